@@ -43,7 +43,7 @@ pub(crate) fn embedding(body: &[u8]) {
         (Dialect::Converse, "amazon.titan-embed-text-v2:0"),
         (Dialect::Converse, "cohere.embed-v4:0"),
     ] {
-        let id = EndpointId::of("acme/vectors", "maker", "");
+        let id = EndpointId::new("acme/vectors", "maker", "");
         let endpoint = Endpoint { dialect, ..Endpoint::with_defaults(id, 0, 0, model) };
         let Some(outgoing) = embedding_body(&request, &catalog, &endpoint) else {
             assert!(request.token_ids, "a text has a form everywhere");

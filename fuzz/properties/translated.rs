@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, FieldFates, OutgoingBody, RequestLimits,
-    StateKey, chat_body, read_responses, rewrite_whole,
+    ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, OutgoingBody, RequestLimits, StateKey,
+    UnsupportedFields, chat_body, read_responses, rewrite_whole,
 };
 use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId};
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub(crate) fn responses(bytes: &[u8]) {
 
 /// What is sent to an endpoint of this API.
 fn outgoing(dialect: Dialect, model: &str) -> OutgoingBody {
-    let id = EndpointId::of("acme/small", "maker", "");
+    let id = EndpointId::new("acme/small", "maker", "");
     let endpoint = Endpoint { dialect, ..Endpoint::with_defaults(id, 0, 0, model) };
     let request = ChatRequest::parse(Bytes::from_static(BODY.as_bytes()), ChatPurpose::Chat, &RequestLimits::default());
     chat_body(&request.expect("a chat"), &Catalog::default(), &endpoint, None).expect("it is translated")
@@ -54,7 +54,7 @@ fn clients() -> [ClientRequest; 2] {
     let client = |shape| ClientRequest {
         shape,
         body: Bytes::new(),
-        fates: FieldFates::default(),
+        unsupported: UnsupportedFields::default(),
         native_feature: None,
         headers: Vec::new(),
         state_key: KEY,

@@ -55,7 +55,7 @@ impl Admission {
             concurrency: limits.concurrency,
             spend: None,
         });
-        Admission { global, load: Load::carried(BufferLimits::of(limits), Some(load)) }
+        Admission { global, load: Load::carried(BufferLimits::new(limits), Some(load)) }
     }
 
     /// Load counters of the gateway.

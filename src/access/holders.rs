@@ -62,7 +62,7 @@ impl Holders {
     #[must_use]
     pub fn new(limits: &LimitsConfig) -> Holders {
         Holders {
-            load: Load::new(BufferLimits::of(limits)),
+            load: Load::new(BufferLimits::new(limits)),
             keys: Mutex::default(),
             accounts: Mutex::default(),
             teams: Mutex::default(),
@@ -84,7 +84,7 @@ impl Holders {
             Arc::new(KeyState {
                 limits: RateLimits::default(),
                 budget: self.budget(BudgetHolder::Key),
-                buffer: KeyBuffer::of(&self.load),
+                buffer: KeyBuffer::new(&self.load),
                 life: KeyLife::default(),
             })
         };
@@ -243,8 +243,8 @@ impl Holders {
     #[must_use]
     pub fn take_usage(&self) -> Vec<HolderUsage> {
         let of = |limits: &RateLimits| HolderUsage {
-            requests: limits.requests.take_untold(),
-            tokens: limits.tokens.take_untold(),
+            requests: limits.requests.take_unreported(),
+            tokens: limits.tokens.take_unreported(),
             ..HolderUsage::default()
         };
         let keys = self.keys.lock();
@@ -253,7 +253,7 @@ impl Holders {
         drop(keys);
         let accounts = self.accounts.lock();
         all.extend(accounts.iter().map(|(account, state)| {
-            let free = state.free_pool.take_untold();
+            let free = state.free_pool.take_unreported();
             HolderUsage { account: Some(*account), free, ..of(&state.limits) }
         }));
         drop(accounts);

@@ -22,7 +22,7 @@ pub struct StoredLimit {
 impl StoredLimit {
     /// A limit as JSON.
     #[must_use]
-    pub fn of(limit: SpendLimit) -> StoredLimit {
+    pub fn new(limit: SpendLimit) -> StoredLimit {
         StoredLimit { amount: limit.amount.to_string(), reset: limit.reset.map(|reset| reset.as_str().to_owned()) }
     }
 

@@ -83,7 +83,7 @@ struct RequestLimiter {
     /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
     full_at: AtomicU64,
     /// Requests admitted here that other replicas have not heard of.
-    untold: AtomicU32,
+    unreported: AtomicU32,
     /// Requests admitted by other replicas for which there was no room yet.
     owed: AtomicU32,
     /// Requests taken and given back: the limiter itself takes none back. More than is spent count for nothing.
@@ -96,7 +96,7 @@ impl RequestLimiter {
             per_minute,
             limiter: RateLimiter::direct(Quota::per_minute(per_minute)).with_middleware(),
             full_at: AtomicU64::new(0),
-            untold: AtomicU32::new(0),
+            unreported: AtomicU32::new(0),
             owed: AtomicU32::new(0),
             returned: AtomicU32::new(0),
         }
@@ -169,12 +169,12 @@ impl RequestRate {
             return Err(RateExceeded { state, wait: refill * owed.saturating_add(1) });
         }
         if rate.take_returned() {
-            rate.untold.fetch_add(1, Ordering::Relaxed);
+            rate.unreported.fetch_add(1, Ordering::Relaxed);
             return Ok(Some(rate.state(clock::now())));
         }
         match rate.limiter.check() {
             Ok(state) => {
-                rate.untold.fetch_add(1, Ordering::Relaxed);
+                rate.unreported.fetch_add(1, Ordering::Relaxed);
                 let remaining = state.remaining_burst_capacity();
                 let reset = refill * limit.saturating_sub(remaining);
                 rate.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
@@ -191,14 +191,16 @@ impl RequestRate {
     pub fn give_back(&self) {
         if let Some(rate) = self.limiter.load().as_ref() {
             rate.returned.fetch_add(1, Ordering::AcqRel);
-            let _ = rate.untold.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |untold| untold.checked_sub(1));
+            let _ = rate
+                .unreported
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |unreported| unreported.checked_sub(1));
         }
     }
 
     /// Requests admitted since the last call. 0 without a limit.
     #[must_use]
-    pub fn take_untold(&self) -> u32 {
-        self.limiter.load().as_ref().map_or(0, |rate| rate.untold.swap(0, Ordering::Relaxed))
+    pub fn take_unreported(&self) -> u32 {
+        self.limiter.load().as_ref().map_or(0, |rate| rate.unreported.swap(0, Ordering::Relaxed))
     }
 
     /// Charges the limit with requests that another replica admitted, with the whole limit at most.
@@ -230,7 +232,7 @@ struct TokenBucket {
     level: i128,
     at: Tick,
     /// Tokens taken here that other replicas have not heard of; negative after a correction.
-    untold: i64,
+    unreported: i64,
 }
 
 impl TokenBucket {
@@ -238,7 +240,7 @@ impl TokenBucket {
     const TOKEN: i128 = 60_000_000;
 
     fn full(per_minute: u32, at: Tick) -> TokenBucket {
-        TokenBucket { per_minute, level: i128::from(per_minute) * Self::TOKEN, at, untold: 0 }
+        TokenBucket { per_minute, level: i128::from(per_minute) * Self::TOKEN, at, unreported: 0 }
     }
 
     fn capacity(&self) -> i128 {
@@ -261,7 +263,7 @@ impl TokenBucket {
             return Err(RateExceeded { state: self.state(), wait });
         }
         self.level -= wanted;
-        self.untold = self.untold.saturating_add(i64::try_from(tokens).unwrap_or(i64::MAX));
+        self.unreported = self.unreported.saturating_add(i64::try_from(tokens).unwrap_or(i64::MAX));
         Ok(self.state())
     }
 
@@ -299,14 +301,14 @@ impl TokenRate {
         if let Some(bucket) = self.0.lock().as_mut() {
             let more = i128::from(estimated) - i128::from(actual);
             bucket.level = (bucket.level + more * TokenBucket::TOKEN).min(bucket.capacity());
-            bucket.untold = bucket.untold.saturating_sub(i64::try_from(more).unwrap_or(i64::MAX));
+            bucket.unreported = bucket.unreported.saturating_sub(i64::try_from(more).unwrap_or(i64::MAX));
         }
     }
 
     /// Tokens taken since the last call; negative if more was given back. 0 without a limit.
     #[must_use]
-    pub fn take_untold(&self) -> i64 {
-        self.0.lock().as_mut().map_or(0, |bucket| std::mem::take(&mut bucket.untold))
+    pub fn take_unreported(&self) -> i64 {
+        self.0.lock().as_mut().map_or(0, |bucket| std::mem::take(&mut bucket.unreported))
     }
 
     /// Charges the limit with tokens that another replica took, or gives back what it had taken too much.
@@ -370,10 +372,10 @@ mod tests {
         assert_eq!(rate.take().unwrap().unwrap().remaining, 0);
         assert!(rate.take().is_err(), "what was given back while nothing was taken counts for nothing");
         rate.give_back();
-        assert_eq!((rate.state(clock::now()).unwrap().remaining, rate.take_untold()), (1, 0));
+        assert_eq!((rate.state(clock::now()).unwrap().remaining, rate.take_unreported()), (1, 0));
         assert_eq!(rate.take().unwrap().unwrap().remaining, 0);
         assert!(rate.take().is_err());
-        assert_eq!(rate.take_untold(), 1);
+        assert_eq!(rate.take_unreported(), 1);
     }
 
     #[test]
@@ -383,11 +385,11 @@ mod tests {
         rate.set(Some(10));
         rate.charge(7);
         let here = std::iter::repeat_with(|| rate.take()).take_while(Result::is_ok).count();
-        assert_eq!((here, rate.take_untold()), (3, 3));
+        assert_eq!((here, rate.take_unreported()), (3, 3));
         rate.charge(2);
         let refused = rate.take().unwrap_err();
         assert!(refused.wait > Duration::from_secs(10), "{refused:?}");
-        assert_eq!(rate.take_untold(), 0, "a charge is no usage of this replica");
+        assert_eq!(rate.take_unreported(), 0, "a charge is no usage of this replica");
         let tokens = TokenRate::default();
         tokens.set(Some(100));
         tokens.charge(90);
@@ -395,7 +397,7 @@ mod tests {
         tokens.charge(-30);
         assert!(tokens.take(20).is_ok());
         tokens.correct(20, 15);
-        assert_eq!(tokens.take_untold(), 15);
+        assert_eq!(tokens.take_unreported(), 15);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pointsman_domain::{ApiType, Dialect};
 
 use crate::{
     access::{keys::Caller, load::Pieces},
-    api::{auth::Authorized, inference::admitted_call::AdmittedCall, path_name::PathName},
+    api::{auth::Authorized, inference::admitted_request::AdmittedRequest, path_name::PathName},
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
@@ -28,8 +28,8 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let AdmittedCall { caller, worker, request, .. } = &call;
+    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
+    let AdmittedRequest { caller, worker, request, .. } = &call;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut image.routing, request)?;
     request_headers::check_session(request)?;

@@ -78,7 +78,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         max_attempts: 3,
         baselines: [2.9, 0.000_004_8, 0.000_01, 2.9],
         latency_margin: 1.0,
-        request: RequestFacts::of(&self::query()),
+        request: RequestFacts::new(&self::query()),
         gates: Vec::new(),
         algorithm: 1,
         exploration_share: 0.0,

@@ -186,7 +186,7 @@ impl Parts {
         let served = self.models.last_mut().unwrap();
         served.endpoints.push(position);
         let parameters = parameters.iter().map(|name| self.parameters.intern(name).unwrap());
-        let id = EndpointId::of(served.id.as_str(), &provider.to_string(), "");
+        let id = EndpointId::new(served.id.as_str(), &provider.to_string(), "");
         let mut endpoint = Endpoint::with_defaults(id, model, provider, "upstream-name");
         endpoint.parameters = parameters.fold(ParameterSet::default(), ParameterSet::union);
         endpoint.limits.context_length = context_length;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     api::{
         admin::{
-            running::{RunningBody, RunningCallBody},
+            running::{RunningBody, RunningRequestBody},
             series,
             status::RefusedBody,
             verdict_view::{Severity, VerdictBody},
@@ -138,7 +138,7 @@ fn now_running(running: &RunningBody) -> Markup {
     }
 }
 
-fn row(call: &RunningCallBody) -> Markup {
+fn row(call: &RunningRequestBody) -> Markup {
     html! {
         tr data-row {
             td {

@@ -27,7 +27,7 @@ use crate::{
             preview::{self, PreviewAnswer},
             preview_view::DecisionBody,
         },
-        inference::{admitted_call::AdmittedCall, chat},
+        inference::{admitted_request::AdmittedRequest, chat},
         number::Figure,
     },
     base::error::ApiError,
@@ -114,7 +114,7 @@ pub(super) async fn send(
     question: web::Form<Question>,
 ) -> Result<HttpResponse, ApiError> {
     visitor.check(&question.token)?;
-    let call = AdmittedCall::admit(visitor.caller, worker, request)?;
+    let call = AdmittedRequest::admit(visitor.caller, worker, request)?;
     let mut body = question.request(false)?;
     body.insert("stream".to_owned(), json!(true));
     set(&mut body, "metadata", "source", json!("console"));

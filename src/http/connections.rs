@@ -153,8 +153,8 @@ impl Watched {
 /// The watched connection, as a connection extension.
 pub(crate) struct ClientConnection(Rc<Watched>);
 
-/// A call on a watched connection. While it lives, the connection is not idle.
-pub struct OngoingCall {
+/// A request on a watched connection. While it lives, the connection is not idle.
+pub struct OngoingRequest {
     connection: Rc<Watched>,
     /// Size of an unstreamed answer, which may still be in transit to the client when this call ends.
     bytes: u64,
@@ -162,11 +162,11 @@ pub struct OngoingCall {
     closes_early: bool,
 }
 
-impl OngoingCall {
+impl OngoingRequest {
     /// Starts the call of `request`; `None` if its connection is not watched.
     #[must_use]
-    pub fn begin(request: &ServiceRequest) -> Option<OngoingCall> {
-        let call = request.conn_data().map(OngoingCall::on)?;
+    pub fn begin(request: &ServiceRequest) -> Option<OngoingRequest> {
+        let call = request.conn_data().map(OngoingRequest::on)?;
         if request.head().connection_type() == ConnectionType::Close {
             call.connection.progress.mark_last();
         }
@@ -174,9 +174,9 @@ impl OngoingCall {
     }
 
     /// Starts a call on `connection`.
-    pub(crate) fn on(ClientConnection(connection): &ClientConnection) -> OngoingCall {
+    pub(crate) fn on(ClientConnection(connection): &ClientConnection) -> OngoingRequest {
         connection.calls.set(connection.calls.get().saturating_add(1));
-        OngoingCall { connection: Rc::clone(connection), bytes: 0, closes_early: false }
+        OngoingRequest { connection: Rc::clone(connection), bytes: 0, closes_early: false }
     }
 
     /// Lets the HTTP server read the buffered body of a pipelined request: refusing the call before would close the
@@ -213,7 +213,7 @@ impl OngoingCall {
     }
 }
 
-impl Drop for OngoingCall {
+impl Drop for OngoingRequest {
     fn drop(&mut self) {
         let Watched { calls, idle_until, idle_timeout, progress, .. } = &*self.connection;
         progress.mark_answered();
@@ -226,7 +226,7 @@ impl Drop for OngoingCall {
 /// A streamed answer with its call, which ends with it.
 struct WatchedBody {
     body: BoxBody,
-    _call: OngoingCall,
+    _call: OngoingRequest,
 }
 
 impl MessageBody for WatchedBody {

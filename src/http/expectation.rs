@@ -20,7 +20,7 @@ use actix_web::{
 
 use crate::{
     base::{error::ApiError, events, request_id::RequestId},
-    http::connections::OngoingCall,
+    http::connections::OngoingRequest,
     proxy::body,
     state::gateway::Shared,
 };
@@ -56,7 +56,7 @@ impl ContinueCheck {
         }
         .emit(&self.shared.metrics);
         if let Some(connection) = request.conn_data() {
-            OngoingCall::on(connection).end_refused();
+            OngoingRequest::on(connection).end_refused();
         }
         answer.into()
     }

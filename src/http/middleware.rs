@@ -26,7 +26,7 @@ use crate::{
         events,
         request_id::{REQUEST_ID, RequestId},
     },
-    http::{connections::OngoingCall, cors, dialect, host},
+    http::{connections::OngoingRequest, cors, dialect, host},
     state::gateway::{Shared, WorkerHandle},
 };
 
@@ -45,7 +45,7 @@ pub async fn frame<B: MessageBody + 'static>(
     normalize_path(&mut request);
     let dialect = dialect::of_request(request.head());
     request.extensions_mut().insert(id.clone());
-    let call = OngoingCall::begin(&request);
+    let call = OngoingRequest::begin(&request);
     if let Some(call) = &call {
         call.read_buffered().await;
     }

@@ -31,7 +31,7 @@ use bytes::Bytes;
 use pointsman_actors::router::{Route, Routed};
 use pointsman_base::clock;
 use pointsman_dialect::{
-    Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
+    Answer, AnswerContext, AnswerFault, BufferedAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
     Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
     embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
     usage_of_failure,
@@ -97,7 +97,7 @@ impl RequestedWork {
     /// to `held`.
     async fn rewrite(
         &self,
-        (answers, outgoing): (&[CallAnswer], &OutgoingBody),
+        (answers, outgoing): (&[BufferedAnswer], &OutgoingBody),
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,

@@ -13,7 +13,7 @@ use pointsman_actors::router::Preview;
 use pointsman_base::clock;
 use pointsman_dialect::{ChatRequest, CountCall, count_call, counted_tokens};
 use pointsman_domain::{Candidate, Catalog, Endpoint, Query, Target};
-use pointsman_transport::Call;
+use pointsman_transport::UpstreamRequest;
 
 use crate::{
     access::keys::Caller,
@@ -91,7 +91,7 @@ async fn counted(endpoint: &Endpoint, call: CountCall, worker: &Worker) -> Optio
         Some(limits) => Some(limits.permits.try_acquire()?),
         None => None,
     };
-    let call = Call {
+    let call = UpstreamRequest {
         path: client.path_for(call.path, &endpoint.upstream_model),
         model: Arc::clone(&endpoint.upstream_model),
         prompt_tokens: 0,

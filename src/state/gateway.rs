@@ -48,10 +48,10 @@ use crate::{
         request_history::RequestHistory,
         retry_budget::RetryBudget,
         routing_memory::RoutingMemory,
-        running::{RunningCalls, WorkerCalls},
+        running::{RunningRequests, WorkerRequests},
         setup::Setup,
         traces::Traces,
-        waiting_calls::WaitingCalls,
+        waiting_requests::WaitingRequests,
     },
 };
 
@@ -80,13 +80,13 @@ pub struct Shared {
     /// Token buckets for hedges and retries.
     pub retry_budget: RetryBudget,
     /// Calls that wait for an endpoint to take requests again.
-    pub waiting: Arc<WaitingCalls>,
+    pub waiting: Arc<WaitingRequests>,
     /// Images served by link.
     pub images: ImageFiles,
     /// State of conversations and latency targets.
     pub history: RequestHistory,
     /// The calls in progress.
-    pub running: RunningCalls,
+    pub running: RunningRequests,
     /// Previews, explanations, replays and lists in progress.
     pub analyses: Analyses,
     /// Reloads of the configuration.
@@ -130,7 +130,7 @@ pub struct WorkerState {
     /// This thread's event batcher.
     pub events: Arc<EventBatcher>,
     /// The calls in progress on this thread.
-    pub calls: Arc<WorkerCalls>,
+    pub calls: Arc<WorkerRequests>,
     /// This thread's journal; `None` if records are kept in memory only.
     recorder: Option<Rc<RefCell<GenerationRecorder>>>,
 }
@@ -149,7 +149,7 @@ impl Worker {
     fn new(
         shared: &Arc<Shared>,
         router: &Arc<Addr<Router>>,
-        (events, calls): (&Arc<EventBatcher>, &Arc<WorkerCalls>),
+        (events, calls): (&Arc<EventBatcher>, &Arc<WorkerRequests>),
         recorder: Option<Rc<RefCell<GenerationRecorder>>>,
         before: Option<&Worker>,
     ) -> Worker {

@@ -22,5 +22,5 @@ pub mod setup;
 #[deny(clippy::float_arithmetic)]
 pub mod spending_check;
 pub mod traces;
-pub mod waiting_calls;
+pub mod waiting_requests;
 pub mod watchdog;

@@ -1,7 +1,7 @@
 //! The calls in progress, each from its admission to its end.
 //!
 //! Each worker has a list of its own, so that a call takes a lock that no other worker takes: once when it begins and once
-//! when it ends. What happens in between is stored in atomics that only the call's own worker writes. A [`RunningCall`] is a
+//! when it ends. What happens in between is stored in atomics that only the call's own worker writes. A [`RunningRequest`] is a
 //! guard: however a call ends, it leaves the list. What has ended is in the ledger.
 
 use std::{
@@ -21,36 +21,36 @@ pub const MOST_ATTEMPTS: usize = 2;
 /// Most calls in the list of one worker. Further ones are only counted.
 const MOST_LISTED: usize = 4096;
 
-/// The calls in progress on all workers.
+/// The requests in progress on all workers.
 #[derive(Default)]
-pub struct RunningCalls {
-    workers: Mutex<Vec<Weak<WorkerCalls>>>,
+pub struct RunningRequests {
+    workers: Mutex<Vec<Weak<WorkerRequests>>>,
 }
 
-/// The calls in progress on one worker.
+/// The requests in progress on one worker.
 #[derive(Default)]
-pub struct WorkerCalls(Mutex<List>);
+pub struct WorkerRequests(Mutex<List>);
 
 #[derive(Default)]
 struct List {
     /// By the order in which they began.
-    calls: BTreeMap<u64, Arc<CallInProgress>>,
+    calls: BTreeMap<u64, Arc<RunningRequestState>>,
     /// Number of the next call.
     next: u64,
     /// Calls for which the list had no room.
     unlisted: usize,
 }
 
-/// Some of the calls in progress.
-pub struct CallsInProgress {
+/// The oldest requests in progress.
+pub struct OldestRequests {
     /// Oldest first.
-    pub oldest: Vec<Arc<CallInProgress>>,
+    pub oldest: Vec<Arc<RunningRequestState>>,
     /// Their number, those included that are not in the list.
     pub total: usize,
 }
 
-/// What is known of a call in progress.
-pub struct CallInProgress {
+/// What is known of a request in progress.
+pub struct RunningRequestState {
     /// Id of its generation.
     pub id: GenerationId,
     /// Account of the key.
@@ -61,7 +61,7 @@ pub struct CallInProgress {
     pub created_ms: i64,
     /// When it was admitted.
     pub accepted: Tick,
-    routed: OnceLock<RoutedCall>,
+    routed: OnceLock<RoutedRequest>,
     /// Attempts in progress: the number in the upper half, the endpoint's position in the lower. 0: none.
     attempts: [AtomicU64; MOST_ATTEMPTS],
     failed_attempts: AtomicU32,
@@ -70,8 +70,8 @@ pub struct CallInProgress {
     output_tokens: AtomicU64,
 }
 
-/// What is known once a call is routed.
-pub struct RoutedCall {
+/// What is known once a request is routed.
+pub struct RoutedRequest {
     /// The first requested name.
     pub requested_model: Arc<str>,
     /// Whether the answer is streamed.
@@ -91,19 +91,19 @@ pub struct AttemptInProgress {
     pub endpoint: u32,
 }
 
-/// A call in progress. It leaves the list when this is dropped.
-pub struct RunningCall {
-    call: Arc<CallInProgress>,
-    worker: Arc<WorkerCalls>,
+/// A request in progress. It leaves the list when this is dropped.
+pub struct RunningRequest {
+    call: Arc<RunningRequestState>,
+    worker: Arc<WorkerRequests>,
     /// Its number in the list; `None` if it is not listed.
     place: Option<u64>,
 }
 
-impl RunningCalls {
+impl RunningRequests {
     /// An empty list for one more worker.
     #[must_use]
-    pub fn join(&self) -> Arc<WorkerCalls> {
-        let list = Arc::new(WorkerCalls::default());
+    pub fn join(&self) -> Arc<WorkerRequests> {
+        let list = Arc::new(WorkerRequests::default());
         let mut workers = self.workers.lock();
         workers.retain(|worker| worker.strong_count() > 0);
         workers.push(Arc::downgrade(&list));
@@ -112,8 +112,8 @@ impl RunningCalls {
 
     /// The oldest calls in progress, at most `most`.
     #[must_use]
-    pub fn oldest(&self, most: usize) -> CallsInProgress {
-        let mut found = CallsInProgress { oldest: Vec::new(), total: 0 };
+    pub fn oldest(&self, most: usize) -> OldestRequests {
+        let mut found = OldestRequests { oldest: Vec::new(), total: 0 };
         for worker in self.workers.lock().iter().filter_map(Weak::upgrade) {
             let list = worker.0.lock();
             found.total += list.calls.len() + list.unlisted;
@@ -125,13 +125,13 @@ impl RunningCalls {
     }
 }
 
-impl WorkerCalls {
+impl WorkerRequests {
     /// Enters a call that was admitted at `accepted`. Its generation gets its id here.
     #[must_use]
-    pub fn begin(self: &Arc<Self>, owner: u64, key: u64, accepted: Tick) -> RunningCall {
+    pub fn begin(self: &Arc<Self>, owner: u64, key: u64, accepted: Tick) -> RunningRequest {
         let created_ms = clock::unix_millis();
         let seconds = u64::try_from(created_ms / 1000).unwrap_or_default();
-        let call = Arc::new(CallInProgress {
+        let call = Arc::new(RunningRequestState {
             id: GenerationId::new(seconds, rand::random()),
             owner,
             key,
@@ -144,12 +144,12 @@ impl WorkerCalls {
             output_tokens: AtomicU64::new(0),
         });
         let place = self.0.lock().enter(&call);
-        RunningCall { call, worker: Arc::clone(self), place }
+        RunningRequest { call, worker: Arc::clone(self), place }
     }
 }
 
 impl List {
-    fn enter(&mut self, call: &Arc<CallInProgress>) -> Option<u64> {
+    fn enter(&mut self, call: &Arc<RunningRequestState>) -> Option<u64> {
         if self.calls.len() >= MOST_LISTED {
             self.unlisted += 1;
             return None;
@@ -161,7 +161,7 @@ impl List {
     }
 }
 
-impl RunningCall {
+impl RunningRequest {
     /// Id of its generation.
     #[must_use]
     pub fn id(&self) -> GenerationId {
@@ -182,7 +182,7 @@ impl RunningCall {
 
     /// The call is routed, and this is its record.
     pub fn routed(&self, record: &Generation) {
-        let _ = self.call.routed.set(RoutedCall {
+        let _ = self.call.routed.set(RoutedRequest {
             requested_model: Arc::clone(&record.requested_model),
             streamed: record.streamed,
             prompt_tokens: record.decision.prompt_tokens,
@@ -228,7 +228,7 @@ impl RunningCall {
     }
 }
 
-impl Drop for RunningCall {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         let mut list = self.worker.0.lock();
         match self.place {
@@ -238,10 +238,10 @@ impl Drop for RunningCall {
     }
 }
 
-impl CallInProgress {
+impl RunningRequestState {
     /// What is known since the call was routed; `None` while its body is read.
     #[must_use]
-    pub fn routed(&self) -> Option<&RoutedCall> {
+    pub fn routed(&self) -> Option<&RoutedRequest> {
         self.routed.get()
     }
 
@@ -288,13 +288,13 @@ impl AttemptInProgress {
 mod tests {
     use super::*;
 
-    fn begin(worker: &Arc<WorkerCalls>, micros: u64) -> RunningCall {
+    fn begin(worker: &Arc<WorkerRequests>, micros: u64) -> RunningRequest {
         worker.begin(1, 2, Tick(micros))
     }
 
     #[test]
     fn calls_of_all_workers_are_read_oldest_first_and_a_dropped_one_is_gone() {
-        let running = RunningCalls::default();
+        let running = RunningRequests::default();
         let (one, other) = (running.join(), running.join());
         let mut calls = vec![begin(&one, 30), begin(&other, 10), begin(&one, 40), begin(&other, 20)];
         let read = |most| running.oldest(most).oldest.iter().map(|call| call.accepted.0).collect::<Vec<_>>();
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_worker_with_too_many_calls_counts_the_rest_and_lists_new_ones_when_there_is_room() {
-        let running = RunningCalls::default();
+        let running = RunningRequests::default();
         let worker = running.join();
         let mut calls: Vec<_> = (0..MOST_LISTED as u64 + 3).map(|at| begin(&worker, at)).collect();
         let read = running.oldest(usize::MAX);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn two_attempts_race_and_only_output_of_the_failed_one_is_void() {
-        let running = RunningCalls::default();
+        let running = RunningRequests::default();
         let racing = begin(&running.join(), 6);
         racing.attempt_started(AttemptInProgress { n: 1, endpoint: 0 });
         racing.attempt_started(AttemptInProgress { n: 2, endpoint: 7 });
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_call_whose_handler_panics_is_gone() {
-        let running = RunningCalls::default();
+        let running = RunningRequests::default();
         let worker = running.join();
         let handler = std::panic::AssertUnwindSafe(|| {
             let _call = begin(&worker, 1);

@@ -11,7 +11,7 @@ use pointsman_actors::published::PublishedState;
 use pointsman_config::{Config, Key, LoadedConfig, ProviderConfig, WrittenConfig};
 use pointsman_domain::{Catalog, Endpoint, RoutingPolicy};
 use pointsman_routing::stats::LiveBoard;
-use pointsman_simulation::{ProviderSettings, Running as SimulatedProvider};
+use pointsman_simulation::{ProviderServer, ProviderSettings};
 use pointsman_transport::{
     concurrency::{ConcurrencyLimits, ProviderConcurrency},
     habits::ProviderHabits,
@@ -56,7 +56,7 @@ pub struct Setup {
 
 /// A running simulated provider. It stops when the last setup that has it is dropped.
 struct Simulated {
-    running: Arc<SimulatedProvider>,
+    running: Arc<ProviderServer>,
     settings: ProviderSettings,
 }
 
@@ -72,7 +72,7 @@ impl Setup {
     }
 
     /// The running simulated providers.
-    pub fn simulation(&self) -> impl Iterator<Item = &Arc<SimulatedProvider>> {
+    pub fn simulation(&self) -> impl Iterator<Item = &Arc<ProviderServer>> {
         self.simulation.iter().map(|simulated| &simulated.running)
     }
 }

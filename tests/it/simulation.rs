@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use pointsman_simulation::{ProviderSettings, Running, SimulatedModel, start};
+use pointsman_simulation::{ProviderServer, ProviderSettings, SimulatedModel, start};
 use serde_json::{Value, json};
 
 use crate::patience::on_this_thread;
@@ -26,7 +26,7 @@ fn quick() -> ProviderSettings {
     }
 }
 
-fn run(settings: ProviderSettings) -> Running {
+fn run(settings: ProviderSettings) -> ProviderServer {
     start(vec![settings]).unwrap().remove(0)
 }
 
@@ -108,11 +108,11 @@ fn dechunk(mut rest: &[u8]) -> (Vec<Vec<u8>>, bool) {
     (chunks, false)
 }
 
-fn post(running: &Running, path: &str, body: &Value) -> Reply {
+fn post(running: &ProviderServer, path: &str, body: &Value) -> Reply {
     receive(send(running.address, "POST", path, &body.to_string()))
 }
 
-fn chat(running: &Running, more: Value) -> Reply {
+fn chat(running: &ProviderServer, more: Value) -> Reply {
     post(running, "/v1/chat/completions", &chat_body(more))
 }
 

@@ -11,7 +11,8 @@ use futures_util::StreamExt as _;
 use pointsman_base::secret::Secret;
 use pointsman_domain::Dialect;
 use pointsman_transport::{
-    Call, Connection, Phases, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError, client_config,
+    Connection, Phases, Redactor, TransportLimits, UpstreamClient, UpstreamError, UpstreamRequest, UpstreamResponse,
+    client_config,
 };
 use rustls::ClientConfig;
 
@@ -50,8 +51,8 @@ pub(crate) fn client_with_secret(base_url: &str, secret: &str) -> UpstreamClient
 }
 
 /// A plain call with this body and all the time in the world.
-pub(crate) fn plain(body: impl Into<Bytes>) -> Call {
-    Call {
+pub(crate) fn plain(body: impl Into<Bytes>) -> UpstreamRequest {
+    UpstreamRequest {
         path: "/chat/completions".into(),
         headers: Vec::new(),
         dialect: Dialect::OpenAi,
@@ -65,19 +66,19 @@ pub(crate) fn plain(body: impl Into<Bytes>) -> Call {
 }
 
 /// The same, asking for a stream.
-pub(crate) fn streamed(body: impl Into<Bytes>) -> Call {
-    Call { streamed: true, ..plain(body) }
+pub(crate) fn streamed(body: impl Into<Bytes>) -> UpstreamRequest {
+    UpstreamRequest { streamed: true, ..plain(body) }
 }
 
 /// Sends a call that is answered, and says how far its last connection came on the way.
-pub(crate) async fn timed(client: &UpstreamClient, call: Call) -> (UpstreamAnswer, Phases) {
+pub(crate) async fn timed(client: &UpstreamClient, call: UpstreamRequest) -> (UpstreamResponse, Phases) {
     let phases = Cell::new(Phases::default());
     let answer = client.send_observed(call, |noted| phases.set(noted)).await.unwrap();
     (answer, phases.get())
 }
 
 /// Sends a call and says in one line how it went: the body, or the failure, and what had come before it.
-pub(crate) async fn outcome(client: &UpstreamClient, call: Call) -> String {
+pub(crate) async fn outcome(client: &UpstreamClient, call: UpstreamRequest) -> String {
     let whole = !call.streamed;
     match client.send(call).await {
         Err(error) => failure(&error),
@@ -89,7 +90,7 @@ pub(crate) async fn outcome(client: &UpstreamClient, call: Call) -> String {
     }
 }
 
-async fn read(mut answer: UpstreamAnswer) -> String {
+async fn read(mut answer: UpstreamResponse) -> String {
     let mut came = Vec::new();
     while let Some(item) = answer.body.next().await {
         match item {

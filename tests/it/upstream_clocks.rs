@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use pointsman_transport::{Call, Connection, TransportLimits, UpstreamClient};
+use pointsman_transport::{Connection, TransportLimits, UpstreamClient, UpstreamRequest};
 
 use crate::{
     scripted::{Gate, Script, Upstream},
@@ -22,7 +22,7 @@ fn client(upstream: &Upstream, idle: Duration) -> UpstreamClient {
 }
 
 /// What the call comes to, and that it does so soon.
-async fn check(script: Script, call: Call, expected: &str) {
+async fn check(script: Script, call: UpstreamRequest, expected: &str) {
     let upstream = Upstream::start([script]);
     let (client, begun) = (client(&upstream, SHORT), Instant::now());
     assert_eq!(outcome(&client, call).await, expected);
@@ -32,23 +32,23 @@ async fn check(script: Script, call: Call, expected: &str) {
 
 #[actix_web::test]
 async fn an_upstream_that_hangs_runs_into_the_head_clock() {
-    check(Script::new().request(), Call { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
-    check(Script::new().request(), Call { head_timeout: SHORT, ..streamed("{}") }, "timeout").await;
-    check(Script::new(), Call { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
+    check(Script::new().request(), UpstreamRequest { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
+    check(Script::new().request(), UpstreamRequest { head_timeout: SHORT, ..streamed("{}") }, "timeout").await;
+    check(Script::new(), UpstreamRequest { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
 }
 
 #[actix_web::test]
 async fn a_head_that_trickles_in_runs_into_the_head_clock() {
     let trickle = Script::new().request().trickle(ok("hello"), 1, Duration::from_millis(20));
-    check(trickle, Call { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
+    check(trickle, UpstreamRequest { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
     let interim = "HTTP/1.1 102 Processing\r\n\r\n";
     let alive = Script::new().request().trickle(interim.repeat(8), interim.len(), Duration::from_millis(50));
-    check(alive, Call { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
+    check(alive, UpstreamRequest { head_timeout: SHORT, ..plain("{}") }, "timeout").await;
 }
 
 #[actix_web::test]
 async fn the_deadline_counts_for_the_head_too() {
-    let call = Call { deadline: Instant::now() + SHORT, ..plain("{}") };
+    let call = UpstreamRequest { deadline: Instant::now() + SHORT, ..plain("{}") };
     check(Script::new().request(), call, "timeout").await;
 }
 
@@ -57,7 +57,7 @@ async fn a_body_that_stalls_runs_into_the_idle_clock() {
     let stall = || Script::new().request().send(format!("{HEAD}5\r\nhello\r\n"));
     check(stall(), streamed("{}"), "timeout after 'hello'").await;
     check(Script::new().request().send(HEAD), streamed("{}"), "timeout").await;
-    check(stall(), Call { deadline: Instant::now() + SHORT, ..plain("{}") }, "timeout").await;
+    check(stall(), UpstreamRequest { deadline: Instant::now() + SHORT, ..plain("{}") }, "timeout").await;
 }
 
 #[actix_web::test]
@@ -73,7 +73,7 @@ async fn a_body_that_never_pauses_runs_into_the_deadline() {
     let endless = |gap| Script::new().request().send(HEAD).repeat(Script::new().send(chunk).pause(gap));
     for gap in [Duration::ZERO, Duration::from_millis(5)] {
         let upstream = Upstream::start([endless(gap)]);
-        let call = Call { deadline: Instant::now() + 10 * SHORT, ..streamed("{}") };
+        let call = UpstreamRequest { deadline: Instant::now() + 10 * SHORT, ..streamed("{}") };
         let came = outcome(&client(&upstream, AMPLE), call).await;
         assert!(came.starts_with("deadline after 'hello"), "{came:.100}");
     }

@@ -44,7 +44,7 @@ pub struct RestoreSeries {
 
 /// Asks for the generations that ended after the one of number `after`, as far as they are among the newest.
 #[derive(Message)]
-#[rtype(result = "EndedCalls")]
+#[rtype(result = "EndedGenerations")]
 pub struct ReadEnded {
     /// Number of the newest one known to the sender; [`u64::MAX`] to learn the number only.
     pub after: u64,
@@ -52,7 +52,7 @@ pub struct ReadEnded {
 
 /// Generations that have ended, in the order in which the ledger heard of them.
 #[derive(Debug, Clone, Default)]
-pub struct EndedCalls {
+pub struct EndedGenerations {
     /// Oldest first.
     pub generations: Vec<Arc<Generation>>,
     /// Number of the newest one; they are numbered from 1.
@@ -82,10 +82,10 @@ impl Ended {
         }
     }
 
-    fn read(&self, after: u64) -> EndedCalls {
+    fn read(&self, after: u64) -> EndedGenerations {
         let wanted = usize::try_from(self.newest.saturating_sub(after)).unwrap_or(usize::MAX);
         let first = self.generations.len().saturating_sub(wanted);
-        EndedCalls { generations: self.generations.iter().skip(first).cloned().collect(), newest: self.newest }
+        EndedGenerations { generations: self.generations.iter().skip(first).cloned().collect(), newest: self.newest }
     }
 }
 

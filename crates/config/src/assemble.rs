@@ -54,7 +54,7 @@ pub(super) struct Assembly {
 }
 
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
-    let states = ProviderStates::of(&tables.providers, &tables.simulation);
+    let states = ProviderStates::new(&tables.providers, &tables.simulation);
     check_names(&tables);
     let mut endpoint_defaults: Vec<EndpointDefaults> =
         tables.providers.iter().map(|provider| provider.endpoint_defaults.clone()).collect();
@@ -255,7 +255,7 @@ impl Parts {
             named.dangling(format!("there is no provider '{}'{}", named.text, hint(named.text, known)), allowed);
             return;
         };
-        let id = EndpointId::of(id, named.text, &table.variant);
+        let id = EndpointId::new(id, named.text, &table.variant);
         if self.endpoints.get(first..).is_some_and(|others| others.iter().any(|other| other.id == id)) {
             named.fault("the model is listed twice at this provider", "a 'variant' that tells the two apart");
         }

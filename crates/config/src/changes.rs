@@ -62,7 +62,7 @@ struct WrittenKey {
 
 impl WrittenConfig {
     /// The keys of a configuration, including those of the environment.
-    pub(super) fn of(root: &Table) -> WrittenConfig {
+    pub(super) fn new(root: &Table) -> WrittenConfig {
         let mut written = WrittenConfig::default();
         written.table("", root);
         written
@@ -222,7 +222,7 @@ mod tests {
     use crate::{fault::Faults, tree};
 
     fn written(toml: &str) -> WrittenConfig {
-        WrittenConfig::of(&tree::read(toml, "test", &Faults::default()))
+        WrittenConfig::new(&tree::read(toml, "test", &Faults::default()))
     }
 
     #[track_caller]

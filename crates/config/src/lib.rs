@@ -323,7 +323,7 @@ fn parse(
         return (Err(faults), named_files);
     }
     let config = Config { named_files: named_files.clone(), ..config };
-    (Ok(LoadedConfig { config, written: Some(WrittenConfig::of(&tree)) }), named_files)
+    (Ok(LoadedConfig { config, written: Some(WrittenConfig::new(&tree)) }), named_files)
 }
 
 /// Adds overrides of the environment and the built-in catalogue, and accepts renamed keys.

@@ -175,7 +175,7 @@ fn with_tiers(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
             );
         }
         let pricing = of_tokens(tier, measure, unit);
-        above.map(|above| PriceTier::of(u64::from(above), &pricing))
+        above.map(|above| PriceTier::new(u64::from(above), &pricing))
     });
     let tiers: Vec<PriceTier> = tiers.into_iter().flatten().collect();
     if !tiers.is_sorted_by(|tier, next| tier.above_prompt_tokens < next.above_prompt_tokens) {

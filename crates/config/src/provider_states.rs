@@ -22,7 +22,7 @@ pub(super) struct ProviderStates {
 }
 
 impl ProviderStates {
-    pub(super) fn of(real: &[ProviderTable], simulation: &SimulationTable<'_>) -> ProviderStates {
+    pub(super) fn new(real: &[ProviderTable], simulation: &SimulationTable<'_>) -> ProviderStates {
         let states: Vec<ProviderState> = real.iter().map(|provider| real_state(provider, simulation)).collect();
         let on: Vec<&ProviderTable> = real
             .iter()

@@ -12,8 +12,8 @@ use bytes::{Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pointsman_dialect::{
-    AnswerContext, ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, FieldFates, OutgoingBody,
-    RequestLimits, StateKey, StreamOptions, chat_body, completion_of, read_messages, read_responses,
+    AnswerContext, ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, OutgoingBody, RequestLimits,
+    StateKey, StreamOptions, UnsupportedFields, chat_body, completion_of, read_messages, read_responses,
 };
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, ParameterSet, Pricing,
@@ -109,7 +109,7 @@ fn catalog() -> Option<Catalog> {
         parameters,
         dialect,
         variant: variant.to_owned(),
-        ..Endpoint::with_defaults(EndpointId::of(id.as_str(), "acme", variant), 0, 0, "up-able")
+        ..Endpoint::with_defaults(EndpointId::new(id.as_str(), "acme", variant), 0, 0, "up-able")
     };
     let endpoints = UPSTREAMS.map(|upstream| endpoint((name(upstream.dialect), upstream.dialect))).into();
     let model = Model::with_defaults(id.clone(), (0..5).collect());
@@ -163,7 +163,7 @@ fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
     let request = |shape, body: &'static str| ClientRequest {
         shape,
         body: Bytes::from_static(body.as_bytes()),
-        fates: FieldFates::default(),
+        unsupported: UnsupportedFields::default(),
         native_feature: None,
         headers: Vec::new(),
         state_key: key.clone(),

@@ -78,7 +78,7 @@ fn catalog() -> Option<Catalog> {
     let id: ModelId = "acme/able".parse().ok()?;
     let provider = Provider::with_defaults(ProviderSlug::new("acme")?);
     let endpoint =
-        Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::of(id.as_str(), "acme", ""), 0, 0, "up-able") };
+        Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::new(id.as_str(), "acme", ""), 0, 0, "up-able") };
     let model = Model::with_defaults(id, vec![0]);
     Catalog::new(1, vec![provider], vec![model], vec![endpoint], Vec::new(), &[], names).ok()
 }

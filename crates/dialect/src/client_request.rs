@@ -8,8 +8,8 @@ use pointsman_domain::{Capability, Dialect, Endpoint, Invalid};
 use super::{
     anthropic,
     json::{Raw, object},
-    neutral::{FieldFates, StateKey},
-    outgoing::CallHeaders,
+    neutral::{StateKey, UnsupportedFields},
+    outgoing::UpstreamHeaders,
     responses::{self, inbound::echo::ResponseEcho},
 };
 
@@ -21,11 +21,11 @@ pub struct ClientRequest {
     /// Its body as it came, for endpoints with the same API.
     pub body: Bytes,
     /// What became of its fields on the way to the chat body.
-    pub fates: FieldFates,
+    pub unsupported: UnsupportedFields,
     /// A field of a feature that only endpoints with the same API have.
     pub native_feature: Option<String>,
     /// Headers of the request that endpoints of the same dialect get.
-    pub headers: CallHeaders,
+    pub headers: UpstreamHeaders,
     /// Seals reasoning of other providers.
     pub state_key: StateKey,
 }

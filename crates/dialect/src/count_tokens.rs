@@ -7,9 +7,9 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::{Catalog, Dialect, Endpoint, Platform};
 
 use super::{
-    json::{Cursor, Fate, Raw, Splice, object, push_u64, quoted, with_first_member},
+    json::{Cursor, Raw, Splice, SpliceAction, object, push_u64, quoted, with_first_member},
     openai::request::ChatRequest,
-    outgoing::CallHeaders,
+    outgoing::UpstreamHeaders,
     percent, responses,
     translation::chat_body,
 };
@@ -54,7 +54,7 @@ pub struct CountCall {
     /// Its body.
     pub body: Bytes,
     /// Its headers.
-    pub headers: CallHeaders,
+    pub headers: UpstreamHeaders,
 }
 
 /// Whether an API is known to count the tokens of this model. The configuration overrides it.
@@ -129,7 +129,10 @@ fn bedrock_path(model: &str) -> Arc<str> {
 /// The object with those of its members only.
 fn retained(body: &str, is_kept: impl Fn(&[u8]) -> bool) -> Option<Bytes> {
     let mut splice = Splice::new(body);
-    splice.members(object(body).ok()?, |key, _, _| if is_kept(&key.name()) { Fate::Kept } else { Fate::Cut });
+    splice.members(
+        object(body).ok()?,
+        |key, _, _| if is_kept(&key.name()) { SpliceAction::Kept } else { SpliceAction::Cut },
+    );
     Some(splice.finish())
 }
 

@@ -14,6 +14,7 @@
 #[deny(clippy::float_arithmetic)]
 mod answer;
 mod anthropic;
+mod body_edits;
 mod capability_gaps;
 mod client_chat;
 mod client_encoder;
@@ -35,7 +36,6 @@ mod reasoning_format;
 mod refusal;
 mod responses;
 mod sanitize;
-mod spliced_call;
 mod stream_reader;
 mod translation;
 mod upstream_decoder;
@@ -50,11 +50,12 @@ pub use capability_gaps::capability_gaps;
 pub use client_request::{ClientRequest, ClientShape};
 pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
 pub use embeddings::{
-    CallAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens, embeddings_of,
+    BufferedAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens,
+    embeddings_of,
 };
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
 pub use lost_parameters::{lost_parameters, unmet_translation};
-pub use neutral::{FieldFates, StateKey, refuse_repeated};
+pub use neutral::{StateKey, UnsupportedFields, refuse_repeated};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, SILENT_WORK, StreamError,
     StreamOptions, UsageChunk,
@@ -67,9 +68,9 @@ pub use openai::{
     text_completion::read_completion_request,
     usage_of_failed_answer,
 };
-pub use outgoing::{CallHeaders, OutgoingBody, SentBody, Translation};
+pub use outgoing::{OutgoingBody, SentBody, Translation, UpstreamHeaders};
 pub use reasoning_format::reasoning_format;
-pub use refusal::{Doubt, Refusal, RefusedCall, RefusedRequest, TokenLimit, read_refusal};
+pub use refusal::{Doubt, Refusal, RefusedAttempt, RefusedRequest, TokenLimit, read_refusal};
 pub use responses::inbound::{
     AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    Catalog, Dialect, Endpoint, Invalid, InvalidReason, LostParameter, Model, ParameterNames, Target, Wish,
+    Catalog, Dialect, Endpoint, Invalid, InvalidReason, LostParameter, Model, ParameterNames, ServicePreference, Target,
 };
 
 use super::{
     ChatRequest, anthropic, converse,
     gemini::{self, SignatureSources},
-    neutral::{Conversation, FieldFates},
+    neutral::{Conversation, UnsupportedFields},
     openai::conversation_reader::read_members,
     responses,
 };
@@ -63,7 +63,7 @@ fn lost_at<'e>(
     if !request.routing.provider.require_parameters {
         let lost = |endpoint: &Endpoint| LostParameter { endpoint: endpoint.id, name: "inference_geo".into() };
         return match request.service.geography {
-            Wish::Open => Vec::new(),
+            ServicePreference::Open => Vec::new(),
             _ => endpoints.filter(|endpoint| unpriced_geography(endpoint)).map(lost).collect(),
         };
     }
@@ -93,7 +93,7 @@ fn first_lost(
         return None;
     }
     // The client's dialect may have lost a parameter before. A name with `[]` is a member of a message or a tool, no parameter.
-    let before = client.and_then(|client| client.fates.dropped().iter().find(|name| !name.contains("[]")));
+    let before = client.and_then(|client| client.unsupported.dropped().iter().find(|name| !name.contains("[]")));
     if let Some(lost) = before {
         return Some(Arc::clone(lost));
     }
@@ -109,15 +109,15 @@ fn first_lost(
 
 /// The first parameter that the translation for an endpoint leaves out.
 fn lost_in_translation(request: &ChatRequest, parameters: &Conversation<'_>, endpoint: &Endpoint) -> Option<Arc<str>> {
-    let mut fates = FieldFates::default();
+    let mut unsupported = UnsupportedFields::default();
     match endpoint.dialect {
         Dialect::OpenAi => return None,
-        Dialect::Anthropic => drop(anthropic::write_request(parameters, endpoint, &mut fates)),
+        Dialect::Anthropic => drop(anthropic::write_request(parameters, endpoint, &mut unsupported)),
         Dialect::Gemini => {
-            drop(gemini::write_request_with(parameters, endpoint, SignatureSources::default(), &mut fates))
+            drop(gemini::write_request_with(parameters, endpoint, SignatureSources::default(), &mut unsupported))
         }
-        Dialect::Responses => drop(responses::write_request(parameters, endpoint, &mut fates)),
-        Dialect::Converse => drop(converse::write_request(parameters, endpoint, &mut fates)),
+        Dialect::Responses => drop(responses::write_request(parameters, endpoint, &mut unsupported)),
+        Dialect::Converse => drop(converse::write_request(parameters, endpoint, &mut unsupported)),
     }
-    fates.dropped().iter().find_map(|name| request.spelling(name)).map(Arc::from)
+    unsupported.dropped().iter().find_map(|name| request.spelling(name)).map(Arc::from)
 }

@@ -13,8 +13,8 @@ use super::{
     gemini::RememberedSignatures, neutral::ToolNames, responses::provider_state::ProviderState, stream_reader::Framing,
 };
 
-/// Headers of one call: names in lower case, and values.
-pub type CallHeaders = Vec<(Cow<'static, str>, String)>;
+/// Headers of one upstream request: names in lower case, and values.
+pub type UpstreamHeaders = Vec<(Cow<'static, str>, String)>;
 
 /// A request body in two parts. The second is the end of the client's own body if that is long: it is not copied.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +71,7 @@ pub struct OutgoingBody {
     /// Parameters whose meaning was produced by other means, fit for a header; the first 64.
     pub emulated: Vec<Arc<str>>,
     /// Headers that this body needs.
-    pub headers: CallHeaders,
+    pub headers: UpstreamHeaders,
     /// Whether it is the client's own body, whose answer passes as it comes.
     pub is_clients_own: bool,
     /// Whether the provider may keep its answer.
@@ -83,7 +83,7 @@ pub struct OutgoingBody {
 }
 
 impl OutgoingBody {
-    pub(super) fn of(bytes: impl Into<SentBody>) -> OutgoingBody {
+    pub(super) fn new(bytes: impl Into<SentBody>) -> OutgoingBody {
         OutgoingBody { bytes: bytes.into(), ..OutgoingBody::default() }
     }
 }
@@ -102,7 +102,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    pub(super) fn of(dialect: Dialect, names: ToolNames, endpoint: &Endpoint) -> Translation {
+    pub(super) fn new(dialect: Dialect, names: ToolNames, endpoint: &Endpoint) -> Translation {
         let framing = match (dialect, endpoint.platform) {
             (Dialect::Converse, _) => Framing::Events,
             (Dialect::Anthropic, Platform::Bedrock) => Framing::Chunks,

@@ -10,11 +10,12 @@ use pointsman_domain::{Catalog, Dialect, Endpoint, RequestedService, Usage};
 
 use super::{
     Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
+    body_edits::BodyEdits,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     converse,
     gemini::{self, SignatureSources},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, UnsupportedFields},
     openai::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
@@ -29,7 +30,6 @@ use super::{
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, provider_state::ProviderState},
-    spliced_call::SplicedCall,
 };
 
 /// Bytes of an answer that may always wait for other content.
@@ -90,12 +90,15 @@ pub fn chat_body_with(
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };
     Some(match request.client.as_deref() {
-        Some(client) => named(&client.fates, Some(client), outgoing),
+        Some(client) => named(&client.unsupported, Some(client), outgoing),
         // One name needs no order.
-        None if request.fates == FieldFates::default() && outgoing.dropped.len() < 2 && outgoing.emulated.len() < 2 => {
+        None if request.unsupported == UnsupportedFields::default()
+            && outgoing.dropped.len() < 2
+            && outgoing.emulated.len() < 2 =>
+        {
             outgoing
         }
-        None => named(&request.fates, None, outgoing),
+        None => named(&request.unsupported, None, outgoing),
     })
 }
 
@@ -113,15 +116,15 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
             Some(named_as_image(request, body))
         }
         Dialect::Gemini | Dialect::Converse => {
-            let mut fates = FieldFates::default();
-            outgoing.dropped.iter().for_each(|name| fates.drop(name));
+            let mut unsupported = UnsupportedFields::default();
+            outgoing.dropped.iter().for_each(|name| unsupported.drop(name));
             let asked = std::str::from_utf8(&outgoing.bytes).ok()?;
             let body = match endpoint.dialect {
-                Dialect::Gemini => gemini::write_images(asked, &mut fates)?,
-                _ => converse::write_images(asked, endpoint, &mut fates)?,
+                Dialect::Gemini => gemini::write_images(asked, &mut unsupported)?,
+                _ => converse::write_images(asked, endpoint, &mut unsupported)?,
             };
-            let (dropped, emulated) = (fates.dropped().to_vec(), fates.emulated().to_vec());
-            Some(OutgoingBody { dropped, emulated, ..OutgoingBody::of(body) })
+            let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
+            Some(OutgoingBody { dropped, emulated, ..OutgoingBody::new(body) })
         }
         _ => Some(outgoing),
     }
@@ -135,10 +138,10 @@ fn named_as_image(request: &ImageRequest, outgoing: OutgoingBody) -> OutgoingBod
         "image_config.image_size" => given("resolution").to_owned(),
         name => name.to_owned(),
     };
-    let mut fates = FieldFates::default();
-    outgoing.dropped.iter().for_each(|name| fates.drop(&name_of(name)));
-    outgoing.emulated.iter().for_each(|name| fates.emulate(&name_of(name)));
-    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+    let mut unsupported = UnsupportedFields::default();
+    outgoing.dropped.iter().for_each(|name| unsupported.drop(&name_of(name)));
+    outgoing.emulated.iter().for_each(|name| unsupported.emulate(&name_of(name)));
+    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
 /// Path of image requests, relative to the base address of the upstream.
@@ -200,7 +203,7 @@ fn clients_own(
     let text = std::str::from_utf8(&client.body).ok()?;
     let defaults = default_parameters(catalog, endpoint);
     let without: Vec<&str> = service.unpriced(endpoint.pricing.as_deref()).collect();
-    let call = SplicedCall {
+    let call = BodyEdits {
         model: &endpoint.upstream_model,
         most_output,
         defaults: &defaults,
@@ -214,7 +217,7 @@ fn clients_own(
         ClientShape::Messages { has_blank_answers, .. } => {
             let said = has_blank_answers.then(|| anthropic::splice::without_blank_answers(text)).transpose().ok()?;
             let text = said.as_ref().map_or(Some(text), |said| std::str::from_utf8(said).ok())?;
-            let cut = anthropic::without_foreign_thoughts(text);
+            let cut = anthropic::without_foreign_reasoning(text);
             let own = cut.as_ref().map_or(Some(text), |cut| std::str::from_utf8(&cut.body).ok())?;
             let spliced = anthropic::splice::splice_request(own, &call).ok()?;
             let without_thinking = cut.as_ref().is_some_and(|cut| cut.without_thinking);
@@ -228,7 +231,7 @@ fn clients_own(
             spliced.body
         }
     };
-    let translation = Some(Translation::of(client.dialect(), ToolNames::default(), endpoint));
+    let translation = Some(Translation::new(client.dialect(), ToolNames::default(), endpoint));
     let (body, headers) = anthropic::platform::adapted(body, client.headers.clone(), endpoint);
     let dropped = without.into_iter().map(Into::into).collect();
     Some(OutgoingBody {
@@ -238,7 +241,7 @@ fn clients_own(
         headers,
         dropped,
         emulated,
-        ..OutgoingBody::of(body)
+        ..OutgoingBody::new(body)
     })
 }
 
@@ -251,9 +254,9 @@ fn without_foreign_members(
     written: bool,
 ) -> OutgoingBody {
     let plain = plain_chat(&gated.bytes, extras, catalog, endpoint, written);
-    let Some(PlainChat { body, cut_marks, cut_reasoning }) = plain else { return gated };
+    let Some(PlainChat { body, cut_breakpoints, cut_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
-    dropped.extend(cut_marks.into_iter().map(Into::into));
+    dropped.extend(cut_breakpoints.into_iter().map(Into::into));
     emulated.extend(cut_reasoning.into_iter().map(Into::into));
     OutgoingBody { bytes: body.into(), dropped, emulated, ..gated }
 }
@@ -289,20 +292,20 @@ fn with_fitting_calls(gated: OutgoingBody) -> OutgoingBody {
 
 /// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
 fn spelled(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
-    let mut fates = FieldFates::default();
-    outgoing.dropped.iter().filter_map(|name| request.spelling(name)).for_each(|name| fates.drop(&name));
-    outgoing.emulated.iter().filter_map(|name| request.spelling(name)).for_each(|name| fates.emulate(&name));
-    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+    let mut unsupported = UnsupportedFields::default();
+    outgoing.dropped.iter().filter_map(|name| request.spelling(name)).for_each(|name| unsupported.drop(&name));
+    outgoing.emulated.iter().filter_map(|name| request.spelling(name)).for_each(|name| unsupported.emulate(&name));
+    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
 /// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
-fn named(lost: &FieldFates, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
-    let mut fates = lost.clone();
+fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
+    let mut unsupported = unsupported.clone();
     let names = client.map(ClientRequest::field_names);
     let names_of = |name| names.as_ref().map_or_else(|| vec![Cow::Borrowed(name)], |names| names.of(name));
-    outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.drop(&name));
-    outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.emulate(&name));
-    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+    outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| unsupported.drop(&name));
+    outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| unsupported.emulate(&name));
+    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
 fn translated(
@@ -313,32 +316,34 @@ fn translated(
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
-    let mut fates = std::mem::take(&mut conversation.lost);
-    gated.dropped.iter().for_each(|name| fates.drop(name));
-    gated.emulated.iter().for_each(|name| fates.emulate(name));
+    let mut unsupported = std::mem::take(&mut conversation.unsupported);
+    gated.dropped.iter().for_each(|name| unsupported.drop(name));
+    gated.emulated.iter().for_each(|name| unsupported.emulate(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {
         Dialect::OpenAi => return None,
         Dialect::Anthropic => {
             anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
             let betas = anthropic::required_betas(&conversation, endpoint);
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
-            let written = anthropic::write_request(&conversation, endpoint, &mut fates);
+            let written = anthropic::write_request(&conversation, endpoint, &mut unsupported);
             let (body, headers) = anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
             (TranslatedRequest { body, ..written }, headers)
         }
-        Dialect::Gemini => (gemini::write_request_with(&conversation, endpoint, signatures, &mut fates), Vec::new()),
-        Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut fates), Vec::new()),
-        Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+        Dialect::Gemini => {
+            (gemini::write_request_with(&conversation, endpoint, signatures, &mut unsupported), Vec::new())
+        }
+        Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut unsupported), Vec::new()),
+        Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut unsupported), Vec::new()),
     };
     Some(OutgoingBody {
-        dropped: fates.dropped().to_vec(),
-        emulated: fates.emulated().to_vec(),
+        dropped: unsupported.dropped().to_vec(),
+        emulated: unsupported.emulated().to_vec(),
         headers,
         translation: Some(Translation {
             signatures: signatures.memory.cloned(),
-            ..Translation::of(dialect, names, endpoint)
+            ..Translation::new(dialect, names, endpoint)
         }),
-        ..OutgoingBody::of(body)
+        ..OutgoingBody::new(body)
     })
 }
 
@@ -381,7 +386,7 @@ pub fn rewrite_whole(
         let own = match &client.shape {
             ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model, &chat.outcome)?,
             ClientShape::Responses(echo) => {
-                let identity = responses::splice::ResponseIdentity::of(context, outgoing.state, echo);
+                let identity = responses::splice::ResponseIdentity::new(context, outgoing.state, echo);
                 responses::splice::splice_answer(text, &identity, || chat.outcome.usage)?
             }
             ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,

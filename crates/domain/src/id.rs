@@ -98,7 +98,7 @@ pub struct EndpointId(pub u64);
 impl EndpointId {
     /// The id of `model` at `provider`. `variant` distinguishes several endpoints; it is empty when there is only one.
     #[must_use]
-    pub fn of(model: &str, provider: &str, variant: &str) -> EndpointId {
+    pub fn new(model: &str, provider: &str, variant: &str) -> EndpointId {
         // FNV-1a: stable by definition, unlike the standard library's hasher.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let parts = [model, "\0", provider, "\0", variant];
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_keeps_its_id_for_ever() {
-        assert_eq!(EndpointId::of("acme/small", "acme", ""), EndpointId::of("acme/small", "acme", ""));
-        assert_ne!(EndpointId::of("acme/small", "acme", ""), EndpointId::of("acme/smal", "lacme", ""));
+        assert_eq!(EndpointId::new("acme/small", "acme", ""), EndpointId::new("acme/small", "acme", ""));
+        assert_ne!(EndpointId::new("acme/small", "acme", ""), EndpointId::new("acme/smal", "lacme", ""));
     }
 }

@@ -95,7 +95,7 @@ pub use recorded_gate::{GateState, RecordedGate};
 pub use reopens::Reopens;
 pub use request_facts::RequestFacts;
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
-pub use service_tier::{RequestedService, ServedService, ServiceName, Wish};
+pub use service_tier::{RequestedService, ServedService, ServiceName, ServicePreference};
 pub use similar_names::{closest_name, listed_names, name_distance};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
 pub use task_class::{Task, TaskClass, TaskClassSource, TaskFeatures};

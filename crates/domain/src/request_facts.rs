@@ -43,7 +43,7 @@ pub struct RequestFacts {
 impl RequestFacts {
     /// The facts of a query.
     #[must_use]
-    pub fn of(query: &Query) -> RequestFacts {
+    pub fn new(query: &Query) -> RequestFacts {
         RequestFacts {
             api: query.api,
             today: query.today,

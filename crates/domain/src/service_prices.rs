@@ -3,7 +3,7 @@ use std::{borrow::Cow, iter};
 use super::{
     money::{Price, Usd},
     price_tier::PriceTier,
-    service_tier::{RequestedService, ServedService, ServiceName, Wish},
+    service_tier::{RequestedService, ServedService, ServiceName, ServicePreference},
     usage::{Pricing, ServiceTierPrices},
 };
 
@@ -117,7 +117,7 @@ impl Pricing {
 
     /// Other prices of tokens, of every length, without other services.
     fn with_tokens(&self, of: &impl Fn(Price) -> Price) -> Pricing {
-        let tier = |tier: &PriceTier| PriceTier::of(tier.above_prompt_tokens, &tier.pricing(self).with_tokens(of));
+        let tier = |tier: &PriceTier| PriceTier::new(tier.above_prompt_tokens, &tier.pricing(self).with_tokens(of));
         Pricing {
             prompt: of(self.prompt),
             completion: of(self.completion),
@@ -144,9 +144,9 @@ impl RequestedService {
         let Some(pricing) = pricing.filter(|pricing| self != RequestedService::default() && !pricing.is_free()) else {
             return self;
         };
-        let sent = |wish: Wish, is_priced: &dyn Fn(&ServiceName) -> bool| match wish {
-            Wish::Named(name) if !is_priced(&name) => Wish::Open,
-            Wish::Unknown => Wish::Open,
+        let sent = |wish: ServicePreference, is_priced: &dyn Fn(&ServiceName) -> bool| match wish {
+            ServicePreference::Named(name) if !is_priced(&name) => ServicePreference::Open,
+            ServicePreference::Unknown => ServicePreference::Open,
             wish => wish,
         };
         let has_tier = |name: &ServiceName| pricing.service_tier(name).is_some();
@@ -171,7 +171,7 @@ impl RequestedService {
         let sent = self.sent_to(pricing);
         let asked_tier = sent.speed.name().or(sent.tier.name());
         let asked_geography = sent.geography.name();
-        let is_open = sent.tier == Wish::Open && sent.speed == Wish::Open;
+        let is_open = sent.tier == ServicePreference::Open && sent.speed == ServicePreference::Open;
         let takes_tier = |name: &ServiceName| match pricing.and_then(|pricing| pricing.service_tier(name)) {
             // It repeats the request.
             _ if name.as_str() == "auto" => false,
@@ -179,7 +179,7 @@ impl RequestedService {
             None => asked_tier.is_none() || name.is_standard(),
         };
         let takes_geography = |name: &ServiceName| match pricing.and_then(|pricing| pricing.geography(name)) {
-            Some(_) => sent.geography == Wish::Open || sent.may_get_geography(name),
+            Some(_) => sent.geography == ServicePreference::Open || sent.may_get_geography(name),
             None => asked_geography.is_none() || name.is_standard(),
         };
         ServedService {
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
     use crate::usage::GeographyPrice;
-    use crate::{Usage, Wish};
+    use crate::{ServicePreference, Usage};
 
     fn usd(text: &str) -> Usd {
         text.parse().unwrap_or_default()
@@ -210,7 +210,7 @@ mod tests {
         let of = |prompt: &str, completion: &str| {
             let pricing = Pricing { prompt: usd(prompt), completion: usd(completion), ..Pricing::default() };
             let longer = pricing.with_tokens(&|price| price * 2);
-            Pricing { tiers: vec![PriceTier::of(1_000, &longer)], ..pricing }
+            Pricing { tiers: vec![PriceTier::new(1_000, &longer)], ..pricing }
         };
         let tier = |text: &str, prompt: &str, completion: &str| ServiceTierPrices {
             name: name(text),
@@ -246,17 +246,23 @@ mod tests {
 
     #[test]
     fn a_word_without_a_price_is_not_sent_unless_all_is_free_or_the_price_unknown() {
-        let asked = RequestedService { tier: Wish::of("turbo"), ..RequestedService::default() };
+        let asked = RequestedService { tier: ServicePreference::of("turbo"), ..RequestedService::default() };
         assert_eq!(asked.unpriced(Some(&priced())).collect::<Vec<_>>(), ["service_tier"]);
         assert_eq!(asked.unpriced(Some(&Pricing::default())).count() + asked.unpriced(None).count(), 0);
-        let flex =
-            RequestedService { tier: Wish::of("Flex"), speed: Wish::of("standard"), geography: Wish::of("mars") };
+        let flex = RequestedService {
+            tier: ServicePreference::of("Flex"),
+            speed: ServicePreference::of("standard"),
+            geography: ServicePreference::of("mars"),
+        };
         assert_eq!(flex.unpriced(Some(&priced())).collect::<Vec<_>>(), ["inference_geo"]);
     }
 
-    fn wish() -> impl Strategy<Value = Wish> {
+    fn wish() -> impl Strategy<Value = ServicePreference> {
         let words = ["flex", "priority", "fast", "scale", "us", "eu", "auto", "default", "global", "zzz", "no word"];
-        prop_oneof![Just(Wish::Open), proptest::sample::select(words.to_vec()).prop_map(Wish::of)]
+        prop_oneof![
+            Just(ServicePreference::Open),
+            proptest::sample::select(words.to_vec()).prop_map(ServicePreference::of)
+        ]
     }
 
     fn told() -> impl Strategy<Value = Option<ServiceName>> {
@@ -275,9 +281,9 @@ mod tests {
             let asked = RequestedService { tier, speed, geography };
             let sent = asked.sent_to(Some(&pricing));
             // Of a field that is not sent, only the settings of the account tell what comes.
-            let is_open = sent.tier == Wish::Open && sent.speed == Wish::Open;
+            let is_open = sent.tier == ServicePreference::Open && sent.speed == ServicePreference::Open;
             let tier = told_tier.filter(|_| !is_open);
-            let geography = told_geography.filter(|_| sent.geography != Wish::Open);
+            let geography = told_geography.filter(|_| sent.geography != ServicePreference::Open);
             let service = asked.served(ServedService { tier, geography }, Some(&pricing));
             let usage = Usage { prompt_tokens, completion_tokens, web_searches, service, ..Usage::default() };
             let reserved = pricing.worst_case(&sent, prompt_tokens, completion_tokens, 0);

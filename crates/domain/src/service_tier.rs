@@ -70,7 +70,7 @@ impl fmt::Display for ServiceName {
 
 /// What a field of a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wish {
+pub enum ServicePreference {
     /// It is absent: the provider decides by the settings of the account, as a rule for the standard.
     #[default]
     Open,
@@ -84,28 +84,28 @@ pub enum Wish {
     Unknown,
 }
 
-impl Wish {
+impl ServicePreference {
     /// What this word asks for.
     #[must_use]
-    pub fn of(word: &str) -> Wish {
+    pub fn of(word: &str) -> ServicePreference {
         match ServiceName::parse(word) {
-            Some(name) if name.as_str() == "auto" => Wish::Any,
-            Some(name) if name.is_standard() => Wish::Standard,
-            Some(name) => Wish::Named(name),
-            None => Wish::Unknown,
+            Some(name) if name.as_str() == "auto" => ServicePreference::Any,
+            Some(name) if name.is_standard() => ServicePreference::Standard,
+            Some(name) => ServicePreference::Named(name),
+            None => ServicePreference::Unknown,
         }
     }
 
     pub(super) fn may_get(self, name: &ServiceName) -> bool {
         match self {
-            Wish::Open | Wish::Standard | Wish::Unknown => false,
-            Wish::Any => true,
-            Wish::Named(wanted) => wanted.is_like(name),
+            ServicePreference::Open | ServicePreference::Standard | ServicePreference::Unknown => false,
+            ServicePreference::Any => true,
+            ServicePreference::Named(wanted) => wanted.is_like(name),
         }
     }
 
     pub(super) fn name(self) -> Option<ServiceName> {
-        if let Wish::Named(name) = self { Some(name) } else { None }
+        if let ServicePreference::Named(name) = self { Some(name) } else { None }
     }
 }
 
@@ -113,11 +113,11 @@ impl Wish {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestedService {
     /// `service_tier`.
-    pub tier: Wish,
+    pub tier: ServicePreference,
     /// `speed`, which names the tier `fast`.
-    pub speed: Wish,
+    pub speed: ServicePreference,
     /// `inference_geo`.
-    pub geography: Wish,
+    pub geography: ServicePreference,
 }
 
 /// The service that an answer was made with: as the provider tells it, else as requested. Decides about its price.
@@ -136,7 +136,7 @@ impl RequestedService {
     /// What fields with these values ask for.
     #[must_use]
     pub fn of<'v>(value: impl Fn(&'static str) -> Option<Cow<'v, str>>) -> RequestedService {
-        let [tier, speed, geography] = Self::FIELDS.map(|name| value(name).map(|word| Wish::of(&word)));
+        let [tier, speed, geography] = Self::FIELDS.map(|name| value(name).map(|word| ServicePreference::of(&word)));
         RequestedService {
             tier: tier.unwrap_or_default(),
             speed: speed.unwrap_or_default(),
@@ -149,7 +149,7 @@ impl RequestedService {
     pub fn without(mut self, dropped: &[Arc<str>]) -> RequestedService {
         for (name, wish) in Self::FIELDS.into_iter().zip([&mut self.tier, &mut self.speed, &mut self.geography]) {
             if dropped.iter().any(|dropped| **dropped == *name) {
-                *wish = Wish::Open;
+                *wish = ServicePreference::Open;
             }
         }
         self
@@ -157,11 +157,11 @@ impl RequestedService {
 
     /// The same where what was left open may be anything that the account has.
     pub(super) fn at_its_dearest(mut self) -> RequestedService {
-        if self.tier == Wish::Open && self.speed == Wish::Open {
-            self.tier = Wish::Any;
+        if self.tier == ServicePreference::Open && self.speed == ServicePreference::Open {
+            self.tier = ServicePreference::Any;
         }
-        if self.geography == Wish::Open {
-            self.geography = Wish::Any;
+        if self.geography == ServicePreference::Open {
+            self.geography = ServicePreference::Any;
         }
         self
     }

@@ -5,7 +5,7 @@ use super::{price_tier::PriceTier, usage::Pricing};
 impl PriceTier {
     /// The token prices of `pricing`, for longer prompts.
     #[must_use]
-    pub fn of(above_prompt_tokens: u64, pricing: &Pricing) -> PriceTier {
+    pub fn new(above_prompt_tokens: u64, pricing: &Pricing) -> PriceTier {
         PriceTier {
             above_prompt_tokens,
             prompt: pricing.prompt,
@@ -61,9 +61,13 @@ impl Pricing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RequestedService, Usage, Wish, money::Usd};
+    use crate::{RequestedService, ServicePreference, Usage, money::Usd};
 
-    const ANY: RequestedService = RequestedService { tier: Wish::Open, speed: Wish::Open, geography: Wish::Open };
+    const ANY: RequestedService = RequestedService {
+        tier: ServicePreference::Open,
+        speed: ServicePreference::Open,
+        geography: ServicePreference::Open,
+    };
 
     fn usd(text: &str) -> Usd {
         text.parse().unwrap_or_default()
@@ -73,7 +77,7 @@ mod tests {
     fn tiered() -> Pricing {
         let tier = |above, prompt, completion| {
             let pricing = Pricing { prompt: usd(prompt), completion: usd(completion), ..Pricing::default() };
-            PriceTier::of(above, &pricing)
+            PriceTier::new(above, &pricing)
         };
         Pricing {
             prompt: usd("1"),

@@ -258,7 +258,7 @@ impl Engine {
         let found = left_over.recovery;
         // No segment is deleted while something without a journal position waits: these are stored first.
         for entry in left_over.started.into_iter().filter_map(|entry| (shared.settings.interrupted)(entry)) {
-            shared.queue.push(Item::Entry(Packed::of(&entry)), None, now.instant);
+            shared.queue.push(Item::Entry(Packed::new(&entry)), None, now.instant);
         }
         shared.recovery.store(Arc::new(found));
         shared.journal.adopt(left_over.segments);

@@ -12,7 +12,7 @@ pub struct FactsView<'a> {
 impl<'a> FactsView<'a> {
     /// The view of stored facts, of which the numbers begin at `numbers_at`. Empty if these bytes are none.
     #[must_use]
-    pub fn of(facts: &'a [u8], numbers_at: usize) -> FactsView<'a> {
+    pub fn new(facts: &'a [u8], numbers_at: usize) -> FactsView<'a> {
         let Some((mut labels, mut numbers)) = facts.split_at_checked(numbers_at) else { return FactsView::default() };
         match (take_number(&mut labels), take_number(&mut numbers)) {
             (Some(_), Some(_)) => FactsView { labels, numbers },

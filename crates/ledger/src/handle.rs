@@ -333,7 +333,7 @@ impl Recorder {
     /// # Errors
     /// The journal could not be written. The entry waits in memory for the database all the same.
     pub fn record(&mut self, entry: Entry, started: Option<Started>) -> io::Result<Position> {
-        self.record_packed(Packed::of(&entry), started)
+        self.record_packed(Packed::new(&entry), started)
     }
 
     /// The same of an entry that is packed already.
@@ -401,7 +401,7 @@ impl Recorder {
     /// # Errors
     /// The journal could not be written: if the process ends, nothing tells of the entry.
     pub fn start(&mut self, entry: &Entry) -> io::Result<Started> {
-        self.start_packed(&Packed::of(entry))
+        self.start_packed(&Packed::new(entry))
     }
 
     /// The same of an entry that is packed already.

@@ -46,7 +46,7 @@ pub struct Packed {
 impl Packed {
     /// Packs an entry.
     #[must_use]
-    pub fn of(entry: &Entry) -> Packed {
+    pub fn new(entry: &Entry) -> Packed {
         let labels: Vec<_> = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
         let mut packer = Packer::default();
         packer.begin(entry.id, entry.created_ms, &labels, &entry.facts.numbers);
@@ -87,7 +87,7 @@ impl Packed {
     /// What filters see.
     #[must_use]
     pub fn facts(&self) -> FactsView<'_> {
-        FactsView::of(self.facts_bytes(), self.places.numbers - self.places.facts)
+        FactsView::new(self.facts_bytes(), self.places.numbers - self.places.facts)
     }
 
     /// The same as stored bytes.
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_packed_entry_is_what_postcard_makes_of_it_and_comes_out_as_it_went_in() {
         for entry in entries() {
-            let packed = Packed::of(&entry);
+            let packed = Packed::new(&entry);
             let head = Head { id: entry.id, created_ms: entry.created_ms, facts: entry.facts.clone() };
             let expected = [postcard::to_stdvec(&head).unwrap(), entry.bytes.clone()].concat();
             assert_eq!(packed.bytes(), expected);
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn bytes_that_end_before_the_facts_do_are_no_entry() {
         for entry in entries() {
-            let packed = Packed::of(&entry);
+            let packed = Packed::new(&entry);
             for cut in 0..packed.bytes().len() - entry.bytes.len() {
                 assert_eq!(Packed::read(&packed.bytes()[..cut]), None, "cut at {cut}");
             }

@@ -364,7 +364,7 @@ mod tests {
     fn entry(number: u64) -> Packed {
         let mut tail = [0; 24];
         tail[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-        Packed::of(&Entry { id: Id::new(7, tail), created_ms: 7, facts: Facts::default(), bytes: vec![0; 8] })
+        Packed::new(&Entry { id: Id::new(7, tail), created_ms: 7, facts: Facts::default(), bytes: vec![0; 8] })
     }
 
     fn queue(items: usize, batch: usize) -> Queue {

@@ -113,7 +113,7 @@ fn records(
             // Retention drops columns before bytes.
             let Some(stored) = view.row(&entry.id)? else { continue };
             found.entries += 1;
-            let packed = Packed::of(entry);
+            let packed = Packed::new(entry);
             let mut number = |name: &str| match names.get(name) {
                 Some(number) => Ok(*number),
                 None => {
@@ -233,7 +233,7 @@ impl GenerationStore {
     pub(super) fn check(&self, entry: &Entry) -> Result<(), String> {
         let generation = self.read(entry).map_err(|fault| format!("record {}: {fault}", name_of(entry)))?;
         let counters = |packed: &Packed| Row::of(&packed.facts(), &mut |_| Ok(0)).map(|row| row.counters());
-        match (counters(&head(&generation)), counters(&Packed::of(entry))) {
+        match (counters(&head(&generation)), counters(&Packed::new(entry))) {
             (Ok(recorded), Ok(counted)) if recorded == counted => Ok(()),
             _ => Err(format!("record {}: its figures are not those that count", name_of(entry))),
         }

@@ -4,7 +4,7 @@
 //! They are used for first trials, tests and fault injection. Requests to them use the same path as those to real
 //! providers, sockets included; only the answers are generated text. This crate does not know how requests are routed.
 //!
-//! [`start`] gives each provider a port and returns one [`Running`] per provider. All providers share one thread. Random
+//! [`start`] gives each provider a port and returns one [`ProviderServer`] per provider. All providers share one thread. Random
 //! numbers are seeded: a provider gives the same answers to the same sequence of requests.
 //!
 //! `settings` has the configured values, `load` draws times and outcomes, `answer` generates content, `stream` sends it in chunks,
@@ -40,7 +40,7 @@ mod words;
 
 pub use counters::Counters;
 pub use load::slowdown;
-pub use server::{Running, serve, start};
+pub use server::{ProviderServer, serve, start};
 pub use settings::{ProviderSettings, SimulatedModel};
 
 /// The random number generator. It is portable: a seed gives the same values on every machine and in later versions.

@@ -41,12 +41,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, which is usually caused by a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest wait of [`Running::stop`] for open connections.
+/// Longest wait of [`ProviderServer::stop`] for open connections.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// A running provider. Dropping it stops it.
 #[derive(Debug)]
-pub struct Running {
+pub struct ProviderServer {
     /// The slug of its settings.
     pub slug: String,
     /// Its address.
@@ -55,7 +55,7 @@ pub struct Running {
     stop: Mutex<Option<oneshot::Sender<mpsc::Sender<()>>>>,
 }
 
-impl Running {
+impl ProviderServer {
     /// The base URL for clients.
     #[must_use]
     pub fn base_url(&self) -> String {
@@ -90,7 +90,7 @@ impl Running {
 ///
 /// # Errors
 /// When a port, the thread or its runtime cannot be created.
-pub fn start(settings: Vec<ProviderSettings>) -> io::Result<Vec<Running>> {
+pub fn start(settings: Vec<ProviderSettings>) -> io::Result<Vec<ProviderServer>> {
     let bound = |settings| Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, settings));
     serve(settings.into_iter().map(bound).collect::<io::Result<_>>()?)
 }
@@ -99,7 +99,7 @@ pub fn start(settings: Vec<ProviderSettings>) -> io::Result<Vec<Running>> {
 ///
 /// # Errors
 /// When a listener cannot be used, or the thread or its runtime cannot be created.
-pub fn serve(bound: Vec<(TcpListener, ProviderSettings)>) -> io::Result<Vec<Running>> {
+pub fn serve(bound: Vec<(TcpListener, ProviderSettings)>) -> io::Result<Vec<ProviderServer>> {
     let mut running = Vec::with_capacity(bound.len());
     let mut providers = Vec::with_capacity(bound.len());
     for (listener, settings) in bound {
@@ -108,7 +108,7 @@ pub fn serve(bound: Vec<(TcpListener, ProviderSettings)>) -> io::Result<Vec<Runn
         let provider = Arc::new(Provider::new(settings));
         let (stop, stopped) = oneshot::channel();
         providers.push(BoundProvider { listener, provider: Arc::clone(&provider), stopped });
-        running.push(Running { slug, address, provider, stop: Mutex::new(Some(stop)) });
+        running.push(ProviderServer { slug, address, provider, stop: Mutex::new(Some(stop)) });
     }
     let (ready, started) = mpsc::channel();
     thread::Builder::new().name("simulation".to_owned()).spawn(move || run(providers, &ready))?;

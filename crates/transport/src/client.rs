@@ -14,7 +14,7 @@ use actix_http::{
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_dialect::{CallHeaders, Doubt, RefusedCall, SentBody};
+use pointsman_dialect::{Doubt, RefusedAttempt, SentBody, UpstreamHeaders};
 use pointsman_domain::{Dialect, Evidence, FailureKind, ServiceName};
 use pointsman_routing::stats::QuotaReport;
 use rustls::ClientConfig;
@@ -42,7 +42,7 @@ const REFUSAL_LIMIT: usize = 64 * 1024;
 /// Longest body whose connection is not reset because of its length, in bytes: it fits into the buffers of a socket.
 const LARGE_BODY: usize = 256 * 1024;
 
-/// Limits of the transport. Those of a single call are in [`Call`].
+/// Limits of the transport. Those of a single call are in [`UpstreamRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportLimits {
     /// Timeout for name resolution, TCP and TLS handshake together.
@@ -75,7 +75,7 @@ impl Default for TransportLimits {
 
 /// One request to a provider.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct UpstreamRequest {
     /// Appended to the base address, such as `/chat/completions`.
     pub path: Arc<str>,
     /// Upstream name of the model, which refusals may repeat.
@@ -85,7 +85,7 @@ pub struct Call {
     /// JSON body.
     pub body: SentBody,
     /// Headers of this call alone.
-    pub headers: CallHeaders,
+    pub headers: UpstreamHeaders,
     /// Wire format, in which errors are read.
     pub dialect: Dialect,
     /// Whether an event stream is requested.
@@ -98,7 +98,7 @@ pub struct Call {
 
 /// A regular 200 whose body is not read yet.
 #[derive(Debug)]
-pub struct UpstreamAnswer {
+pub struct UpstreamResponse {
     /// The body.
     pub body: UpstreamBody,
     /// Prompt tokens that a header names, as only Amazon's have it.
@@ -201,7 +201,7 @@ impl UpstreamClient {
     ///
     /// # Errors
     /// Anything but a regular 200: see [`UpstreamError`].
-    pub async fn send(&self, call: Call) -> Result<UpstreamAnswer, UpstreamError> {
+    pub async fn send(&self, call: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
         self.send_observed(call, |_| ()).await
     }
 
@@ -211,9 +211,9 @@ impl UpstreamClient {
     /// Anything but a regular 200: see [`UpstreamError`].
     pub async fn send_observed(
         &self,
-        mut call: Call,
+        mut call: UpstreamRequest,
         observe: impl Fn(Phases),
-    ) -> Result<UpstreamAnswer, UpstreamError> {
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let started = Instant::now();
         let head_deadline = call.deadline.min(started + call.head_timeout);
         let times = (started, head_deadline);
@@ -244,7 +244,7 @@ impl UpstreamClient {
     /// Sends the call, on a new connection if the provider had closed a kept one.
     async fn exchange(
         &self,
-        call: &Call,
+        call: &UpstreamRequest,
         times: (Instant, Instant),
         observe: &impl Fn(Phases),
     ) -> Result<ClientResponse, UpstreamError> {
@@ -256,7 +256,11 @@ impl UpstreamClient {
         sent.map_err(|failed| failed.error)
     }
 
-    async fn answer(&self, response: ClientResponse, call: &Call) -> Result<UpstreamAnswer, UpstreamError> {
+    async fn answer(
+        &self,
+        response: ClientResponse,
+        call: &UpstreamRequest,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         if response.status() == StatusCode::OK {
             let answer = accept(response, call, self.bounds(call), self.mask.clone());
             answer.map_err(|error| doubted(error, call))
@@ -291,7 +295,7 @@ impl UpstreamClient {
         self.connection.forwards_traceparent
     }
 
-    fn bounds(&self, call: &Call) -> BodyBounds {
+    fn bounds(&self, call: &UpstreamRequest) -> BodyBounds {
         let idle = call.streamed.then_some(self.limits.idle);
         BodyBounds { deadline: call.deadline, idle, size: self.limits.max_body }
     }
@@ -311,7 +315,7 @@ impl UpstreamClient {
         Ok(new)
     }
 
-    async fn refuse(&self, mut response: ClientResponse, call: &Call) -> UpstreamError {
+    async fn refuse(&self, mut response: ClientResponse, call: &UpstreamRequest) -> UpstreamError {
         let status = response.status().as_u16();
         let body = match status {
             400..=599 => {
@@ -322,7 +326,7 @@ impl UpstreamClient {
             // The body of a redirect is not used, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
         };
-        let refused = RefusedCall {
+        let refused = RefusedAttempt {
             dialect: call.dialect,
             status,
             amazon_type: None,
@@ -346,7 +350,7 @@ impl std::fmt::Debug for UpstreamClient {
 /// Sends one request on one connection and waits for the head.
 async fn attempt(
     request: &FrozenClientRequest,
-    call: &Call,
+    call: &UpstreamRequest,
     (started, head_deadline): (Instant, Instant),
     observe: &impl Fn(Phases),
 ) -> Result<ClientResponse, FailedSend> {
@@ -368,7 +372,7 @@ async fn attempt(
 }
 
 /// A failure of a request that may have caused it.
-fn doubted(mut error: UpstreamError, call: &Call) -> UpstreamError {
+fn doubted(mut error: UpstreamError, call: &UpstreamRequest) -> UpstreamError {
     let failure = &mut *error.failure;
     failure.evidence = Doubt::of_request(&call.body).weigh(failure.kind, failure.evidence);
     // Many servers end the connection of a body that is too large for them before they have read it.
@@ -381,10 +385,10 @@ fn doubted(mut error: UpstreamError, call: &Call) -> UpstreamError {
 /// Accepts a 200 whose body has no encoding and is not a web page.
 fn accept(
     mut response: ClientResponse,
-    call: &Call,
+    call: &UpstreamRequest,
     bounds: BodyBounds,
     mask: Option<Rc<Mask>>,
-) -> Result<UpstreamAnswer, UpstreamError> {
+) -> Result<UpstreamResponse, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
     if !http_client::is_identity(response.headers()) {
         return Err(malformed("an encoded body, though none was requested"));
@@ -400,7 +404,7 @@ fn accept(
         Dialect::Gemini => service_tier(response.headers()),
         _ => None,
     };
-    Ok(UpstreamAnswer { body, input_tokens, service_tier, quota })
+    Ok(UpstreamResponse { body, input_tokens, service_tier, quota })
 }
 
 fn input_tokens(headers: &HeaderMap) -> Option<u64> {

@@ -48,7 +48,7 @@ mod token;
 mod transport;
 
 pub use body::UpstreamBody;
-pub use client::{Call, TransportLimits, UpstreamAnswer, UpstreamClient};
+pub use client::{TransportLimits, UpstreamClient, UpstreamRequest, UpstreamResponse};
 pub use collector_client::{CollectorAnswer, CollectorClient};
 pub use connection::{Connection, ConnectionFault};
 pub use connection_events::Phases;

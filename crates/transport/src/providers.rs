@@ -9,7 +9,7 @@ use pointsman_base::secret::Secret;
 use pointsman_config::{Config, KeyHeader, ProviderConfig};
 use pointsman_dialect::SILENT_WORK;
 use pointsman_domain::{Catalog, Dialect, ProviderSlug};
-use pointsman_simulation::Running;
+use pointsman_simulation::ProviderServer;
 use rustls::ClientConfig;
 
 use crate::{
@@ -53,7 +53,7 @@ impl Providers {
     pub fn new(
         config: &Config,
         catalog: &Catalog,
-        simulation: &[&Running],
+        simulation: &[&ProviderServer],
         before: Option<&Providers>,
     ) -> Result<Providers, String> {
         let off = catalog.providers.iter().map(|provider| ProviderClient::off(provider.slug.clone()));
@@ -132,7 +132,12 @@ impl ProviderClient {
         Ok(())
     }
 
-    fn set_simulated(&mut self, running: &Running, dialect: Dialect, tls: &mut TlsConfigs) -> Result<(), String> {
+    fn set_simulated(
+        &mut self,
+        running: &ProviderServer,
+        dialect: Dialect,
+        tls: &mut TlsConfigs,
+    ) -> Result<(), String> {
         let mut connection = Connection::new(&running.base_url()).map_err(|fault| fault.to_string())?;
         // Simulated providers of these dialects ask for a key, whichever it is.
         let key: &[_] = match dialect {

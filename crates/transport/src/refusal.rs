@@ -4,7 +4,7 @@
 use std::{borrow::Cow, time::SystemTime};
 
 use actix_http::header::HeaderMap;
-use pointsman_dialect::{RefusedCall, TokenLimit, read_refusal, refuses_signature, retry_delay};
+use pointsman_dialect::{RefusedAttempt, TokenLimit, read_refusal, refuses_signature, retry_delay};
 use pointsman_domain::Failure;
 use pointsman_routing::stats::QuotaReport;
 use serde_json::Value;
@@ -25,7 +25,7 @@ const IDS: [&str; 4] = ["request_id", "requestId", "x-request-id", "user_id"];
 
 /// Classifies an answer to `call` whose status is not 200.
 pub(super) fn classify(
-    call: RefusedCall<'_>,
+    call: RefusedAttempt<'_>,
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
@@ -35,7 +35,7 @@ pub(super) fn classify(
     let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
     let status = call.status;
     let limit = token_limit(headers, call.prompt_tokens);
-    let call = RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), limit, ..call };
+    let call = RefusedAttempt { amazon_type, names_a_wait: retry_after.is_some(), limit, ..call };
     let refusal = read_refusal(call, body);
     let code = refusal.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use pointsman_base::secret::Secret;
 
-    fn call(status: u16) -> RefusedCall<'static> {
-        RefusedCall {
+    fn call(status: u16) -> RefusedAttempt<'static> {
+        RefusedAttempt {
             dialect: Dialect::OpenAi,
             status,
             amazon_type: None,
@@ -267,7 +267,7 @@ mod tests {
             ] {
                 headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
             }
-            let call = RefusedCall { dialect: Dialect::Anthropic, prompt_tokens: 40_000, ..call(429) };
+            let call = RefusedAttempt { dialect: Dialect::Anthropic, prompt_tokens: 40_000, ..call(429) };
             classify(call, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default()).failure.kind
         };
         assert_eq!(kind("30000", "7"), FailureKind::OverLimit);

@@ -12,7 +12,7 @@ use actix_http::{
 };
 use awc::{Client, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_dialect::{CallHeaders, SentBody};
+use pointsman_dialect::{SentBody, UpstreamHeaders};
 
 use super::connection::{Connection, ConnectionFault};
 
@@ -64,7 +64,11 @@ pub(super) fn freeze(
 }
 
 /// Sends `body` after the frozen head, with further `headers`.
-pub(super) fn send(request: &FrozenClientRequest, body: &SentBody, headers: &CallHeaders) -> awc::SendClientRequest {
+pub(super) fn send(
+    request: &FrozenClientRequest,
+    body: &SentBody,
+    headers: &UpstreamHeaders,
+) -> awc::SendClientRequest {
     let [first, rest] = body.parts().clone();
     let slices = first.len() > SLICE || !rest.is_empty();
     if headers.is_empty() {

@@ -48,7 +48,7 @@ pub struct BufferLimits {
 impl BufferLimits {
     /// The limits of the configuration.
     #[must_use]
-    pub fn of(limits: &LimitsConfig) -> BufferLimits {
+    pub fn new(limits: &LimitsConfig) -> BufferLimits {
         BufferLimits {
             total: limits.buffered_bytes,
             key_minimum: limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY),
@@ -75,7 +75,7 @@ pub enum BufferLimitReached {
 impl KeyBuffer {
     /// The counter of a key, at zero.
     #[must_use]
-    pub fn of(load: &Arc<Load>) -> Arc<KeyBuffer> {
+    pub fn new(load: &Arc<Load>) -> Arc<KeyBuffer> {
         Arc::new(KeyBuffer { load: Arc::clone(load), buffered_bytes: AtomicUsize::new(0) })
     }
 
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_body_counts_three_times_until_its_last_slice_is_gone() {
         let load = load(30, 30);
-        let key = KeyBuffer::of(&load);
+        let key = KeyBuffer::new(&load);
         let mut first = key.count();
         assert_eq!([first.grow_body(6), first.grow_body(2)], [Ok(()); 2]);
         assert_eq!([key.fits(2), key.fits(3)], [Ok(()), Err(BufferLimitReached::Gateway)]);
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn refused_bytes_are_not_counted() {
         let load = load(9, 9);
-        let key = KeyBuffer::of(&load);
+        let key = KeyBuffer::new(&load);
         let mut body = key.count();
         assert_eq!(body.grow_body(1), Ok(()));
         for _ in 0..10 {
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn one_key_leaves_half_of_the_limit_to_others_and_two_leave_a_third() {
         let load = load(900, 30);
-        let [greedy_key, other, third] = [KeyBuffer::of(&load), KeyBuffer::of(&load), KeyBuffer::of(&load)];
+        let [greedy_key, other, third] = [KeyBuffer::new(&load), KeyBuffer::new(&load), KeyBuffer::new(&load)];
         let greedy = |key: &Arc<KeyBuffer>| {
             let mut counted_bytes = key.count();
             while counted_bytes.grow_body(1).is_ok() {}
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn streams_leave_half_of_the_limit_to_requests_and_answers() {
         let load = load(800, 30);
-        let key = KeyBuffer::of(&load);
+        let key = KeyBuffer::new(&load);
         let mut waiting = key.count();
         while waiting.grow(1) {}
         assert_eq!(waiting.counted, 200);
@@ -316,17 +316,17 @@ mod tests {
     #[test]
     fn a_key_may_use_one_largest_body_even_if_that_is_most_of_the_limit() {
         let load = load(40, 30);
-        let key = KeyBuffer::of(&load);
+        let key = KeyBuffer::new(&load);
         let mut counted_bytes = key.count();
         assert_eq!([counted_bytes.grow_body(10), counted_bytes.grow_body(1)], [Ok(()), Err(BufferLimitReached::Key)]);
-        assert_eq!(KeyBuffer::of(&load).fits(3), Ok(()));
+        assert_eq!(KeyBuffer::new(&load).fits(3), Ok(()));
     }
 
     #[test]
     fn a_large_answer_counts_until_its_last_piece_is_sent_and_a_small_one_is_always_accepted() {
         let length = 3 * PIECE_BYTES;
         let load = load(4 * length, 0);
-        let key = KeyBuffer::of(&load);
+        let key = KeyBuffer::new(&load);
         let mut counted_bytes = key.count();
         assert_eq!(
             [counted_bytes.grow_answer(length), counted_bytes.grow_answer(length)],

@@ -30,7 +30,7 @@ pub struct SharedChange {
 impl SharedChange {
     /// The change in this line.
     #[must_use]
-    pub fn of(line: Vec<u8>) -> SharedChange {
+    pub fn new(line: Vec<u8>) -> SharedChange {
         SharedChange { id: Sha256::digest(&line).into(), line }
     }
 }
@@ -93,7 +93,7 @@ impl Registry {
 
     pub(super) fn note_unsent(&self, line: Vec<u8>) {
         if let Some(sharing) = self.sharing.lock().as_mut() {
-            let change = SharedChange::of(line);
+            let change = SharedChange::new(line);
             sharing.own.insert(change.id);
             sharing.unsent.push_back(change);
             (sharing.wake)();
@@ -276,7 +276,7 @@ mod tests {
         let (one, two) = (replica(), replica());
         one.create(by("one"), key("known")).unwrap();
         let mut changes =
-            vec![SharedChange::of(br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#.to_vec())];
+            vec![SharedChange::new(br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#.to_vec())];
         changes.extend(one.unsent());
         assert_eq!(two.import(&changes).unreadable, 1);
         assert_eq!(two.keys().len(), 1);

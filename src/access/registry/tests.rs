@@ -110,7 +110,7 @@ fn a_team_has_its_limit_before_an_account_is_in_it_and_none_when_it_is_removed()
     let log = TestLog::default();
     let registry = registry(&log);
     let limit = SpendLimit { amount: "5".parse().unwrap(), reset: None };
-    let team = IssuedTeam { name: "blue".to_owned(), spend: Some(StoredLimit::of(limit)) };
+    let team = IssuedTeam { name: "blue".to_owned(), spend: Some(StoredLimit::new(limit)) };
     registry.record(actor(), Change::PutTeam(team)).unwrap();
     let shown = |registry: &Registry| registry.holders.team("blue").budget.read(0).limit;
     assert_eq!(shown(&registry), Some(limit));

@@ -99,7 +99,7 @@ struct TotalsBody {
 }
 
 impl TotalsBody {
-    const fn of(totals: Totals) -> TotalsBody {
+    const fn new(totals: Totals) -> TotalsBody {
         TotalsBody { totals, cost: Dollars(totals.spent) }
     }
 }
@@ -114,8 +114,8 @@ struct NoticesBody<'a> {
     notices: &'a [NoticeBody],
 }
 
-/// What has been told so far.
-struct Told {
+/// What has been reported so far.
+struct Reported {
     ended: u64,
     breaker_move: u64,
     version: u64,
@@ -127,7 +127,7 @@ async fn render(handle: WorkerHandle) {
     let shared = Arc::clone(handle.shared());
     let version = shared.setup.load().version;
     let breaker_move = shared.breaker_history.last();
-    let mut told = Told { ended: newest(&handle.worker()).await, breaker_move, version, notices: Vec::new() };
+    let mut reported = Reported { ended: newest(&handle.worker()).await, breaker_move, version, notices: Vec::new() };
     loop {
         if shared.is_draining() {
             shared.live.end();
@@ -139,16 +139,16 @@ async fn render(handle: WorkerHandle) {
         // Of the setup in force: a reload may have replaced it.
         let worker = handle.worker();
         let mut events = Vec::new();
-        generations(&worker, &mut told, &mut events).await;
-        breaker_moves(&worker, &mut told, &mut events);
+        generations(&worker, &mut reported, &mut events).await;
+        breaker_moves(&worker, &mut reported, &mut events);
         let verdict = VerdictBody::now(&worker).await;
-        if verdict.notices != told.notices {
+        if verdict.notices != reported.notices {
             events.extend(event("notice", &NoticesBody { notices: &verdict.notices }));
-            told.notices.clone_from(&verdict.notices);
+            reported.notices.clone_from(&verdict.notices);
         }
         let version = worker.setup.version;
-        if version != told.version {
-            told.version = version;
+        if version != reported.version {
+            reported.version = version;
             events.extend(event("config", &ConfigBody { version }));
         }
         let tick = tick(&worker, verdict).await.and_then(|tick| event("tick", &tick)).unwrap_or_default();
@@ -163,10 +163,10 @@ async fn newest(worker: &Worker) -> u64 {
 }
 
 /// The generations that have ended meanwhile; of more than 200 the newest.
-async fn generations(worker: &Worker, told: &mut Told, events: &mut Vec<String>) {
+async fn generations(worker: &Worker, reported: &mut Reported, events: &mut Vec<String>) {
     worker.shared.event_batchers.flush();
-    let Ok(ended) = ask(&worker.shared.control.ledger(), ReadEnded { after: told.ended }).await else { return };
-    told.ended = ended.newest;
+    let Ok(ended) = ask(&worker.shared.control.ledger(), ReadEnded { after: reported.ended }).await else { return };
+    reported.ended = ended.newest;
     for generation in &ended.generations {
         let names = worker.setup.keys.names_of(generation.owner, generation.key);
         events.extend(event("generation", &GenerationRow::new(generation, &names)));
@@ -174,10 +174,10 @@ async fn generations(worker: &Worker, told: &mut Told, events: &mut Vec<String>)
 }
 
 /// The breakers that have moved meanwhile.
-fn breaker_moves(worker: &Worker, told: &mut Told, events: &mut Vec<String>) {
+fn breaker_moves(worker: &Worker, reported: &mut Reported, events: &mut Vec<String>) {
     let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-    for (subject, one) in worker.shared.breaker_history.after(told.breaker_move) {
-        told.breaker_move = one.number;
+    for (subject, one) in worker.shared.breaker_history.after(reported.breaker_move) {
+        reported.breaker_move = one.number;
         events.extend(event("breaker", &MoveBody::new(&subject, &one, clocks)));
     }
 }
@@ -186,7 +186,7 @@ async fn tick(worker: &Worker, verdict: VerdictBody) -> Option<TickBody> {
     let (minute, hour) = series::totals(worker).await.ok()?;
     let running = RunningBody::now(worker);
     let VerdictBody { severity, code, sentence, .. } = verdict;
-    let (minute, hour) = (TotalsBody::of(minute), TotalsBody::of(hour));
+    let (minute, hour) = (TotalsBody::new(minute), TotalsBody::new(hour));
     Some(TickBody { severity, code, sentence, in_flight: running.in_flight, running: running.total, minute, hour })
 }
 

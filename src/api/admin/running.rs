@@ -12,7 +12,7 @@ use crate::{
     base::error::ApiError,
     state::{
         gateway::Worker,
-        running::{AttemptInProgress, CallInProgress, RoutedCall},
+        running::{AttemptInProgress, RoutedRequest, RunningRequestState},
     },
 };
 
@@ -32,7 +32,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct RunningBody {
     /// The calls for generations in progress, oldest first; at most 200.
-    pub(crate) data: Vec<RunningCallBody>,
+    pub(crate) data: Vec<RunningRequestBody>,
     /// All calls for a generation, those included that are not listed.
     pub(crate) total: usize,
     /// All calls in flight: also previews and counts of tokens.
@@ -42,7 +42,7 @@ pub(crate) struct RunningBody {
 /// One call in progress.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct RunningCallBody {
+pub(crate) struct RunningRequestBody {
     /// Id of the generation, for `/generation` and `/route/explain`.
     pub(crate) id: String,
     /// When the request was admitted. RFC 3339, UTC, with milliseconds.
@@ -93,20 +93,20 @@ impl RunningBody {
     pub(crate) fn now(worker: &Worker) -> RunningBody {
         let running = worker.shared.running.oldest(MOST);
         RunningBody {
-            data: running.oldest.iter().map(|call| RunningCallBody::new(call, worker)).collect(),
+            data: running.oldest.iter().map(|call| RunningRequestBody::new(call, worker)).collect(),
             total: running.total,
             in_flight: worker.setup.admission.in_flight(),
         }
     }
 }
 
-impl RunningCallBody {
-    fn new(call: &CallInProgress, worker: &Worker) -> RunningCallBody {
+impl RunningRequestBody {
+    fn new(call: &RunningRequestState, worker: &Worker) -> RunningRequestBody {
         let (routed, first_token) = (call.routed(), call.first_token());
         let attempt = |attempt| RunningAttemptBody::new(attempt, routed.map(|routed| &*routed.catalog));
         let attempts: Vec<_> = call.attempts().into_iter().map(attempt).collect();
         let streamed = routed.map(|routed| routed.streamed);
-        RunningCallBody {
+        RunningRequestBody {
             id: call.id.as_str().to_owned(),
             created_at: rfc_3339(call.created_ms),
             age_ms: (clock::now().0.saturating_sub(call.accepted.0)) / 1000,
@@ -116,7 +116,7 @@ impl RunningCallBody {
                 (Some(true), Some(_)) => "streaming",
                 (Some(false), Some(_)) => "answering",
             },
-            requested_model: routed.map(|routed: &RoutedCall| routed.requested_model.as_ref().to_owned()),
+            requested_model: routed.map(|routed: &RoutedRequest| routed.requested_model.as_ref().to_owned()),
             streamed,
             model: attempts.first().and_then(|attempt| attempt.model.clone()),
             provider_slug: attempts.first().and_then(|attempt| attempt.provider_slug.clone()),

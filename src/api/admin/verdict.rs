@@ -33,7 +33,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 impl VerdictBody {
     /// The verdict now.
     pub(crate) async fn now(worker: &Worker) -> VerdictBody {
-        VerdictBody::of(&situation(worker).await)
+        VerdictBody::new(&situation(worker).await)
     }
 }
 

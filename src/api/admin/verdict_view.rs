@@ -97,7 +97,7 @@ pub(crate) struct Situation {
 
 impl VerdictBody {
     /// The verdict on a situation.
-    pub(crate) fn of(situation: &Situation) -> VerdictBody {
+    pub(crate) fn new(situation: &Situation) -> VerdictBody {
         let mut notices = situation.notices();
         notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
         let worst = notices.first().filter(|notice| notice.severity > Severity::Info);
@@ -273,7 +273,7 @@ mod tests {
 
     #[track_caller]
     fn check(situation: Situation, severity: Severity, code: &str, part: &str) {
-        let verdict = VerdictBody::of(&situation);
+        let verdict = VerdictBody::new(&situation);
         assert_eq!((verdict.severity, verdict.code), (severity, code), "{verdict:?}");
         assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
     }
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn every_finding_is_listed_worst_first() {
         let situation = Situation { ledger_in_memory: true, shedding: true, config_faults: vec!["x".into()], ..well() };
-        let verdict = VerdictBody::of(&situation);
+        let verdict = VerdictBody::new(&situation);
         let codes: Vec<_> = verdict.notices.iter().map(|notice| notice.code).collect();
         assert_eq!((verdict.code, codes), ("config_refused", vec!["config_refused", "shedding", "ledger_in_memory"]));
     }

@@ -7,7 +7,7 @@ pub(crate) mod explain_view;
 pub mod preview;
 pub(crate) mod preview_api;
 pub(crate) mod preview_view;
-pub(crate) mod previewed_fates;
+pub(crate) mod previewed_parameters;
 pub mod replay;
 pub(crate) mod route_view;
 pub(crate) mod sentences;

@@ -18,7 +18,7 @@ use pointsman_routing::explain::{ResolvedWhatIf, fill_selection_probabilities};
 use super::{
     preview_api::{self, PreviewApi},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
-    previewed_fates::PreviewedFates,
+    previewed_parameters::PreviewedParameters,
     sentences::Sentences,
     why_not_view,
 };
@@ -199,13 +199,13 @@ fn what_if(chat: &mut ChatRequest, catalog: &Catalog, key: &Key) -> Result<Optio
 /// candidates.
 fn render(previewed: PreviewedDecision, work: &RequestedWork, shown: usize, now: Tick) -> RenderedDecision {
     let PreviewedDecision { mut decided, snapshot, why_not } = previewed;
-    let mut fates = Vec::new();
+    let mut previewed_parameters = Vec::new();
     let (sentences, nearest) = match &mut decided {
         Ok(decision) => {
             fill_selection_probabilities(decision, &snapshot.policy);
             let endpoint = |candidate: &Candidate| snapshot.catalog.find(candidate.index, candidate.endpoint);
-            let fates_at = |candidate| PreviewedFates::of(work, &snapshot.catalog, endpoint(candidate)?);
-            fates.extend(decision.candidates.iter().take(shown).map(fates_at));
+            let parameters_at = |candidate| PreviewedParameters::new(work, &snapshot.catalog, endpoint(candidate)?);
+            previewed_parameters.extend(decision.candidates.iter().take(shown).map(parameters_at));
             (Sentences::of_preview(decision, &snapshot.catalog), None)
         }
         Err(error) => {
@@ -213,5 +213,5 @@ fn render(previewed: PreviewedDecision, work: &RequestedWork, shown: usize, now:
             (Sentences::of_refusal(error, refusal.message().to_owned()), refusal::nearest(&snapshot, error))
         }
     };
-    RenderedDecision { decided, catalog: snapshot.catalog, sentences, nearest, why_not, fates }
+    RenderedDecision { decided, catalog: snapshot.catalog, sentences, nearest, why_not, previewed_parameters }
 }

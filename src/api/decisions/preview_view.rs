@@ -7,7 +7,7 @@ use pointsman_routing::explain::WhyNot;
 use serde::Serialize;
 
 use super::{
-    previewed_fates::PreviewedFates,
+    previewed_parameters::PreviewedParameters,
     route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
     sentences::Sentences,
     why_not_view::WhyNotBody,
@@ -115,7 +115,7 @@ pub(crate) struct RenderedDecision {
     /// Answer to `why_not`.
     pub(crate) why_not: Option<WhyNot>,
     /// What becomes of the fields of the request at each candidate that is shown, in their order.
-    pub(crate) fates: Vec<Option<PreviewedFates>>,
+    pub(crate) previewed_parameters: Vec<Option<PreviewedParameters>>,
 }
 
 impl<'a> PreviewBody<'a> {
@@ -152,7 +152,7 @@ impl<'a> DecisionBody<'a> {
                 summary,
                 decision_reason: reason,
                 estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
-                candidates: candidates(decision, view, header, &rendered.fates),
+                candidates: candidates(decision, view, header, &rendered.previewed_parameters),
                 candidates_total: decision.candidates.len(),
                 excluded: route_view::excluded(decision, view),
                 excluded_total: decision.excluded.len(),
@@ -180,10 +180,13 @@ fn candidates<'a>(
     decision: &'a Decision,
     view: CatalogView<'a>,
     header: PreviewHeader<'a>,
-    fates: &'a [Option<PreviewedFates>],
+    previewed_parameters: &'a [Option<PreviewedParameters>],
 ) -> Vec<CandidateBody<'a>> {
     let mut bodies = route_view::candidates(decision, view, shown(header.top_n));
-    bodies.iter_mut().zip(fates).for_each(|(body, fates)| body.fates = fates.as_ref());
+    bodies
+        .iter_mut()
+        .zip(previewed_parameters)
+        .for_each(|(body, previewed_parameters)| body.previewed_parameters = previewed_parameters.as_ref());
     bodies
 }
 
@@ -243,7 +246,7 @@ mod tests {
             },
             nearest: None,
             why_not: None,
-            fates: Vec::new(),
+            previewed_parameters: Vec::new(),
         }
     }
 

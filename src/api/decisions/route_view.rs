@@ -10,7 +10,7 @@ use pointsman_domain::{
 use pointsman_routing::decide::position_and_grade;
 use serde::Serialize;
 
-use super::previewed_fates::PreviewedFates;
+use super::previewed_parameters::PreviewedParameters;
 use crate::api::{
     condition::Condition,
     number::{Dollars, Figure, Text},
@@ -93,7 +93,7 @@ pub(crate) struct CandidateBody<'a> {
     pub(crate) context_length: Option<u32>,
     /// What it would get of the request; preview only.
     #[serde(flatten)]
-    pub(crate) fates: Option<&'a PreviewedFates>,
+    pub(crate) previewed_parameters: Option<&'a PreviewedParameters>,
 }
 
 /// Properties that rank before the score.
@@ -353,7 +353,7 @@ impl<'a> CandidateBody<'a> {
                 .and_then(|endpoint| endpoint.pricing.as_deref())
                 .map(|pricing| PricePairBody::new(pricing, prompt_tokens)),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
-            fates: None,
+            previewed_parameters: None,
         }
     }
 }

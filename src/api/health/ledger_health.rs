@@ -28,10 +28,10 @@ pub(crate) struct LedgerHealthBody {
 
 impl LedgerHealthBody {
     pub(crate) fn now(worker: &Worker) -> LedgerHealthBody {
-        LedgerHealthBody::of(worker.shared.ledger.as_ref().map(|ledger| ledger.status()))
+        LedgerHealthBody::new(worker.shared.ledger.as_ref().map(|ledger| ledger.status()))
     }
 
-    fn of(status: Option<Status>) -> LedgerHealthBody {
+    fn new(status: Option<Status>) -> LedgerHealthBody {
         let Some(status) = status else {
             return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
         };
@@ -106,7 +106,7 @@ mod tests {
             is_set_aside: false,
             wal_bytes: 0,
         };
-        let text = serde_json::to_string(&LedgerHealthBody::of(Some(status.clone()))).unwrap();
+        let text = serde_json::to_string(&LedgerHealthBody::new(Some(status.clone()))).unwrap();
         assert_eq!(text, r#"{"state":"degraded","since":"2025-11-20T09:05:40.000Z","queued":7,"dropped":2}"#);
         let families = metrics(&status, None).unwrap();
         let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
@@ -120,7 +120,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            serde_json::to_string(&LedgerHealthBody::of(None)).unwrap(),
+            serde_json::to_string(&LedgerHealthBody::new(None)).unwrap(),
             r#"{"state":"memory","queued":0,"dropped":0}"#
         );
     }

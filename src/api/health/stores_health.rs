@@ -58,17 +58,17 @@ const fn is_zero(count: &u64) -> bool {
 
 impl StoresBody {
     pub(in crate::api) fn now(worker: &Worker) -> Option<StoresBody> {
-        worker.shared.replicas.as_ref().map(|replicas| StoresBody::of(replicas))
+        worker.shared.replicas.as_ref().map(|replicas| StoresBody::new(replicas))
     }
 
-    fn of(replicas: &Replicas) -> StoresBody {
-        let (postgres, redis) = (replicas.postgres().map(StoreBody::of), replicas.redis().map(StoreBody::of));
+    fn new(replicas: &Replicas) -> StoresBody {
+        let (postgres, redis) = (replicas.postgres().map(StoreBody::new), replicas.redis().map(StoreBody::new));
         StoresBody { node: replicas.node().to_owned(), postgres, redis }
     }
 }
 
 impl StoreBody {
-    fn of(reading: StoreReading) -> StoreBody {
+    fn new(reading: StoreReading) -> StoreBody {
         StoreBody {
             state: match reading.away_since_ms {
                 Some(_) => "away",
@@ -141,10 +141,10 @@ mod tests {
             refused_commands: Vec::new(),
             hints: [1, 0],
         };
-        let text = serde_json::to_string(&StoreBody::of(reading.clone())).unwrap();
+        let text = serde_json::to_string(&StoreBody::new(reading.clone())).unwrap();
         assert_eq!(text, r#"{"state":"away","since":"2025-11-20T09:05:40.000Z","last_exchange":null,"waiting":3}"#);
         let part = StoreReading { away_since_ms: None, refused_commands: vec!["subscribe"], ..reading.clone() };
-        let text = serde_json::to_string(&StoreBody::of(part)).unwrap();
+        let text = serde_json::to_string(&StoreBody::new(part)).unwrap();
         assert!(
             text.contains(r#""state":"degraded""#) && text.contains(r#""refused_commands":["subscribe"]"#),
             "{text}"

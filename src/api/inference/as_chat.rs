@@ -9,7 +9,7 @@ use actix_web::{
 use pointsman_config::Scope;
 use pointsman_dialect::{ChatPurpose, ChatRequest};
 
-use super::{admitted_call::AdmittedCall, chat};
+use super::{admitted_request::AdmittedRequest, chat};
 use crate::{
     access::keys::Caller,
     api::answer,
@@ -32,7 +32,7 @@ pub(in crate::api) async fn serve(
     payload: Payload,
     read: ReadChat,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
     let chat = read(body, &call.request, &call.worker, ChatPurpose::Chat)?;
     chat::answer(chat, call).await
 }

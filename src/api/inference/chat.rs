@@ -12,7 +12,7 @@ use pointsman_base::clock;
 use pointsman_dialect::{AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat};
 use pointsman_domain::{ApiType, Dialect};
 
-use super::{admitted_call::AdmittedCall, route_metadata};
+use super::{admitted_request::AdmittedRequest, route_metadata};
 use crate::{
     access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
@@ -29,7 +29,7 @@ use crate::{
         },
         query, request_headers,
     },
-    state::{gateway::Worker, running::RunningCall},
+    state::{gateway::Worker, running::RunningRequest},
 };
 
 /// The headers in which agents name a session.
@@ -56,7 +56,7 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
     let chat = read_chat(body, &call.request, &call.worker, ChatPurpose::Chat)?;
     answer(chat, call).await
 }
@@ -76,10 +76,10 @@ pub(in crate::api) fn read_chat(
         Ok(chat) => return Ok(chat),
         Err(refused) => refused,
     };
-    let AgentChat { chat, fates, has_written_messages } =
+    let AgentChat { chat, unsupported, has_written_messages } =
         read_agent_chat(&body, &worker.shared.state_key).ok_or(refused)??;
     let mut chat = ChatRequest::parse(chat, purpose, limits)?;
-    (chat.fates, chat.has_written_messages) = (fates, has_written_messages);
+    (chat.unsupported, chat.has_written_messages) = (unsupported, has_written_messages);
     Ok(chat)
 }
 
@@ -87,8 +87,8 @@ pub(in crate::api) fn read_chat(
 ///
 /// # Errors
 /// As [`create`].
-pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
-    let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = call;
+pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) -> Result<HttpResponse, ApiError> {
+    let AdmittedRequest { caller, worker, request, accepted, mut admitted, share, running } = call;
     request_headers::apply(&mut chat.routing, &request)?;
     request_headers::check_session(&request)?;
     request_headers::add_models(&mut chat.models, &request)?;
@@ -106,7 +106,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
         Ok(planned) => planned,
         Err(unserved) => {
             intent.refused(history, &unserved.error, clock::now());
-            let record = |routed: &Routed, call: &RunningCall| opening.record(&request, routed, call);
+            let record = |routed: &Routed, call: &RunningRequest| opening.record(&request, routed, call);
             return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await);
         }
     };

@@ -6,7 +6,9 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_dialect::{ChatPurpose, ChatRequest, ClientRequest, ClientShape, FieldFates, read_completion_request};
+use pointsman_dialect::{
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, UnsupportedFields, read_completion_request,
+};
 
 use super::as_chat;
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
@@ -38,7 +40,7 @@ pub(in crate::api) fn read_chat(
     let client = ClientRequest {
         shape: ClientShape::Completion { shows_usage: false },
         body,
-        fates: FieldFates::default(),
+        unsupported: UnsupportedFields::default(),
         native_feature: None,
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),

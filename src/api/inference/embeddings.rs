@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_dialect::EmbeddingRequest;
 use pointsman_domain::{ApiType, Dialect};
 
-use super::admitted_call::AdmittedCall;
+use super::admitted_request::AdmittedRequest;
 use crate::{
     access::keys::Caller,
     api::auth::Authorized,
@@ -27,8 +27,8 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let AdmittedCall { caller, worker, request, .. } = &call;
+    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
+    let AdmittedRequest { caller, worker, request, .. } = &call;
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut embedding.routing, request)?;
     request_headers::check_session(request)?;

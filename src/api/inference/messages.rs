@@ -6,7 +6,7 @@ use actix_web::{
     web::{self, Bytes},
 };
 use pointsman_dialect::{
-    CallHeaders, ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body,
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, UpstreamHeaders, count_tokens_body,
     read_count_tokens, read_messages,
 };
 
@@ -63,12 +63,19 @@ fn chat_of(
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let InboundMessages {
-        chat, fates, native_feature, omits_thinking, stop_sequences, has_blank_answers, service, ..
+        chat,
+        unsupported,
+        native_feature,
+        omits_thinking,
+        stop_sequences,
+        has_blank_answers,
+        service,
+        ..
     } = read;
     let client = ClientRequest {
         shape: ClientShape::Messages { omits_thinking, stop_sequences, has_blank_answers },
         body,
-        fates,
+        unsupported,
         native_feature,
         headers: passed_on(headers),
         state_key: worker.shared.state_key.clone(),
@@ -96,7 +103,7 @@ fn version(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// What an endpoint of the same dialect gets as it came: versions, betas and whatever else is Anthropic's.
-fn passed_on(headers: &HeaderMap) -> CallHeaders {
+fn passed_on(headers: &HeaderMap) -> UpstreamHeaders {
     let of_anthropic = headers.iter().filter(|(name, _)| name.as_str().starts_with("anthropic-"));
     let passed = of_anthropic.filter(|(name, _)| name.as_str() != BROWSER_ACCESS);
     passed

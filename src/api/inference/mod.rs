@@ -1,6 +1,6 @@
 //! Calls that a model answers: chat, messages, responses, completions, embeddings.
 
-pub(crate) mod admitted_call;
+pub(crate) mod admitted_request;
 pub(crate) mod as_chat;
 pub mod chat;
 pub mod completions;

@@ -35,13 +35,13 @@ pub(in crate::api) fn read_chat(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundResponses { chat, fates, native_feature, hosted_tool, echo } =
+    let InboundResponses { chat, unsupported, native_feature, hosted_tool, echo } =
         read_responses_with(&body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))?;
     let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
     let client = ClientRequest {
         shape: ClientShape::Responses(echo),
         body,
-        fates,
+        unsupported,
         native_feature: native_feature.or(hosted_tool),
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),

@@ -306,7 +306,7 @@ fn factor(geography: &GeographyPrice) -> (String, Text<Usd>) {
 impl ServiceTierBody {
     fn named(tier: &ServiceTierPrices) -> (String, ServiceTierBody) {
         let ServiceTierPrices { name, pricing } = tier;
-        let prices = PriceTierBody { above_prompt_tokens: None, ..PriceTierBody::new(&PriceTier::of(0, pricing)) };
+        let prices = PriceTierBody { above_prompt_tokens: None, ..PriceTierBody::new(&PriceTier::new(0, pricing)) };
         let tiers = pricing.tiers.iter().map(PriceTierBody::new).collect();
         (name.to_string(), ServiceTierBody { prices, tiers })
     }

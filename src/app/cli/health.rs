@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{
     CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, failure,
     gateway::{GatewayArguments, ReachedGateway},
-    keys::{Failed, RunningGateway},
+    keys::{AdminClient, Failed},
     success,
 };
 
@@ -85,16 +85,16 @@ fn no_address(key: &str) -> CommandOutput {
 }
 
 /// The gateway whose admin address is asked with a key.
-fn administered(request: &HealthRequest, environment: &Environment) -> Result<RunningGateway, CommandOutput> {
+fn administered(request: &HealthRequest, environment: &Environment) -> Result<AdminClient, CommandOutput> {
     let said = |Failed { message, code }| CommandOutput { text: format!("pointsman: {message}\n"), code };
     let key_env = request.gateway.key_env.as_deref();
     if let Some(url) = request.gateway.url.as_deref() {
-        return RunningGateway::new(url, key_env, environment).map_err(said);
+        return AdminClient::new(url, key_env, environment).map_err(said);
     }
     let listeners = listeners(request, environment)?;
     let urls = listeners.admin_urls();
     let url = urls.first().ok_or_else(|| no_address("admin.bind"))?;
-    let gateway = RunningGateway::new(url, key_env, environment).map_err(said)?;
+    let gateway = AdminClient::new(url, key_env, environment).map_err(said)?;
     let Some(certificate) = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first()) else {
         return Ok(gateway);
     };

@@ -188,7 +188,7 @@ impl NewKeyArguments {
 /// Runs the command.
 pub(super) fn run(request: &KeysRequest, environment: &Environment) -> CommandOutput {
     let done = match &request.url {
-        Some(url) => RunningGateway::new(url, request.key_env.as_deref(), environment)
+        Some(url) => AdminClient::new(url, request.key_env.as_deref(), environment)
             .and_then(|gateway| gateway.run(&request.action)),
         None => match load(request.config.as_deref(), environment) {
             Ok(loaded) => stopped(&loaded.config, &request.action),
@@ -393,7 +393,7 @@ fn usage(keys: &[Value]) -> String {
 }
 
 /// A running gateway, reached through its admin listener.
-pub(super) struct RunningGateway {
+pub(super) struct AdminClient {
     connection: Connection,
     url: String,
     /// Environment variable with the key.
@@ -402,8 +402,8 @@ pub(super) struct RunningGateway {
     tls: Option<Arc<ClientConfig>>,
 }
 
-impl RunningGateway {
-    pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<RunningGateway, Failed> {
+impl AdminClient {
+    pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<AdminClient, Failed> {
         let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
         if url.starts_with("http://") && !is_loopback(&url) {
             return Err(format!(
@@ -417,12 +417,12 @@ impl RunningGateway {
             key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
         let connection = Connection::new(&url).map_err(|fault| format!("--url {fault}"))?;
         let connection = connection.with_bearer(Secret::from(key)).map_err(|fault| format!("the key {fault}"))?;
-        Ok(RunningGateway { connection, url, variable: variable.to_owned(), tls: None })
+        Ok(AdminClient { connection, url, variable: variable.to_owned(), tls: None })
     }
 
     /// The same gateway, with other certificates than those that the system trusts.
-    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> RunningGateway {
-        RunningGateway { tls: Some(tls), ..self }
+    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> AdminClient {
+        AdminClient { tls: Some(tls), ..self }
     }
 
     fn run(&self, action: &KeysAction) -> Result<Done, Failed> {

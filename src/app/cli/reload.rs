@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     CommandOutput, EXIT_CONFIGURATION,
-    keys::{Failed, RunningGateway},
+    keys::{AdminClient, Failed},
 };
 
 /// The gateway whose configuration changed.
@@ -36,7 +36,7 @@ pub(super) fn run(request: &ReloadRequest, environment: &Environment) -> Command
         true => (Method::GET, "/api/v1/admin/reload/preview"),
         false => (Method::POST, "/api/v1/admin/reload"),
     };
-    let answer = RunningGateway::new(&request.url, request.key_env.as_deref(), environment)
+    let answer = AdminClient::new(&request.url, request.key_env.as_deref(), environment)
         .and_then(|gateway| gateway.call(method, path, None));
     match answer {
         Ok(page) => {

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use pointsman_base::clock;
-use pointsman_dialect::{AnswerFault, CallAnswer, SentBody, embedding_tokens};
+use pointsman_dialect::{AnswerFault, BufferedAnswer, SentBody, embedding_tokens};
 use pointsman_domain::Usage;
-use pointsman_transport::{Call, UpstreamError};
+use pointsman_transport::{UpstreamError, UpstreamRequest};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
@@ -23,10 +23,10 @@ const TOO_LARGE_TOGETHER: &str = "The embeddings of all inputs together are too 
 /// Sends a call with the body `request` and waits for the whole answer. The inner error means that there is no room for it in `held`.
 pub(super) async fn answer(
     target: &Target<'_>,
-    (call, request): (Call, &SentBody),
+    (call, request): (UpstreamRequest, &SentBody),
     attempt: AttemptHandle<'_>,
     held: &RefCell<BufferedBytes>,
-) -> Result<Result<CallAnswer, BufferLimitReached>, UpstreamError> {
+) -> Result<Result<BufferedAnswer, BufferLimitReached>, UpstreamError> {
     let response =
         target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
     attempt.update(|attempt| attempt.quota(response.quota, request));
@@ -39,20 +39,20 @@ pub(super) async fn answer(
         }
         held.borrow_mut().grow_answer(bytes)
     });
-    Ok(body.await.map_err(after_head)?.map(|body| CallAnswer { body, input_tokens, service_tier }))
+    Ok(body.await.map_err(after_head)?.map(|body| BufferedAnswer { body, input_tokens, service_tier }))
 }
 
 /// Sends `first` and the same call with each of the `further` bodies. The answers are in this order. Nothing is repeated: the
 /// first failure ends all of them, and what the calls before it were counted with is the usage of the attempt.
 pub(super) async fn answers(
     target: &Target<'_>,
-    (first, request): (Call, &SentBody),
+    (first, request): (UpstreamRequest, &SentBody),
     further: &[Bytes],
     attempt: AttemptHandle<'_>,
     held: &RefCell<BufferedBytes>,
-) -> Result<Result<Vec<CallAnswer>, BufferLimitReached>, UpstreamError> {
+) -> Result<Result<Vec<BufferedAnswer>, BufferLimitReached>, UpstreamError> {
     let same = first.clone();
-    let others = further.iter().map(|body| Call { body: body.clone().into(), ..same.clone() });
+    let others = further.iter().map(|body| UpstreamRequest { body: body.clone().into(), ..same.clone() });
     let calls = stream::iter([first].into_iter().chain(others));
     let mut running = calls.map(|call| answer(target, (call, request), attempt, held)).buffered(AT_ONCE);
     let mut answers = Vec::with_capacity(1 + further.len());

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 
 use actix_rt::time::timeout;
-use pointsman_dialect::{Answer, CallAnswer, Doubt, OutgoingBody};
+use pointsman_dialect::{Answer, BufferedAnswer, Doubt, OutgoingBody};
 use pointsman_transport::UpstreamError;
 
 use crate::{
@@ -129,7 +129,7 @@ impl AttemptRunner for PlainRunner<'_> {
         let bounds = ImageBounds::new(self.worker, attempt.deadline);
         let answer = self.work.rewrite((answers, &outgoing), &context, target, bounds, &mut held).await;
         if answer.is_err()
-            && let [CallAnswer { body, .. }] = answers
+            && let [BufferedAnswer { body, .. }] = answers
             && let Some(usage) = self.work.usage_of_failed_answer(body, translation, &context)
         {
             attempt.update(|attempt| attempt.set_usage(usage));

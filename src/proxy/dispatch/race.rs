@@ -18,7 +18,7 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_dialect::{AnswerContext, Doubt, OutgoingBody, RememberedSignatures, SignatureSources};
 use pointsman_domain::{Dialect, Endpoint, Generation, Model, Provider, ServedService, ServiceName};
-use pointsman_transport::{Call, UpstreamClient, UpstreamError};
+use pointsman_transport::{UpstreamClient, UpstreamError, UpstreamRequest};
 
 use crate::{
     base::error::ApiError,
@@ -26,7 +26,7 @@ use crate::{
         RequestedWork,
         attempt::Attempt,
         plan_run::{AfterFailure, PlanRun},
-        running_record::{ParameterFates, RunningRecord},
+        running_record::{RunningRecord, UnsupportedParameters},
     },
     state::{
         gateway::Worker,
@@ -98,7 +98,7 @@ impl<'a> Target<'a> {
     }
 
     /// Adds `traceparent` to `call`, if the provider shall have it.
-    pub(super) fn with_traceparent(&self, mut call: Call, attempt: AttemptHandle<'_>) -> Call {
+    pub(super) fn with_traceparent(&self, mut call: UpstreamRequest, attempt: AttemptHandle<'_>) -> UpstreamRequest {
         if self.client.forwards_traceparent() {
             let running_record = attempt.running_record.borrow();
             let parent = traces::parent_for_provider(self.traces, running_record.record(), attempt.n);
@@ -108,7 +108,12 @@ impl<'a> Target<'a> {
     }
 
     /// A call for a plain answer. Its head may come last, so only the deadline limits the head.
-    pub(super) fn plain_call(&self, work: &RequestedWork, outgoing: &OutgoingBody, deadline: Instant) -> Call {
+    pub(super) fn plain_call(
+        &self,
+        work: &RequestedWork,
+        outgoing: &OutgoingBody,
+        deadline: Instant,
+    ) -> UpstreamRequest {
         let head_timeout = deadline.saturating_duration_since(Instant::now());
         self.call(work, outgoing, (deadline, head_timeout), false)
     }
@@ -120,7 +125,7 @@ impl<'a> Target<'a> {
         outgoing: &OutgoingBody,
         deadline: Instant,
         first_byte: Duration,
-    ) -> Call {
+    ) -> UpstreamRequest {
         let head_timeout = first_byte.min(deadline.saturating_duration_since(Instant::now()));
         self.call(work, outgoing, (deadline, head_timeout), true)
     }
@@ -131,8 +136,8 @@ impl<'a> Target<'a> {
         outgoing: &OutgoingBody,
         (deadline, head_timeout): (Instant, Duration),
         streamed: bool,
-    ) -> Call {
-        Call {
+    ) -> UpstreamRequest {
+        UpstreamRequest {
             path: self.client.path_for(work.path(self.endpoint, streamed), &self.endpoint.upstream_model),
             model: Arc::clone(&self.endpoint.upstream_model),
             prompt_tokens: work.prompt_tokens(),
@@ -198,7 +203,7 @@ struct StartedAttempt<'a> {
 }
 
 /// The result of a running attempt. Boxed, so that the future of every request does not hold room for two.
-type Running<'r, T> = LocalBoxFuture<'r, Result<T, UpstreamError>>;
+type AttemptFuture<'r, T> = LocalBoxFuture<'r, Result<T, UpstreamError>>;
 
 impl<'a, A: AttemptRunner> Race<'a, A> {
     /// Runs attempts until one has a result. Returns its number, under which it still runs, and the result.
@@ -250,8 +255,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     async fn raced(
         &self,
         plan: &mut PlanRun,
-        (first, one): (StartedAttempt<'a>, Running<'_, A::Output>),
-        (second, other): (StartedAttempt<'a>, Running<'_, A::Output>),
+        (first, one): (StartedAttempt<'a>, AttemptFuture<'_, A::Output>),
+        (second, other): (StartedAttempt<'a>, AttemptFuture<'_, A::Output>),
     ) -> RaceOutcome<A::Output> {
         match select(one, other).await {
             Either::Left((Ok(output), _)) => won(plan, first, output),
@@ -300,7 +305,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         plan: &PlanRun,
         routed: &'r Routed,
         attempt: Box<Attempt>,
-    ) -> Option<(StartedAttempt<'a>, Running<'r, A::Output>)>
+    ) -> Option<(StartedAttempt<'a>, AttemptFuture<'r, A::Output>)>
     where
         'a: 'r,
     {
@@ -313,11 +318,11 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let signatures = SignatureSources { which: plan.signatures(position), memory: memory.as_ref() };
         let endpoint = plan.habits(position, target.endpoint.provider).applied(target.endpoint);
         let mut outgoing = self.work.upstream_body(&routed.catalog, &endpoint, cap, signatures)?;
-        let fates = ParameterFates {
+        let unsupported = UnsupportedParameters {
             dropped: std::mem::take(&mut outgoing.dropped),
             emulated: std::mem::take(&mut outgoing.emulated),
         };
-        self.running_record.borrow_mut().begin(attempt, fates);
+        self.running_record.borrow_mut().begin(attempt, unsupported);
         let (deadline, first_byte) = (plan.plain_deadline(), plan.first_byte_timeout(position));
         let handle = AttemptHandle { running_record: self.running_record, n, deadline, first_byte };
         let runner = self.runner;

@@ -40,7 +40,7 @@ use crate::{
     state::{
         gateway::Worker,
         request_history::RequestIntent,
-        running::{AttemptInProgress, MOST_ATTEMPTS, RunningCall},
+        running::{AttemptInProgress, MOST_ATTEMPTS, RunningRequest},
     },
 };
 
@@ -76,14 +76,14 @@ pub struct GenerationOpening {
 
 /// Parameters that an endpoint did not get as they were.
 #[derive(Debug, Clone, Default)]
-pub struct ParameterFates {
+pub struct UnsupportedParameters {
     /// Left out.
     pub dropped: Vec<Arc<str>>,
     /// Produced by other means.
     pub emulated: Vec<Arc<str>>,
 }
 
-impl ParameterFates {
+impl UnsupportedParameters {
     fn write_to(self, record: &mut Generation) {
         record.dropped_parameters = self.dropped;
         record.emulated_parameters = self.emulated;
@@ -93,7 +93,7 @@ impl ParameterFates {
 impl GenerationOpening {
     /// The record of a call that was routed. Its time is that of its id: the ledger finds it by it.
     #[must_use]
-    pub fn record(self, request: &HttpRequest, routed: &Routed, call: &RunningCall) -> Generation {
+    pub fn record(self, request: &HttpRequest, routed: &Routed, call: &RunningRequest) -> Generation {
         Generation {
             id: call.id(),
             owner: self.owner,
@@ -162,7 +162,7 @@ pub struct RunningRecord {
     record: Arc<Generation>,
     posted: bool,
     /// Its place among the calls in progress; `None` once the record is posted.
-    call: Option<RunningCall>,
+    call: Option<RunningRequest>,
     admitted: Option<Admitted>,
     budget: RequestBudget,
     intent: Option<RequestIntent>,
@@ -178,7 +178,7 @@ pub struct RunningRecord {
 struct RunningAttempt {
     attempt: Box<Attempt>,
     /// Request parameters that were not sent to the endpoint.
-    fates: ParameterFates,
+    unsupported: UnsupportedParameters,
 }
 
 impl RunningRecord {
@@ -186,7 +186,7 @@ impl RunningRecord {
     /// futures, and each would hold room for it.
     pub fn new(
         worker: &Worker,
-        call: RunningCall,
+        call: RunningRequest,
         admitted: Admitted,
         budget: RequestBudget,
         mut record: Generation,
@@ -255,7 +255,7 @@ impl RunningRecord {
     }
 
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
-    pub fn begin(&mut self, attempt: Box<Attempt>, fates: ParameterFates) {
+    pub fn begin(&mut self, attempt: Box<Attempt>, unsupported: UnsupportedParameters) {
         self.waiting_since.get_or_insert(attempt.started);
         if let Some(call) = &self.call {
             call.attempt_started(AttemptInProgress { n: attempt.start.n, endpoint: attempt.endpoint });
@@ -264,12 +264,12 @@ impl RunningRecord {
             self.hedge(HedgeEnd::Started);
         } else {
             self.set_endpoint(&attempt.names());
-            fates.clone().write_to(self.record_mut());
+            unsupported.clone().write_to(self.record_mut());
         }
         let free = self.running.iter_mut().find(|slot| slot.is_none());
         debug_assert!(free.is_some(), "at most two attempts run at once");
         if let Some(slot) = free {
-            *slot = Some(RunningAttempt { attempt, fates });
+            *slot = Some(RunningAttempt { attempt, unsupported });
         }
     }
 
@@ -310,11 +310,11 @@ impl RunningRecord {
         };
         self.latest = Some(AttemptPhases::new(&winner.attempt));
         let latency = millis(winner.attempt.first_token.unwrap_or(now) - self.accepted);
-        let (names, fates) = (winner.attempt.names(), std::mem::take(&mut winner.fates));
+        let (names, unsupported) = (winner.attempt.names(), std::mem::take(&mut winner.unsupported));
         self.set_endpoint(&names);
         let record = self.record_mut();
         record.latency_ms = Some(latency);
-        fates.write_to(record);
+        unsupported.write_to(record);
     }
 
     /// Ends attempt `n`, which failed before the client saw anything of it. The record forgets its endpoint and times.
@@ -334,9 +334,9 @@ impl RunningRecord {
             self.end_wait(clock::now());
             self.clear_endpoint();
         } else if let Some(left) = self.running.iter().flatten().next() {
-            let (names, fates) = (left.attempt.names(), left.fates.clone());
+            let (names, unsupported) = (left.attempt.names(), left.unsupported.clone());
             self.set_endpoint(&names);
-            fates.write_to(self.record_mut());
+            unsupported.write_to(self.record_mut());
         }
     }
 
@@ -477,7 +477,7 @@ impl RunningRecord {
         record.provider_slug = None;
         record.latency_ms = None;
         record.generation_time_ms = None;
-        ParameterFates::default().write_to(record);
+        UnsupportedParameters::default().write_to(record);
     }
 
     fn set_outcome(&mut self, outcome: Outcome) {

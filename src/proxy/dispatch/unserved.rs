@@ -13,7 +13,7 @@ use super::{durable::Durable, running_record::post_ended};
 use crate::{
     access::admission::Admitted,
     base::error::ApiError,
-    state::{gateway::Worker, running::RunningCall},
+    state::{gateway::Worker, running::RunningRequest},
 };
 
 /// Why a request is not served.
@@ -44,8 +44,8 @@ impl Unserved {
         self,
         worker: &Worker,
         admitted: &Admitted,
-        call: RunningCall,
-        record: impl FnOnce(&Routed, &RunningCall) -> Generation,
+        call: RunningRequest,
+        record: impl FnOnce(&Routed, &RunningRequest) -> Generation,
     ) -> ApiError {
         let Some(routed) = self.routed else { return self.error };
         let mut record = record(&routed, &call);

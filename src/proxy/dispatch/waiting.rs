@@ -17,7 +17,7 @@ use crate::{
     proxy::dispatch::attempt::millis,
     state::{
         gateway::Worker,
-        waiting_calls::{Awaited, Place},
+        waiting_requests::{Awaited, Place},
     },
 };
 
@@ -36,17 +36,17 @@ pub struct Waiting {
     reason: Option<ExclusionReason>,
     /// How often in a row it has found an endpoint open.
     rushes: u32,
-    place: Option<QueuedCall>,
+    place: Option<QueuedRequest>,
 }
 
-/// A place in the queue of waiting calls. Counts how the wait ended when it is dropped.
-struct QueuedCall {
+/// A place in the queue of waiting requests. Counts how the wait ended when it is dropped.
+struct QueuedRequest {
     worker: Worker,
     place: Place,
     end: WaitEnd,
 }
 
-impl Drop for QueuedCall {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         self.end.emit(&self.worker.shared.metrics);
     }
@@ -137,7 +137,7 @@ impl Waiting {
                     self.reason = self.reason.filter(|_| !self.spent.is_zero());
                     return None;
                 };
-                self.place = Some(QueuedCall { worker: worker.clone(), place, end: WaitEnd::Left });
+                self.place = Some(QueuedRequest { worker: worker.clone(), place, end: WaitEnd::Left });
             }
         }
         self.place.as_ref().map(|queued| &queued.place)

@@ -83,7 +83,7 @@ impl SharedLog {
     #[must_use]
     pub fn merge(&self, own: Vec<Vec<u8>>) -> Merged {
         let placed: HashSet<ChangeId> = self.placed.iter().map(|placed| placed.change.id).collect();
-        let own: Vec<SharedChange> = own.into_iter().map(SharedChange::of).collect();
+        let own: Vec<SharedChange> = own.into_iter().map(SharedChange::new).collect();
         let ids = own.iter().map(|change| change.id).collect();
         let without: Vec<SharedChange> = own.into_iter().filter(|change| !placed.contains(&change.id)).collect();
         // What a later version wrote is left out here as it was when it came.
@@ -124,7 +124,7 @@ mod tests {
         let switch = format!(
             r#"{{"at_ms":1,"by":"a","from":"b","change":{{"action":"switch_key","name":"{name}","on":false}}}}"#
         );
-        SharedChange::of(switch.into_bytes())
+        SharedChange::new(switch.into_bytes())
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         let mut log = SharedLog::open(disk()).unwrap();
         let placed = |seq, name| PlacedChange { seq, change: change(name) };
         let later = br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#.to_vec();
-        log.add(vec![placed(3, "foreign"), PlacedChange { seq: 5, change: SharedChange::of(later) }]).unwrap();
+        log.add(vec![placed(3, "foreign"), PlacedChange { seq: 5, change: SharedChange::new(later) }]).unwrap();
         log.add(vec![placed(7, "own")]).unwrap();
         let log = SharedLog::open(disk()).unwrap();
         assert_eq!(log.last(), Some((7, change("own").id)));

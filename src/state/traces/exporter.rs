@@ -115,7 +115,7 @@ impl Outgoing {
         let (calls, queue) = mpsc::channel(1);
         actix_rt::spawn(answer_calls(client, queue, thread.config.batches.timeout));
         let retries = RetryPolicy::recommended().with_max_retries(1);
-        let exporter = SpanExporter::builder().with_http().with_http_client(CallQueue(calls));
+        let exporter = SpanExporter::builder().with_http().with_http_client(ExportQueue(calls));
         let exporter = exporter.with_endpoint(&collector).with_protocol(Protocol::HttpBinary);
         let mut exporter = exporter.with_retry_policy(retries).build().map_err(|error| error.to_string())?;
         exporter.set_resource(&resource(thread.instance));
@@ -208,28 +208,28 @@ fn resource(instance: u64) -> Resource {
     builder.build()
 }
 
-/// Takes calls from the exporter to the HTTP client, which cannot leave its task.
+/// Takes requests from the exporter to the HTTP client, which cannot leave its task.
 #[derive(Debug)]
-struct CallQueue(mpsc::Sender<QueuedCall>);
+struct ExportQueue(mpsc::Sender<QueuedExport>);
 
 #[derive(Debug)]
-struct QueuedCall {
+struct QueuedExport {
     request: Request<Bytes>,
     answer: oneshot::Sender<Result<Response<Bytes>, HttpError>>,
 }
 
 #[async_trait::async_trait]
-impl HttpClient for CallQueue {
+impl HttpClient for ExportQueue {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (answer, answered) = oneshot::channel();
-        self.0.send(QueuedCall { request, answer }).await?;
+        self.0.send(QueuedExport { request, answer }).await?;
         answered.await?
     }
 }
 
 /// Ends with the exporter.
-async fn answer_calls(client: CollectorClient, mut queue: mpsc::Receiver<QueuedCall>, limit: Duration) {
-    while let Some(QueuedCall { request, mut answer }) = queue.recv().await {
+async fn answer_calls(client: CollectorClient, mut queue: mpsc::Receiver<QueuedExport>, limit: Duration) {
+    while let Some(QueuedExport { request, mut answer }) = queue.recv().await {
         let called = tokio::select! {
             called = call(&client, request, limit) => called,
             // The exporter gave up; the connection is closed.

@@ -419,7 +419,7 @@ fn catalog(world: &World) -> Catalog {
             completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
             ..Pricing::default()
         })),
-        ..Endpoint::with_defaults(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
+        ..Endpoint::with_defaults(EndpointId::new(MODEL, slug, ""), 0, provider, MODEL)
     });
     let endpoints = endpoints.collect();
     let provider = |slug| Provider::with_defaults(ProviderSlug::new(slug).expect("a slug"));

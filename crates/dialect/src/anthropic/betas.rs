@@ -3,7 +3,9 @@
 use pointsman_domain::Endpoint;
 
 use super::models::capabilities;
-use crate::neutral::{Content, Conversation, FieldFates, MediaSource, Part, Role, Speaker, turns_with_instructions};
+use crate::neutral::{
+    Content, Conversation, MediaSource, Part, Role, Speaker, UnsupportedFields, turns_with_instructions,
+};
 
 /// The betas that the body of [`super::write_request`] for this endpoint needs.
 pub(crate) fn required_betas(conversation: &Conversation<'_>, endpoint: &Endpoint) -> Vec<&'static str> {
@@ -24,7 +26,7 @@ pub(crate) fn required_betas(conversation: &Conversation<'_>, endpoint: &Endpoin
 /// Whether a system message is sent in the middle of the conversation.
 fn has_instruction(conversation: &Conversation<'_>) -> bool {
     conversation.turns.iter().any(|turn| turn.role == Role::System)
-        && turns_with_instructions(conversation, &mut FieldFates::default())
+        && turns_with_instructions(conversation, &mut UnsupportedFields::default())
             .iter()
             .any(|turn| turn.speaker == Speaker::System)
 }

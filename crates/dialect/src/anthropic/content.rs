@@ -6,7 +6,7 @@ use pointsman_domain::ReasoningFormat;
 
 use crate::{
     json::push_string,
-    neutral::{Content, EscapedText, FieldFates, MediaSource, ReasoningState, media_type::FileKind},
+    neutral::{Content, EscapedText, MediaSource, ReasoningState, UnsupportedFields, media_type::FileKind},
 };
 
 /// Media types of images that the API takes.
@@ -35,7 +35,7 @@ pub(super) fn is_sendable(content: &Content<'_>) -> bool {
 
 /// Appends a text, an image or a document as a block without its closing brace. False, and nothing appended, if the API has
 /// no block for it: then it is named as dropped.
-pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut FieldFates) -> bool {
+pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) -> bool {
     match content {
         Content::Text(text) | Content::Refusal(text) if !text.is_blank() => {
             out.put_slice(b"{\"type\":\"text\",\"text\":");
@@ -43,25 +43,25 @@ pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut 
             true
         }
         Content::Image { source, detail } => {
-            let Some(block) = block_of_image(source) else { return dropped("image_url", fates) };
+            let Some(block) = block_of_image(source) else { return dropped("image_url", unsupported) };
             if detail.as_ref().is_some_and(|detail| detail.bytes() != b"auto") {
-                fates.drop("messages[].content[].image_url.detail");
+                unsupported.drop("messages[].content[].image_url.detail");
             }
             push_media(block, source, out)
         }
         Content::File { source, name } => {
             let Some(block) = block_of_file(source).filter(|block| push_media(*block, source, out)) else {
-                return dropped("file", fates);
+                return dropped("file", unsupported);
             };
             if let Some(name) = name.as_ref().filter(|name| !name.is_blank()) {
-                push_title(block, name, out, fates);
+                push_title(block, name, out, unsupported);
             }
             true
         }
-        Content::Audio { .. } => dropped("input_audio", fates),
-        Content::Video { .. } => dropped("video_url", fates),
+        Content::Audio { .. } => dropped("input_audio", unsupported),
+        Content::Video { .. } => dropped("video_url", unsupported),
         Content::Unknown => {
-            fates.drop("messages[].content[]");
+            unsupported.drop("messages[].content[]");
             false
         }
         _ => false,
@@ -69,16 +69,16 @@ pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut 
 }
 
 /// Appends the name of a file. Images have no title.
-fn push_title(block: Block, name: &EscapedText<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_title(block: Block, name: &EscapedText<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     if block == Block::Image {
-        return fates.drop("messages[].content[].file.filename");
+        return unsupported.drop("messages[].content[].file.filename");
     }
     out.put_slice(b",\"title\":");
     name.push_quoted(out);
 }
 
-fn dropped(kind: &str, fates: &mut FieldFates) -> bool {
-    fates.drop(&format!("messages[].content[].{kind}"));
+fn dropped(kind: &str, unsupported: &mut UnsupportedFields) -> bool {
+    unsupported.drop(&format!("messages[].content[].{kind}"));
     false
 }
 

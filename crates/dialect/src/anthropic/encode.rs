@@ -22,7 +22,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use self::{
     blocks::{BlockKind, BlockWriter},
-    call::OpenCall,
+    call::OpenToolCall,
     piece::{Piece, Waiting},
 };
 use super::{
@@ -97,12 +97,12 @@ enum Open {
     },
     /// `omitted`: its text so far, if the client wants none and the provider wants it back; `None` if it is too long to be
     /// sealed.
-    Thought {
+    Reasoning {
         index: u32,
         format: ReasoningFormat,
         omitted: Option<EscapedText<'static>>,
     },
-    Call(OpenCall),
+    Call(OpenToolCall),
 }
 
 impl AnswerSink for MessagesEncoder {
@@ -115,7 +115,7 @@ impl AnswerSink for MessagesEncoder {
             AnswerEvent::Text { choice: 0, text } if !text.is_empty() => return self.add(Piece::Text(text)),
             AnswerEvent::Refusal { choice: 0, text } => return self.refuse(&text),
             AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.add(Piece::Thought(ReasoningPiece { index, format, kind, text, sealed, id }));
+                return self.add(Piece::Reasoning(ReasoningPiece { index, format, kind, text, sealed, id }));
             }
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 // A call is announced once; a repetition says nothing new.
@@ -215,7 +215,7 @@ impl MessagesEncoder {
         }
         match &self.open {
             Some(Open::Text { .. }) => self.blocks.nothing(BlockKind::Text),
-            Some(Open::Thought { .. }) => self.blocks.nothing(BlockKind::Thinking),
+            Some(Open::Reasoning { .. }) => self.blocks.nothing(BlockKind::Thinking),
             Some(Open::Call(_)) => self.blocks.nothing(BlockKind::Call),
             None => self.blocks.ping(),
         }

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{FieldFates, MemberType, StateKey, body_members, none_of, optional_member, with_lone_references},
+    neutral::{MemberType, StateKey, UnsupportedFields, body_members, none_of, optional_member, with_lone_references},
     openai::request::gateway_members::is_for_gateway,
 };
 
@@ -41,7 +41,7 @@ pub struct InboundMessages {
     /// The chat body that means the same.
     pub chat: Bytes,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
-    pub fates: FieldFates,
+    pub unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
     pub native_feature: Option<String>,
     /// Whether the answer has signatures of thoughts without their text.
@@ -103,7 +103,7 @@ enum Purpose {
 fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages, Invalid> {
     let mut writer = ChatBodyWriter {
         out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
-        fates: FieldFates::default(),
+        unsupported: UnsupportedFields::default(),
         native_feature: None,
         omits_thinking: false,
         has_tools: false,
@@ -114,7 +114,7 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
     let members = Members::read(body)?;
     writer.write(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
-    let ChatBodyWriter { out, fates, native_feature, omits_thinking, has_blank_answers, .. } = writer;
+    let ChatBodyWriter { out, unsupported, native_feature, omits_thinking, has_blank_answers, .. } = writer;
     let stop_sequences = members.stop_sequences.map_or(Bytes::new(), |list| Bytes::copy_from_slice(list.bytes()));
     let service = RequestedService::of(|name| {
         let value = match name {
@@ -127,7 +127,7 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
     let chat = out.freeze();
     Ok(InboundMessages {
         chat,
-        fates,
+        unsupported,
         native_feature,
         omits_thinking,
         stop_sequences,
@@ -207,7 +207,7 @@ impl Members<'_> {
 /// Writes the chat body.
 struct ChatBodyWriter<'k> {
     out: BytesMut,
-    fates: FieldFates,
+    unsupported: UnsupportedFields,
     native_feature: Option<String>,
     omits_thinking: bool,
     /// Tools are declared that chat has.
@@ -263,7 +263,7 @@ impl ChatBodyWriter<'_> {
             if matches!(&*name, "container" | "mcp_servers") {
                 self.native_feature.get_or_insert(name);
             } else {
-                self.fates.drop(&name);
+                self.unsupported.drop(&name);
             }
         }
         self.out.put_u8(b'}');
@@ -335,7 +335,7 @@ impl ChatBodyWriter<'_> {
         }
         for (key, _) in config.into_iter().flat_map(Raw::members).filter(|(_, value)| !value.is_null()) {
             if !matches!(&*key.name(), b"effort" | b"format") {
-                self.fates.drop(&format!("output_config.{}", String::from_utf8_lossy(&key.name())));
+                self.unsupported.drop(&format!("output_config.{}", String::from_utf8_lossy(&key.name())));
             }
         }
         let format = config.and_then(|config| config.member(b"format")).filter(|format| !format.is_null());
@@ -352,7 +352,7 @@ impl ChatBodyWriter<'_> {
         let head = b",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"strict\":true,\"schema\":";
         self.out.put_slice(head);
         // The schema is strict, and OpenAI's strict schemas have nothing beside a reference.
-        self.out.put_slice(&with_lone_references(schema, "output_config.format.schema", &mut self.fates));
+        self.out.put_slice(&with_lone_references(schema, "output_config.format.schema", &mut self.unsupported));
         self.out.put_slice(b"}}");
         Ok(())
     }
@@ -364,7 +364,7 @@ impl ChatBodyWriter<'_> {
         let mut filled: Vec<Raw<'_>> = stop.elements().filter(|text| text.is_filled()).collect();
         if filled.len() > MAX_STOPS {
             filled.truncate(MAX_STOPS);
-            self.fates.drop("stop_sequences[]");
+            self.unsupported.drop("stop_sequences[]");
         }
         if let Some((first, others)) = filled.split_first() {
             push_member(&mut self.out, b"stop", b"[");
@@ -390,7 +390,7 @@ impl ChatBodyWriter<'_> {
             } else {
                 let digest = Sha256::digest(user.as_bytes());
                 push_string(&mut self.out, &hex::encode(digest.get(..USER_HASH_BYTES).unwrap_or_default()));
-                self.fates.emulate("metadata.user_id");
+                self.unsupported.emulate("metadata.user_id");
             }
         }
         let mut first = true;
@@ -419,14 +419,14 @@ impl ChatBodyWriter<'_> {
         }
         let (tier, speed) = (tier.and_then(Raw::text), speed.and_then(Raw::text));
         if speed.as_deref().is_some_and(|speed| !matches!(speed, "fast" | "standard")) {
-            self.fates.drop("speed");
+            self.unsupported.drop("speed");
         }
         let word = match tier.as_deref() {
             _ if speed.as_deref() == Some("fast") => "\"fast\"",
             Some("standard_only") => "\"default\"",
             Some("auto") => "\"auto\"",
             Some(_) => {
-                self.fates.drop("service_tier");
+                self.unsupported.drop("service_tier");
                 return Ok(());
             }
             None => return Ok(()),

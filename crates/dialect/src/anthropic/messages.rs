@@ -3,12 +3,12 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
-use super::{cache_marks::CacheMarks, content::push_block, models::NAMES};
+use super::{cache_breakpoints::CacheBreakpoints, content::push_block, models::NAMES};
 use crate::{
     json::push_member,
     neutral::{
-        AlternatingTurn, BlockMessages, Blocks, CallIds, Content, EscapedText, FieldFates, Part, Speaker, Thought,
-        ToolNames, push_call_input,
+        AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
+        ToolNames, UnsupportedFields, push_call_input,
     },
 };
 
@@ -16,9 +16,9 @@ use crate::{
 pub(super) fn push_system(
     parts: &[Part<'_>],
     instruction: Option<&str>,
-    marks: &mut CacheMarks,
+    breakpoints: &mut CacheBreakpoints,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     let start = out.len();
     push_member(out, b"system", b"[");
@@ -27,14 +27,14 @@ pub(super) fn push_system(
         let before = out.len();
         if !matches!(part.content, Content::Text(_)) {
             // Media went to the user before: it is of no known type.
-            fates.drop("messages[].content[]");
+            unsupported.drop("messages[].content[]");
             continue;
         }
         if before > empty {
             out.put_u8(b',');
         }
-        if push_block(&part.content, out, fates) {
-            marks.push(part.cache_control, "messages[].content[]", out, fates);
+        if push_block(&part.content, out, unsupported) {
+            breakpoints.push(part.cache_control, "messages[].content[]", out, unsupported);
             out.put_u8(b'}');
         } else {
             out.truncate(before);
@@ -45,7 +45,7 @@ pub(super) fn push_system(
             out.put_u8(b',');
         }
         let text = Content::Text(EscapedText::escaping(instruction));
-        push_block(&text, out, fates);
+        push_block(&text, out, unsupported);
         out.put_u8(b'}');
     }
     if out.len() == empty { out.truncate(start) } else { out.put_u8(b']') }
@@ -55,19 +55,19 @@ pub(super) fn push_system(
 pub(super) fn push_messages(
     turns: &[AlternatingTurn<'_>],
     names: &ToolNames,
-    marks: &mut CacheMarks,
+    breakpoints: &mut CacheBreakpoints,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
-    let (ids, thoughts) = (CallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
-    BlockMessages { out, fates, names, ids, api: Marks(marks), thoughts, open: None }.push(turns);
+    let (ids, thoughts) = (ToolCallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
+    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), thoughts, open: None }.push(turns);
 }
 
-struct Marks<'o>(&'o mut CacheMarks);
+struct Breakpoints<'o>(&'o mut CacheBreakpoints);
 
-type Messages<'m, 'o, 'a> = BlockMessages<'m, 'a, Marks<'o>>;
+type Messages<'m, 'o, 'a> = BlockMessages<'m, 'a, Breakpoints<'o>>;
 
-impl<'a> Blocks<'a> for Marks<'_> {
+impl<'a> Blocks<'a> for Breakpoints<'_> {
     const EMPTY: &'static [u8] = b"{\"type\":\"text\",\"text\":\"(empty)\"}";
 
     fn beginning(speaker: Speaker) -> &'static [u8] {
@@ -86,7 +86,7 @@ impl<'a> Blocks<'a> for Marks<'_> {
                 messages.out.put_slice(b",\"name\":");
                 messages.names.sent(name).push_quoted(messages.out);
                 messages.out.put_slice(b",\"input\":");
-                push_call_input(*kind, arguments, messages.out, messages.fates);
+                push_call_input(*kind, arguments, messages.out, messages.unsupported);
                 "messages[].tool_calls[]"
             }
             Content::ToolResult { id, parts, failed } => {
@@ -98,13 +98,13 @@ impl<'a> Blocks<'a> for Marks<'_> {
         end_block(messages, part, place)
     }
 
-    fn push_thought(thought: &Thought<'a>, out: &mut BytesMut) {
+    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut) {
         match thought {
-            Thought::Encrypted(data) => {
+            SealedReasoning::Encrypted(data) => {
                 out.put_slice(b"{\"type\":\"redacted_thinking\",\"data\":");
                 data.push_quoted(out);
             }
-            Thought::Signed { text, signature } => {
+            SealedReasoning::Signed { text, signature } => {
                 out.put_slice(b"{\"type\":\"thinking\",\"thinking\":");
                 text.push_quoted(out);
                 out.put_slice(b",\"signature\":");
@@ -117,11 +117,11 @@ impl<'a> Blocks<'a> for Marks<'_> {
 
 /// Appends a block with its mark of the cache and its closing brace.
 fn push_marked<'a>(messages: &mut Messages<'_, '_, 'a>, part: &Part<'a>) -> bool {
-    push_block(&part.content, messages.out, messages.fates) && end_block(messages, part, "messages[].content[]")
+    push_block(&part.content, messages.out, messages.unsupported) && end_block(messages, part, "messages[].content[]")
 }
 
 fn end_block(messages: &mut Messages<'_, '_, '_>, part: &Part<'_>, place: &'static str) -> bool {
-    messages.api.0.push(part.cache_control, place, messages.out, messages.fates);
+    messages.api.0.push(part.cache_control, place, messages.out, messages.unsupported);
     messages.out.put_u8(b'}');
     true
 }

@@ -7,18 +7,18 @@
 //! errors and [`model_list`] the list of models.
 //!
 //! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
-//! [`foreign_thoughts`] cuts what only this gateway can read.
+//! [`foreign_reasoning`] cuts what only this gateway can read.
 
 mod betas;
-mod cache_marks;
+mod cache_breakpoints;
 mod citations;
 pub(crate) mod client_error;
 mod content;
 mod decode;
 pub(crate) mod encode;
 mod finish;
+pub(crate) mod foreign_reasoning;
 mod foreign_state;
-pub(crate) mod foreign_thoughts;
 pub(crate) mod inbound;
 mod messages;
 pub(crate) mod model_list;
@@ -34,7 +34,7 @@ mod usage;
 
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
-pub(crate) use foreign_thoughts::without_foreign_thoughts;
+pub(crate) use foreign_reasoning::without_foreign_reasoning;
 pub(crate) use models::capability_gaps;
 pub(crate) use request::{limit_to_context, write_request};
 pub(crate) use tools::object_schema;

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::models::{Capabilities, Sampling};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{Conversation, FieldFates},
+    neutral::{Conversation, UnsupportedFields},
 };
 
 /// Bytes of the hash that stands for the user.
@@ -36,20 +36,22 @@ pub(super) struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// Decides about each parameter. `is_thinking`: the request asks for reasoning.
-    pub(super) fn of(
+    pub(super) fn new(
         conversation: &'a Conversation<'_>,
         capabilities: &Capabilities,
         version: ApiVersion,
         is_thinking: bool,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) -> Parameters<'a> {
         let mut parameters = Parameters::default();
         let samples = capabilities.sampling != Sampling::No && version != ApiVersion::V2026_10_21;
         for parameter in &conversation.parameters {
             let (name, value) = (&*parameter.name, parameter.value);
             let is_kept = match name {
-                "temperature" | "top_p" | "top_k" => samples && parameters.sampling(name, value, is_thinking, fates),
-                "user" | "safety_identifier" => parameters.user(name, value, fates),
+                "temperature" | "top_p" | "top_k" => {
+                    samples && parameters.sampling(name, value, is_thinking, unsupported)
+                }
+                "user" | "safety_identifier" => parameters.user(name, value, unsupported),
                 "service_tier" => parameters.tier(value, capabilities),
                 "cache_control" if value.is_object() => {
                     parameters.cache_control = Some(value);
@@ -61,13 +63,13 @@ impl<'a> Parameters<'a> {
                 _ => false,
             };
             if !is_kept {
-                fates.drop(name);
+                unsupported.drop(name);
             }
         }
         if capabilities.sampling == Sampling::EitherOf && parameters.temperature.is_some() && parameters.top_p.is_some()
         {
             parameters.top_p = None;
-            fates.drop("top_p");
+            unsupported.drop("top_p");
         }
         parameters
     }
@@ -77,7 +79,7 @@ impl<'a> Parameters<'a> {
         self.cache_control.is_some()
     }
 
-    fn sampling(&mut self, name: &str, value: Raw<'a>, is_thinking: bool, fates: &mut FieldFates) -> bool {
+    fn sampling(&mut self, name: &str, value: Raw<'a>, is_thinking: bool, unsupported: &mut UnsupportedFields) -> bool {
         let Some(number) = std::str::from_utf8(value.bytes()).ok().and_then(|text| text.parse::<f64>().ok()) else {
             return false;
         };
@@ -91,7 +93,7 @@ impl<'a> Parameters<'a> {
         }
         match name {
             "temperature" if number > 1.0 => {
-                fates.emulate(name);
+                unsupported.emulate(name);
                 self.temperature = Some(b"1");
             }
             "temperature" => self.temperature = Some(value.bytes()),
@@ -102,11 +104,11 @@ impl<'a> Parameters<'a> {
     }
 
     /// Nothing that identifies a person may be sent: a hash tells users apart.
-    fn user(&mut self, name: &str, value: Raw<'_>, fates: &mut FieldFates) -> bool {
+    fn user(&mut self, name: &str, value: Raw<'_>, unsupported: &mut UnsupportedFields) -> bool {
         let Some(text) = value.text().filter(|text| !text.is_empty() && self.user_id.is_none()) else { return false };
         let digest = Sha256::digest(text.as_bytes());
         self.user_id = Some(hex::encode(digest.get(..USER_ID_BYTES).unwrap_or_default()));
-        fates.emulate(name);
+        unsupported.emulate(name);
         true
     }
 

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use pointsman_domain::{Endpoint, Platform};
 
 use crate::{
-    json::{Fate, Splice, object, push_string, with_first_member},
-    outgoing::CallHeaders,
+    json::{Splice, SpliceAction, object, push_string, with_first_member},
+    outgoing::UpstreamHeaders,
     percent,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
 }
 
 /// The body and the headers of a call as the platform wants them.
-pub(crate) fn adapted(body: Bytes, headers: CallHeaders, endpoint: &Endpoint) -> (Bytes, CallHeaders) {
+pub(crate) fn adapted(body: Bytes, headers: UpstreamHeaders, endpoint: &Endpoint) -> (Bytes, UpstreamHeaders) {
     let own_name = match endpoint.platform {
         Platform::Native => return (body, headers),
         Platform::Bedrock => "bedrock-2023-05-31",
@@ -45,9 +45,9 @@ pub(crate) fn adapted(body: Bytes, headers: CallHeaders, endpoint: &Endpoint) ->
     let Ok(whole) = object(text) else { return (body, headers) };
     let mut splice = Splice::new(text);
     splice.members(whole, |key, _, _| match &*key.name() {
-        b"model" | b"anthropic_version" => Fate::Cut,
-        b"stream" | b"anthropic_beta" if is_bedrock => Fate::Cut,
-        _ => Fate::Kept,
+        b"model" | b"anthropic_version" => SpliceAction::Cut,
+        b"stream" | b"anthropic_beta" if is_bedrock => SpliceAction::Cut,
+        _ => SpliceAction::Kept,
     });
     let mut adapted = splice.finish();
     // Vertex takes betas as a header, as everybody else; neither takes the version as one.

@@ -7,18 +7,18 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Endpoint;
 
 use super::{
-    cache_marks::CacheMarks,
+    cache_breakpoints::CacheBreakpoints,
     messages::{push_messages, push_system},
     models::{Capabilities, NAMES, capabilities},
     parameters::{ApiVersion, Parameters},
     schema,
-    thinking::{self, Circumstances, ThinkingPlan, lacks_thought_of_open_turn},
+    thinking::{self, Circumstances, ThinkingPlan, lacks_reasoning_of_open_turn},
     tools::ToolPlan,
 };
 use crate::{
     json::{push_member, push_string, push_u64},
     neutral::{
-        AnswerFormat, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns,
+        AnswerFormat, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns,
         turns_with_instructions,
     },
 };
@@ -26,13 +26,13 @@ use crate::{
 /// A prompt may be longer than estimated by this part of the estimate: a tenth.
 const ESTIMATE_MARGIN: u32 = 10;
 
-/// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `fates`.
+/// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `unsupported`.
 pub(crate) fn write_request(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
-    write_request_for(conversation, endpoint, ApiVersion::default(), fates)
+    write_request_for(conversation, endpoint, ApiVersion::default(), unsupported)
 }
 
 /// The body for an endpoint in a version of the API.
@@ -40,27 +40,27 @@ pub(crate) fn write_request_for(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
     version: ApiVersion,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
     let capabilities = &capabilities(&endpoint.upstream_model);
-    let names = ToolNames::of(conversation, NAMES);
+    let names = ToolNames::new(conversation, NAMES);
     let turns = if endpoint.takes_instructions {
-        turns_with_instructions(conversation, fates)
+        turns_with_instructions(conversation, unsupported)
     } else {
-        alternating_turns(conversation, fates)
+        alternating_turns(conversation, unsupported)
     };
-    let tools = ToolPlan::of(conversation, capabilities, fates);
-    let max_tokens = max_tokens(conversation, endpoint, capabilities, fates);
+    let tools = ToolPlan::new(conversation, capabilities, unsupported);
+    let max_tokens = max_tokens(conversation, endpoint, capabilities, unsupported);
     let circumstances = Circumstances {
         max_tokens,
         forces_tool: tools.forces_tool(),
-        lacks_thought: lacks_thought_of_open_turn(&turns),
+        lacks_reasoning: lacks_reasoning_of_open_turn(&turns),
         budgets: endpoint.effort_budgets,
     };
-    let thinking = thinking::plan(&conversation.reasoning, capabilities, circumstances, fates);
-    let parameters = Parameters::of(conversation, capabilities, version, thinking.is_on(), fates);
+    let thinking = thinking::plan(&conversation.reasoning, capabilities, circumstances, unsupported);
+    let parameters = Parameters::new(conversation, capabilities, version, thinking.is_on(), unsupported);
     let at_top = parameters.has_cache_control();
-    let mut marks = CacheMarks::of(&tools.tools, &conversation.system, &turns, at_top);
+    let mut breakpoints = CacheBreakpoints::new(&tools.tools, &conversation.system, &turns, at_top);
 
     let mut out = BytesMut::with_capacity(1_024);
     out.put_slice(b"{\"model\":");
@@ -71,12 +71,12 @@ pub(crate) fn write_request_for(
         push_member(&mut out, b"stream", b"true");
     }
     parameters.push(&mut out);
-    push_stop(&conversation.stop, &mut out, fates);
+    push_stop(&conversation.stop, &mut out, unsupported);
     thinking.push(&mut out);
-    let instruction = push_output_config(&conversation.format, thinking, capabilities, &mut out, fates);
-    tools.push(capabilities, &names, &mut marks, &mut out, fates);
-    push_system(&conversation.system, instruction.as_deref(), &mut marks, &mut out, fates);
-    push_messages(&turns, &names, &mut marks, &mut out, fates);
+    let instruction = push_output_config(&conversation.format, thinking, capabilities, &mut out, unsupported);
+    tools.push(capabilities, &names, &mut breakpoints, &mut out, unsupported);
+    push_system(&conversation.system, instruction.as_deref(), &mut breakpoints, &mut out, unsupported);
+    push_messages(&turns, &names, &mut breakpoints, &mut out, unsupported);
     out.put_u8(b'}');
     TranslatedRequest { body: out.freeze(), names }
 }
@@ -86,13 +86,13 @@ fn max_tokens(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
     capabilities: &Capabilities,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> u64 {
     let most = longest_answer(endpoint, capabilities);
     let Some(wanted) = conversation.max_tokens else { return most };
     let given = wanted.clamp(1, most);
     if given != wanted {
-        fates.emulate("max_tokens");
+        unsupported.emulate("max_tokens");
     }
     given
 }
@@ -114,10 +114,10 @@ pub(crate) fn limit_to_context(conversation: &mut Conversation<'_>, endpoint: &E
     conversation.max_tokens = (room < most).then_some(room);
 }
 
-fn push_stop(stop: &[EscapedText<'_>], out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_stop(stop: &[EscapedText<'_>], out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let sent: Vec<&EscapedText<'_>> = stop.iter().filter(|text| !text.is_blank()).collect();
     if sent.len() < stop.len() {
-        fates.drop("stop[]");
+        unsupported.drop("stop[]");
     }
     let Some((first, others)) = sent.split_first() else { return };
     push_member(out, b"stop_sequences", b"[");
@@ -135,13 +135,13 @@ fn push_output_config(
     thinking: ThinkingPlan,
     capabilities: &Capabilities,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
     let mut lowered = None;
     let instruction = match format {
         AnswerFormat::Text => None,
         AnswerFormat::JsonObject => {
-            fates.emulate("response_format");
+            unsupported.emulate("response_format");
             Some("Answer with exactly one JSON object and nothing else.".to_owned())
         }
         AnswerFormat::Schema { schema, strict, .. } => {
@@ -149,9 +149,9 @@ fn push_output_config(
             lowered.is_none().then(|| {
                 // An instruction is no guarantee: a strict schema should not have come here.
                 if *strict == Some(true) {
-                    fates.drop("response_format")
+                    unsupported.drop("response_format")
                 } else {
-                    fates.emulate("response_format")
+                    unsupported.emulate("response_format")
                 }
                 let schema = String::from_utf8_lossy(schema.bytes());
                 format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}")

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     answer::Outcome,
-    json::{Fate, JsonFault, Raw, Splice, object, quoted},
+    body_edits::{BodyEdits, MemberNames, OwnBody},
+    json::{JsonFault, Raw, Splice, SpliceAction, object, quoted},
     neutral::{EscapedText, ReportedTokens},
-    spliced_call::{MemberNames, OwnBody, SplicedCall},
 };
 
 /// Least budget for thinking that the API takes.
@@ -35,7 +35,7 @@ pub(crate) struct SplicedRequest {
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<SplicedRequest, JsonFault> {
+pub(crate) fn splice_request(body: &str, call: &BodyEdits<'_>) -> Result<SplicedRequest, JsonFault> {
     let (mut thinks, mut limits_thinking) = (false, false);
     let (mut temperature, mut top_p) = (false, false);
     let mut own = call.begin(body, &NAMES, |name, value, splice| {
@@ -52,7 +52,7 @@ pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<Splic
             b"top_p" => top_p = !value.is_null(),
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     })?;
     if !call.defaults.is_empty() {
         fit_defaults(&mut own, call.model, thinks, (temperature, top_p));
@@ -74,23 +74,26 @@ pub(crate) fn without_blank_answers(body: &str) -> Result<Bytes, JsonFault> {
     let mut splice = Splice::new(body);
     splice.members(object(body)?, |key, value, splice| {
         if *key.name() != *b"messages" {
-            return Fate::Kept;
+            return SpliceAction::Kept;
         }
         splice.elements(value, |message, splice| {
             let [role, content] = message.pick([b"role", b"content"]);
             if role.is_none_or(|role| role.inner() != b"assistant") {
-                return Fate::Kept;
+                return SpliceAction::Kept;
             }
             let Some(content) = content.filter(|content| !content.is_null() && !is_blank(Some(*content))) else {
-                return Fate::Cut;
+                return SpliceAction::Cut;
             };
             if content.is_array() && content.elements().all(is_blank_block) {
-                return Fate::Cut;
+                return SpliceAction::Cut;
             }
-            splice.elements(content, |block, _| if is_blank_block(block) { Fate::Cut } else { Fate::Kept });
-            Fate::Kept
+            splice.elements(
+                content,
+                |block, _| if is_blank_block(block) { SpliceAction::Cut } else { SpliceAction::Kept },
+            );
+            SpliceAction::Kept
         });
-        Fate::Kept
+        SpliceAction::Kept
     });
     Ok(splice.finish())
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     json::{push_member, push_u64},
-    neutral::{AlternatingTurn, Content, Effort, FieldFates, Reasoning, Speaker},
+    neutral::{AlternatingTurn, Content, Effort, Reasoning, Speaker, UnsupportedFields},
 };
 
 /// Smallest budget of reasoning, tokens.
@@ -71,8 +71,8 @@ pub(crate) struct Circumstances {
     pub(crate) max_tokens: u64,
     /// `tool_choice` forces a call.
     pub(crate) forces_tool: bool,
-    /// See [`lacks_thought_of_open_turn`].
-    pub(crate) lacks_thought: bool,
+    /// See [`lacks_reasoning_of_open_turn`].
+    pub(crate) lacks_reasoning: bool,
     /// What an effort becomes at a model that takes a budget.
     pub(crate) budgets: EffortBudgets,
 }
@@ -82,10 +82,10 @@ pub(crate) fn plan(
     reasoning: &Reasoning,
     capabilities: &Capabilities,
     circumstances: Circumstances,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> ThinkingPlan {
     if reasoning.is_off() {
-        return off(capabilities, fates);
+        return off(capabilities, unsupported);
     }
     let shown = !reasoning.exclude;
     if !reasoning.is_on() {
@@ -96,16 +96,16 @@ pub(crate) fn plan(
     }
     match capabilities.thinking {
         ThinkingControl::Adaptive => {
-            let effort = adaptive_effort(reasoning, fates);
+            let effort = adaptive_effort(reasoning, unsupported);
             ThinkingPlan { thinking: Thinking::Adaptive { shown }, effort }
         }
-        ThinkingControl::Budget => budget(reasoning, circumstances, fates),
+        ThinkingControl::Budget => budget(reasoning, circumstances, unsupported),
     }
 }
 
-fn off(capabilities: &Capabilities, fates: &mut FieldFates) -> ThinkingPlan {
+fn off(capabilities: &Capabilities, unsupported: &mut UnsupportedFields) -> ThinkingPlan {
     if capabilities.thinking_off != ThinkingOff::Disabled {
-        fates.emulate("reasoning");
+        unsupported.emulate("reasoning");
     }
     match capabilities.thinking_off {
         ThinkingOff::Disabled => ThinkingPlan { thinking: Thinking::Disabled, effort: None },
@@ -114,40 +114,40 @@ fn off(capabilities: &Capabilities, fates: &mut FieldFates) -> ThinkingPlan {
     }
 }
 
-fn adaptive_effort(reasoning: &Reasoning, fates: &mut FieldFates) -> Option<Effort> {
+fn adaptive_effort(reasoning: &Reasoning, unsupported: &mut UnsupportedFields) -> Option<Effort> {
     if reasoning.max_tokens.is_some() {
-        fates.emulate("reasoning");
+        unsupported.emulate("reasoning");
     }
     match reasoning.effort.or_else(|| reasoning.max_tokens.map(Effort::of_budget)) {
         Some(Effort::Minimal) => {
-            fates.emulate("reasoning");
+            unsupported.emulate("reasoning");
             Some(Effort::Low)
         }
         effort => effort,
     }
 }
 
-fn budget(reasoning: &Reasoning, circumstances: Circumstances, fates: &mut FieldFates) -> ThinkingPlan {
-    let Circumstances { max_tokens, forces_tool, lacks_thought, budgets } = circumstances;
+fn budget(reasoning: &Reasoning, circumstances: Circumstances, unsupported: &mut UnsupportedFields) -> ThinkingPlan {
+    let Circumstances { max_tokens, forces_tool, lacks_reasoning, budgets } = circumstances;
     if forces_tool || max_tokens <= LEAST_BUDGET {
-        fates.drop("reasoning");
+        unsupported.drop("reasoning");
         return ThinkingPlan::UNSAID;
     }
-    if lacks_thought {
-        fates.emulate("reasoning");
+    if lacks_reasoning {
+        unsupported.emulate("reasoning");
         return ThinkingPlan { thinking: Thinking::Disabled, effort: None };
     }
     let wanted = reasoning.max_tokens.unwrap_or_else(|| reasoning.effort.unwrap_or(Effort::Medium).budget(&budgets));
     let given = wanted.clamp(LEAST_BUDGET, max_tokens.saturating_sub(1).max(LEAST_BUDGET));
     if given != wanted || (reasoning.max_tokens.is_some() && reasoning.effort.is_some()) {
-        fates.emulate("reasoning");
+        unsupported.emulate("reasoning");
     }
     ThinkingPlan { thinking: Thinking::Budget(given), effort: None }
 }
 
 /// Whether the last answer called tools, their results are the last message, and the answer does not begin with a thought
 /// that can go back, since another provider wrote it. With a budget the API refuses that.
-pub(crate) fn lacks_thought_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool {
+pub(crate) fn lacks_reasoning_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool {
     let spoken = match turns {
         [spoken @ .., last] if last.speaker == Speaker::System => spoken,
         turns => turns,

@@ -2,11 +2,11 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::{cache_marks::CacheMarks, models::Capabilities, schema};
+use super::{cache_breakpoints::CacheBreakpoints, models::Capabilities, schema};
 use crate::{
     json::{Raw, push_member, push_string},
     neutral::{
-        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
+        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields,
         description_of_custom,
     },
 };
@@ -30,10 +30,10 @@ enum Choice<'c, 'a> {
 }
 
 impl<'c, 'a> ToolPlan<'c, 'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         conversation: &'c Conversation<'a>,
         capabilities: &Capabilities,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) -> ToolPlan<'c, 'a> {
         let mut tools: Vec<&Tool<'_>> = conversation.tools.iter().collect();
         let mut choice = match &conversation.tool_choice {
@@ -43,7 +43,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             ToolChoice::Required => Choice::Any,
             ToolChoice::Named(name) => Choice::Tool(name),
             ToolChoice::Allowed { required, names } => {
-                fates.emulate("tool_choice");
+                unsupported.emulate("tool_choice");
                 let is_allowed = |tool: &&Tool<'_>| names.iter().any(|name| name.unescaped() == tool.name.unescaped());
                 tools.retain(is_allowed);
                 if *required { Choice::Any } else { Choice::Auto }
@@ -51,7 +51,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         };
         let forces = matches!(choice, Choice::Any | Choice::Tool(_));
         if forces && (tools.is_empty() || !capabilities.forces_tools) {
-            fates.drop("tool_choice");
+            unsupported.drop("tool_choice");
             choice = Choice::Auto;
         }
         ToolPlan { tools, choice, is_single: conversation.parallel_tool_calls == Some(false) }
@@ -67,9 +67,9 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         &self,
         capabilities: &Capabilities,
         names: &ToolNames,
-        marks: &mut CacheMarks,
+        breakpoints: &mut CacheBreakpoints,
         out: &mut BytesMut,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) {
         if self.tools.is_empty() {
             return;
@@ -81,8 +81,8 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             }
             out.put_slice(b"{\"name\":");
             names.sent(&tool.name).push_quoted(out);
-            push_definition(tool, capabilities, out, fates);
-            marks.push(tool.cache_control, "tools[]", out, fates);
+            push_definition(tool, capabilities, out, unsupported);
+            breakpoints.push(tool.cache_control, "tools[]", out, unsupported);
             out.put_u8(b'}');
         }
         out.put_u8(b']');
@@ -111,9 +111,14 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
 }
 
 /// Appends description, schema and strictness of a tool.
-fn push_definition(tool: &Tool<'_>, capabilities: &Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_definition(
+    tool: &Tool<'_>,
+    capabilities: &Capabilities,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     if tool.kind == ToolKind::Custom {
-        return push_custom(tool, out, fates);
+        return push_custom(tool, out, unsupported);
     }
     if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
         push_member(out, b"description", b"");
@@ -132,20 +137,20 @@ fn push_definition(tool: &Tool<'_>, capabilities: &Capabilities, out: &mut Bytes
         }
         None => {
             if strict {
-                fates.drop("tools[].function.strict");
+                unsupported.drop("tools[].function.strict");
             }
-            push_member(out, b"input_schema", &object_schema(tool.parameters, fates));
+            push_member(out, b"input_schema", &object_schema(tool.parameters, unsupported));
         }
     }
 }
 
 /// A schema of arguments as it is, but for its root, which must say that it is an object.
-pub(crate) fn object_schema(schema: Option<Raw<'_>>, fates: &mut FieldFates) -> Bytes {
+pub(crate) fn object_schema(schema: Option<Raw<'_>>, unsupported: &mut UnsupportedFields) -> Bytes {
     let Some(schema) = schema else { return Bytes::from_static(b"{\"type\":\"object\",\"properties\":{}}") };
     if schema.member(b"type").and_then(Raw::text).as_deref() == Some("object") {
         return Bytes::copy_from_slice(schema.bytes());
     }
-    fates.emulate("tools[].function.parameters");
+    unsupported.emulate("tools[].function.parameters");
     let mut out = BytesMut::from(&b"{\"type\":\"object\""[..]);
     for (key, value) in schema.members().filter(|(key, _)| *key.name() != *b"type") {
         out.put_u8(b',');
@@ -158,8 +163,8 @@ pub(crate) fn object_schema(schema: Option<Raw<'_>>, fates: &mut FieldFates) -> 
 }
 
 /// A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
-fn push_custom(tool: &Tool<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
-    fates.emulate("tools[].custom");
+fn push_custom(tool: &Tool<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
+    unsupported.emulate("tools[].custom");
     let description = description_of_custom(tool);
     if !description.is_empty() {
         push_member(out, b"description", b"");

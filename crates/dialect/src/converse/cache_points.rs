@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::{
     json::Raw,
-    neutral::{AlternatingTurn, Content, FieldFates, Part, Tool},
+    neutral::{AlternatingTurn, Content, Part, Tool, UnsupportedFields},
 };
 
 /// Most cache points of a request.
@@ -21,7 +21,7 @@ pub(super) struct CachePoints {
 
 impl CachePoints {
     /// Counts the marks of everything that is written: tools, then `system`, then messages.
-    pub(super) fn of(
+    pub(super) fn new(
         known: bool,
         tools: &[Tool<'_>],
         system: &[Part<'_>],
@@ -29,22 +29,28 @@ impl CachePoints {
     ) -> CachePoints {
         let tools = tools.iter().filter(|tool| tool.cache_control.is_some()).count();
         let parts = system.iter().chain(turns.iter().flat_map(|turn| &turn.parts));
-        let parts = parts.filter(|part| mark_of(part).is_some()).count();
+        let parts = parts.filter(|part| breakpoint_of(part).is_some()).count();
         CachePoints { known, surplus: (tools + parts).saturating_sub(MAX_POINTS) }
     }
 
     /// Appends `,{"cachePoint":…}`, unless there is no mark or too many follow. `place`: what was marked.
-    pub(super) fn push(&mut self, mark: Option<Raw<'_>>, place: &str, out: &mut BytesMut, fates: &mut FieldFates) {
-        let Some(mark) = mark else { return };
-        let member = |name: &[u8]| mark.member(name).and_then(Raw::text);
+    pub(super) fn push(
+        &mut self,
+        breakpoint: Option<Raw<'_>>,
+        place: &str,
+        out: &mut BytesMut,
+        unsupported: &mut UnsupportedFields,
+    ) {
+        let Some(breakpoint) = breakpoint else { return };
+        let member = |name: &[u8]| breakpoint.member(name).and_then(Raw::text);
         let is_native = member(b"type").is_some();
         let name = if is_native { "cache_control" } else { "prompt_cache_breakpoint" };
         if !self.known || self.surplus > 0 {
             self.surplus = self.surplus.saturating_sub(1);
-            return fates.drop(&format!("{place}.{name}"));
+            return unsupported.drop(&format!("{place}.{name}"));
         }
         if !is_native {
-            fates.emulate(&format!("{place}.{name}"));
+            unsupported.emulate(&format!("{place}.{name}"));
         }
         out.put_slice(b",{\"cachePoint\":{\"type\":\"default\"");
         match member(b"ttl").as_deref() {
@@ -57,7 +63,7 @@ impl CachePoints {
 }
 
 /// The mark of a part, or of one within a result: a point can only stand behind the whole result.
-pub(super) fn mark_of<'a>(part: &Part<'a>) -> Option<Raw<'a>> {
+pub(super) fn breakpoint_of<'a>(part: &Part<'a>) -> Option<Raw<'a>> {
     let within = match &part.content {
         Content::ToolResult { parts, .. } => parts.iter().rev().find_map(|part| part.cache_control),
         _ => None,

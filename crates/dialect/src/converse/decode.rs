@@ -42,7 +42,7 @@ enum Block {
         start: u64,
         pairs: SplitPairs,
     },
-    Thought {
+    Reasoning {
         index: u32,
         pairs: SplitPairs,
         signature: BytesMut,
@@ -190,8 +190,8 @@ impl Decoder {
             },
             (b"citation", Block::Text { start, .. }) => cite(value, *start, self.characters, sink),
             (b"citationsContent", Block::Text { .. }) => self.cited_text(value, sink),
-            (b"reasoningContent", Block::Thought { index, pairs, signature }) => {
-                let thought = Thought { index: *index, format: self.thoughts_of };
+            (b"reasoningContent", Block::Reasoning { index, pairs, signature }) => {
+                let thought = ReasoningBlock { index: *index, format: self.thoughts_of };
                 thought.delta(value, pairs, signature, sink)
             }
             (b"toolUse", Block::Call { call, pairs }) => {
@@ -215,7 +215,7 @@ impl Decoder {
             b"reasoningContent" => {
                 let index = self.thoughts;
                 self.thoughts = self.thoughts.saturating_add(1);
-                Block::Thought { index, pairs: SplitPairs::default(), signature: BytesMut::new() }
+                Block::Reasoning { index, pairs: SplitPairs::default(), signature: BytesMut::new() }
             }
             b"toolUse" => return Err(AnswerFault::malformed("a piece of a call that has not begun")),
             _ => Block::Hidden,
@@ -248,8 +248,8 @@ impl Decoder {
                 Some(rest) => self.text(rest, sink),
                 None => Ok(()),
             },
-            Some((_, Block::Thought { index, mut pairs, signature })) => {
-                let thought = Thought { index, format: self.thoughts_of };
+            Some((_, Block::Reasoning { index, mut pairs, signature })) => {
+                let thought = ReasoningBlock { index, format: self.thoughts_of };
                 if let Some(rest) = pairs.rest() {
                     thought.send(ReasoningKind::Text, Some(rest), None, sink)?;
                 }
@@ -295,12 +295,12 @@ fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(
 
 /// Which thought of the answer, and whose.
 #[derive(Debug, Clone, Copy)]
-struct Thought {
+struct ReasoningBlock {
     index: u32,
     format: ReasoningFormat,
 }
 
-impl Thought {
+impl ReasoningBlock {
     /// Takes a piece of a stream, or the whole thought of an unstreamed answer.
     fn delta(
         self,
@@ -341,7 +341,7 @@ impl Thought {
         sealed: Option<EscapedText<'_>>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let Thought { index, format } = self;
+        let ReasoningBlock { index, format } = self;
         sink.event(AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id: None })
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     image_list::{ListedImage, image_list},
     image_shape::nearest_ratio,
     json::{Cursor, Raw, object, push_member, push_string, push_u64},
-    neutral::{EscapedText, FieldFates},
+    neutral::{EscapedText, UnsupportedFields},
     percent,
     sanitize::{ERROR_CHARS, clean},
 };
@@ -50,40 +50,40 @@ pub(crate) fn images_path(endpoint: &Endpoint) -> String {
     format!("/model/{}/invoke", percent::encoded(&endpoint.upstream_model))
 }
 
-/// The body for an image request. Fields without a place in this API are named in `fates`. `None` without a prompt, and for a
+/// The body for an image request. Fields without a place in this API are named in `unsupported`. `None` without a prompt, and for a
 /// model that makes no images.
-pub(crate) fn write_images(body: &str, endpoint: &Endpoint, fates: &mut FieldFates) -> Option<Bytes> {
+pub(crate) fn write_images(body: &str, endpoint: &Endpoint, unsupported: &mut UnsupportedFields) -> Option<Bytes> {
     let body = object(body).ok()?;
     let prompt = EscapedText::of(body.member(b"prompt")?)?;
     let mut out = BytesMut::with_capacity(prompt.bytes().len() + 160);
     match ImageFamily::of(&endpoint.upstream_model)? {
-        ImageFamily::Amazon => push_amazon(body, &prompt, &mut out, fates),
-        ImageFamily::Stability => push_stability(body, &prompt, &mut out, fates),
+        ImageFamily::Amazon => push_amazon(body, &prompt, &mut out, unsupported),
+        ImageFamily::Stability => push_stability(body, &prompt, &mut out, unsupported),
     }
     Some(out.freeze())
 }
 
-fn push_amazon(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_amazon(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let mut config = BytesMut::new();
     for (name, value) in given(body) {
         match &*name {
             b"n" => {
                 let wanted = value.count().unwrap_or(1);
                 if wanted > MOST_IMAGES {
-                    fates.emulate("n");
+                    unsupported.emulate("n");
                 }
                 push_member(&mut config, b"numberOfImages", b"");
                 push_u64(&mut config, wanted.clamp(1, MOST_IMAGES));
             }
-            b"size" => push_pixels(value, &mut config, fates),
+            b"size" => push_pixels(value, &mut config, unsupported),
             b"quality" => match value.text().as_deref() {
                 Some("auto") => {}
                 Some("standard" | "low" | "medium") => push_member(&mut config, b"quality", b"\"standard\""),
                 Some("hd" | "high" | "xhigh" | "max") => push_member(&mut config, b"quality", b"\"premium\""),
-                _ => fates.drop("quality"),
+                _ => unsupported.drop("quality"),
             },
             b"seed" => push_member(&mut config, b"seed", value.bytes()),
-            name => fates.drop(&String::from_utf8_lossy(name)),
+            name => unsupported.drop(&String::from_utf8_lossy(name)),
         }
     }
     out.put_slice(b"{\"taskType\":\"TEXT_IMAGE\",\"textToImageParams\":{\"text\":");
@@ -95,20 +95,20 @@ fn push_amazon(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, fate
 }
 
 /// Width and height of a size in pixels. The model decides where the request does.
-fn push_pixels(size: Raw<'_>, config: &mut BytesMut, fates: &mut FieldFates) {
+fn push_pixels(size: Raw<'_>, config: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let size = size.text().unwrap_or_default();
     if size == "auto" {
         return;
     }
     let sides = size.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
-    let Some((width, height)) = sides else { return fates.drop("size") };
+    let Some((width, height)) = sides else { return unsupported.drop("size") };
     push_member(config, b"width", b"");
     push_u64(config, width);
     push_member(config, b"height", b"");
     push_u64(config, height);
 }
 
-fn push_stability(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_stability(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     out.put_slice(b"{\"prompt\":");
     prompt.push_quoted(out);
     let has_ratio = body.member(b"aspect_ratio").is_some_and(|ratio| !ratio.is_null());
@@ -116,20 +116,20 @@ fn push_stability(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, f
         match &*name {
             b"n" if value.count() == Some(1) => {}
             // One image a call.
-            b"n" => fates.emulate("n"),
+            b"n" => unsupported.emulate("n"),
             b"aspect_ratio" => push_member(out, b"aspect_ratio", value.bytes()),
             b"size" => match value.text().as_deref() {
                 Some("auto") => {}
                 Some(size) if let Some(ratio) = nearest_ratio(size, &RATIOS).filter(|_| !has_ratio) => {
                     push_member(out, b"aspect_ratio", b"");
                     push_string(out, ratio);
-                    fates.emulate("size");
+                    unsupported.emulate("size");
                 }
-                _ => fates.drop("size"),
+                _ => unsupported.drop("size"),
             },
             b"output_format" => push_member(out, b"output_format", value.bytes()),
             b"seed" => push_member(out, b"seed", value.bytes()),
-            name => fates.drop(&String::from_utf8_lossy(name)),
+            name => unsupported.drop(&String::from_utf8_lossy(name)),
         }
     }
     out.put_u8(b'}');
@@ -172,12 +172,12 @@ mod tests {
 
     #[track_caller]
     fn check(model: &str, body: &str, expected: &str, dropped: &[&str], emulated: &[&str]) {
-        let id = EndpointId::of(model, "bedrock", "");
+        let id = EndpointId::new(model, "bedrock", "");
         let endpoint = Endpoint { dialect: Dialect::Converse, ..Endpoint::with_defaults(id, 0, 0, model) };
-        let mut fates = FieldFates::default();
-        assert_eq!(write_images(body, &endpoint, &mut fates).unwrap(), expected);
+        let mut unsupported = UnsupportedFields::default();
+        assert_eq!(write_images(body, &endpoint, &mut unsupported).unwrap(), expected);
         let names = |names: &[std::sync::Arc<str>]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!((names(fates.dropped()), names(fates.emulated())), (own(dropped), own(emulated)));
+        assert_eq!((names(unsupported.dropped()), names(unsupported.emulated())), (own(dropped), own(emulated)));
     }
 
     fn own(names: &[&str]) -> Vec<String> {

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, BytesMut};
 
-use crate::neutral::{Content, EscapedText, FieldFates, MediaSource, media_type::FileKind};
+use crate::neutral::{Content, EscapedText, MediaSource, UnsupportedFields, media_type::FileKind};
 
 /// Media types of images, and their names here.
 const IMAGES: [(&str, &str); 5] =
@@ -42,12 +42,17 @@ pub(super) struct MediaWriter {
 impl MediaWriter {
     /// Appends an image, a document, sound or a video as a block. False, and nothing appended, if the API has no block for
     /// it: then it is named as dropped.
-    pub(super) fn push(&mut self, content: &Content<'_>, out: &mut BytesMut, fates: &mut FieldFates) -> bool {
+    pub(super) fn push(
+        &mut self,
+        content: &Content<'_>,
+        out: &mut BytesMut,
+        unsupported: &mut UnsupportedFields,
+    ) -> bool {
         let (is_written, name) = match content {
             Content::Image { source, detail } => {
                 let is_written = named(source, &IMAGES).is_some_and(|(format, data)| block("image", format, data, out));
                 if is_written && detail.as_ref().is_some_and(|detail| detail.bytes() != b"auto") {
-                    fates.drop("messages[].content[].image_url.detail");
+                    unsupported.drop("messages[].content[].image_url.detail");
                 }
                 (is_written, "image_url")
             }
@@ -59,7 +64,7 @@ impl MediaWriter {
             Content::File { source, name } => {
                 let is_written = self.document(source, out) || moving(source, out);
                 if is_written && name.as_ref().is_some_and(|name| !name.is_blank()) {
-                    fates.drop("messages[].content[].file.filename");
+                    unsupported.drop("messages[].content[].file.filename");
                 }
                 (is_written, "file")
             }
@@ -67,7 +72,7 @@ impl MediaWriter {
         };
         if !is_written {
             let dot = if name.is_empty() { "" } else { "." };
-            fates.drop(&format!("messages[].content[]{dot}{name}"));
+            unsupported.drop(&format!("messages[].content[]{dot}{name}"));
         }
         is_written
     }

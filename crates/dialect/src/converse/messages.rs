@@ -4,15 +4,15 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
 use super::{
-    cache_points::{CachePoints, mark_of},
+    cache_points::{CachePoints, breakpoint_of},
     media::{MediaWriter, is_document},
     models::CALL_IDS,
 };
 use crate::{
     json::push_member,
     neutral::{
-        AlternatingTurn, BlockMessages, Blocks, CallIds, Content, EscapedText, FieldFates, Part, Speaker, Thought,
-        ToolNames, push_call_input,
+        AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
+        ToolNames, UnsupportedFields, push_call_input,
     },
 };
 
@@ -22,7 +22,7 @@ pub(super) fn push_system(
     instruction: Option<&str>,
     points: &mut CachePoints,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     let start = out.len();
     push_member(out, b"system", b"[");
@@ -32,10 +32,10 @@ pub(super) fn push_system(
             Content::Text(text) if text.is_blank() => {}
             Content::Text(text) => {
                 push_text(text, out.len() > empty, out);
-                points.push(part.cache_control, "messages[].content[]", out, fates);
+                points.push(part.cache_control, "messages[].content[]", out, unsupported);
             }
             // Media went to the user before: it is of no known type.
-            _ => fates.drop("messages[].content[]"),
+            _ => unsupported.drop("messages[].content[]"),
         }
     }
     if let Some(instruction) = instruction {
@@ -51,11 +51,11 @@ pub(super) fn push_messages(
     names: &ToolNames,
     points: &mut CachePoints,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
-    let (ids, thoughts) = (CallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
+    let (ids, thoughts) = (ToolCallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
     let api = Written { points, media: MediaWriter::default() };
-    BlockMessages { out, fates, names, ids, api, thoughts, open: None }.push(turns);
+    BlockMessages { out, unsupported, names, ids, api, thoughts, open: None }.push(turns);
 }
 
 struct Written<'o> {
@@ -92,7 +92,7 @@ impl<'a> Blocks<'a> for Written<'_> {
                 messages.out.put_slice(b",\"name\":");
                 messages.names.sent(name).push_quoted(messages.out);
                 messages.out.put_slice(b",\"input\":");
-                push_call_input(*kind, arguments, messages.out, messages.fates);
+                push_call_input(*kind, arguments, messages.out, messages.unsupported);
                 messages.out.put_slice(b"}}");
                 true
             }
@@ -103,19 +103,19 @@ impl<'a> Blocks<'a> for Written<'_> {
             content => push_content(messages, content),
         };
         if is_written {
-            messages.api.points.push(mark_of(part), "messages[].content[]", messages.out, messages.fates);
+            messages.api.points.push(breakpoint_of(part), "messages[].content[]", messages.out, messages.unsupported);
         }
         is_written
     }
 
-    fn push_thought(thought: &Thought<'a>, out: &mut BytesMut) {
+    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut) {
         match thought {
-            Thought::Encrypted(data) => {
+            SealedReasoning::Encrypted(data) => {
                 out.put_slice(b"{\"reasoningContent\":{\"redactedContent\":");
                 data.push_quoted(out);
                 out.put_slice(b"}}");
             }
-            Thought::Signed { text, signature } => {
+            SealedReasoning::Signed { text, signature } => {
                 out.put_slice(b"{\"reasoningContent\":{\"reasoningText\":{\"text\":");
                 text.push_quoted(out);
                 push_member(out, b"signature", b"");
@@ -134,7 +134,7 @@ fn push_content<'a>(messages: &mut Messages<'_, '_, 'a>, content: &Content<'a>) 
             push_text(text, false, messages.out);
             true
         }
-        media => messages.api.media.push(media, messages.out, messages.fates),
+        media => messages.api.media.push(media, messages.out, messages.unsupported),
     }
 }
 

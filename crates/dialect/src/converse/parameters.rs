@@ -9,7 +9,7 @@ use crate::{
         thinking::{Circumstances, ThinkingPlan, plan},
     },
     json::{Raw, push_member, push_string, push_u64},
-    neutral::{Conversation, Effort, EscapedText, FieldFates, Reasoning},
+    neutral::{Conversation, Effort, EscapedText, Reasoning, UnsupportedFields},
 };
 
 /// Most texts that end an answer.
@@ -33,31 +33,31 @@ pub(super) struct ClaudeRules {
 }
 
 impl ClaudeRules {
-    pub(super) fn of(
+    pub(super) fn new(
         reasoning: &Reasoning,
         upstream_model: &str,
         circumstances: Circumstances,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) -> ClaudeRules {
         let capabilities = claude::capabilities(upstream_model);
-        let thinking = plan(reasoning, &capabilities, circumstances, fates);
+        let thinking = plan(reasoning, &capabilities, circumstances, unsupported);
         ClaudeRules { sampling: capabilities.sampling, thinking }
     }
 }
 
 impl<'a> Parameters<'a> {
     /// Decides about each parameter. `claude`: the rules for a model of that family.
-    pub(super) fn of(
+    pub(super) fn new(
         conversation: &'a Conversation<'_>,
         capabilities: Capabilities,
         claude: Option<ClaudeRules>,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) -> Parameters<'a> {
         let mut parameters = Parameters::default();
         for parameter in &conversation.parameters {
             let (name, value) = (&*parameter.name, parameter.value);
             let is_kept = match name {
-                "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, fates),
+                "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, unsupported),
                 "service_tier" => parameters.tier(value),
                 "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
                 "n" => value.count() == Some(1),
@@ -65,12 +65,12 @@ impl<'a> Parameters<'a> {
                 _ => false,
             };
             if !is_kept {
-                fates.drop(name);
+                unsupported.drop(name);
             }
         }
         let is_either = claude.is_some_and(|claude| claude.sampling == Sampling::EitherOf);
         if is_either && parameters.temperature.is_some() && parameters.top_p.take().is_some() {
-            fates.drop("top_p");
+            unsupported.drop("top_p");
         }
         match claude {
             Some(claude) => {
@@ -81,7 +81,7 @@ impl<'a> Parameters<'a> {
                     parameters.of_family.put_u8(b'}');
                 }
             }
-            None => push_effort(&conversation.reasoning, capabilities, &mut parameters.of_family, fates),
+            None => push_effort(&conversation.reasoning, capabilities, &mut parameters.of_family, unsupported),
         }
         parameters
     }
@@ -91,7 +91,13 @@ impl<'a> Parameters<'a> {
         push_member(&mut self.of_family, name, value);
     }
 
-    fn sampling(&mut self, name: &str, value: Raw<'a>, claude: Option<ClaudeRules>, fates: &mut FieldFates) -> bool {
+    fn sampling(
+        &mut self,
+        name: &str,
+        value: Raw<'a>,
+        claude: Option<ClaudeRules>,
+        unsupported: &mut UnsupportedFields,
+    ) -> bool {
         let Some(number) = std::str::from_utf8(value.bytes()).ok().and_then(|text| text.parse::<f64>().ok()) else {
             return false;
         };
@@ -107,7 +113,7 @@ impl<'a> Parameters<'a> {
         }
         match name {
             "temperature" if number > 1.0 => {
-                fates.emulate(name);
+                unsupported.emulate(name);
                 self.temperature = Some(b"1");
             }
             "temperature" => self.temperature = Some(value.bytes()),
@@ -134,7 +140,7 @@ impl<'a> Parameters<'a> {
         max_tokens: Option<u64>,
         stop: &[EscapedText<'_>],
         out: &mut BytesMut,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) {
         let mut config = BytesMut::new();
         if let Some(max_tokens) = max_tokens {
@@ -146,7 +152,7 @@ impl<'a> Parameters<'a> {
                 push_member(&mut config, name, value);
             }
         }
-        push_stops(stop, &mut config, fates);
+        push_stops(stop, &mut config, unsupported);
         push_object(b"inferenceConfig", &config, out);
         if let Some(tier) = self.service_tier {
             push_member(out, b"serviceTier", b"{\"type\":");
@@ -166,10 +172,10 @@ pub(super) fn push_object(name: &[u8], members: &[u8], out: &mut BytesMut) {
     }
 }
 
-fn push_stops(stop: &[EscapedText<'_>], config: &mut BytesMut, fates: &mut FieldFates) {
+fn push_stops(stop: &[EscapedText<'_>], config: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let sent: Vec<&EscapedText<'_>> = stop.iter().filter(|text| !text.is_empty()).take(MAX_STOPS).collect();
     if sent.len() < stop.len() {
-        fates.drop("stop[]");
+        unsupported.drop("stop[]");
     }
     let Some((first, others)) = sent.split_first() else { return };
     push_member(config, b"stopSequences", b"[");
@@ -182,7 +188,12 @@ fn push_stops(stop: &[EscapedText<'_>], config: &mut BytesMut, fates: &mut Field
 }
 
 /// Appends how much a model of another family reasons.
-fn push_effort(reasoning: &Reasoning, capabilities: Capabilities, members: &mut BytesMut, fates: &mut FieldFates) {
+fn push_effort(
+    reasoning: &Reasoning,
+    capabilities: Capabilities,
+    members: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     if !reasoning.is_on() && !reasoning.is_off() {
         return;
     }
@@ -198,12 +209,12 @@ fn push_effort(reasoning: &Reasoning, capabilities: Capabilities, members: &mut 
     let Some(given) = given.filter(|_| !is_nova_off) else {
         // A model that does not reason by itself need not be told.
         if reasoning.is_on() {
-            fates.drop("reasoning");
+            unsupported.drop("reasoning");
         }
         return;
     };
     if given != wanted || reasoning.effort.is_none() {
-        fates.emulate("reasoning");
+        unsupported.emulate("reasoning");
     }
     let given = given.as_str();
     match capabilities.reasoning {

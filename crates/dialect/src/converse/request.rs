@@ -16,10 +16,10 @@ use super::{
 use crate::{
     anthropic::{
         models as claude, schema,
-        thinking::{Circumstances, lacks_thought_of_open_turn},
+        thinking::{Circumstances, lacks_reasoning_of_open_turn},
     },
     json::{push_member, push_string},
-    neutral::{AnswerFormat, Conversation, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
+    neutral::{AnswerFormat, Conversation, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns},
     percent,
 };
 
@@ -29,43 +29,43 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
     format!("/model/{}/{method}", percent::encoded(&endpoint.upstream_model))
 }
 
-/// The body for an endpoint. What the endpoint cannot carry is named in `fates`.
+/// The body for an endpoint. What the endpoint cannot carry is named in `unsupported`.
 pub(crate) fn write_request(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
     let model = &*endpoint.upstream_model;
     let (capabilities, is_claude) = (models::capabilities(model), models::is_claude(model));
-    let names = ToolNames::of(conversation, NAMES);
-    let turns = alternating_turns(conversation, fates);
-    let tools = ToolPlan::of(conversation, fates);
-    let max_tokens = max_tokens(conversation, endpoint, is_claude, fates);
+    let names = ToolNames::new(conversation, NAMES);
+    let turns = alternating_turns(conversation, unsupported);
+    let tools = ToolPlan::new(conversation, unsupported);
+    let max_tokens = max_tokens(conversation, endpoint, is_claude, unsupported);
     let claude = is_claude.then(|| {
         let circumstances = Circumstances {
             max_tokens: max_tokens.unwrap_or(u64::MAX),
             forces_tool: tools.forces_tool(),
-            lacks_thought: lacks_thought_of_open_turn(&turns),
+            lacks_reasoning: lacks_reasoning_of_open_turn(&turns),
             budgets: endpoint.effort_budgets,
         };
-        ClaudeRules::of(&conversation.reasoning, model, circumstances, fates)
+        ClaudeRules::new(&conversation.reasoning, model, circumstances, unsupported)
     });
-    let mut parameters = Parameters::of(conversation, capabilities, claude, fates);
+    let mut parameters = Parameters::new(conversation, capabilities, claude, unsupported);
     let single_call = if conversation.parallel_tool_calls == Some(false) { tools.single_call(&names) } else { None };
     match &single_call {
         Some(choice) if is_claude => parameters.add(b"tool_choice", choice),
-        Some(_) => fates.drop("parallel_tool_calls"),
+        Some(_) => unsupported.drop("parallel_tool_calls"),
         None => {}
     }
-    let mut points = CachePoints::of(capabilities.caches, &conversation.tools, &conversation.system, &turns);
+    let mut points = CachePoints::new(capabilities.caches, &conversation.tools, &conversation.system, &turns);
 
     let mut out = BytesMut::with_capacity(1_024);
-    parameters.push(max_tokens, &conversation.stop, &mut out, fates);
-    let instruction = push_format(&conversation.format, capabilities, is_claude, &mut out, fates);
+    parameters.push(max_tokens, &conversation.stop, &mut out, unsupported);
+    let instruction = push_format(&conversation.format, capabilities, is_claude, &mut out, unsupported);
     let with_choice = single_call.is_none() || !is_claude;
-    tools.push(with_choice, is_claude && capabilities.json_schema, &names, &mut points, &mut out, fates);
-    push_system(&conversation.system, instruction.as_deref(), &mut points, &mut out, fates);
-    push_messages(&turns, is_claude, &names, &mut points, &mut out, fates);
+    tools.push(with_choice, is_claude && capabilities.json_schema, &names, &mut points, &mut out, unsupported);
+    push_system(&conversation.system, instruction.as_deref(), &mut points, &mut out, unsupported);
+    push_messages(&turns, is_claude, &names, &mut points, &mut out, unsupported);
     out.put_u8(b'}');
     // The first member was written with a comma before it.
     if let Some(first) = out.first_mut() {
@@ -79,14 +79,14 @@ fn max_tokens(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
     is_claude: bool,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<u64> {
     let of_model = if is_claude { claude::capabilities(&endpoint.upstream_model).max_output } else { u64::MAX };
     let most = of_model.min(u64::from(endpoint.limits.longest_answer())).max(1);
     let Some(wanted) = conversation.max_tokens else { return is_claude.then_some(most) };
     let given = wanted.clamp(1, most);
     if given != wanted {
-        fates.emulate("max_tokens");
+        unsupported.emulate("max_tokens");
     }
     Some(given)
 }
@@ -97,12 +97,12 @@ fn push_format(
     capabilities: Capabilities,
     is_claude: bool,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
     let (name, schema, strict) = match format {
         AnswerFormat::Text => return None,
         AnswerFormat::JsonObject => {
-            fates.emulate("response_format");
+            unsupported.emulate("response_format");
             return Some("Answer with exactly one JSON object and nothing else.".to_owned());
         }
         AnswerFormat::Schema { name, schema, strict, .. } => (name, *schema, *strict),
@@ -115,9 +115,9 @@ fn push_format(
     let Some(sent) = sent else {
         // An instruction is no guarantee: a strict schema should not have come here.
         if strict == Some(true) {
-            fates.drop("response_format")
+            unsupported.drop("response_format")
         } else {
-            fates.emulate("response_format")
+            unsupported.emulate("response_format")
         }
         let schema = String::from_utf8_lossy(schema.bytes());
         return Some(format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}"));

@@ -7,8 +7,8 @@ use crate::{
     anthropic::{object_schema, schema},
     json::{push_member, push_string},
     neutral::{
-        CUSTOM_INPUT_SCHEMA, Content, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
-        description_of_custom, has_tool_history,
+        CUSTOM_INPUT_SCHEMA, Content, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames,
+        UnsupportedFields, description_of_custom, has_tool_history,
     },
 };
 
@@ -30,7 +30,7 @@ enum Choice<'c, 'a> {
 }
 
 impl<'c, 'a> ToolPlan<'c, 'a> {
-    pub(super) fn of(conversation: &'c Conversation<'a>, fates: &mut FieldFates) -> ToolPlan<'c, 'a> {
+    pub(super) fn new(conversation: &'c Conversation<'a>, unsupported: &mut UnsupportedFields) -> ToolPlan<'c, 'a> {
         let mut tools: Vec<&Tool<'_>> = conversation.tools.iter().collect();
         let mut choice = match &conversation.tool_choice {
             ToolChoice::Unspecified => Choice::Unsaid,
@@ -40,29 +40,29 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             // There is no word for it: without tools nothing is called.
             ToolChoice::None if !has_tool_history(conversation) => {
                 if !tools.is_empty() {
-                    fates.emulate("tool_choice");
+                    unsupported.emulate("tool_choice");
                 }
                 tools.clear();
                 Choice::Unsaid
             }
             // Such a request should not have come here.
             ToolChoice::None => {
-                fates.drop("tool_choice");
+                unsupported.drop("tool_choice");
                 Choice::Unsaid
             }
             ToolChoice::Allowed { required, names } => {
-                fates.emulate("tool_choice");
+                unsupported.emulate("tool_choice");
                 tools.retain(|tool| names.iter().any(|name| name.unescaped() == tool.name.unescaped()));
                 if *required { Choice::Any } else { Choice::Auto }
             }
         };
         let of_history = if tools.is_empty() { called_names(conversation) } else { Vec::new() };
         if tools.is_empty() && matches!(choice, Choice::Any | Choice::Tool(_)) {
-            fates.drop("tool_choice");
+            unsupported.drop("tool_choice");
             choice = Choice::Unsaid;
         }
         if !of_history.is_empty() {
-            fates.emulate("tools");
+            unsupported.emulate("tools");
         }
         ToolPlan { tools, of_history, choice }
     }
@@ -99,7 +99,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         names: &ToolNames,
         points: &mut CachePoints,
         out: &mut BytesMut,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) {
         if self.tools.is_empty() && self.of_history.is_empty() {
             return;
@@ -112,9 +112,9 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         }
         for tool in &self.tools {
             begin_tool(&names.sent(&tool.name), out.len() > empty, out);
-            push_definition(tool, can_be_strict, out, fates);
+            push_definition(tool, can_be_strict, out, unsupported);
             out.put_slice(b"}}");
-            points.push(tool.cache_control, "tools[]", out, fates);
+            points.push(tool.cache_control, "tools[]", out, unsupported);
         }
         out.put_u8(b']');
         if with_choice {
@@ -152,10 +152,10 @@ fn begin_tool(name: &EscapedText<'_>, with_comma: bool, out: &mut BytesMut) {
 }
 
 /// Appends description, schema and strictness of a tool.
-fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     if tool.kind == ToolKind::Custom {
         // A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
-        fates.emulate("tools[].custom");
+        unsupported.emulate("tools[].custom");
         let description = description_of_custom(tool);
         if !description.is_empty() {
             push_member(out, b"description", b"");
@@ -174,9 +174,9 @@ fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, fat
         push_schema(&lowered, out);
         return push_member(out, b"strict", b"true");
     }
-    push_schema(&object_schema(tool.parameters, fates), out);
+    push_schema(&object_schema(tool.parameters, unsupported), out);
     if is_strict {
-        fates.drop("tools[].function.strict");
+        unsupported.drop("tools[].function.strict");
     }
 }
 

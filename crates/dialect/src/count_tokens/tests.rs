@@ -8,7 +8,7 @@ const CLAUDE: &str = "anthropic.claude-x";
 
 /// The path and the body of the count of a chat at such an endpoint.
 fn asked((dialect, platform): (Dialect, Platform), model: &str) -> Option<(String, Value)> {
-    let id = EndpointId::of("acme/m", "cloud", "");
+    let id = EndpointId::new("acme/m", "cloud", "");
     let endpoint = Endpoint { dialect, platform, counts_tokens: true, ..Endpoint::with_defaults(id, 0, 0, model) };
     let provider = Provider::with_defaults(ProviderSlug::new("cloud").unwrap());
     let models = vec![Model::with_defaults("acme/m".parse().unwrap(), vec![0])];

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     json::Raw,
-    neutral::{EscapedText, FieldFates, json_value},
+    neutral::{EscapedText, UnsupportedFields, json_value},
 };
 
 /// A request as other APIs than OpenAI's need it.
@@ -57,8 +57,8 @@ impl<'b> EmbeddingInput<'b> {
 
 impl EmbeddingFields<'_> {
     /// Leaves out what only Cohere has.
-    pub(super) fn drop_cohere(&mut self, fates: &mut FieldFates) {
+    pub(super) fn drop_cohere(&mut self, unsupported: &mut UnsupportedFields) {
         let given = [("input_type", self.input_type.take()), ("truncate", self.truncate.take())];
-        given.into_iter().filter(|(_, value)| value.is_some()).for_each(|(name, _)| fates.drop(name));
+        given.into_iter().filter(|(_, value)| value.is_some()).for_each(|(name, _)| unsupported.drop(name));
     }
 }

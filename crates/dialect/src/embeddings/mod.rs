@@ -22,7 +22,7 @@ use self::{
 use super::{
     answer::AnswerFault,
     json::{Cursor, push_member, push_u64},
-    neutral::{EscapedText, FieldFates},
+    neutral::{EscapedText, UnsupportedFields},
     openai::request::EmbeddingRequest,
     outgoing::OutgoingBody,
     percent,
@@ -37,9 +37,9 @@ enum EmbeddingApi {
     Amazon(AmazonModel),
 }
 
-/// The answer of one call.
+/// The buffered answer to one upstream request.
 #[derive(Debug, Clone)]
-pub struct CallAnswer {
+pub struct BufferedAnswer {
     /// Its body.
     pub body: Bytes,
     /// Prompt tokens that a header names.
@@ -88,11 +88,15 @@ pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &
     if api == EmbeddingApi::OpenAi {
         return Some(gated);
     }
-    let mut fates = FieldFates::default();
-    gated.dropped.iter().for_each(|name| fates.drop(name));
-    let mut bodies = api.bodies(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut fates)?;
+    let mut unsupported = UnsupportedFields::default();
+    gated.dropped.iter().for_each(|name| unsupported.drop(name));
+    let mut bodies = api.bodies(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut unsupported)?;
     let bytes = bodies.next()?;
-    Some(OutgoingBody { dropped: fates.dropped().to_vec(), further: bodies.collect(), ..OutgoingBody::of(bytes) })
+    Some(OutgoingBody {
+        dropped: unsupported.dropped().to_vec(),
+        further: bodies.collect(),
+        ..OutgoingBody::new(bytes)
+    })
 }
 
 /// The answers of all calls, in order, as one answer of the OpenAI API; numbers are copied as they were written. `inputs`: those of
@@ -101,7 +105,7 @@ pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &
 /// # Errors
 /// When the upstream reports an error, or a body is no answer, or does not hold one vector for each input of its call.
 pub fn embeddings_of<'b>(
-    answers: &'b [CallAnswer],
+    answers: &'b [BufferedAnswer],
     inputs: usize,
     endpoint: &Endpoint,
 ) -> Result<Cow<'b, Bytes>, AnswerFault> {
@@ -114,7 +118,7 @@ pub fn embeddings_of<'b>(
 
 /// Prompt tokens that these answers, which are not all, were counted with.
 #[must_use]
-pub fn embedding_tokens(answers: &[CallAnswer], endpoint: &Endpoint) -> u64 {
+pub fn embedding_tokens(answers: &[BufferedAnswer], endpoint: &Endpoint) -> u64 {
     let Some(api) = EmbeddingApi::of_endpoint(endpoint) else { return 0 };
     answers.iter().filter_map(|answer| api.read(answer).ok()?.tokens).sum()
 }
@@ -145,19 +149,19 @@ impl EmbeddingApi {
         endpoint.inputs_per_call.filter(|_| known > 1).map_or(known, |configured| configured.max(1) as usize)
     }
 
-    /// The bodies of all calls. Fields without a place in this API are named in `fates`. `None` if the input is not text.
+    /// The bodies of all calls. Fields without a place in this API are named in `unsupported`. `None` if the input is not text.
     fn bodies<'b>(
         self,
         body: &'b str,
         endpoint: &'b Endpoint,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) -> Option<impl Iterator<Item = Bytes> + use<'b>> {
         let EmbeddingInput { texts, mut fields, others } = EmbeddingInput::read(body)?;
         for name in others {
-            fates.drop(&String::from_utf8_lossy(&name));
+            unsupported.drop(&String::from_utf8_lossy(&name));
         }
         if !matches!(self, EmbeddingApi::Amazon(AmazonModel::Cohere)) {
-            fields.drop_cohere(fates);
+            fields.drop_cohere(unsupported);
         }
         let most = self.inputs_per_call(endpoint);
         let calls = texts.len().div_ceil(most);
@@ -178,7 +182,7 @@ impl EmbeddingApi {
         out.freeze()
     }
 
-    fn read(self, answer: &CallAnswer) -> Result<Vectors<'_>, AnswerFault> {
+    fn read(self, answer: &BufferedAnswer) -> Result<Vectors<'_>, AnswerFault> {
         let text = std::str::from_utf8(&answer.body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
         let body = cursor.value()?;
@@ -195,7 +199,7 @@ impl EmbeddingApi {
         }
     }
 
-    fn joined(self, answers: &[CallAnswer], inputs: usize, per_call: usize) -> Result<Bytes, AnswerFault> {
+    fn joined(self, answers: &[BufferedAnswer], inputs: usize, per_call: usize) -> Result<Bytes, AnswerFault> {
         let length: usize = answers.iter().map(|answer| answer.body.len()).sum();
         let mut out = BytesMut::with_capacity(length + 32 * inputs + 128);
         let (mut written, mut tokens) = (0, Some(0));

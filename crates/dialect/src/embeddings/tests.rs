@@ -10,7 +10,7 @@ const VERTEX: (Dialect, Platform) = (Dialect::Gemini, Platform::Vertex);
 const BEDROCK: (Dialect, Platform) = (Dialect::Converse, Platform::Native);
 
 fn endpoint((dialect, platform): (Dialect, Platform), model: &str) -> Endpoint {
-    let id = EndpointId::of(model, "cloud", "");
+    let id = EndpointId::new(model, "cloud", "");
     Endpoint { dialect, platform, ..Endpoint::with_defaults(id, 0, 0, model) }
 }
 
@@ -20,16 +20,16 @@ fn written(at: (Dialect, Platform), model: &str, body: &str) -> Option<(Vec<Stri
 }
 
 fn written_for(endpoint: &Endpoint, body: &str) -> Option<(Vec<String>, Vec<String>)> {
-    let mut fates = FieldFates::default();
-    let bodies = EmbeddingApi::of_endpoint(endpoint)?.bodies(body, endpoint, &mut fates)?;
+    let mut unsupported = UnsupportedFields::default();
+    let bodies = EmbeddingApi::of_endpoint(endpoint)?.bodies(body, endpoint, &mut unsupported)?;
     let bodies = bodies.map(|body| String::from_utf8(body.to_vec()).unwrap()).collect();
-    Some((bodies, fates.dropped().iter().map(ToString::to_string).collect()))
+    Some((bodies, unsupported.dropped().iter().map(ToString::to_string).collect()))
 }
 
 fn read(at: (Dialect, Platform), model: &str, inputs: usize, answers: &[&str]) -> Result<String, FailureKind> {
-    let answers: Vec<CallAnswer> = answers
+    let answers: Vec<BufferedAnswer> = answers
         .iter()
-        .map(|body| CallAnswer { body: Bytes::from((*body).to_owned()), input_tokens: Some(5), service_tier: None })
+        .map(|body| BufferedAnswer { body: Bytes::from((*body).to_owned()), input_tokens: Some(5), service_tier: None })
         .collect();
     let joined = embeddings_of(&answers, inputs, &endpoint(at, model)).map_err(|fault| fault.kind)?;
     Ok(String::from_utf8(joined.to_vec()).unwrap())
@@ -133,7 +133,8 @@ fn a_configured_number_of_inputs_per_call_holds_where_a_call_takes_a_list() {
     }
     let endpoint = Endpoint { inputs_per_call: Some(2), ..endpoint(STUDIO, GEMINI) };
     let answers = [r#"{"embeddings":[{"values":[1]},{"values":[2]}]}"#, r#"{"embeddings":[{"values":[3]}]}"#];
-    let answers = answers.map(|body| CallAnswer { body: Bytes::from(body), input_tokens: None, service_tier: None });
+    let answers =
+        answers.map(|body| BufferedAnswer { body: Bytes::from(body), input_tokens: None, service_tier: None });
     let joined: Value = serde_json::from_slice(&embeddings_of(&answers, 3, &endpoint).unwrap()).unwrap();
     assert_eq!(joined["data"].as_array().unwrap().len(), 3);
 }
@@ -194,7 +195,8 @@ fn a_failed_part_fails_the_whole() {
 
 #[test]
 fn tokens_of_some_calls_are_those_that_were_counted() {
-    let answer = |body: &str| CallAnswer { body: Bytes::from(body.to_owned()), input_tokens: None, service_tier: None };
+    let answer =
+        |body: &str| BufferedAnswer { body: Bytes::from(body.to_owned()), input_tokens: None, service_tier: None };
     let answers = [answer(r#"{"embedding":[1],"inputTextTokenCount":4}"#), answer("{")];
     assert_eq!(embedding_tokens(&answers, &endpoint(BEDROCK, "amazon.titan-embed-text-v2:0")), 4);
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     json::{Raw, push_member},
     neutral::{
-        AlternatingTurn, Content, EscapedText, FieldFates, MediaSource, Part, Speaker, ToolKind, ToolNames,
+        AlternatingTurn, Content, EscapedText, MediaSource, Part, Speaker, ToolKind, ToolNames, UnsupportedFields,
         is_made_call_id, push_call_input,
     },
 };
@@ -25,16 +25,17 @@ pub(super) fn push(
     capabilities: Capabilities,
     signatures: SignatureSources<'_>,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     out.put_u8(b'[');
-    let mut contents = Contents { out, fates, names, capabilities, signatures, calls: Vec::new(), is_first_part: true };
+    let mut contents =
+        Contents { out, unsupported, names, capabilities, signatures, calls: Vec::new(), is_first_part: true };
     let mut is_empty = true;
     for turn in turns {
         is_empty &= !contents.turn(turn, is_empty);
     }
     if is_empty {
-        contents.fates.emulate("messages");
+        contents.unsupported.emulate("messages");
         contents.out.put_slice(b"{\"role\":\"user\",\"parts\":[{\"text\":\"(empty)\"}]}");
     }
     out.put_u8(b']');
@@ -42,17 +43,17 @@ pub(super) fn push(
 
 struct Contents<'o, 'a> {
     out: &'o mut BytesMut,
-    fates: &'o mut FieldFates,
+    unsupported: &'o mut UnsupportedFields,
     names: &'o ToolNames,
     capabilities: Capabilities,
     signatures: SignatureSources<'o>,
     /// The calls of the last turn of the model that have no result yet.
-    calls: Vec<Call<'a>>,
+    calls: Vec<PendingToolCall<'a>>,
     is_first_part: bool,
 }
 
 /// A call, as its result refers to it.
-struct Call<'a> {
+struct PendingToolCall<'a> {
     id: EscapedText<'a>,
     /// As sent.
     name: EscapedText<'a>,
@@ -94,7 +95,7 @@ impl<'a> Contents<'_, 'a> {
     }
 
     fn model(&mut self, turn: &AlternatingTurn<'a>) {
-        let signatures = TurnSignatures::of(turn, self.signatures, self.capabilities, self.fates);
+        let signatures = TurnSignatures::new(turn, self.signatures, self.capabilities, self.unsupported);
         self.calls.clear();
         for (place, part) in turn.parts.iter().enumerate() {
             let signature = signatures.at(place);
@@ -103,7 +104,7 @@ impl<'a> Contents<'_, 'a> {
                 Content::ToolCall { id, name, arguments, kind } => {
                     self.mark(part.cache_control);
                     let is_id_sent = signatures.is_own && !is_made_call_id(id);
-                    let call = Call { id: id.clone(), name: self.names.sent(name), is_id_sent };
+                    let call = PendingToolCall { id: id.clone(), name: self.names.sent(name), is_id_sent };
                     self.call(&call, arguments, *kind, signature);
                     self.calls.push(call);
                 }
@@ -120,7 +121,7 @@ impl<'a> Contents<'_, 'a> {
         let Some(mark) = mark else { return };
         let is_type = mark.member(b"type").is_some();
         let name = if is_type { "cache_control" } else { "prompt_cache_breakpoint" };
-        self.fates.drop(&format!("messages[].content[].{name}"));
+        self.unsupported.drop(&format!("messages[].content[].{name}"));
     }
 
     /// Appends a text or a medium.
@@ -137,7 +138,7 @@ impl<'a> Contents<'_, 'a> {
         if !self.is_first_part {
             self.out.put_u8(b',');
         }
-        if push_media(content, self.capabilities, self.out, self.fates) {
+        if push_media(content, self.capabilities, self.out, self.unsupported) {
             self.is_first_part = false;
         } else {
             self.out.truncate(before);
@@ -175,7 +176,7 @@ impl<'a> Contents<'_, 'a> {
 
     fn call(
         &mut self,
-        call: &Call<'a>,
+        call: &PendingToolCall<'a>,
         arguments: &EscapedText<'a>,
         kind: ToolKind,
         signature: Option<Signature<'_, 'a>>,
@@ -184,13 +185,13 @@ impl<'a> Contents<'_, 'a> {
         self.out.put_slice(b"{\"functionCall\":{");
         self.identity(call);
         push_member(self.out, b"args", b"");
-        push_call_input(kind, arguments, self.out, self.fates);
+        push_call_input(kind, arguments, self.out, self.unsupported);
         self.out.put_u8(b'}');
         self.end_part(signature);
     }
 
     /// Appends name and id of a call. Only an id that this provider gave goes back.
-    fn identity(&mut self, call: &Call<'a>) {
+    fn identity(&mut self, call: &PendingToolCall<'a>) {
         if call.is_id_sent {
             self.out.put_slice(b"\"id\":");
             call.id.push_quoted(self.out);
@@ -203,7 +204,8 @@ impl<'a> Contents<'_, 'a> {
     /// Appends results in the order of their calls, since calls of one function are told apart by nothing else; then what
     /// the results hold besides text.
     fn results(&mut self, parts: &[&Part<'a>]) {
-        let mut open: Vec<Option<Call<'a>>> = std::mem::take(&mut self.calls).into_iter().map(Some).collect();
+        let mut open: Vec<Option<PendingToolCall<'a>>> =
+            std::mem::take(&mut self.calls).into_iter().map(Some).collect();
         let mut results = Vec::new();
         for part in parts {
             let Content::ToolResult { id, parts, failed } = &part.content else { continue };
@@ -222,7 +224,7 @@ impl<'a> Contents<'_, 'a> {
     }
 
     /// Appends a result; returns those of its parts that must stand beside it.
-    fn result<'p>(&mut self, call: &Call<'a>, parts: &'p [Part<'a>], failed: bool) -> Vec<&'p Part<'a>> {
+    fn result<'p>(&mut self, call: &PendingToolCall<'a>, parts: &'p [Part<'a>], failed: bool) -> Vec<&'p Part<'a>> {
         let is_inside = |part: &Part<'_>| {
             let source = match &part.content {
                 Content::Image { source, .. } | Content::File { source, .. } => source,

@@ -6,7 +6,7 @@ use pointsman_domain::Endpoint;
 use super::{models::Capabilities, schema, thinking};
 use crate::{
     json::{Raw, push_member, push_u64},
-    neutral::{AnswerFormat, Conversation, EscapedText, FieldFates, with_lone_references},
+    neutral::{AnswerFormat, Conversation, EscapedText, UnsupportedFields, with_lone_references},
 };
 
 /// Most texts that end the answer.
@@ -19,11 +19,11 @@ pub(super) fn push(
     endpoint: &Endpoint,
     capabilities: Capabilities,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
     let mut config = BytesMut::new();
     let mut tier = None;
-    push_max_tokens(conversation, endpoint, &mut config, fates);
+    push_max_tokens(conversation, endpoint, &mut config, unsupported);
     let has_logprobs = conversation.parameter("logprobs").is_some_and(|value| value.bytes() == b"true");
     for parameter in &conversation.parameters {
         let (name, value) = (&*parameter.name, parameter.value);
@@ -33,16 +33,16 @@ pub(super) fn push(
                 tier.is_some() || value.text().as_deref() == Some("auto")
             }
             "top_logprobs" if !has_logprobs => value.count() == Some(0),
-            "image_config" => push_image_config(value, &mut config, fates),
+            "image_config" => push_image_config(value, &mut config, unsupported),
             _ => push_parameter(name, value, conversation.stream, &mut config),
         };
         if !is_kept {
-            fates.drop(name);
+            unsupported.drop(name);
         }
     }
-    push_stops(conversation, &mut config, fates);
-    let instruction = push_format(conversation, capabilities, &mut config, fates);
-    thinking::push(&conversation.reasoning, capabilities, &endpoint.effort_budgets, &mut config, fates);
+    push_stops(conversation, &mut config, unsupported);
+    let instruction = push_format(conversation, capabilities, &mut config, unsupported);
+    thinking::push(&conversation.reasoning, capabilities, &endpoint.effort_budgets, &mut config, unsupported);
     if let Some(members) = config.get(1..) {
         push_member(out, b"generationConfig", b"{");
         out.put_slice(members);
@@ -58,12 +58,12 @@ fn push_max_tokens(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
     config: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     let Some(wanted) = conversation.max_tokens else { return };
     let given = wanted.clamp(1, u64::from(endpoint.limits.longest_answer()).max(1));
     if given != wanted {
-        fates.emulate("max_tokens");
+        unsupported.emulate("max_tokens");
     }
     push_member(config, b"maxOutputTokens", b"");
     push_u64(config, given);
@@ -113,14 +113,14 @@ fn push_modalities(value: Raw<'_>, config: &mut BytesMut) -> bool {
     is_whole && !names.is_empty()
 }
 
-fn push_image_config(value: Raw<'_>, config: &mut BytesMut, fates: &mut FieldFates) -> bool {
+fn push_image_config(value: Raw<'_>, config: &mut BytesMut, unsupported: &mut UnsupportedFields) -> bool {
     let mut members = BytesMut::new();
     for (key, value) in value.members() {
         let member: &[u8] = match &*key.name() {
             b"aspect_ratio" => b"aspectRatio",
             b"image_size" => b"imageSize",
             other => {
-                fates.drop(&format!("image_config.{}", String::from_utf8_lossy(other)));
+                unsupported.drop(&format!("image_config.{}", String::from_utf8_lossy(other)));
                 continue;
             }
         };
@@ -143,11 +143,11 @@ fn service_tier(value: Raw<'_>) -> Option<&'static [u8]> {
     })
 }
 
-fn push_stops(conversation: &Conversation<'_>, config: &mut BytesMut, fates: &mut FieldFates) {
+fn push_stops(conversation: &Conversation<'_>, config: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let stops: Vec<&EscapedText<'_>> =
         conversation.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
     if stops.len() < conversation.stop.len() {
-        fates.drop("stop[]");
+        unsupported.drop("stop[]");
     }
     let Some((first, others)) = stops.split_first() else { return };
     push_member(config, b"stopSequences", b"[");
@@ -164,7 +164,7 @@ fn push_format(
     conversation: &Conversation<'_>,
     capabilities: Capabilities,
     config: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
     let (schema, is_strict) = match &conversation.format {
         AnswerFormat::Text => return None,
@@ -178,7 +178,7 @@ fn push_format(
         match (schema, lowered.flatten()) {
             (_, Some(lowered)) => push_member(config, b"responseSchema", &lowered),
             (Some(schema), None) => {
-                let schema = with_lone_references(schema, "response_format.json_schema.schema", fates);
+                let schema = with_lone_references(schema, "response_format.json_schema.schema", unsupported);
                 push_member(config, b"responseJsonSchema", &schema);
             }
             (None, None) => {}
@@ -190,9 +190,9 @@ fn push_format(
     }
     // An instruction is no guarantee: a strict schema should not have come here.
     if is_strict {
-        fates.drop("response_format");
+        unsupported.drop("response_format");
     } else {
-        fates.emulate("response_format");
+        unsupported.emulate("response_format");
     }
     Some(match schema {
         None => "Answer with exactly one JSON object and nothing else.".to_owned(),

@@ -9,7 +9,7 @@ use crate::{
     image_list::{ListedImage, image_list},
     image_shape::{class_of, nearest_ratio},
     json::{Cursor, Raw, object, push_member, push_string, push_u64},
-    neutral::{EscapedText, FieldFates},
+    neutral::{EscapedText, UnsupportedFields},
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -23,8 +23,8 @@ pub(crate) fn images_path(endpoint: &Endpoint) -> String {
     path_of(endpoint, ":predict")
 }
 
-/// The body for an image request. Fields without a place in this API are named in `fates`. `None` without a prompt.
-pub(crate) fn write_images(body: &str, fates: &mut FieldFates) -> Option<Bytes> {
+/// The body for an image request. Fields without a place in this API are named in `unsupported`. `None` without a prompt.
+pub(crate) fn write_images(body: &str, unsupported: &mut UnsupportedFields) -> Option<Bytes> {
     let body = object(body).ok()?;
     let prompt = EscapedText::of(body.member(b"prompt")?)?;
     let (mut parameters, mut output) = (BytesMut::new(), BytesMut::new());
@@ -33,16 +33,16 @@ pub(crate) fn write_images(body: &str, fates: &mut FieldFates) -> Option<Bytes> 
         match &*key.name() {
             // The gateway itself gives images in the form that the client wants.
             b"model" | b"prompt" | b"response_format" => {}
-            b"n" => push_count(value, &mut parameters, fates),
+            b"n" => push_count(value, &mut parameters, unsupported),
             b"aspect_ratio" => push_member(&mut parameters, b"aspectRatio", value.bytes()),
             b"resolution" => push_member(&mut parameters, b"sampleImageSize", value.bytes()),
-            b"size" => push_size(value, (has(b"aspect_ratio"), has(b"resolution")), &mut parameters, fates),
+            b"size" => push_size(value, (has(b"aspect_ratio"), has(b"resolution")), &mut parameters, unsupported),
             b"output_format" if value.text().is_some() => {
                 push_member(&mut output, b"mimeType", b"");
                 push_string(&mut output, &format!("image/{}", value.text().unwrap_or_default()));
             }
             b"output_compression" => push_member(&mut output, b"compressionQuality", value.bytes()),
-            name => fates.drop(&String::from_utf8_lossy(name)),
+            name => unsupported.drop(&String::from_utf8_lossy(name)),
         }
     }
     if let Some(members) = output.get(1..) {
@@ -60,17 +60,22 @@ pub(crate) fn write_images(body: &str, fates: &mut FieldFates) -> Option<Bytes> 
     Some(out.freeze())
 }
 
-fn push_count(value: Raw<'_>, parameters: &mut BytesMut, fates: &mut FieldFates) {
+fn push_count(value: Raw<'_>, parameters: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let wanted = value.count().unwrap_or(1);
     if wanted > MOST_IMAGES {
-        fates.emulate("n");
+        unsupported.emulate("n");
     }
     push_member(parameters, b"sampleCount", b"");
     push_u64(parameters, wanted.clamp(1, MOST_IMAGES));
 }
 
 /// A size in pixels as the nearest shape, or the name of a class. What the request says itself counts more.
-fn push_size(value: Raw<'_>, (ratio, class): (bool, bool), parameters: &mut BytesMut, fates: &mut FieldFates) {
+fn push_size(
+    value: Raw<'_>,
+    (ratio, class): (bool, bool),
+    parameters: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     let size = value.text().unwrap_or_default();
     if size == "auto" {
         return;
@@ -87,9 +92,9 @@ fn push_size(value: Raw<'_>, (ratio, class): (bool, bool), parameters: &mut Byte
         }
     }
     match (ratio_of_size, class_of_size) {
-        (None, None) => fates.drop("size"),
+        (None, None) => unsupported.drop("size"),
         (None, Some(_)) if named.is_some() => {}
-        _ => fates.emulate("size"),
+        _ => unsupported.emulate("size"),
     }
 }
 
@@ -125,12 +130,12 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, expected: &str, dropped: &[&str], emulated: &[&str]) {
-        let mut fates = FieldFates::default();
-        let written = write_images(body, &mut fates).unwrap();
+        let mut unsupported = UnsupportedFields::default();
+        let written = write_images(body, &mut unsupported).unwrap();
         assert_eq!(written, expected);
         let names = |names: &[std::sync::Arc<str>]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
-            (names(fates.dropped()), names(fates.emulated())),
+            (names(unsupported.dropped()), names(unsupported.emulated())),
             (dropped.iter().map(ToString::to_string).collect(), emulated.iter().map(ToString::to_string).collect(),)
         );
     }

@@ -6,7 +6,7 @@ use super::models::Capabilities;
 use crate::{
     json::{push_member, push_string},
     neutral::{
-        Content, EscapedText, FieldFates, MediaSource,
+        Content, EscapedText, MediaSource, UnsupportedFields,
         media_type::{FileKind, type_of_name},
     },
 };
@@ -32,13 +32,13 @@ pub(super) fn push_media(
     content: &Content<'_>,
     capabilities: Capabilities,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> bool {
     let (source, guess) = match content {
         Content::Image { source, .. } => (source, "image/jpeg"),
         Content::File { source, name } => {
             if name.as_ref().is_some_and(|name| !name.is_blank()) {
-                fates.drop("messages[].content[].file.filename");
+                unsupported.drop("messages[].content[].file.filename");
             }
             (source, "application/pdf")
         }
@@ -52,13 +52,13 @@ pub(super) fn push_media(
             return true;
         }
         _ => {
-            fates.drop("messages[].content[]");
+            unsupported.drop("messages[].content[]");
             return false;
         }
     };
     push_source(source, guess, out);
     if let Content::Image { detail: Some(detail), .. } = content {
-        push_resolution(detail, capabilities, out, fates);
+        push_resolution(detail, capabilities, out, unsupported);
     }
     out.put_u8(b'}');
     true
@@ -99,12 +99,17 @@ fn push_inline(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
 }
 
 /// Appends how finely an image is to be looked at.
-fn push_resolution(detail: &EscapedText<'_>, capabilities: Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_resolution(
+    detail: &EscapedText<'_>,
+    capabilities: Capabilities,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     let level: &[u8] = match &*detail.unescaped() {
         "auto" => return,
         "low" if capabilities.resolves_parts => b"{\"level\":\"MEDIA_RESOLUTION_LOW\"}",
         "high" if capabilities.resolves_parts => b"{\"level\":\"MEDIA_RESOLUTION_HIGH\"}",
-        _ => return fates.drop("messages[].content[].image_url.detail"),
+        _ => return unsupported.drop("messages[].content[].image_url.detail"),
     };
     push_member(out, b"mediaResolution", level);
 }

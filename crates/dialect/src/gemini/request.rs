@@ -9,7 +9,7 @@ use pointsman_domain::Endpoint;
 use super::{contents, generation_config, models, signatures::SignatureSources, tools::ToolPlan};
 use crate::{
     json::push_member,
-    neutral::{Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
+    neutral::{Content, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns},
     percent,
 };
 
@@ -29,34 +29,34 @@ pub(super) fn path_of(endpoint: &Endpoint, method: &str) -> String {
 pub(crate) fn write_request(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
-    write_request_with(conversation, endpoint, SignatureSources::default(), fates)
+    write_request_with(conversation, endpoint, SignatureSources::default(), unsupported)
 }
 
-/// The body for an endpoint, with these signatures of thoughts. What the endpoint cannot carry is named in `fates`.
+/// The body for an endpoint, with these signatures of thoughts. What the endpoint cannot carry is named in `unsupported`.
 pub(crate) fn write_request_with(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
     signatures: SignatureSources<'_>,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
     let capabilities = models::capabilities(&endpoint.upstream_model);
-    let names = ToolNames::of(conversation, models::NAMES);
-    let turns = alternating_turns(conversation, fates);
+    let names = ToolNames::new(conversation, models::NAMES);
+    let turns = alternating_turns(conversation, unsupported);
     let mut out = BytesMut::with_capacity(1_024);
     out.put_u8(b'{');
-    ToolPlan::of(conversation, fates).push(&names, capabilities, &mut out, fates);
+    ToolPlan::new(conversation, unsupported).push(&names, capabilities, &mut out, unsupported);
     if conversation.parallel_tool_calls == Some(false) {
-        fates.drop("parallel_tool_calls");
+        unsupported.drop("parallel_tool_calls");
     }
-    let instruction = generation_config::push(conversation, endpoint, capabilities, &mut out, fates);
+    let instruction = generation_config::push(conversation, endpoint, capabilities, &mut out, unsupported);
     if let Some(settings) = &endpoint.safety_settings {
         push_member(&mut out, b"safetySettings", settings.as_bytes());
     }
-    push_system(conversation, instruction.as_deref(), &mut out, fates);
+    push_system(conversation, instruction.as_deref(), &mut out, unsupported);
     push_member(&mut out, b"contents", b"");
-    contents::push(&turns, &names, capabilities, signatures, &mut out, fates);
+    contents::push(&turns, &names, capabilities, signatures, &mut out, unsupported);
     out.put_u8(b'}');
     // The first member was written with a comma before it.
     let body = match out.get(1) {
@@ -72,18 +72,23 @@ pub(crate) fn write_request_with(
 }
 
 /// Appends the instructions of the client, part by part, and one of ours behind them.
-fn push_system(conversation: &Conversation<'_>, instruction: Option<&str>, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_system(
+    conversation: &Conversation<'_>,
+    instruction: Option<&str>,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     let mut texts = Vec::new();
     for part in &conversation.system {
         match &part.content {
             Content::Text(text) | Content::Refusal(text) if text.is_blank() => {}
             Content::Text(text) | Content::Refusal(text) => {
                 if part.cache_control.is_some() {
-                    fates.drop("messages[].content[].cache_control");
+                    unsupported.drop("messages[].content[].cache_control");
                 }
                 texts.push(text.clone());
             }
-            _ => fates.drop("messages[].content[]"),
+            _ => unsupported.drop("messages[].content[]"),
         }
     }
     texts.extend(instruction.map(EscapedText::escaping));

@@ -3,7 +3,7 @@
 use pointsman_domain::ReasoningFormat;
 
 use super::{models::Capabilities, signature_memory::RememberedSignatures};
-use crate::neutral::{AlternatingTurn, Content, EscapedText, FieldFates, ReasoningState};
+use crate::neutral::{AlternatingTurn, Content, EscapedText, ReasoningState, UnsupportedFields};
 
 /// What is said about reasoning that does not go back as it came.
 const STATE: &str = "messages[].reasoning_details";
@@ -62,11 +62,11 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
 
     /// Assigns the signatures of a turn: that of a call by its id, another one to the text that follows it. A step of calls
     /// without any gets a stand-in on its first call, where the model wants one.
-    pub(super) fn of(
+    pub(super) fn new(
         turn: &'p AlternatingTurn<'a>,
         sources: SignatureSources<'_>,
         capabilities: Capabilities,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) -> TurnSignatures<'p, 'a> {
         let mut signatures = TurnSignatures::default();
         let (mut for_text, mut ownerless) = (None, None);
@@ -74,7 +74,7 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
             match &part.content {
                 Content::Reasoning(state) => {
                     signatures.is_own |= state.format == ReasoningFormat::Gemini;
-                    let Some(sealed) = returnable(state, sources.which, fates) else { continue };
+                    let Some(sealed) = returnable(state, sources.which, unsupported) else { continue };
                     let owner = state.id.as_ref().filter(|id| !id.is_empty());
                     let lost = match owner.map(|id| signatures.call_of(turn, id)) {
                         Some(Some(call)) => {
@@ -85,7 +85,7 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
                         None => for_text.replace(sealed),
                     };
                     if lost.is_some() {
-                        fates.emulate(STATE);
+                        unsupported.emulate(STATE);
                     }
                 }
                 Content::Text(_) | Content::Refusal(_) => {
@@ -104,12 +104,12 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
             } else if capabilities.signs_calls && signatures.remember(turn, sources) {
                 signatures.is_own = true;
             } else if capabilities.signs_calls {
-                fates.emulate(STATE);
+                unsupported.emulate(STATE);
                 signatures.of_parts.push((first, Signature::StandIn));
             }
         }
         if ownerless.is_some() {
-            fates.emulate(STATE);
+            unsupported.emulate(STATE);
         }
         signatures.last = for_text;
         signatures
@@ -142,12 +142,12 @@ fn calls<'p, 'a>(turn: &'p AlternatingTurn<'a>) -> impl Iterator<Item = (usize, 
 fn returnable<'p, 'a>(
     state: &'p ReasoningState<'a>,
     policy: Signatures,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<&'p EscapedText<'a>> {
     let is_own = state.format == ReasoningFormat::Gemini;
     let sealed = state.sealed.as_ref().filter(|sealed| !sealed.is_empty());
     if !is_own || (sealed.is_some() && policy == Signatures::StandIns) {
-        fates.emulate(STATE);
+        unsupported.emulate(STATE);
         return None;
     }
     sealed

@@ -6,7 +6,7 @@ use pointsman_domain::EffortBudgets;
 use super::models::{Capabilities, ThinkingControl};
 use crate::{
     json::{push_member, push_string, push_u64},
-    neutral::{Effort, FieldFates, Reasoning},
+    neutral::{Effort, Reasoning, UnsupportedFields},
 };
 
 /// Appends the member, if there is anything to say.
@@ -15,7 +15,7 @@ pub(super) fn push(
     capabilities: Capabilities,
     budgets: &EffortBudgets,
     config: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     if !reasoning.is_on() && !reasoning.is_off() {
         return;
@@ -24,7 +24,7 @@ pub(super) fn push(
     let is_exact = match capabilities.thinking {
         ThinkingControl::Never => {
             if reasoning.is_on() {
-                fates.drop("reasoning");
+                unsupported.drop("reasoning");
             }
             return;
         }
@@ -48,7 +48,7 @@ pub(super) fn push(
         }
     };
     if !is_exact {
-        fates.emulate("reasoning");
+        unsupported.emulate("reasoning");
     }
     if reasoning.is_on() && !reasoning.exclude {
         push_member(&mut members, b"includeThoughts", b"true");

@@ -6,7 +6,7 @@ use super::{models::Capabilities, schema};
 use crate::{
     json::{Raw, push_member, push_string},
     neutral::{
-        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
+        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields,
         description_of_custom, json_value, with_lone_references,
     },
 };
@@ -28,7 +28,7 @@ enum Mode {
 }
 
 impl<'c, 'a> ToolPlan<'c, 'a> {
-    pub(super) fn of(conversation: &'c Conversation<'a>, fates: &mut FieldFates) -> ToolPlan<'c, 'a> {
+    pub(super) fn new(conversation: &'c Conversation<'a>, unsupported: &mut UnsupportedFields) -> ToolPlan<'c, 'a> {
         let mut tools: Vec<&Tool<'_>> = conversation.tools.iter().collect();
         let mut allowed = Vec::new();
         let mut mode = match &conversation.tool_choice {
@@ -45,13 +45,13 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
                 Mode::Any
             }
             ToolChoice::Allowed { required: false, names } => {
-                fates.emulate("tool_choice");
+                unsupported.emulate("tool_choice");
                 tools.retain(|tool| names.iter().any(|name| name.unescaped() == tool.name.unescaped()));
                 Mode::Auto
             }
         };
         if tools.is_empty() && mode == Mode::Any {
-            fates.drop("tool_choice");
+            unsupported.drop("tool_choice");
             mode = Mode::Unsaid;
         }
         ToolPlan { tools, mode, allowed }
@@ -63,7 +63,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         names: &ToolNames,
         capabilities: Capabilities,
         out: &mut BytesMut,
-        fates: &mut FieldFates,
+        unsupported: &mut UnsupportedFields,
     ) {
         if self.tools.is_empty() {
             return;
@@ -73,13 +73,13 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             if place > 0 {
                 out.put_u8(b',');
             }
-            push_declaration(tool, names, capabilities, out, fates);
+            push_declaration(tool, names, capabilities, out, unsupported);
         }
         out.put_slice(b"]}]");
         let wants_strict = self.tools.iter().any(|tool| tool.strict == Some(true));
         let is_strict = wants_strict && capabilities.validates_calls;
         if wants_strict && !is_strict {
-            fates.drop("tools[].function.strict");
+            unsupported.drop("tools[].function.strict");
         }
         let mode: &[u8] = match self.mode {
             Mode::Unsaid | Mode::Auto if is_strict => b"VALIDATED",
@@ -110,12 +110,12 @@ fn push_declaration(
     names: &ToolNames,
     capabilities: Capabilities,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     out.put_slice(b"{\"name\":");
     names.sent(&tool.name).push_quoted(out);
     if tool.cache_control.is_some() {
-        fates.drop("tools[].cache_control");
+        unsupported.drop("tools[].cache_control");
     }
     match tool.kind {
         ToolKind::Function => {
@@ -124,38 +124,43 @@ fn push_declaration(
                 description.push_quoted(out);
             }
             if let Some(schema) = tool.parameters {
-                push_parameters(schema, capabilities, out, fates);
+                push_parameters(schema, capabilities, out, unsupported);
             }
         }
         // A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
         ToolKind::Custom => {
-            fates.emulate("tools[].custom");
+            unsupported.emulate("tools[].custom");
             let description = description_of_custom(tool);
             if !description.is_empty() {
                 push_member(out, b"description", b"");
                 push_string(out, &description);
             }
             let schema = std::str::from_utf8(CUSTOM_INPUT_SCHEMA).ok().and_then(json_value);
-            schema.into_iter().for_each(|schema| push_parameters(schema, capabilities, out, fates));
+            schema.into_iter().for_each(|schema| push_parameters(schema, capabilities, out, unsupported));
         }
     }
     out.put_u8(b'}');
 }
 
 /// Appends the schema of the arguments, as it is where the model takes it so.
-fn push_parameters(schema: Raw<'_>, capabilities: Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_parameters(
+    schema: Raw<'_>,
+    capabilities: Capabilities,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     // The API wants the schema of an object.
     if !schema.is_filled() {
         return;
     }
     if capabilities.json_schema {
-        let schema = with_lone_references(schema, "tools[].function.parameters", fates);
+        let schema = with_lone_references(schema, "tools[].function.parameters", unsupported);
         return push_member(out, b"parametersJsonSchema", &schema);
     }
     match schema::lower(schema) {
         Some(lowered) => push_member(out, b"parameters", &lowered),
         // A function without arguments has no schema there.
         None if schema::has_no_members(schema) => {}
-        None => fates.drop("tools[].function.parameters"),
+        None => unsupported.drop("tools[].function.parameters"),
     }
 }

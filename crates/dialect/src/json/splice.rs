@@ -8,7 +8,7 @@ use super::{Cursor, JsonFault, Raw, push_string};
 
 /// What becomes of a member or an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SpliceAction {
     Kept,
     Cut,
 }
@@ -31,13 +31,13 @@ impl<'a> Splice<'a> {
     pub(crate) fn members(
         &mut self,
         object: Raw<'a>,
-        mut visit: impl FnMut(Raw<'a>, Raw<'a>, &mut Splice<'a>) -> Fate,
+        mut visit: impl FnMut(Raw<'a>, Raw<'a>, &mut Splice<'a>) -> SpliceAction,
     ) {
         self.retain(object.members(), |(key, value), splice| visit(key, value, splice));
     }
 
     /// Visits the elements of an array in order, and cuts those that `visit` says, each with one comma.
-    pub(crate) fn elements(&mut self, array: Raw<'a>, mut visit: impl FnMut(Raw<'a>, &mut Splice<'a>) -> Fate) {
+    pub(crate) fn elements(&mut self, array: Raw<'a>, mut visit: impl FnMut(Raw<'a>, &mut Splice<'a>) -> SpliceAction) {
         self.retain(array.elements().map(|element| (element, element)), |(element, _), splice| visit(element, splice));
     }
 
@@ -45,7 +45,7 @@ impl<'a> Splice<'a> {
     fn retain(
         &mut self,
         entries: impl Iterator<Item = (Raw<'a>, Raw<'a>)>,
-        mut visit: impl FnMut((Raw<'a>, Raw<'a>), &mut Splice<'a>) -> Fate,
+        mut visit: impl FnMut((Raw<'a>, Raw<'a>), &mut Splice<'a>) -> SpliceAction,
     ) {
         let mut entries = entries.peekable();
         let mut has_kept = false;
@@ -54,7 +54,7 @@ impl<'a> Splice<'a> {
         while let Some((first, last)) = entries.next() {
             let Range { start, .. } = self.span(first);
             let Range { end, .. } = self.span(last);
-            if visit((first, last), self) == Fate::Kept {
+            if visit((first, last), self) == SpliceAction::Kept {
                 has_kept = true;
                 kept_end = Some(end);
                 continue;
@@ -151,7 +151,10 @@ mod tests {
         ] {
             let mut splice = Splice::new(text);
             let array = Cursor::new(text).value().unwrap();
-            splice.elements(array, |element, _| if element.bytes() == b"0" { Fate::Cut } else { Fate::Kept });
+            splice.elements(
+                array,
+                |element, _| if element.bytes() == b"0" { SpliceAction::Cut } else { SpliceAction::Kept },
+            );
             assert_eq!(splice.finish(), expected, "{text}");
         }
     }

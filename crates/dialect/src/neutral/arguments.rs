@@ -4,21 +4,26 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     conversation::ToolKind,
-    field_fates::FieldFates,
     text::{EscapedText, json_value},
+    unsupported_fields::UnsupportedFields,
 };
 use crate::json::push_string;
 
 /// Appends the input of a call in the history as a JSON object. The text of a custom tool becomes its member `input`.
-pub(crate) fn push_call_input(kind: ToolKind, text: &EscapedText<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+pub(crate) fn push_call_input(
+    kind: ToolKind,
+    text: &EscapedText<'_>,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     match kind {
         ToolKind::Function => {
             if !push_arguments_object(text, out) {
-                fates.emulate("messages[].tool_calls[].function.arguments");
+                unsupported.emulate("messages[].tool_calls[].function.arguments");
             }
         }
         ToolKind::Custom => {
-            fates.emulate("messages[].tool_calls[].custom");
+            unsupported.emulate("messages[].tool_calls[].custom");
             out.put_slice(b"{\"input\":");
             text.push_quoted(out);
             out.put_u8(b'}');

@@ -5,7 +5,10 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
-use super::{AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, Speaker, Thought, Thoughts, ToolNames};
+use super::{
+    AlternatingTurn, Content, EscapedText, Part, ReasoningAssembler, SealedReasoning, Speaker, ToolCallIds, ToolNames,
+    UnsupportedFields,
+};
 use crate::json::push_member;
 
 /// What an API has of its own.
@@ -25,15 +28,15 @@ pub(crate) trait Blocks<'a>: Sized {
     fn push_block(messages: &mut BlockMessages<'_, 'a, Self>, part: &Part<'a>) -> bool;
 
     /// Appends a thought, exactly as it came.
-    fn push_thought(thought: &Thought<'a>, out: &mut BytesMut);
+    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut);
 }
 
 /// Writes the messages.
 pub(crate) struct BlockMessages<'o, 'a, B> {
     pub(crate) out: &'o mut BytesMut,
-    pub(crate) fates: &'o mut FieldFates,
+    pub(crate) unsupported: &'o mut UnsupportedFields,
     pub(crate) names: &'o ToolNames,
-    pub(crate) ids: CallIds<'a>,
+    pub(crate) ids: ToolCallIds<'a>,
     /// What the API keeps while they are written.
     pub(crate) api: B,
     /// Format of the thoughts that the model takes back, if it takes any.
@@ -51,7 +54,7 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
         }
         if self.open.is_none() {
             // Nothing but instructions: the API wants a message.
-            self.fates.emulate("messages");
+            self.unsupported.emulate("messages");
             self.constant(B::EMPTY, Speaker::User);
         }
         self.out.put_slice(b"]}]");
@@ -59,26 +62,26 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
 
     fn turn(&mut self, turn: &AlternatingTurn<'a>, is_last: bool) {
         let mut is_empty = true;
-        let mut thoughts = Thoughts::new(self.thoughts);
+        let mut thoughts = ReasoningAssembler::new(self.thoughts);
         let added = B::added_block(turn);
         for (place, part) in turn.parts.iter().enumerate() {
             if let Content::Reasoning(state) = &part.content {
-                if let Some(thought) = thoughts.take(state, self.fates) {
+                if let Some(thought) = thoughts.take(state, self.unsupported) {
                     self.begin(turn.speaker);
-                    B::push_thought(&thought, self.out);
+                    B::push_reasoning(&thought, self.out);
                     is_empty = false;
                 }
                 continue;
             }
-            thoughts.end(self.fates);
+            thoughts.end(self.unsupported);
             if let Some((_, block)) = added.filter(|(before, _)| *before == place) {
-                self.fates.emulate("messages[].content");
+                self.unsupported.emulate("messages[].content");
                 self.constant(block, turn.speaker);
             }
             let is_prefill = is_last && turn.speaker == Speaker::Assistant && place + 1 == turn.parts.len();
             is_empty &= !if is_prefill { self.prefill(part) } else { self.part(part, turn.speaker) };
         }
-        thoughts.end(self.fates);
+        thoughts.end(self.unsupported);
         if is_empty && turn.speaker == Speaker::User {
             self.constant(B::EMPTY, Speaker::User);
         }

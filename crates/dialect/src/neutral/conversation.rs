@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pointsman_domain::{EffortBudgets, ReasoningFormat};
 
-use super::{field_fates::FieldFates, text::EscapedText};
+use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
 use crate::json::Raw;
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
@@ -35,7 +35,7 @@ pub(crate) struct Conversation<'a> {
     /// dropped and named.
     pub(crate) parameters: Vec<Parameter<'a>>,
     /// Members of messages, parts and tools that have no neutral form.
-    pub(crate) lost: FieldFates,
+    pub(crate) unsupported: UnsupportedFields,
 }
 
 impl<'a> Conversation<'a> {

@@ -5,8 +5,8 @@
 
 use super::{
     conversation::{Content, Conversation, Part, Role, Turn},
-    field_fates::FieldFates,
     text::EscapedText,
+    unsupported_fields::UnsupportedFields,
 };
 
 /// Who speaks in an alternating history.
@@ -29,36 +29,36 @@ pub(crate) struct AlternatingTurn<'a> {
     pub(crate) parts: Vec<Part<'a>>,
 }
 
-/// The turns of `conversation`, alternating. Repairs are named in `fates`:
+/// The turns of `conversation`, alternating. Repairs are named in `unsupported`:
 /// a call without a result gets a failed result `[no result]`, a result without a call becomes text; a later system message
 /// becomes a user text `<system>…</system>`; blank texts are left out; a user message without anything else becomes
 /// `(empty)`.
 pub(crate) fn alternating_turns<'a>(
     conversation: &Conversation<'a>,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Vec<AlternatingTurn<'a>> {
-    turns_of(conversation, false, fates)
+    turns_of(conversation, false, unsupported)
 }
 
 /// The same for an API that takes a system message behind a turn of the user, if it is the last one or the model's answer
 /// follows. In other places it becomes a user text.
 pub(crate) fn turns_with_instructions<'a>(
     conversation: &Conversation<'a>,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Vec<AlternatingTurn<'a>> {
-    turns_of(conversation, true, fates)
+    turns_of(conversation, true, unsupported)
 }
 
 fn turns_of<'a>(
     conversation: &Conversation<'a>,
     takes_instructions: bool,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Vec<AlternatingTurn<'a>> {
-    let mut history = History { turns: Vec::new(), open_calls: Vec::new(), fates };
+    let mut history = History { turns: Vec::new(), open_calls: Vec::new(), unsupported };
     let ends_request = if takes_instructions { ends_of_requests(&conversation.turns) } else { Vec::new() };
     for (place, turn) in conversation.turns.iter().enumerate() {
         if turn.is_named {
-            history.fates.drop("messages[].name");
+            history.unsupported.drop("messages[].name");
         }
         match turn.role {
             Role::Assistant => history.assistant(turn),
@@ -101,7 +101,7 @@ struct History<'a, 'f> {
     turns: Vec<AlternatingTurn<'a>>,
     /// Ids of calls of the last assistant turn that have no result yet.
     open_calls: Vec<EscapedText<'a>>,
-    fates: &'f mut FieldFates,
+    unsupported: &'f mut UnsupportedFields,
 }
 
 impl<'a> History<'a, '_> {
@@ -123,7 +123,7 @@ impl<'a> History<'a, '_> {
         self.close_calls();
         let mut parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
         if parts.is_empty() {
-            self.fates.emulate("messages");
+            self.unsupported.emulate("messages");
             parts.push(Part::new(Content::Text(EscapedText::plain("(empty)"))));
         }
         self.speak(Speaker::User, parts);
@@ -135,7 +135,7 @@ impl<'a> History<'a, '_> {
             self.open_calls.remove(place);
             return self.speak(Speaker::User, vec![part.clone()]);
         }
-        self.fates.emulate("messages[].tool_call_id");
+        self.unsupported.emulate("messages[].tool_call_id");
         let mut texts =
             vec![Part::new(Content::Text(EscapedText::escaping(&format!("[tool result {}]", id.unescaped()))))];
         texts.extend(parts.iter().filter(|part| !is_blank(part)).cloned());
@@ -151,7 +151,7 @@ impl<'a> History<'a, '_> {
     fn instruction(&mut self, turn: &Turn<'a>) {
         let is_text = |part: &Part<'a>| matches!(part.content, Content::Text(_));
         if !turn.parts.iter().all(is_text) {
-            self.fates.drop("messages[].content[]");
+            self.unsupported.drop("messages[].content[]");
         }
         let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| is_text(part) && !is_blank(part)).cloned().collect();
         if !parts.is_empty() {
@@ -160,15 +160,15 @@ impl<'a> History<'a, '_> {
     }
 
     fn system(&mut self, turn: &Turn<'a>) {
-        self.fates.emulate("messages[].role");
-        let fates = &mut *self.fates;
+        self.unsupported.emulate("messages[].role");
+        let unsupported = &mut *self.unsupported;
         let tagged = turn.parts.iter().filter(|part| !is_blank(part)).filter_map(|part| match &part.content {
             Content::Text(text) => {
                 let text = format!("<system>{}</system>", text.unescaped());
                 Some(Part { content: Content::Text(EscapedText::escaping(&text)), cache_control: part.cache_control })
             }
             _ => {
-                fates.drop("messages[].content[]");
+                unsupported.drop("messages[].content[]");
                 None
             }
         });
@@ -199,7 +199,7 @@ impl<'a> History<'a, '_> {
 
     fn close_calls(&mut self) {
         for id in std::mem::take(&mut self.open_calls) {
-            self.fates.emulate("messages[].tool_calls[].id");
+            self.unsupported.emulate("messages[].tool_calls[].id");
             let text = Part::new(Content::Text(EscapedText::plain("[no result]")));
             let result = Content::ToolResult { id, parts: vec![text], failed: true };
             self.speak(Speaker::User, vec![Part::new(result)]);

@@ -8,51 +8,51 @@
 mod annotation;
 mod arguments;
 mod block_messages;
-mod call_arguments;
-mod call_ids;
 mod conversation;
 mod custom_tools;
 mod event;
-mod field_fates;
 mod history;
 pub(crate) mod media_type;
 pub(crate) mod path;
 mod request_body;
 mod schema_refs;
+mod sealed_reasoning;
 mod state_envelope;
 pub(crate) mod surrogates;
 mod text;
-mod thoughts;
+mod tool_arguments;
+mod tool_call_ids;
 mod tool_call_reader;
 mod tool_names;
+mod unsupported_fields;
 
 pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
-pub(crate) use call_arguments::{CallArguments, ObjectScan, settled_arguments};
-pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
-pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
 pub use request_body::refuse_repeated;
 pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, body_members, none_of, of_type, optional_member};
 pub(crate) use schema_refs::with_lone_references;
+pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};
 pub use state_envelope::StateKey;
 pub(crate) use state_envelope::{Envelope, MAX_STATE};
 pub(crate) use surrogates::lone_halves_replaced;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
-pub(crate) use thoughts::{Thought, Thoughts};
+pub(crate) use tool_arguments::{ObjectScan, ToolArguments, settled_arguments};
+pub(crate) use tool_call_ids::ToolCallIds;
 pub(crate) use tool_call_reader::ToolCallReader;
 pub(crate) use tool_names::{
     CHAT_NAMES, CLIENT_IDS, NameRules, ToolNames, call_id_of_place, fitting_call_id, has_tool_history, is_made_call_id,
     made_call_id,
 };
+pub use unsupported_fields::UnsupportedFields;
 
 /// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.
 pub(crate) const MAX_SIGNATURE: usize = 4 * 1_024 * 1_024;

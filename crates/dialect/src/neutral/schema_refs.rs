@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, BytesMut};
 use memchr::memmem;
 
-use super::field_fates::FieldFates;
+use super::unsupported_fields::UnsupportedFields;
 use crate::json::Raw;
 
 const REF: &[u8] = b"$ref";
@@ -18,7 +18,11 @@ const MAX_DEPTH: usize = 8;
 const MAX_COPIED: usize = 64 * 1_024;
 
 /// The schema with references that stand alone. `path`: the client's name of it, under which lost members are named.
-pub(crate) fn with_lone_references<'a>(schema: Raw<'a>, path: &str, fates: &mut FieldFates) -> Cow<'a, [u8]> {
+pub(crate) fn with_lone_references<'a>(
+    schema: Raw<'a>,
+    path: &str,
+    unsupported: &mut UnsupportedFields,
+) -> Cow<'a, [u8]> {
     if memmem::find(schema.bytes(), b"\"$ref\"").is_none() {
         return Cow::Borrowed(schema.bytes());
     }
@@ -28,7 +32,7 @@ pub(crate) fn with_lone_references<'a>(schema: Raw<'a>, path: &str, fates: &mut 
         room: MAX_COPIED,
         out: BytesMut::with_capacity(schema.bytes().len() + 256),
         path,
-        fates,
+        unsupported,
     };
     writer.schema(schema);
     Cow::Owned(writer.out.to_vec())
@@ -41,7 +45,7 @@ struct Writer<'a, 'f> {
     room: usize,
     out: BytesMut,
     path: &'f str,
-    fates: &'f mut FieldFates,
+    unsupported: &'f mut UnsupportedFields,
 }
 
 impl<'a> Writer<'a, '_> {
@@ -67,7 +71,7 @@ impl<'a> Writer<'a, '_> {
         };
         let Some(definition) = self.definition(reference) else {
             for (key, _) in value.members().filter(|(key, _)| is_beside(*key)) {
-                self.fates.drop(&format!("{}.{}", self.path, String::from_utf8_lossy(&key.name())));
+                self.unsupported.drop(&format!("{}.{}", self.path, String::from_utf8_lossy(&key.name())));
             }
             return self.object(value.members().filter(|(key, _)| !is_beside(*key)));
         };
@@ -139,9 +143,9 @@ mod tests {
 
     fn written(schema: &Value) -> (Value, Vec<String>) {
         let text = schema.to_string();
-        let mut fates = FieldFates::default();
-        let written = with_lone_references(json_value(&text).unwrap(), "s", &mut fates);
-        let dropped = fates.dropped().iter().map(|name| name.to_string()).collect();
+        let mut unsupported = UnsupportedFields::default();
+        let written = with_lone_references(json_value(&text).unwrap(), "s", &mut unsupported);
+        let dropped = unsupported.dropped().iter().map(|name| name.to_string()).collect();
         (serde_json::from_slice(&written).unwrap(), dropped)
     }
 

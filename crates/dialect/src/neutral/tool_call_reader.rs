@@ -3,11 +3,11 @@
 use bytes::{BufMut as _, BytesMut};
 
 use super::{
-    call_arguments::settled_arguments,
     conversation::ToolKind,
     custom_tools::custom_input,
     event::{AnswerEvent, AnswerSink},
     text::EscapedText,
+    tool_arguments::settled_arguments,
     tool_names::{CLIENT_IDS, ToolNames, fitting_call_id},
 };
 use crate::{answer::AnswerFault, json::Raw};

@@ -74,7 +74,7 @@ pub(crate) struct ToolNames {
 
 impl ToolNames {
     /// Collects the names of all tools and of all calls in the history, in order of appearance.
-    pub(crate) fn of(conversation: &Conversation<'_>, rules: NameRules) -> ToolNames {
+    pub(crate) fn new(conversation: &Conversation<'_>, rules: NameRules) -> ToolNames {
         let mut names = ToolNames::default();
         for tool in &conversation.tools {
             let name = tool.name.unescaped();

@@ -11,8 +11,8 @@ use pointsman_domain::{FinishReason, ServiceName, Usage};
 use super::{
     error,
     finish::{clean_name, normalise},
-    message_member::{ContentParts, MessageMember, OutputLengths, push_thought_details},
-    tool_call::{CallHead, CallPart, FunctionCall, is_portable_id},
+    message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
+    tool_call::{FunctionCall, ToolCallHead, ToolCallPart, is_portable_id},
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
 use crate::{
@@ -286,7 +286,7 @@ impl<'a> AnswerRewriter<'a> {
             self.function_call(call)?;
             summary.has_calls = true;
         }
-        let thought = summary.thought.map(Raw::bytes).or(summary.parts_thought.as_deref());
+        let thought = summary.thought.map(Raw::bytes).or(summary.parts_reasoning.as_deref());
         let thought = thought.filter(|_| !summary.has_details && !self.context.exclude_reasoning);
         if !summary.has_reasoning
             && let Some(reasoning) = thought.or(summary.empty_reasoning.map(Raw::bytes))
@@ -295,7 +295,7 @@ impl<'a> AnswerRewriter<'a> {
         }
         if let Some(thought) = thought {
             push_member(&mut self.out, b"reasoning_details", b"[");
-            push_thought_details(thought, &mut self.out);
+            push_reasoning_details(thought, &mut self.out);
             self.out.put_u8(b']');
         }
         // Clients send null back, which is no message unless something else is.
@@ -332,7 +332,7 @@ impl<'a> AnswerRewriter<'a> {
             MessageMember::Content => {
                 summary.has_content = true;
                 if let Some(parts) = ContentParts::read(value) {
-                    summary.parts_thought = parts.reasoning;
+                    summary.parts_reasoning = parts.reasoning;
                     push_member(&mut self.out, key.inner(), &parts.text);
                     return Ok(());
                 }
@@ -381,7 +381,7 @@ impl<'a> AnswerRewriter<'a> {
     fn first_as_function_call(&mut self, calls: Raw<'a>) -> Result<(), AnswerFault> {
         let mut first = FunctionCall::default();
         for call in calls.elements() {
-            let part = CallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
             self.produced.text_bytes += part.text_bytes();
             let name = part.name.ok_or_else(|| AnswerFault::malformed("a tool call without a name"))?;
             if first.name.is_none() {
@@ -397,7 +397,9 @@ impl<'a> AnswerRewriter<'a> {
 
     /// Copies a valid tool call and completes an incomplete one.
     fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
-        let Some(part) = CallPart::read(call) else { return Err(AnswerFault::malformed("a call that is no object")) };
+        let Some(part) = ToolCallPart::read(call) else {
+            return Err(AnswerFault::malformed("a call that is no object"));
+        };
         self.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
         if part.is_whole() && settled.is_none() {
@@ -409,7 +411,7 @@ impl<'a> AnswerRewriter<'a> {
 
     /// Writes the deprecated form of a call as the client knows it.
     fn function_call(&mut self, call: Raw<'a>) -> Result<(), AnswerFault> {
-        let part = CallPart::read_legacy(call, 0);
+        let part = ToolCallPart::read_legacy(call, 0);
         self.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
         if !self.context.legacy_functions {
@@ -425,11 +427,16 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn new_call(&mut self, part: &CallPart<'a>, place: usize, settled: Option<BytesMut>) -> Result<(), AnswerFault> {
+    fn new_call(
+        &mut self,
+        part: &ToolCallPart<'a>,
+        place: usize,
+        settled: Option<BytesMut>,
+    ) -> Result<(), AnswerFault> {
         let made_up = generated_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let text = part.arguments_text();
-        let introduction = CallHead {
+        let introduction = ToolCallHead {
             index: None,
             id: part.id.map(Raw::inner).filter(|id| is_portable_id(id)).unwrap_or(made_up.as_bytes()),
             name: name.inner(),
@@ -501,7 +508,7 @@ struct MessageSummary<'a> {
     /// A thought that is a mere text.
     thought: Option<Raw<'a>>,
     /// Thinking that came as parts of the content.
-    parts_thought: Option<BytesMut>,
+    parts_reasoning: Option<BytesMut>,
     /// `reasoning` that is null or empty: another thought takes its place.
     empty_reasoning: Option<Raw<'a>>,
 }

@@ -32,7 +32,7 @@ struct Choice {
     refusal: BytesMut,
     reasoning: BytesMut,
     details: Vec<Detail>,
-    calls: Vec<Call>,
+    calls: Vec<WrittenToolCall>,
     images: BytesMut,
     annotations: BytesMut,
     /// Citations of documents.
@@ -52,7 +52,7 @@ struct Detail {
 }
 
 #[derive(Debug)]
-struct Call {
+struct WrittenToolCall {
     id: EscapedText<'static>,
     name: EscapedText<'static>,
     kind: ToolKind,
@@ -83,7 +83,7 @@ impl AnswerSink for CompletionWriter {
                 }
                 let signature = choice.signature_of(&id);
                 let (id, name) = (id.into_owned(), name.into_owned());
-                choice.calls.push(Call { id, name, kind, arguments: BytesMut::new(), signature });
+                choice.calls.push(WrittenToolCall { id, name, kind, arguments: BytesMut::new(), signature });
             }
             AnswerEvent::ToolCallArguments { choice, call, text } => {
                 let calls = &mut self.choice(choice)?.calls;
@@ -224,7 +224,7 @@ impl Choice {
             push_quoted(&self.reasoning, out);
         }
         push_list(b"reasoning_details", &self.details, Detail::push, out);
-        push_list(b"tool_calls", &self.calls, Call::push, out);
+        push_list(b"tool_calls", &self.calls, WrittenToolCall::push, out);
         let lists: [(&[u8], _); 3] =
             [(b"images", &self.images), (b"annotations", &self.annotations), (b"citations", &self.citations)];
         for (name, list) in lists {
@@ -254,7 +254,7 @@ impl Detail {
     }
 }
 
-impl Call {
+impl WrittenToolCall {
     fn push(&self, out: &mut BytesMut) {
         // The head begins with a comma, behind the index that only chunks have.
         let start = out.len();

@@ -11,7 +11,8 @@ use std::borrow::Cow;
 use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
-        AnswerFormat, Conversation, Effort, EscapedText, FieldFates, Parameter, Reasoning, Role, ToolChoice, Turn,
+        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Role, ToolChoice, Turn,
+        UnsupportedFields,
     },
     openai::request::gateway_members::is_for_gateway,
 };
@@ -55,7 +56,7 @@ struct Reader<'a> {
     parameters: Vec<Parameter<'a>>,
     extra_body: Option<Raw<'a>>,
     /// Members of messages, parts and tools that have no neutral form.
-    lost: FieldFates,
+    unsupported: UnsupportedFields,
 }
 
 impl<'a> Reader<'a> {
@@ -64,7 +65,7 @@ impl<'a> Reader<'a> {
         let other = cursor.each_member(|cursor, key| {
             let name = key.name();
             if *name == *b"messages" && self.turns.is_none() && cursor.peek()? == b'[' {
-                self.turns = Some(messages::turns(cursor, &mut self.lost)?);
+                self.turns = Some(messages::turns(cursor, &mut self.unsupported)?);
                 return Ok(());
             }
             let value = cursor.value()?;
@@ -118,13 +119,13 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(mut self) -> Conversation<'a> {
-        let mut turns = instruction_media::moved_to_user(self.turns.unwrap_or_default(), &mut self.lost);
+        let mut turns = instruction_media::moved_to_user(self.turns.unwrap_or_default(), &mut self.unsupported);
         let leading = turns.iter().take_while(|turn| turn.role == Role::System).count();
         let system = turns.drain(..leading).flat_map(|turn| turn.parts).collect();
-        let lost = &mut self.lost;
-        let mut tools = tools::declared(self.tools, lost);
+        let unsupported = &mut self.unsupported;
+        let mut tools = tools::declared(self.tools, unsupported);
         let functions = self.functions.into_iter().flat_map(Raw::elements);
-        tools.extend(functions.filter_map(|value| tools::function(value, "functions[]", lost)));
+        tools.extend(functions.filter_map(|value| tools::function(value, "functions[]", unsupported)));
         // The deprecated form has one call in an answer.
         let is_legacy = self.functions.is_some() && self.tools.is_none();
         let tool_choice = match (self.tool_choice, self.function_call) {
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
             reasoning: self.reasoning,
             stream: self.stream,
             parameters: self.parameters,
-            lost: self.lost,
+            unsupported: self.unsupported,
         }
     }
 }

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
 use crate::{
-    json::{Fate, Raw, Splice, object},
+    json::{Raw, Splice, SpliceAction, object},
     neutral::{CHAT_NAMES, CLIENT_IDS, EscapedText, ToolNames, fitting_call_id},
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn fitting_calls(body: &[u8]) -> Option<FittingCalls> {
             b"messages" => each(value, splice, |message, splice| fit_message(message, splice, &mut names)),
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
     Some(FittingCalls { body: splice.finish(), names })
 }
@@ -38,7 +38,7 @@ pub(crate) fn fitting_calls(body: &[u8]) -> Option<FittingCalls> {
 fn each<'a>(list: Raw<'a>, splice: &mut Splice<'a>, mut visit: impl FnMut(Raw<'a>, &mut Splice<'a>)) {
     splice.elements(list, |element, splice| {
         visit(element, splice);
-        Fate::Kept
+        SpliceAction::Kept
     });
 }
 
@@ -50,7 +50,7 @@ fn fit_message<'a>(message: Raw<'a>, splice: &mut Splice<'a>, names: &mut ToolNa
             b"reasoning_details" => each(value, splice, fit_detail),
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
 }
 
@@ -63,11 +63,11 @@ fn fit_reference<'a>(reference: Raw<'a>, splice: &mut Splice<'a>, names: &mut To
                 if *key.name() == *b"name" {
                     fit_name(value, splice, names);
                 }
-                Fate::Kept
+                SpliceAction::Kept
             }),
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
 }
 
@@ -77,7 +77,7 @@ fn fit_choice<'a>(choice: Raw<'a>, splice: &mut Splice<'a>, names: &mut ToolName
         if *key.name() == *b"tools" {
             each(value, splice, |tool, splice| fit_reference(tool, splice, names));
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
 }
 

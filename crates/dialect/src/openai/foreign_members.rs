@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use pointsman_domain::{Catalog, Dialect, Endpoint, Provider, ReasoningFormat, ReasoningHistory};
 
 use crate::{
-    json::{Fate, Raw, Splice, object},
+    json::{Raw, Splice, SpliceAction, object},
     openai::request::ChatExtras,
 };
 
@@ -29,7 +29,7 @@ const OF_TOOL: &str = "tools[].cache_control";
 pub(crate) struct PlainChat {
     pub(crate) body: Bytes,
     /// Places of marks of the cache that were cut, each once.
-    pub(crate) cut_marks: Vec<&'static str>,
+    pub(crate) cut_breakpoints: Vec<&'static str>,
     /// Reasoning of earlier turns that was cut, each name once.
     pub(crate) cut_reasoning: Vec<&'static str>,
 }
@@ -46,7 +46,7 @@ pub(crate) fn plain_chat(
     written: bool,
 ) -> Option<PlainChat> {
     let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
-    let cuts_marks = written && !lists("cache_control");
+    let cuts_breakpoints = written && !lists("cache_control");
     let targets = match endpoint.reasoning_history {
         ReasoningHistory::Unknown | ReasoningHistory::Details => None,
         ReasoningHistory::Content => Some(&["reasoning_content"][..]),
@@ -57,25 +57,25 @@ pub(crate) fn plain_chat(
     let knows_details = endpoint.reasoning_history == ReasoningHistory::Details || !endpoint.wants_reasoning_effort;
     let cuts_reasoning = !knows_details || written && !lists("reasoning");
     let has_reasoning = extras.reasoning_details || extras.reasoning && targets.is_some();
-    if !(cuts_marks && extras.cache_marks || has_reasoning) {
+    if !(cuts_breakpoints && extras.cache_breakpoints || has_reasoning) {
         return None;
     }
     let body = std::str::from_utf8(body).ok()?;
     let mut cutter = Cutter {
         splice: Splice::new(body),
-        cuts_marks,
+        cuts_breakpoints,
         cuts_reasoning,
         targets,
         foreign: foreign_formats(catalog, endpoint),
         is_changed: false,
-        marks: Vec::new(),
+        breakpoints: Vec::new(),
         reasoning: Vec::new(),
     };
     cutter.body(object(body).ok()?);
-    let Cutter { splice, is_changed, marks, reasoning, .. } = cutter;
-    (is_changed || !marks.is_empty() || !reasoning.is_empty()).then(|| PlainChat {
+    let Cutter { splice, is_changed, breakpoints, reasoning, .. } = cutter;
+    (is_changed || !breakpoints.is_empty() || !reasoning.is_empty()).then(|| PlainChat {
         body: splice.finish(),
-        cut_marks: marks,
+        cut_breakpoints: breakpoints,
         cut_reasoning: reasoning,
     })
 }
@@ -100,7 +100,7 @@ fn foreign_formats(catalog: &Catalog, endpoint: &Endpoint) -> Vec<ReasoningForma
 
 struct Cutter<'a> {
     splice: Splice<'a>,
-    cuts_marks: bool,
+    cuts_breakpoints: bool,
     cuts_reasoning: bool,
     /// The members in which the endpoint takes back readable reasoning; `None` if nothing is known.
     targets: Option<&'static [&'static str]>,
@@ -109,20 +109,21 @@ struct Cutter<'a> {
     /// Whether reasoning is in another member now.
     is_changed: bool,
     /// What was cut.
-    marks: Vec<&'static str>,
+    breakpoints: Vec<&'static str>,
     reasoning: Vec<&'static str>,
 }
 
 impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
-        let Cutter { splice, cuts_marks, cuts_reasoning, targets, foreign, is_changed, marks, reasoning } = self;
+        let Cutter { splice, cuts_breakpoints, cuts_reasoning, targets, foreign, is_changed, breakpoints, reasoning } =
+            self;
         let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, foreign);
         let mut fate_of = |key: Raw<'a>, place| match &*key.name() {
-            CACHE_CONTROL if *cuts_marks => {
-                note(place, marks);
-                Fate::Cut
+            CACHE_CONTROL if *cuts_breakpoints => {
+                note(place, breakpoints);
+                SpliceAction::Cut
             }
-            _ => Fate::Kept,
+            _ => SpliceAction::Kept,
         };
         splice.members(body, |key, list, splice| {
             let is_messages = *key.name() == *b"messages";
@@ -136,12 +137,12 @@ impl<'a> Cutter<'a> {
                     }
                     splice.members(element, |key, value, splice| {
                         if returned.is_some() && REASONING.iter().any(|(name, _)| *key.name() == *name.as_bytes()) {
-                            return Fate::Cut;
+                            return SpliceAction::Cut;
                         }
                         if is_messages && *key.name() == *b"content" && value.is_array() {
                             splice.elements(value, |part, splice| {
                                 splice.members(part, |key, _, _| fate_of(key, OF_PART));
-                                Fate::Kept
+                                SpliceAction::Kept
                             });
                         }
                         if is_messages
@@ -150,13 +151,15 @@ impl<'a> Cutter<'a> {
                         {
                             note("reasoning_details", reasoning);
                             if value.elements().all(is_foreign) {
-                                return Fate::Cut;
+                                return SpliceAction::Cut;
                             }
-                            splice.elements(value, |detail, _| if is_foreign(detail) { Fate::Cut } else { Fate::Kept });
+                            splice.elements(value, |detail, _| {
+                                if is_foreign(detail) { SpliceAction::Cut } else { SpliceAction::Kept }
+                            });
                         }
                         fate_of(key, if is_messages { OF_MESSAGE } else { OF_TOOL })
                     });
-                    Fate::Kept
+                    SpliceAction::Kept
                 });
             }
             fate_of(key, "cache_control")
@@ -242,12 +245,12 @@ mod tests {
         let text = body.to_string();
         let mut cutter = Cutter {
             splice: Splice::new(&text),
-            cuts_marks: true,
+            cuts_breakpoints: true,
             cuts_reasoning: true,
             targets: None,
             foreign: Vec::new(),
             is_changed: false,
-            marks: Vec::new(),
+            breakpoints: Vec::new(),
             reasoning: Vec::new(),
         };
         cutter.body(object(&text).unwrap());
@@ -266,12 +269,12 @@ mod tests {
             let text = message(details).to_string();
             let mut cutter = Cutter {
                 splice: Splice::new(&text),
-                cuts_marks: false,
+                cuts_breakpoints: false,
                 cuts_reasoning: false,
                 targets: None,
                 foreign: foreign.to_vec(),
                 is_changed: false,
-                marks: Vec::new(),
+                breakpoints: Vec::new(),
                 reasoning: Vec::new(),
             };
             cutter.body(object(&text).unwrap());
@@ -328,12 +331,12 @@ mod tests {
                 let text = json!({"messages": [{"role": "user", "reasoning": {}}, message]}).to_string();
                 let mut cutter = Cutter {
                     splice: Splice::new(&text),
-                    cuts_marks: true,
+                    cuts_breakpoints: true,
                     cuts_reasoning: true,
                     targets: Some(targets),
                     foreign: Vec::new(),
                     is_changed: false,
-                    marks: Vec::new(),
+                    breakpoints: Vec::new(),
                     reasoning: Vec::new(),
                 };
                 cutter.body(object(&text).unwrap());

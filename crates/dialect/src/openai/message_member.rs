@@ -113,7 +113,7 @@ impl ContentParts {
 }
 
 /// Appends the only element of the `reasoning_details` of a thought that is a mere text, a JSON string.
-pub(super) fn push_thought_details(thought: &[u8], out: &mut BytesMut) {
+pub(super) fn push_reasoning_details(thought: &[u8], out: &mut BytesMut) {
     out.put_slice(b"{\"type\":\"reasoning.text\",\"text\":");
     out.put_slice(thought);
     out.put_slice(b",\"format\":\"");

@@ -67,9 +67,9 @@ impl<'a> MessageParts<'a> {
     }
 
     /// Marks the last part, unless it has a mark: the prompt up to it may be cached.
-    pub(crate) fn mark_last(&mut self, mark: Option<Raw<'a>>) {
+    pub(crate) fn mark_last(&mut self, breakpoint: Option<Raw<'a>>) {
         if let Some(last) = self.0.last_mut() {
-            last.cache_control = last.cache_control.or(mark.filter(|mark| mark.is_object()));
+            last.cache_control = last.cache_control.or(breakpoint.filter(|breakpoint| breakpoint.is_object()));
         }
     }
 
@@ -79,7 +79,7 @@ impl<'a> MessageParts<'a> {
     }
 
     fn add(&mut self, content: PartContent<'a>, cache_control: Option<Raw<'a>>) {
-        self.0.push(MessagePart { content, cache_control: cache_control.filter(|mark| mark.is_object()) });
+        self.0.push(MessagePart { content, cache_control: cache_control.filter(|breakpoint| breakpoint.is_object()) });
     }
 
     /// Appends the parts as an array.
@@ -143,8 +143,8 @@ impl MessagePart<'_> {
                 out.put_u8(b'}');
             }
         }
-        if let Some(mark) = self.cache_control {
-            push_member(out, b"cache_control", mark.bytes());
+        if let Some(breakpoint) = self.cache_control {
+            push_member(out, b"cache_control", breakpoint.bytes());
         }
         out.put_u8(b'}');
     }

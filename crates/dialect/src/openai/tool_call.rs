@@ -1,7 +1,7 @@
 //! One element of `tool_calls`, in a delta or in a message: read leniently, written in the regular form.
 //!
 //! The bytes of the arguments' JSON string are copied; how arguments become one object is in
-//! [`CallArguments`](crate::neutral::CallArguments). Which call of a stream an element belongs to is decided in
+//! [`ToolArguments`](crate::neutral::ToolArguments). Which call of a stream an element belongs to is decided in
 //! [`super::stream`].
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ pub(super) fn is_portable_id(id: &[u8]) -> bool {
 
 /// What one element says.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CallPart<'a> {
+pub(super) struct ToolCallPart<'a> {
     /// Its place among the calls, if the upstream gives one.
     pub(super) index: Option<u64>,
     /// Its type, if the upstream gives one.
@@ -44,10 +44,10 @@ struct ExtraMembers<'a> {
     function: Option<Raw<'a>>,
 }
 
-impl<'a> CallPart<'a> {
+impl<'a> ToolCallPart<'a> {
     /// Reads an element; `None` when it is no object.
-    pub(super) fn read(element: Raw<'a>) -> Option<CallPart<'a>> {
-        let mut part = CallPart::default();
+    pub(super) fn read(element: Raw<'a>) -> Option<ToolCallPart<'a>> {
+        let mut part = ToolCallPart::default();
         for (key, value) in element.members() {
             match &*key.name() {
                 b"index" => part.index = value.count(),
@@ -65,8 +65,8 @@ impl<'a> CallPart<'a> {
     }
 
     /// Reads a legacy `function_call`, as if it were the call with this index.
-    pub(super) fn read_legacy(function: Raw<'a>, index: u64) -> CallPart<'a> {
-        let mut part = CallPart { index: Some(index), ..CallPart::default() };
+    pub(super) fn read_legacy(function: Raw<'a>, index: u64) -> ToolCallPart<'a> {
+        let mut part = ToolCallPart { index: Some(index), ..ToolCallPart::default() };
         part.read_function(function, b"arguments");
         part
     }
@@ -137,7 +137,7 @@ impl<'a> CallPart<'a> {
 
 /// How a call is introduced: once, with everything that names it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CallHead<'a> {
+pub(super) struct ToolCallHead<'a> {
     /// Its place; only chunks have one.
     pub(super) index: Option<usize>,
     /// Its id, as the inside of a JSON string.
@@ -182,9 +182,9 @@ pub(super) fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
     if is_custom { (b"custom", b"input") } else { (b"function", b"arguments") }
 }
 
-impl CallHead<'_> {
+impl ToolCallHead<'_> {
     /// Appends the whole element, with the other members of `part`.
-    pub(super) fn push(&self, part: &CallPart<'_>, out: &mut BytesMut) {
+    pub(super) fn push(&self, part: &ToolCallPart<'_>, out: &mut BytesMut) {
         out.put_u8(b'{');
         if let Some(index) = self.index {
             out.put_slice(b"\"index\":");

@@ -36,7 +36,7 @@ const TELLING_WORDS: usize = 4;
 
 /// An answer with an error status, and the request that got it.
 #[derive(Debug, Clone, Copy)]
-pub struct RefusedCall<'a> {
+pub struct RefusedAttempt<'a> {
     /// Dialect of the endpoint.
     pub dialect: Dialect,
     /// Status of the answer.
@@ -83,7 +83,7 @@ pub struct Refusal {
 
 /// Reads an answer with an error status.
 #[must_use]
-pub fn read_refusal(call: RefusedCall<'_>, body: &[u8]) -> Refusal {
+pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
     let said = Said::of_body(body, call.amazon_type);
     let by_status = match (call.dialect, call.status) {
         (Dialect::Gemini, 499 | 504) | (Dialect::Converse, 408) => FailureKind::Timeout,
@@ -178,7 +178,7 @@ fn fault_of(said: &Said) -> AnswerFault {
 /// The kind of a refusal without its request.
 #[cfg(test)]
 pub(crate) fn kind_of(dialect: Dialect, status: u16, amazon_type: Option<&str>, body: &[u8]) -> FailureKind {
-    let call = RefusedCall {
+    let call = RefusedAttempt {
         dialect,
         status,
         amazon_type,

@@ -9,7 +9,7 @@ const MODEL: &str = "acme-1";
 
 fn read(dialect: Dialect, status: u16, body: &Value, request: &Value) -> Refusal {
     let (body, request) = (body.to_string(), request.to_string());
-    let call = RefusedCall {
+    let call = RefusedAttempt {
         dialect,
         status,
         amazon_type: None,
@@ -103,7 +103,7 @@ fn words_of_the_request_prove_nothing_wherever_a_provider_repeats_them() {
 fn words_that_are_escaped_in_the_request_are_found() {
     let request = br#"{"model":"acme-1","user":"This organi\u007aation  has\tbeen disabled"}"#;
     let body = br#"{"error":{"message":"This organization has been disabled. Unknown user"}}"#;
-    let call = RefusedCall {
+    let call = RefusedAttempt {
         dialect: Dialect::Anthropic,
         status: 400,
         amazon_type: None,
@@ -114,7 +114,7 @@ fn words_that_are_escaped_in_the_request_are_found() {
         limit: None,
     };
     assert!(!is_known(&read_refusal(call, body)));
-    assert!(is_known(&read_refusal(RefusedCall { request: b"{}", ..call }, body)));
+    assert!(is_known(&read_refusal(RefusedAttempt { request: b"{}", ..call }, body)));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn words_up_to_the_name_of_a_model_may_be_the_clients_however_short_it_is() {
     let said = |message: &str, user: &str| {
         let request = json!({"model": "o3", "user": user}).to_string();
         let request = request.as_bytes();
-        let call = RefusedCall {
+        let call = RefusedAttempt {
             dialect: Dialect::OpenAi,
             status: 404,
             amazon_type: None,
@@ -364,7 +364,7 @@ proptest! {
     ) {
         let object = json!(members.iter().cloned().collect::<std::collections::HashMap<_, _>>());
         for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses, Dialect::Converse] {
-            let call = RefusedCall {
+            let call = RefusedAttempt {
                 dialect, status, amazon_type: None, names_a_wait: false, model: &body, request: request.as_bytes(),
                 prompt_tokens: 8, limit: Some(TokenLimit::Prompts(9)),
             };

@@ -126,8 +126,8 @@ impl Decoder {
             "refusal.done" => self.rest(event, PartKind::Refusal, text(b"refusal"), sink),
             "reasoning_summary_text.delta" => self.piece(event, PartKind::Summary, text(b"delta"), sink),
             "reasoning_summary_text.done" => self.rest(event, PartKind::Summary, text(b"text"), sink),
-            "reasoning_text.delta" => self.piece(event, PartKind::Thought, text(b"delta"), sink),
-            "reasoning_text.done" => self.rest(event, PartKind::Thought, text(b"text"), sink),
+            "reasoning_text.delta" => self.piece(event, PartKind::Reasoning, text(b"delta"), sink),
+            "reasoning_text.done" => self.rest(event, PartKind::Reasoning, text(b"text"), sink),
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
                 self.piece(event, PartKind::Arguments, text(b"delta"), sink)
             }

@@ -10,8 +10,8 @@ mod events;
 mod failure;
 mod message;
 pub(super) mod output;
+mod reasoning_item;
 mod response;
-mod thought;
 
 use pointsman_domain::FinishReason;
 
@@ -22,13 +22,13 @@ use std::sync::Arc;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use self::{
-    call::CallItem,
+    call::ToolCallItem,
     events::EventWriter,
     failure::{push_error_body, push_failure},
     message::{MessageItem, TextKind},
     output::{ItemHead, ItemStatus, Output},
+    reasoning_item::ReasoningItem,
     response::{ResponseState, push_response},
-    thought::ThoughtItem,
 };
 use super::inbound::ResponseEcho;
 use crate::{
@@ -71,7 +71,7 @@ pub(crate) struct ResponsesEncoder {
     output: Output,
     open: Option<Open>,
     /// Calls that have not ended.
-    open_calls: Vec<CallItem>,
+    open_calls: Vec<ToolCallItem>,
     /// Calls so far.
     calls: u32,
     usage: Option<ReportedTokens>,
@@ -89,7 +89,7 @@ enum Progress {
 #[derive(Debug)]
 enum Open {
     Message(MessageItem),
-    Thought(ThoughtItem),
+    Reasoning(ReasoningItem),
 }
 
 impl AnswerSink for ResponsesEncoder {
@@ -235,12 +235,12 @@ impl ResponsesEncoder {
             return Ok(());
         }
         self.output.charge(thought.bytes())?;
-        let is_open = matches!(&self.open, Some(Open::Thought(item)) if item.continues(&thought));
+        let is_open = matches!(&self.open, Some(Open::Reasoning(item)) if item.continues(&thought));
         if !is_open {
             let head = self.next_item("rs")?;
-            self.open = Some(Open::Thought(ThoughtItem::begin(head, &thought, &mut self.events)));
+            self.open = Some(Open::Reasoning(ReasoningItem::begin(head, &thought, &mut self.events)));
         }
-        let Some(Open::Thought(item)) = &mut self.open else { return Ok(()) };
+        let Some(Open::Reasoning(item)) = &mut self.open else { return Ok(()) };
         if item.add(thought, &mut self.events) {
             self.close();
         }
@@ -265,7 +265,7 @@ impl ResponsesEncoder {
         let head = self.next_item(if kind == ToolKind::Function { "fc" } else { "ctc" })?;
         let original = self.opening.echo.namespaces().original(&name.unescaped());
         let original = original.filter(|_| kind == ToolKind::Function);
-        let item = CallItem::begin(head, call, id, name, original, kind, &mut self.events);
+        let item = ToolCallItem::begin(head, call, id, name, original, kind, &mut self.events);
         self.open_calls.push(item);
         Ok(())
     }
@@ -306,7 +306,7 @@ impl ResponsesEncoder {
     fn next_item(&mut self, prefix: &str) -> Result<ItemHead, AnswerFault> {
         self.begin();
         self.close();
-        self.end_calls(ItemStatus::Completed, CallItem::is_complete);
+        self.end_calls(ItemStatus::Completed, ToolCallItem::is_complete);
         let place = self.output.reserve()?;
         Ok(ItemHead::new(prefix, &self.opening.id, place))
     }
@@ -320,13 +320,13 @@ impl ResponsesEncoder {
         let (place, done) = match self.open.take() {
             None => return,
             Some(Open::Message(message)) => (message.place(), message.end(status, &mut self.events)),
-            Some(Open::Thought(thought)) => (thought.place(), thought.end(&self.opening.state_key, &mut self.events)),
+            Some(Open::Reasoning(thought)) => (thought.place(), thought.end(&self.opening.state_key, &mut self.events)),
         };
         self.output.put(place, done);
     }
 
     /// Ends the calls for which `is_over`.
-    fn end_calls(&mut self, status: ItemStatus, is_over: impl Fn(&CallItem) -> bool) {
+    fn end_calls(&mut self, status: ItemStatus, is_over: impl Fn(&ToolCallItem) -> bool) {
         for call in std::mem::take(&mut self.open_calls) {
             if is_over(&call) {
                 let place = call.place();

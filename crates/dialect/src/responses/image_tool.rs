@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use crate::{
     image_shape::nearest_ratio,
     json::{Raw, push_member, push_string},
-    neutral::{Conversation, FieldFates},
+    neutral::{Conversation, UnsupportedFields},
 };
 
 /// The sizes that the tool makes, each with the ratio of its sides.
@@ -26,7 +26,11 @@ fn is_image(kind: Raw<'_>) -> bool {
 }
 
 /// Appends the tool.
-pub(super) fn push_image_tool(conversation: &Conversation<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+pub(super) fn push_image_tool(
+    conversation: &Conversation<'_>,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     out.put_slice(b"{\"type\":\"image_generation\"");
     let config = conversation.parameter("image_config").into_iter().flat_map(Raw::members);
     for (key, value) in config.filter(|(_, value)| !value.is_null()) {
@@ -36,16 +40,16 @@ pub(super) fn push_image_tool(conversation: &Conversation<'_>, out: &mut BytesMu
                 // The nearest ratio is that of a size in pixels with these sides.
                 let nearest = nearest_ratio(&wanted.replace(':', "x"), &SIZES.map(|(ratio, _)| ratio));
                 let Some((ratio, size)) = SIZES.into_iter().find(|(ratio, _)| Some(*ratio) == nearest) else {
-                    fates.drop("image_config.aspect_ratio");
+                    unsupported.drop("image_config.aspect_ratio");
                     continue;
                 };
                 if ratio != wanted {
-                    fates.emulate("image_config.aspect_ratio");
+                    unsupported.emulate("image_config.aspect_ratio");
                 }
                 push_member(out, b"size", b"");
                 push_string(out, size);
             }
-            _ => fates.drop(&format!("image_config.{}", String::from_utf8_lossy(&name))),
+            _ => unsupported.drop(&format!("image_config.{}", String::from_utf8_lossy(&name))),
         }
     }
     out.put_u8(b'}');

@@ -25,7 +25,7 @@ pub use self::{
 use self::{input::Answer, tools::DeclaredTools};
 use crate::{
     json::{Raw, push_member},
-    neutral::{FieldFates, StateKey, body_members, none_of},
+    neutral::{StateKey, UnsupportedFields, body_members, none_of},
     openai::request::gateway_members::is_for_gateway,
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
@@ -36,7 +36,7 @@ pub struct InboundResponses {
     /// The chat body that means the same.
     pub chat: Bytes,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
-    pub fates: FieldFates,
+    pub unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `input[2].type`.
     pub native_feature: Option<String>,
     /// The first tool that runs at the provider, such as `tools[0].type`. It is not in the chat body, and named as dropped.
@@ -66,9 +66,9 @@ pub fn read_responses_with(
     let members = Members::read(body, state)?;
     let mut writer = ChatBodyWriter::new(body.len() + body.len() / 8 + 256, state_key);
     writer.write(&members)?;
-    let ChatBodyWriter { out, tools, fates, native_feature, .. } = writer;
-    let echo = ResponseEcho::of(&members.all, tools.namespaces);
-    Ok(InboundResponses { chat: out.freeze(), fates, native_feature, hosted_tool: tools.hosted, echo })
+    let ChatBodyWriter { out, tools, unsupported, native_feature, .. } = writer;
+    let echo = ResponseEcho::new(&members.all, tools.namespaces);
+    Ok(InboundResponses { chat: out.freeze(), unsupported, native_feature, hosted_tool: tools.hosted, echo })
 }
 
 /// The answer of `POST /responses/input_tokens`.
@@ -125,7 +125,7 @@ impl<'a> Members<'a> {
                 b"previous_response_id" | b"conversation" => return Err(continued(&name)),
                 b"prompt" => {
                     let message = "Prompt templates are not kept here: send 'instructions' and 'input'.";
-                    return Err(unsupported("prompt", message));
+                    return Err(unsupported_member("prompt", message));
                 }
                 // What it says is about padding of the stream, which there is none of.
                 b"stream_options" if value.is_object() => continue,
@@ -166,7 +166,7 @@ struct ChatBodyWriter<'a> {
     /// The message of the model that is not complete yet.
     answer_so_far: Answer<'a>,
     tools: DeclaredTools,
-    fates: FieldFates,
+    unsupported: UnsupportedFields,
     native_feature: Option<String>,
     state_key: &'a StateKey,
 }
@@ -177,7 +177,7 @@ impl<'a> ChatBodyWriter<'a> {
             out: BytesMut::with_capacity(capacity),
             answer_so_far: Answer::default(),
             tools: DeclaredTools::default(),
-            fates: FieldFates::default(),
+            unsupported: UnsupportedFields::default(),
             native_feature: None,
             state_key,
         }
@@ -225,7 +225,7 @@ impl<'a> ChatBodyWriter<'a> {
             push_member(&mut self.out, key.inner(), value.bytes());
         }
         for key in &members.others {
-            self.fates.drop(&String::from_utf8_lossy(&key.name()));
+            self.unsupported.drop(&String::from_utf8_lossy(&key.name()));
         }
         self.out.put_u8(b'}');
         Ok(())
@@ -240,7 +240,7 @@ impl<'a> ChatBodyWriter<'a> {
         }
         if members.background.is_some_and(|flag| flag.bytes() == b"true") {
             let message = "Responses in the background are not kept here: leave 'background' out and read the answer or its stream.";
-            return Err(unsupported("background", message));
+            return Err(unsupported_member("background", message));
         }
         if let Some(id) = members.previous_response_id {
             if id.filled_string().is_none() {
@@ -251,7 +251,7 @@ impl<'a> ChatBodyWriter<'a> {
         match members.truncation.map(Raw::text) {
             None => {}
             Some(Some(word)) if &*word == "disabled" => {}
-            Some(Some(word)) if &*word == "auto" => self.fates.drop("truncation"),
+            Some(Some(word)) if &*word == "auto" => self.unsupported.drop("truncation"),
             Some(_) => return Err(none_of("truncation", members.truncation, &["auto", "disabled"])),
         }
         Ok(())
@@ -271,7 +271,7 @@ impl<'a> ChatBodyWriter<'a> {
                 }
                 b"effort" => return Err(mistyped("reasoning.effort", "a string")),
                 b"summary" | b"generate_summary" => {}
-                other => self.fates.drop(&format!("reasoning.{}", String::from_utf8_lossy(other))),
+                other => self.unsupported.drop(&format!("reasoning.{}", String::from_utf8_lossy(other))),
             }
         }
         Ok(())
@@ -285,7 +285,7 @@ impl<'a> ChatBodyWriter<'a> {
             match &*key.name() {
                 b"format" => self.format(value)?,
                 b"verbosity" => push_member(&mut self.out, b"verbosity", value.bytes()),
-                other => self.fates.drop(&format!("text.{}", String::from_utf8_lossy(other))),
+                other => self.unsupported.drop(&format!("text.{}", String::from_utf8_lossy(other))),
             }
         }
         Ok(())
@@ -336,7 +336,7 @@ impl<'a> ChatBodyWriter<'a> {
                     // It is in every answer that has any.
                     "reasoning.encrypted_content" => {}
                     "message.output_text.logprobs" => is_wanted = true,
-                    _ => self.fates.drop("include"),
+                    _ => self.unsupported.drop("include"),
                 }
             }
         }
@@ -367,7 +367,7 @@ fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
     Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)
 }
 
-fn unsupported(param: &str, message: &str) -> Invalid {
+fn unsupported_member(param: &str, message: &str) -> Invalid {
     Invalid::field(InvalidReason::UnsupportedParameter, param, message)
 }
 

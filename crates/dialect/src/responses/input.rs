@@ -11,8 +11,8 @@ use super::{
 use crate::{
     json::push_member,
     neutral::{
-        CallIds, Content, EscapedText, FieldFates, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind,
-        ToolNames, Turn,
+        Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolCallIds, ToolKind, ToolNames,
+        Turn, UnsupportedFields,
     },
 };
 
@@ -21,17 +21,18 @@ const PROMPT_CACHE_BREAKPOINT: &[u8] = b"prompt_cache_breakpoint";
 /// Beginning of the ids of reasoning items.
 const REASONING_ID: &str = "rs_";
 
-/// Appends `,"input":[…]`. `marks_cache`: parts may have a mark up to which the prompt is cached.
+/// Appends `,"input":[…]`. `takes_breakpoints`: parts may have a mark up to which the prompt is cached.
 pub(super) fn push_input<'a>(
     system: &[Part<'a>],
     turns: &[Turn<'a>],
-    marks_cache: bool,
+    takes_breakpoints: bool,
     names: &ToolNames,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     push_member(out, b"input", b"[");
-    let mut input = Input { out, fates, names, marks_cache, ids: CallIds::new(NAMES), custom_calls: Vec::new() };
+    let mut input =
+        Input { out, unsupported, names, takes_breakpoints, ids: ToolCallIds::new(NAMES), custom_calls: Vec::new() };
     input.message(Author::Developer, system);
     for turn in turns {
         input.turn(turn);
@@ -41,10 +42,10 @@ pub(super) fn push_input<'a>(
 
 struct Input<'o, 'a> {
     out: &'o mut BytesMut,
-    fates: &'o mut FieldFates,
+    unsupported: &'o mut UnsupportedFields,
     names: &'o ToolNames,
-    marks_cache: bool,
-    ids: CallIds<'a>,
+    takes_breakpoints: bool,
+    ids: ToolCallIds<'a>,
     /// Ids of calls of custom tools that have no result yet.
     custom_calls: Vec<EscapedText<'a>>,
 }
@@ -60,7 +61,7 @@ enum Author {
 impl<'a> Input<'_, 'a> {
     fn turn(&mut self, turn: &Turn<'a>) {
         if turn.is_named {
-            self.fates.drop("messages[].name");
+            self.unsupported.drop("messages[].name");
         }
         match turn.role {
             Role::System => self.message(Author::Developer, &turn.parts),
@@ -134,9 +135,9 @@ impl<'a> Input<'_, 'a> {
 
     fn part(&mut self, part: &Part<'a>, author: Author) {
         let is_answer = author == Author::Assistant;
-        let mark = part.cache_control.filter(|_| self.marks_cache && !is_answer);
-        if part.cache_control.is_some() && mark.is_none() {
-            self.fates.drop("messages[].content[].cache_control");
+        let breakpoint = part.cache_control.filter(|_| self.takes_breakpoints && !is_answer);
+        if part.cache_control.is_some() && breakpoint.is_none() {
+            self.unsupported.drop("messages[].content[].cache_control");
         }
         let is_written = match &part.content {
             Content::Text(text) if is_answer && text.is_empty() => return,
@@ -157,16 +158,16 @@ impl<'a> Input<'_, 'a> {
             content => author == Author::User && push_media(content, self.out),
         };
         if !is_written {
-            return self.fates.drop("messages[].content[]");
+            return self.unsupported.drop("messages[].content[]");
         }
-        if let Some(mark) = mark {
+        if let Some(breakpoint) = breakpoint {
             // Behind the members that were written, before the brace that closes them.
             self.out.truncate(self.out.len() - 1);
-            let is_own = mark.member(b"mode").is_some();
+            let is_own = breakpoint.member(b"mode").is_some();
             push_member(
                 self.out,
                 PROMPT_CACHE_BREAKPOINT,
-                if is_own { mark.bytes() } else { b"{\"mode\":\"explicit\"}" },
+                if is_own { breakpoint.bytes() } else { b"{\"mode\":\"explicit\"}" },
             );
             self.out.put_u8(b'}');
         }
@@ -203,7 +204,7 @@ impl<'a> Input<'_, 'a> {
         self.output(parts, *failed);
         self.out.put_u8(b'}');
         if part.cache_control.is_some() {
-            self.fates.drop("messages[].cache_control");
+            self.unsupported.drop("messages[].cache_control");
         }
     }
 
@@ -211,7 +212,7 @@ impl<'a> Input<'_, 'a> {
     fn output(&mut self, parts: &[Part<'a>], failed: bool) {
         let failure = EscapedText::plain("Error: ");
         if failed {
-            self.fates.emulate("messages[].is_error");
+            self.unsupported.emulate("messages[].is_error");
         }
         if let [Part { content: Content::Text(text), .. }] = parts {
             let told = failed.then(|| failure.clone().joined(text));
@@ -254,7 +255,7 @@ impl<'a> Input<'_, 'a> {
             }
         }
         if has_foreign || summary.is_some() {
-            self.fates.emulate("messages[].reasoning_details");
+            self.unsupported.emulate("messages[].reasoning_details");
         }
     }
 

@@ -15,7 +15,7 @@ mod input;
 pub(crate) mod models;
 mod namespaces;
 mod parameters;
-pub(crate) mod passing_calls;
+pub(crate) mod passing_tool_calls;
 pub(crate) mod provider_state;
 mod reasoning;
 mod reasoning_state;

@@ -88,7 +88,7 @@ pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
 }
 
 /// Whether a model takes marks up to which the prompt may be cached.
-pub(crate) fn takes_cache_marks(upstream_model: &str) -> bool {
+pub(crate) fn takes_cache_breakpoints(upstream_model: &str) -> bool {
     let name = upstream_model.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let name = name.strip_prefix("openai.").unwrap_or(&name);
     ["gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6"].iter().any(|beginning| name.starts_with(beginning))

@@ -6,7 +6,7 @@ use pointsman_domain::{AddedMember, AddedMembers};
 use super::image_tool::wants_image;
 use crate::{
     json::{Raw, push_member},
-    neutral::{Conversation, FieldFates},
+    neutral::{Conversation, UnsupportedFields},
 };
 
 /// Parameters with the same name and values here.
@@ -27,7 +27,11 @@ pub(super) struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// Decides about each parameter. `samples`: the model takes sampling parameters.
-    pub(super) fn of(conversation: &'a Conversation<'_>, samples: bool, fates: &mut FieldFates) -> Parameters<'a> {
+    pub(super) fn new(
+        conversation: &'a Conversation<'_>,
+        samples: bool,
+        unsupported: &mut UnsupportedFields,
+    ) -> Parameters<'a> {
         let mut parameters = Parameters::default();
         let wants_logprobs = conversation.parameter("logprobs").is_some_and(|flag| flag.bytes() == b"true");
         for parameter in &conversation.parameters {
@@ -61,7 +65,7 @@ impl<'a> Parameters<'a> {
                 _ => false,
             };
             if !is_kept {
-                fates.drop(name);
+                unsupported.drop(name);
             }
         }
         parameters

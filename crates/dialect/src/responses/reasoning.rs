@@ -6,7 +6,7 @@ use pointsman_domain::{AddedMember, AddedMembers};
 use super::models::{Capabilities, effort_of_budget};
 use crate::{
     json::{push_member, push_string},
-    neutral::{Effort, FieldFates, Reasoning},
+    neutral::{Effort, Reasoning, UnsupportedFields},
 };
 
 /// What is asked of the model.
@@ -21,7 +21,7 @@ pub(super) fn plan(
     reasoning: &Reasoning,
     capabilities: Capabilities,
     omits: AddedMembers,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> ReasoningPlan {
     let wanted = if reasoning.is_off() {
         Some(Effort::None)
@@ -30,7 +30,7 @@ pub(super) fn plan(
     };
     if capabilities.efforts.is_empty() {
         if reasoning.is_on() {
-            fates.drop("reasoning");
+            unsupported.drop("reasoning");
         }
         return ReasoningPlan::default();
     }
@@ -41,7 +41,7 @@ pub(super) fn plan(
     let effort = wanted.and_then(|wanted| capabilities.nearest_effort(wanted));
     // A budget of tokens has no form but an effort.
     if effort != wanted || (reasoning.max_tokens.is_some() && reasoning.effort.is_none() && !reasoning.is_off()) {
-        fates.emulate("reasoning");
+        unsupported.emulate("reasoning");
     }
     let omits_summary = omits.has(AddedMember::ReasoningSummary);
     ReasoningPlan { effort, shows_summary: reasoning.is_on() && !reasoning.exclude && !omits_summary }

@@ -8,7 +8,7 @@ use pointsman_domain::Endpoint;
 
 use super::{
     input::push_input,
-    models::{LEAST_OUTPUT, NAMES, capabilities, takes_cache_marks},
+    models::{LEAST_OUTPUT, NAMES, capabilities, takes_cache_breakpoints},
     parameters::Parameters,
     reasoning,
     tools::push_tools,
@@ -17,21 +17,21 @@ use super::{
 use crate::{
     json::{push_member, push_string, push_u64},
     neutral::{
-        AnswerFormat, Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest,
+        AnswerFormat, Content, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields,
         with_lone_references,
     },
 };
 
-/// The body for an endpoint. What the endpoint cannot carry is named in `fates`.
+/// The body for an endpoint. What the endpoint cannot carry is named in `unsupported`.
 pub(crate) fn write_request(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
     let capabilities = capabilities(&endpoint.upstream_model);
-    let names = ToolNames::of(conversation, NAMES);
-    let reasoning = reasoning::plan(&conversation.reasoning, capabilities, endpoint.omits, fates);
-    let parameters = Parameters::of(conversation, reasoning.admits_sampling(capabilities), fates);
+    let names = ToolNames::new(conversation, NAMES);
+    let reasoning = reasoning::plan(&conversation.reasoning, capabilities, endpoint.omits, unsupported);
+    let parameters = Parameters::new(conversation, reasoning.admits_sampling(capabilities), unsupported);
 
     let mut out = BytesMut::with_capacity(1_024);
     out.put_slice(b"{\"model\":");
@@ -40,25 +40,25 @@ pub(crate) fn write_request(
         push_member(&mut out, b"stream", b"true");
     }
     parameters.push(endpoint.omits, &mut out);
-    push_limit(conversation.max_tokens, &mut out, fates);
+    push_limit(conversation.max_tokens, &mut out, unsupported);
     if !conversation.stop.is_empty() {
-        fates.drop("stop");
+        unsupported.drop("stop");
     }
     reasoning.push(&mut out);
-    push_text(&conversation.format, parameters.verbosity, &mut out, fates);
-    push_tools(conversation, &names, &mut out, fates);
-    let marks_cache = takes_cache_marks(&endpoint.upstream_model);
+    push_text(&conversation.format, parameters.verbosity, &mut out, unsupported);
+    push_tools(conversation, &names, &mut out, unsupported);
+    let takes_breakpoints = takes_cache_breakpoints(&endpoint.upstream_model);
     // Instructions cannot be marked.
-    let has_marks = marks_cache && conversation.system.iter().any(|part| part.cache_control.is_some());
-    let instructions = instructions(conversation).filter(|_| !has_marks);
+    let has_breakpoints = takes_breakpoints && conversation.system.iter().any(|part| part.cache_control.is_some());
+    let instructions = instructions(conversation).filter(|_| !has_breakpoints);
     if let Some(text) = instructions {
         push_text_member(&mut out, b"instructions", text);
         if conversation.system.iter().any(|part| part.cache_control.is_some()) {
-            fates.drop("messages[].content[].cache_control");
+            unsupported.drop("messages[].content[].cache_control");
         }
     }
     let system = if instructions.is_some() { &[][..] } else { conversation.system.as_slice() };
-    push_input(system, &conversation.turns, marks_cache, &names, &mut out, fates);
+    push_input(system, &conversation.turns, takes_breakpoints, &names, &mut out, unsupported);
     out.put_u8(b'}');
     TranslatedRequest { body: out.freeze(), names }
 }
@@ -74,18 +74,23 @@ fn instructions<'c, 'a>(conversation: &'c Conversation<'a>) -> Option<&'c Escape
     }
 }
 
-fn push_limit(max_tokens: Option<u64>, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_limit(max_tokens: Option<u64>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let Some(wanted) = max_tokens else { return };
     let least = u64::from(LEAST_OUTPUT);
     if wanted < least {
-        fates.emulate("max_tokens");
+        unsupported.emulate("max_tokens");
     }
     push_member(out, b"max_output_tokens", b"");
     push_u64(out, wanted.max(least));
 }
 
 /// Appends `text`: the format of the answer and how wordy it is.
-fn push_text(format: &AnswerFormat<'_>, verbosity: Option<&[u8]>, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_text(
+    format: &AnswerFormat<'_>,
+    verbosity: Option<&[u8]>,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     if matches!(format, AnswerFormat::Text) && verbosity.is_none() {
         return;
     }
@@ -104,7 +109,7 @@ fn push_text(format: &AnswerFormat<'_>, verbosity: Option<&[u8]>, out: &mut Byte
             }
             let path = "response_format.json_schema.schema";
             let schema = match strict {
-                Some(true) => with_lone_references(*schema, path, fates),
+                Some(true) => with_lone_references(*schema, path, unsupported),
                 _ => schema.bytes().into(),
             };
             push_member(out, b"schema", &schema);

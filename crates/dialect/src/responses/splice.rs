@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     answer::AnswerContext,
-    json::{Fate, JsonFault, Raw, Splice, object, push_member, quoted},
+    body_edits::{BodyEdits, MemberNames},
+    json::{JsonFault, Raw, Splice, SpliceAction, object, push_member, quoted},
     neutral::{EscapedText, ReportedTokens, StateKey, settled_arguments},
-    spliced_call::{MemberNames, SplicedCall},
 };
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
@@ -43,13 +43,13 @@ const NAMES: MemberNames = MemberNames { limit: "max_output_tokens", sampling: &
 /// When the body is not a JSON object.
 pub(crate) fn splice_request(
     body: &str,
-    call: &SplicedCall<'_>,
+    call: &BodyEdits<'_>,
     state: ProviderState,
 ) -> Result<SplicedRequest, JsonFault> {
     let is_stateless = state == ProviderState::Refused;
     let (mut has_store, mut has_include, mut without_reasoning) = (false, false, false);
     let mut reasons = None;
-    let call = SplicedCall { most_output: call.most_output.map(|most| most.max(LEAST_OUTPUT)), ..*call };
+    let call = BodyEdits { most_output: call.most_output.map(|most| most.max(LEAST_OUTPUT)), ..*call };
     let mut own = call.begin(body, &NAMES, |name, value, splice| {
         match name {
             b"store" if is_stateless => {
@@ -74,11 +74,11 @@ pub(crate) fn splice_request(
                     _ => false,
                 };
                 without_reasoning |= is_cut && kind.is_some_and(|kind| kind.inner() == b"reasoning");
-                if is_cut { Fate::Cut } else { Fate::Kept }
+                if is_cut { SpliceAction::Cut } else { SpliceAction::Kept }
             }),
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     })?;
     if !capabilities(call.model).admits_sampling(reasons) {
         own.without_defaults();
@@ -135,7 +135,7 @@ pub(crate) struct ResponseIdentity {
 }
 
 impl ResponseIdentity {
-    pub(crate) fn of(context: &AnswerContext, state: ProviderState, echo: &ResponseEcho) -> ResponseIdentity {
+    pub(crate) fn new(context: &AnswerContext, state: ProviderState, echo: &ResponseEcho) -> ResponseIdentity {
         ResponseIdentity {
             id: context.generation.as_str().to_owned(),
             model: Arc::clone(&context.model),
@@ -262,7 +262,7 @@ impl ResponseIdentity {
                 b"tools" => complete_tools(value, splice),
                 b"output" => splice.elements(value, |item, splice| {
                     let _ = settle_call(item, splice);
-                    Fate::Kept
+                    SpliceAction::Kept
                 }),
                 _ => {}
             }

@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     json::{Raw, push_member},
-    neutral::{Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames, with_lone_references},
+    neutral::{
+        Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields, with_lone_references,
+    },
 };
 
 /// Appends the tools and how the model chooses among them.
@@ -16,12 +18,12 @@ pub(super) fn push_tools(
     conversation: &Conversation<'_>,
     names: &ToolNames,
     out: &mut BytesMut,
-    fates: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) {
     let wants_image = wants_image(conversation);
     if conversation.tools.is_empty() && wants_image {
         push_member(out, b"tools", b"[");
-        push_image_tool(conversation, out, fates);
+        push_image_tool(conversation, out, unsupported);
         out.put_u8(b']');
         if wants_only_image(conversation) {
             push_member(out, b"tool_choice", b"{\"type\":\"image_generation\"}");
@@ -33,27 +35,27 @@ pub(super) fn push_tools(
     if conversation.tools.is_empty() {
         let is_void = matches!(conversation.tool_choice, ToolChoice::Unspecified | ToolChoice::Auto | ToolChoice::None);
         if !is_void {
-            fates.drop("tool_choice");
+            unsupported.drop("tool_choice");
         }
         return;
     }
     push_member(out, b"tools", b"[");
     for tool in &conversation.tools {
         begin_element(out);
-        push_tool(tool, names, out, fates);
+        push_tool(tool, names, out, unsupported);
     }
     if wants_image {
         begin_element(out);
-        push_image_tool(conversation, out, fates);
+        push_image_tool(conversation, out, unsupported);
     }
     out.put_u8(b']');
-    push_choice(conversation, names, out, fates);
+    push_choice(conversation, names, out, unsupported);
     if let Some(parallel) = conversation.parallel_tool_calls {
         push_member(out, b"parallel_tool_calls", if parallel { b"true" } else { b"false" });
     }
 }
 
-fn push_tool(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_tool(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     push_type_and_name(tool.kind, &tool.name, names, out);
     if let Some(description) = &tool.description {
         push_text_member(out, b"description", description);
@@ -63,7 +65,7 @@ fn push_tool(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, fates: &mut
             match tool.parameters.filter(|schema| schema.is_filled()) {
                 None => push_member(out, b"parameters", b"{\"type\":\"object\",\"properties\":{}}"),
                 Some(schema) if tool.strict == Some(true) => {
-                    let schema = with_lone_references(schema, "tools[].function.parameters", fates);
+                    let schema = with_lone_references(schema, "tools[].function.parameters", unsupported);
                     push_member(out, b"parameters", &schema);
                 }
                 Some(schema) => push_member(out, b"parameters", schema.bytes()),
@@ -74,7 +76,7 @@ fn push_tool(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, fates: &mut
         ToolKind::Custom => push_format(tool.grammar, out),
     }
     if tool.cache_control.is_some() {
-        fates.drop("tools[].cache_control");
+        unsupported.drop("tools[].cache_control");
     }
     out.put_u8(b'}');
 }
@@ -92,7 +94,12 @@ fn push_format(format: Option<Raw<'_>>, out: &mut BytesMut) {
     out.put_u8(b'}');
 }
 
-fn push_choice(conversation: &Conversation<'_>, names: &ToolNames, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_choice(
+    conversation: &Conversation<'_>,
+    names: &ToolNames,
+    out: &mut BytesMut,
+    unsupported: &mut UnsupportedFields,
+) {
     let word: &[u8] = match &conversation.tool_choice {
         ToolChoice::Unspecified => return,
         ToolChoice::Auto => b"\"auto\"",
@@ -104,7 +111,7 @@ fn push_choice(conversation: &Conversation<'_>, names: &ToolNames, out: &mut Byt
                 push_type_and_name(kind, name, names, out);
                 return out.put_u8(b'}');
             }
-            None => return fates.drop("tool_choice"),
+            None => return unsupported.drop("tool_choice"),
         },
         ToolChoice::Allowed { required, names: allowed } => {
             let mode: &[u8] = if *required { b"\"required\"" } else { b"\"auto\"" };

@@ -8,8 +8,6 @@ mod call_arguments;
 #[cfg(test)]
 mod call_names;
 #[cfg(test)]
-mod fates;
-#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod legacy_functions;
@@ -25,6 +23,8 @@ mod sent_back;
 mod spelling;
 #[cfg(test)]
 mod tool_history;
+#[cfg(test)]
+mod unsupported;
 #[cfg(test)]
 mod upstream;
 #[cfg(test)]

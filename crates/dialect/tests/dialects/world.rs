@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, FieldFates, OutgoingBody, RequestLimits,
-    StateKey, chat_body, read_messages, read_responses,
+    AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, OutgoingBody, RequestLimits, StateKey,
+    UnsupportedFields, chat_body, read_messages, read_responses,
 };
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
@@ -31,7 +31,7 @@ pub(crate) fn catalog_of(model: impl Fn(Dialect) -> &'static str) -> Catalog {
         .map(|dialect| Endpoint {
             dialect,
             parameters: listed,
-            ..Endpoint::with_defaults(EndpointId::of("acme/m", "acme", dialect.as_str()), 0, 0, model(dialect))
+            ..Endpoint::with_defaults(EndpointId::new("acme/m", "acme", dialect.as_str()), 0, 0, model(dialect))
         })
         .collect();
     let model = Model::with_defaults(id, (0..endpoints.len() as u32).collect());
@@ -76,19 +76,19 @@ pub(crate) fn of_messages(body: &impl ToString) -> Box<ChatRequest> {
         stop_sequences: read.stop_sequences,
         has_blank_answers: read.has_blank_answers,
     };
-    of_client(shape, body, read.fates, read.chat)
+    of_client(shape, body, read.unsupported, read.chat)
 }
 
 /// The request of a client of Responses.
 pub(crate) fn of_responses(body: &impl ToString) -> Box<ChatRequest> {
     let body = body.to_string();
     let read = read_responses(body.as_bytes(), &KEY).unwrap();
-    of_client(ClientShape::Responses(read.echo), body, read.fates, read.chat)
+    of_client(ClientShape::Responses(read.echo), body, read.unsupported, read.chat)
 }
 
-fn of_client(shape: ClientShape, body: String, fates: FieldFates, chat: Bytes) -> Box<ChatRequest> {
+fn of_client(shape: ClientShape, body: String, unsupported: UnsupportedFields, chat: Bytes) -> Box<ChatRequest> {
     let (native_feature, headers) = (None, Vec::new());
-    let client = ClientRequest { shape, body: body.into(), fates, native_feature, headers, state_key: KEY };
+    let client = ClientRequest { shape, body: body.into(), unsupported, native_feature, headers, state_key: KEY };
     client.parse_chat(chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
     let client = |shape, body: &'static str| ClientRequest {
         shape,
         body: Bytes::from_static(body.as_bytes()),
-        fates: FieldFates::default(),
+        unsupported: UnsupportedFields::default(),
         native_feature: None,
         headers: Vec::new(),
         state_key: KEY,

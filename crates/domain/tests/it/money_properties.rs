@@ -12,7 +12,7 @@ fn price() -> impl Strategy<Value = Price> {
 fn pricing() -> impl Strategy<Value = Pricing> {
     let tiers = prop::collection::btree_map(0_u64..3_000, one_tier(), 0..4);
     (one_tier(), tiers).prop_map(|(base, tiers)| {
-        let tiers = tiers.iter().map(|(above, pricing)| PriceTier::of(*above, pricing)).collect();
+        let tiers = tiers.iter().map(|(above, pricing)| PriceTier::new(*above, pricing)).collect();
         Pricing { tiers, ..base }
     })
 }

@@ -139,7 +139,7 @@ mod tests {
     fn entry(number: u8, length: usize) -> Packed {
         let facts = Facts { labels: vec![(1, "acme".into())], numbers: vec![(2, i64::from(number))] };
         let id = Id::new(u64::from(number), [number; 24]);
-        Packed::of(&Entry { id, created_ms: 7, facts, bytes: vec![number; length] })
+        Packed::new(&Entry { id, created_ms: 7, facts, bytes: vec![number; length] })
     }
 
     #[test]

@@ -4,8 +4,8 @@ use pointsman_domain::{
     AddedMembers, ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId,
     FailureCause, FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId,
     ModelPattern, Objective, ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug,
-    ProviderState, ReasoningFormat, ReasoningHistory, Reopens, RequestedService, ServedService, ServiceName, Source,
-    Sourced, Target, Tick, Usd, Weights, Wish,
+    ProviderState, ReasoningFormat, ReasoningHistory, Reopens, RequestedService, ServedService, ServiceName,
+    ServicePreference, Source, Sourced, Target, Tick, Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -20,7 +20,7 @@ stored_enum! {
     Modality { 0 => Text, 1 => Image, 2 => Audio, 3 => File, 4 => Video, 5 => Embeddings }
     Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini, 3 => Responses, 4 => Converse }
     ReasoningFormat { 0 => Unknown, 1 => Anthropic, 2 => Gemini, 3 => Responses }
-    Wish { 0 => Open, 1 => Standard, 2 => Any, 3 => Named(name), 4 => Unknown }
+    ServicePreference { 0 => Open, 1 => Standard, 2 => Any, 3 => Named(name), 4 => Unknown }
     Platform { 0 => Native, 1 => Bedrock, 2 => Vertex }
     ReasoningHistory { 0 => Unknown, 1 => Content, 2 => Reasoning, 3 => Both, 4 => Details, 5 => Nothing }
     DataCollection { 0 => Allow, 1 => Deny }

@@ -52,7 +52,7 @@ impl Shelf {
             let created_ms = day * DAY_MS + at;
             let tail = [number; 24];
             let id = Id::new((created_ms / 1_000) as u64, tail);
-            Item::Entry(Packed::of(&Entry { id, created_ms, facts: Facts::default(), bytes: record(number) }))
+            Item::Entry(Packed::new(&Entry { id, created_ms, facts: Facts::default(), bytes: record(number) }))
         };
         self.commit((0..40).map(entry));
     }

@@ -52,7 +52,7 @@ impl Shelf {
     /// Twenty-four full groups.
     fn new() -> Shelf {
         let mut shelf = Shelf::over(MemoryDisk::new(3), 1);
-        (0..768).for_each(|at| shelf.push(Item::Entry(Packed::of(&entry(at)))));
+        (0..768).for_each(|at| shelf.push(Item::Entry(Packed::new(&entry(at)))));
         shelf.step();
         shelf
     }
@@ -98,7 +98,7 @@ fn a_damaged_group_costs_its_own_entries_only_and_the_verification_names_it() {
     // A byte in the middle of the fourth group.
     shelf.change("update stored_records set bytes = cast(substr(bytes, 1, 300) || x'5a' || substr(bytes, 302) as blob) where id = 3");
     // What comes later is stored.
-    shelf.push(Item::Entry(Packed::of(&entry(1_000))));
+    shelf.push(Item::Entry(Packed::new(&entry(1_000))));
     shelf.step();
     let mut query = Query { limit: 100, blocks: 64, ..Query::default() };
     let (mut seen, mut damaged, mut unreadable) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -184,7 +184,7 @@ fn slots_of_which_entries_were_deleted_or_aged_out_are_left_out_and_the_others_a
 #[test]
 fn a_record_that_cannot_be_read_is_named() {
     let mut shelf = Shelf::new();
-    shelf.push(Item::Entry(Packed::of(&Entry { bytes: b"bad".to_vec(), ..entry(800) })));
+    shelf.push(Item::Entry(Packed::new(&Entry { bytes: b"bad".to_vec(), ..entry(800) })));
     shelf.step();
     assert_eq!(shelf.verify().faults, ["record is bad (in group 24)"]);
 }
@@ -199,7 +199,7 @@ fn a_database_that_takes_the_place_of_a_damaged_one_has_the_blobs_that_entries_r
     std::fs::write(folder.join("ledger.db"), bytes).unwrap();
     let mut shelf = Shelf::over(disk, 2);
     shelf.shared.remember_blob(&([7; 32], Arc::from(&b"catalog"[..])));
-    shelf.push(Item::Entry(Packed::of(&entry(1_000))));
+    shelf.push(Item::Entry(Packed::new(&entry(1_000))));
     shelf.step();
     assert!(shelf.shared.trouble.load().is_none(), "{:?}", shelf.shared.trouble.load());
     assert_eq!(shelf.shared.get(&entry(1).id).unwrap(), None, "the damaged database was set aside");
@@ -218,7 +218,7 @@ fn a_database_that_turns_out_damaged_in_a_commit_is_set_aside_and_nothing_that_w
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[16_384..].fill(0x5a);
     std::fs::write(&path, bytes).unwrap();
-    shelf.push(Item::Entry(Packed::of(&entry(900))));
+    shelf.push(Item::Entry(Packed::new(&entry(900))));
     for wait in 0..4 {
         shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(wait * 3), ..now() }, true);
     }
@@ -231,7 +231,7 @@ fn a_database_that_turns_out_damaged_in_a_commit_is_set_aside_and_nothing_that_w
 fn a_database_that_cannot_be_written_is_read_on_and_takes_everything_when_it_can() {
     let mut shelf = Shelf::new();
     shelf.disk.set_failing(Failing::From(shelf.disk.operations()));
-    shelf.push(Item::Entry(Packed::of(&entry(1_000))));
+    shelf.push(Item::Entry(Packed::new(&entry(1_000))));
     shelf.step();
     assert!(shelf.shared.trouble.load().is_some());
     assert!(shelf.shared.get(&entry(1).id).unwrap().is_some(), "readers go on");
@@ -259,7 +259,7 @@ fn a_reader_that_holds_a_transaction_open_sees_what_it_saw_and_neither_log_nor_j
     let (mut writer, mut recorded) = (shelf.shared.journal.writer(0), 768);
     for part in 0..40 {
         for at in 0..20 {
-            let entry = Packed::of(&entry(1_000 + part * 20 + at));
+            let entry = Packed::new(&entry(1_000 + part * 20 + at));
             let position = writer.append(&entry, START_MS + part * 2_000).ok();
             shelf.shared.queue.push(Item::Entry(entry), position, Instant::now());
             recorded += 1;
@@ -283,7 +283,7 @@ fn a_reader_that_holds_a_transaction_open_sees_what_it_saw_and_neither_log_nor_j
 fn every_prefix_of_the_log_is_a_ledger_of_the_first_transactions() {
     let mut shelf = Shelf::over(MemoryDisk::new(4), 1);
     for at in 0..12 {
-        shelf.push(Item::Entry(Packed::of(&entry(at))));
+        shelf.push(Item::Entry(Packed::new(&entry(at))));
         shelf.step();
     }
     let folder = shelf.disk.folder().to_owned();
@@ -312,7 +312,7 @@ fn every_prefix_of_the_log_is_a_ledger_of_the_first_transactions() {
 fn two_hundred_days() -> Shelf {
     let mut shelf = Shelf::over(MemoryDisk::new(5), 1);
     let of_day = |day| Entry { created_ms: START_MS + day * DAY_MS, ..entry(day) };
-    (0..200).for_each(|day| shelf.push(Item::Entry(Packed::of(&of_day(day)))));
+    (0..200).for_each(|day| shelf.push(Item::Entry(Packed::new(&of_day(day)))));
     shelf.engine.step(Now { unix_ms: START_MS, ..now() }, true);
     shelf
 }

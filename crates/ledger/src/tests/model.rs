@@ -105,7 +105,7 @@ impl World {
             38..45 => self.append_several(),
             45..52 => {
                 let (entry, writer) = (self.entry(), self.dice.random_range(0..WORKERS));
-                if let Ok(started) = self.writers[writer].start(&Packed::of(&entry), self.now.unix_ms) {
+                if let Ok(started) = self.writers[writer].start(&Packed::new(&entry), self.now.unix_ms) {
                     self.running.push((entry, started));
                 }
             }
@@ -134,17 +134,17 @@ impl World {
 
     fn append(&mut self, entry: Entry, started: Option<Started>) {
         let writer = self.dice.random_range(0..WORKERS);
-        let position = self.writers[writer].append(&Packed::of(&entry), self.now.unix_ms).ok();
+        let position = self.writers[writer].append(&Packed::new(&entry), self.now.unix_ms).ok();
         drop(started);
         let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
-        self.shared.queue.push(Item::Entry(Packed::of(&entry)), position, self.now.instant);
+        self.shared.queue.push(Item::Entry(Packed::new(&entry)), position, self.now.instant);
         self.entries.insert(entry.id, (entry, kept));
     }
 
     /// Appends entries that end in one turn of an event loop.
     fn append_several(&mut self) {
         let entries: Vec<Entry> = (0..self.dice.random_range(1..9)).map(|_| self.entry()).collect();
-        let packed: Vec<Packed> = entries.iter().map(Packed::of).collect();
+        let packed: Vec<Packed> = entries.iter().map(Packed::new).collect();
         let writer = self.dice.random_range(0..WORKERS);
         let positions = self.writers[writer].append_all(packed.iter(), self.now.unix_ms).unwrap_or_default();
         let mut positions = positions.into_iter();
@@ -358,9 +358,9 @@ fn an_entry_that_had_begun_comes_back_as_interrupted_once() {
     let mut world = World::new(4);
     world.step(true);
     let (finished, begun) = (world.entry(), world.entry());
-    let started = world.writers[0].start(&Packed::of(&finished), world.now.unix_ms).unwrap();
+    let started = world.writers[0].start(&Packed::new(&finished), world.now.unix_ms).unwrap();
     world.append(finished, Some(started));
-    let started = world.writers[1].start(&Packed::of(&begun), world.now.unix_ms).unwrap();
+    let started = world.writers[1].start(&Packed::new(&begun), world.now.unix_ms).unwrap();
     world.running.push((begun, started));
     world.restart(false);
     assert_eq!(world.shared.recovery.load().interrupted, 1);
@@ -414,7 +414,7 @@ fn a_journal_torn_at_every_byte_of_its_last_frames_keeps_the_frames_before() {
         world.step(true);
         let entries: Vec<Entry> = (0..4).map(|_| world.entry()).map(|e| Entry { bytes: vec![1; 20], ..e }).collect();
         let at =
-            |entry: &Entry, world: &mut World| world.writers[0].append(&Packed::of(entry), world.now.unix_ms).unwrap();
+            |entry: &Entry, world: &mut World| world.writers[0].append(&Packed::new(entry), world.now.unix_ms).unwrap();
         let ends: Vec<(String, u64)> = entries
             .iter()
             .map(|entry| at(entry, &mut world))
@@ -447,7 +447,7 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     world.step(true);
     let (entries, mut path) = ([world.entry(), world.entry()], String::new());
     for entry in &entries {
-        path = world.writers[0].append(&Packed::of(entry), world.now.unix_ms).unwrap().segment.path();
+        path = world.writers[0].append(&Packed::new(entry), world.now.unix_ms).unwrap().segment.path();
     }
     world.disk.open(&path).unwrap().write_at(12, b"damage").unwrap();
     world.restart(false);

@@ -36,7 +36,7 @@ fn shelf(count: usize, settings: Settings) -> Shelf {
     let shared = Shared::new(disk, settings, 1, START_MS);
     let mut engine = Engine::new(Arc::clone(&shared));
     for (place, (ended, entry)) in order.iter().enumerate() {
-        shared.queue.push(Item::Entry(Packed::of(entry)), None, Instant::now());
+        shared.queue.push(Item::Entry(Packed::new(entry)), None, Instant::now());
         if place % 97 == 0 {
             engine.step(Now { instant: Instant::now(), unix_ms: *ended }, true);
         }
@@ -96,7 +96,7 @@ fn a_filter_that_nothing_passes_looks_at_a_bounded_number_of_rows_per_page() {
     let mut shelf = shelf(0, Settings::default());
     let mut dice = StdRng::seed_from_u64(4);
     for number in 0..1_000 {
-        shelf.shared.queue.push(Item::Entry(Packed::of(&entry(number, &mut dice).1)), None, Instant::now());
+        shelf.shared.queue.push(Item::Entry(Packed::new(&entry(number, &mut dice).1)), None, Instant::now());
     }
     shelf.engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
     let filter = Filter { labels: vec![(label::MODEL, vec!["absent".into()])], ..Filter::default() };
@@ -126,7 +126,7 @@ fn entries_of_one_millisecond_come_in_the_order_of_their_ids_however_many_share_
     for part in entries.chunks(70) {
         // The first of each part comes again: it is there once.
         for entry in part.iter().chain(part.first()).chain(entries.first()) {
-            shelf.shared.queue.push(Item::Entry(Packed::of(entry)), None, Instant::now());
+            shelf.shared.queue.push(Item::Entry(Packed::new(entry)), None, Instant::now());
         }
         shelf.engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
     }
@@ -148,7 +148,7 @@ fn a_cursor_stays_where_it_is_while_entries_arrive() {
     let mut dice = StdRng::seed_from_u64(2);
     for number in 1_000..1_100 {
         let (_, entry) = entry(number, &mut dice);
-        shelf.shared.queue.push(Item::Entry(Packed::of(&entry)), None, Instant::now());
+        shelf.shared.queue.push(Item::Entry(Packed::new(&entry)), None, Instant::now());
     }
     shelf.engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
     let second = shelf.shared.page(&Query { limit: 50, blocks: 100, after: first.next, ..Query::default() }).unwrap();

@@ -98,7 +98,7 @@ fn table(connection: &Connection, query: &str) -> String {
 fn the_page_about_the_ledger_shows_what_its_queries_give() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(1));
     let ledger = Ledger::open(&disk, u64::MAX).unwrap();
-    let item = |at: u64| Queued { item: Item::Entry(Packed::of(&entry(at))), position: None, ordinal: at + 1 };
+    let item = |at: u64| Queued { item: Item::Entry(Packed::new(&entry(at))), position: None, ordinal: at + 1 };
     ledger.commit(1, &(0..400).map(item).collect::<Vec<_>>(), &[]).unwrap();
     let connection = Connection::open(disk.folder().join("ledger.db")).unwrap();
     let page = std::fs::read_to_string(PAGE).unwrap();

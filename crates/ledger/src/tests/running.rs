@@ -152,7 +152,7 @@ fn entries_of_one_turn_are_written_with_one_call_and_then_survive_a_kill() {
     let mut recorder = store.recorder(0);
     recorder.record(entry(1), None).unwrap();
     let entries: Vec<Entry> = (2..=9).map(entry).collect();
-    entries.iter().for_each(|entry| _ = recorder.add(Packed::of(entry), None));
+    entries.iter().for_each(|entry| _ = recorder.add(Packed::new(entry), None));
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().is_none()));
     let before = disk.operations();
     recorder.write();
@@ -163,7 +163,7 @@ fn entries_of_one_turn_are_written_with_one_call_and_then_survive_a_kill() {
     assert!(entries.iter().all(|entry| after.get(&entry.id).unwrap().as_ref() == Some(entry)));
     // What waits when its worker ends is written, too.
     let mut recorder = after.recorder(0);
-    recorder.add(Packed::of(&entry(10)), None);
+    recorder.add(Packed::new(&entry(10)), None);
     drop(recorder);
     let last = lazy(&killed.killed(), &places[2]);
     assert_eq!(last.get(&entry(10).id).unwrap().map(|entry| entry.id), Some(entry(10).id));
@@ -176,7 +176,7 @@ fn an_entry_too_long_for_the_journal_is_found_and_the_others_of_its_turn_survive
     let mut recorder = store.recorder(0);
     let mut entries: Vec<Entry> = (1..=3).map(entry).collect();
     entries[1].bytes = vec![0; 17 * 1024 * 1024];
-    entries.iter().for_each(|entry| _ = recorder.add(Packed::of(entry), None));
+    entries.iter().for_each(|entry| _ = recorder.add(Packed::new(entry), None));
     recorder.write();
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
     // The long one waits in memory for the database, which may have it before the kill, or not.

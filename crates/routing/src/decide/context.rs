@@ -47,14 +47,14 @@ impl<'a> DecisionContext<'a> {
             query,
             now,
             saturation: libm::log(policy.hot_inflation.max(1.0)),
-            rules: ForecastRules::of(policy, query.objective.value, query.streamed),
+            rules: ForecastRules::new(policy, query.objective.value, query.streamed),
             lengths: snapshot.lengths.of(LengthClass::of(query.max_tokens)),
             prompt_tokens: f64::from(query.prompt_tokens),
             answers: f64::from(query.answers),
             images: f64::from(query.images),
             has_preferences: has_preferences(&query.routing),
             seed,
-            noise: Noise::of(seed),
+            noise: Noise::new(seed),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct CatalogEndpoint<'a> {
 }
 
 impl<'a> CatalogEndpoint<'a> {
-    pub(crate) fn of(catalog: &'a Catalog, endpoint: &'a Endpoint) -> Option<CatalogEndpoint<'a>> {
+    pub(crate) fn new(catalog: &'a Catalog, endpoint: &'a Endpoint) -> Option<CatalogEndpoint<'a>> {
         Some(CatalogEndpoint { endpoint, model: catalog.model_of(endpoint)?, provider: catalog.provider_of(endpoint)? })
     }
 
@@ -111,7 +111,7 @@ impl<'a> HardFilters<'a> {
 
     /// The first reason against the endpoint at this position.
     pub(crate) fn refusal_of(&self, index: u32) -> Option<Refusal> {
-        self.refusal(CatalogEndpoint::of(self.catalog, self.catalog.endpoint(index)?)?)
+        self.refusal(CatalogEndpoint::new(self.catalog, self.catalog.endpoint(index)?)?)
     }
 
     /// The first reason against the endpoint.

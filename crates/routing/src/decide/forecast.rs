@@ -36,12 +36,12 @@ pub(crate) struct ForecastRules {
 }
 
 impl ForecastRules {
-    pub(crate) fn of(policy: &RoutingPolicy, objective: Objective, streamed: bool) -> ForecastRules {
+    pub(crate) fn new(policy: &RoutingPolicy, objective: Objective, streamed: bool) -> ForecastRules {
         let profile = ObjectiveProfile::of(objective);
         // Measured times end with the first content, so its time-out is the relevant one.
         let clock = if streamed { policy.clocks.first_content } else { policy.clocks.total }.as_secs_f64().max(1e-3);
         ForecastRules {
-            uncertainty: UncertaintyModel::of(policy, profile.explores_old_pace),
+            uncertainty: UncertaintyModel::new(policy, profile.explores_old_pace),
             exploration: profile.exploration,
             streamed,
             clock,
@@ -64,7 +64,7 @@ impl ForecastRules {
     /// noise: it follows from the variance of answers, not from the uncertainty of their mean.
     fn slow_probability(&self, inputs: &ScoreInputs, noiseless: &PointForecast) -> f64 {
         let Some(ln_slow) = self.ln_slow else { return 0.0 };
-        let variance = Variances::of(inputs).of_whole(noiseless.first_token, noiseless.generation);
+        let variance = Variances::new(inputs).of_whole(noiseless.first_token, noiseless.generation);
         let ln_median = libm::log((noiseless.first_token + noiseless.generation).max(LEAST_TIME)) - 0.5 * variance;
         noise::normal_share((ln_median - ln_slow) / variance.sqrt().max(LEAST_SIGMA))
     }
@@ -78,7 +78,7 @@ struct Variances {
 }
 
 impl Variances {
-    fn of(inputs: &ScoreInputs) -> Variances {
+    fn new(inputs: &ScoreInputs) -> Variances {
         Variances { first_token: inputs.variance, generation: inputs.pace_variance + inputs.output_variance }
     }
 
@@ -121,7 +121,12 @@ pub(crate) struct Forecast {
 
 impl Forecast {
     /// The forecast from recorded inputs, with this noise.
-    pub(crate) fn of(inputs: &ScoreInputs, curve: &Curve, rules: &ForecastRules, noise: Option<NoiseDraw>) -> Forecast {
+    pub(crate) fn new(
+        inputs: &ScoreInputs,
+        curve: &Curve,
+        rules: &ForecastRules,
+        noise: Option<NoiseDraw>,
+    ) -> Forecast {
         let load = load_effect(f64::from(inputs.in_flight) + 1.0, inputs.knee, inputs.load_exponent);
         let stretch = libm::exp(load);
         let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
@@ -154,7 +159,7 @@ impl Forecast {
         if rules.streamed {
             return curve.sigma;
         }
-        Variances::of(inputs).of_whole(self.noiseless.first_token, self.noiseless.generation).sqrt().max(curve.sigma)
+        Variances::new(inputs).of_whole(self.noiseless.first_token, self.noiseless.generation).sqrt().max(curve.sigma)
     }
 
     /// Mean seconds to the last byte, without noise.
@@ -241,9 +246,9 @@ mod tests {
     }
 
     fn under(inputs: ScoreInputs, objective: Objective, draw: NoiseDraw) -> Forecast {
-        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
-        let rules = ForecastRules::of(&RoutingPolicy::default(), objective, true);
-        Forecast::of(&inputs, &curve, &rules, Some(draw))
+        let curve = Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
+        let rules = ForecastRules::new(&RoutingPolicy::default(), objective, true);
+        Forecast::new(&inputs, &curve, &rules, Some(draw))
     }
 
     #[test]
@@ -293,8 +298,8 @@ mod tests {
     fn the_spread_of_a_plain_answer_includes_its_length_and_pace() {
         let spread = |streamed, first: f64, variance| {
             let inputs = ScoreInputs { variance: first, output_variance: variance, ..INPUTS };
-            let rules = ForecastRules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
-            let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
+            let rules = ForecastRules::new(&RoutingPolicy::default(), Objective::Fastest, streamed);
+            let curve = Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
             forecast(inputs, 0.0).spread(&inputs, &curve, &rules)
         };
         assert!((spread(true, 0.25, 1.0) - 0.5).abs() < 1e-12);

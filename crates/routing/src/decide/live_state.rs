@@ -35,7 +35,7 @@ pub(crate) struct LiveState {
 
 impl LiveState {
     /// Reads the live figures of one endpoint for this request.
-    pub(crate) fn of(context: &DecisionContext<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> LiveState {
+    pub(crate) fn new(context: &DecisionContext<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> LiveState {
         let facts = &stats.facts;
         let gate = live.gate.and(context.live.provider(facts.provider).gate);
         let prompt = context.snapshot.prompts.of(facts.model).tokens(context.prompt_tokens).round();

@@ -92,7 +92,7 @@ pub fn decide_to_serve(
 
 fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision, RouteError> {
     let query = context.query;
-    let mut pool = CandidatePool::of(context);
+    let mut pool = CandidatePool::new(context);
     if !admission::admit(context, &mut pool.candidates) {
         return Err(outcome::refused(context, pool));
     }
@@ -120,7 +120,7 @@ fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
     let passed =
         pool.candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(pool.costs.iter().copied());
     let objective = context.query.objective.value;
-    Scoring::new(context.policy, objective, context.query.weights, Baselines::of(objective, times, costs, passed))
+    Scoring::new(context.policy, objective, context.query.weights, Baselines::new(objective, times, costs, passed))
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.

@@ -41,7 +41,7 @@ pub(crate) struct Noise {
 
 impl Noise {
     /// The noise of this seed; 0 means none.
-    pub(crate) fn of(seed: u64) -> Noise {
+    pub(crate) fn new(seed: u64) -> Noise {
         Noise { seed: (seed != 0).then(|| splitmix64(seed)), table: &TABLE }
     }
 
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn noise_depends_on_seed_and_endpoint_and_nothing_else() {
-        let at = |seed, id| Noise::of(seed).at(EndpointId(id));
+        let at = |seed, id| Noise::new(seed).at(EndpointId(id));
         let noise = |seed, id| at(seed, id).unwrap().first_token;
         assert_eq!(noise(7, 1).to_bits(), noise(7, 1).to_bits());
         assert_eq!(at(0, 1), None, "seed 0 is no noise");

@@ -63,7 +63,7 @@ pub fn without_candidates(error: &RouteError, snapshot: &Snapshot, now: Tick) ->
         max_attempts: 0,
         baselines: [0.0; 4],
         latency_margin: query.latency_margin,
-        request: RequestFacts::of(query),
+        request: RequestFacts::new(query),
         gates: error.gates.clone(),
         algorithm: ALGORITHM,
         exploration_share: 0.0,
@@ -115,7 +115,7 @@ pub(crate) fn decided(
         max_attempts: plan.attempts,
         baselines: scoring.baselines.recorded(),
         latency_margin: query.latency_margin,
-        request: RequestFacts::of(query),
+        request: RequestFacts::new(query),
         gates,
         algorithm: ALGORITHM,
         // Only noise explores.

@@ -34,12 +34,12 @@ enum Seen {
 
 impl<'a> CandidatePool<'a> {
     /// The pool of a query, target by target. An endpoint of several targets belongs to the first for which it passes.
-    pub(crate) fn of(context: &DecisionContext<'a>) -> CandidatePool<'a> {
+    pub(crate) fn new(context: &DecisionContext<'a>) -> CandidatePool<'a> {
         let mut pool = CandidatePool::default();
         let several = context.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; context.catalog.endpoints.len()] } else { Vec::new() };
         for (target, requested) in (0_u32..).zip(&context.query.targets) {
-            let rank = TargetRank::of(target, context.query.routing.provider.across_models);
+            let rank = TargetRank::new(target, context.query.routing.provider.across_models);
             pool.enter(context, rank, *requested, &mut seen);
         }
         if context.has_preferences {
@@ -101,7 +101,7 @@ impl<'a> CandidatePool<'a> {
 
     /// Adds an endpoint that passed the hard filters. Behind a refusing gate only its cost is used.
     fn pass(&mut self, context: &DecisionContext<'a>, rank: TargetRank, index: u32, stats: &'a EndpointStats) {
-        let live = LiveState::of(context, stats, &context.live.endpoint(index));
+        let live = LiveState::new(context, stats, &context.live.endpoint(index));
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
             self.costs.push(live.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
@@ -109,7 +109,7 @@ impl<'a> CandidatePool<'a> {
             self.excluded.push(refused_by_gate((index, stats.facts.id), live.gate, context.now, failures, last));
             return;
         }
-        let mut candidate = PooledEndpoint::of(context, rank, index, stats, live);
+        let mut candidate = PooledEndpoint::new(context, rank, index, stats, live);
         let fit = &stats.estimates.fit;
         if candidate.accepts_requests() && !context.is_saturated(candidate.forecast.load, fit.knee_is_sure) {
             candidate.role = Role::Candidate;

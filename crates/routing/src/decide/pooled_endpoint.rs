@@ -48,14 +48,14 @@ pub(crate) struct TargetRank {
 
 impl TargetRank {
     /// Rank of a target. Competing models share one.
-    pub(crate) fn of(target: u32, compete: bool) -> TargetRank {
+    pub(crate) fn new(target: u32, compete: bool) -> TargetRank {
         TargetRank { target, precedence: Precedence::of_group(if compete { 0 } else { target }) }
     }
 }
 
 impl<'a> PooledEndpoint<'a> {
     /// An endpoint that no role was given yet.
-    pub(crate) fn of(
+    pub(crate) fn new(
         context: &DecisionContext<'_>,
         rank: TargetRank,
         index: u32,
@@ -71,7 +71,7 @@ impl<'a> PooledEndpoint<'a> {
             role: Role::Excluded,
             precedence: rank.precedence,
             live,
-            forecast: Forecast::of(&inputs, &stats.curve, &context.rules, noise),
+            forecast: Forecast::new(&inputs, &stats.curve, &context.rules, noise),
             rank: 0.0,
             noiseless: 0.0,
         }

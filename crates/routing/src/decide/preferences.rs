@@ -33,7 +33,7 @@ const AT_EASE: f64 = 1.05;
 pub(crate) fn preferred(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> Precedence {
     let order = &context.query.routing.provider.order;
     let subject =
-        context.catalog.endpoint(candidate.index).and_then(|endpoint| CatalogEndpoint::of(context.catalog, endpoint));
+        context.catalog.endpoint(candidate.index).and_then(|endpoint| CatalogEndpoint::new(context.catalog, endpoint));
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
     let position = order.iter().position(named).unwrap_or(order.len());
     candidate.precedence.with_preferences(position, grade(context, candidate))

@@ -41,16 +41,16 @@ fn scores_under(context: &DecisionContext<'_>) -> Vec<(usize, f64)> {
         on.map(|(index, (stats, _))| forecast(context, index, stats)).collect();
     let times = forecasts.iter().map(|(_, forecast, _)| forecast.noiseless_time());
     let costs = forecasts.iter().map(|(_, _, cost)| *cost);
-    let baselines = Baselines::of(context.query.objective.value, times, costs.clone(), costs);
+    let baselines = Baselines::new(context.query.objective.value, times, costs.clone(), costs);
     let scoring = Scoring::new(context.policy, context.query.objective.value, context.query.weights, baselines);
     forecasts.into_iter().map(|(index, forecast, cost)| (index, scoring.score(&forecast, cost))).collect()
 }
 
 fn forecast(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
     let cost = stats.prices.cost(f64::from(PROMPT_TOKENS), OUTPUT_TOKENS, 0.0);
-    let live = LiveState::of(context, stats, &context.live.endpoint(index));
+    let live = LiveState::new(context, stats, &context.live.endpoint(index));
     let inputs = inputs(stats, &LiveState { output_tokens: OUTPUT_TOKENS, cost, ..live });
-    (index as usize, Forecast::of(&inputs, &stats.curve, &context.rules, None), cost)
+    (index as usize, Forecast::new(&inputs, &stats.curve, &context.rules, None), cost)
 }
 
 fn query(snapshot: &Snapshot, objective: Objective) -> Query {

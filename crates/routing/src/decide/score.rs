@@ -31,7 +31,7 @@ pub const fn term_names(objective: Objective) -> &'static [&'static str] {
 impl Baselines {
     /// From the times and costs of the scored candidates, and the costs of all endpoints that passed the hard filters. Baselines
     /// that the objective does not use are 0.
-    pub(crate) fn of(
+    pub(crate) fn new(
         objective: Objective,
         times: impl Iterator<Item = f64>,
         costs: impl Iterator<Item = f64>,
@@ -156,7 +156,7 @@ impl Scoring {
         let live = LiveState { cached_tokens: 0, saving: 0.0, cost: live.uncached_cost(), ..live };
         let inputs = inputs(candidate.stats, &live);
         let noise = context.noise.at(candidate.endpoint());
-        let forecast = Forecast::of(&inputs, &candidate.stats.curve, &context.rules, noise);
+        let forecast = Forecast::new(&inputs, &candidate.stats.curve, &context.rules, noise);
         self.score(&forecast, live.cost)
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct UncertaintyModel {
 
 impl UncertaintyModel {
     /// The constants of a policy.
-    pub(crate) fn of(policy: &RoutingPolicy, pace_ages: bool) -> UncertaintyModel {
+    pub(crate) fn new(policy: &RoutingPolicy, pace_ages: bool) -> UncertaintyModel {
         let half_life = policy.stats.half_life.as_secs_f64().max(1e-3);
         UncertaintyModel {
             exploration: policy.exploration,
@@ -101,7 +101,7 @@ mod tests {
     fn after(half_lives: f64, successes: f64) -> Uncertainty {
         let policy = RoutingPolicy::default();
         let age = half_lives * policy.stats.half_life.as_secs_f64();
-        UncertaintyModel::of(&policy, true).of_inputs(&inputs(successes, age))
+        UncertaintyModel::new(&policy, true).of_inputs(&inputs(successes, age))
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let (fresh, old) = (after(0.0, 20.0), after(10.0, 20.0));
         assert!(old.first_token > 3.0 * fresh.first_token && old.pace > 3.0 * fresh.pace, "{fresh:?} {old:?}");
         assert_eq!(old.failure, fresh.failure);
-        let known_pace = UncertaintyModel::of(&RoutingPolicy::default(), false);
+        let known_pace = UncertaintyModel::new(&RoutingPolicy::default(), false);
         let age = |age| known_pace.of_inputs(&inputs(20.0, age));
         assert_eq!(age(600.0).pace, fresh.pace, "unless the objective leaves it out");
         assert_eq!(age(600.0).first_token, old.first_token);

@@ -22,7 +22,7 @@ pub(crate) struct AttemptSummary {
 impl AttemptSummary {
     /// Summarises `attempts`, sorted by their start, for a decision for the endpoint at index `choice`. `None` without
     /// attempts. `name` gives the name of the endpoint of an attempt.
-    pub(crate) fn of(
+    pub(crate) fn new(
         attempts: &[AttemptRecord],
         choice: u32,
         name: impl Fn(&AttemptRecord) -> String,

@@ -55,9 +55,9 @@ pub(crate) fn adjusted(
 
 /// The prediction for the request without noise and without a circuit breaker.
 fn predicted(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (ScoreInputs, Forecast) {
-    let live_state = LiveState::of(context, stats, &context.live.endpoint(index));
+    let live_state = LiveState::new(context, stats, &context.live.endpoint(index));
     let inputs = ScoreInputs { floor: 0.0, ..inputs(stats, &live_state) };
-    let forecast = Forecast::of(&inputs, &stats.curve, &context.rules, None);
+    let forecast = Forecast::new(&inputs, &stats.curve, &context.rules, None);
     (inputs, forecast)
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn endpoints(catalog: &Catalog, model: Option<&str>, provider: Option
         model.is_none_or(is_model) && provider.is_none_or(|name| subject.is_named(name))
     };
     let endpoints = (0_u32..).zip(&catalog.endpoints);
-    let found = endpoints.filter(|(_, endpoint)| CatalogEndpoint::of(catalog, endpoint).is_some_and(matches));
+    let found = endpoints.filter(|(_, endpoint)| CatalogEndpoint::new(catalog, endpoint).is_some_and(matches));
     found.map(|(index, _)| index).collect()
 }
 

@@ -153,7 +153,7 @@ fn write_excluded(text: &mut String, decision: &Decision, names: Names<'_>) -> R
 }
 
 fn write_attempts(text: &mut String, names: Names<'_>, choice: &Candidate, attempts: &[AttemptRecord]) -> Result {
-    match AttemptSummary::of(attempts, choice.index, |attempt| names.tried(attempt)) {
+    match AttemptSummary::new(attempts, choice.index, |attempt| names.tried(attempt)) {
         Some(summary) => write!(text, " {}", summary.sentence()),
         None => Ok(()),
     }

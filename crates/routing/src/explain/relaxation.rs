@@ -79,7 +79,7 @@ fn relaxations<'a>(
     let belongs_to_target = move |index: &u32| model.is_none_or(|model| model.endpoints.contains(index));
     let excluded = error.excluded.iter().map(|excluded| excluded.index).filter(belongs_to_target);
     excluded.filter_map(move |index| {
-        let subject = CatalogEndpoint::of(catalog, catalog.endpoint(index)?)?;
+        let subject = CatalogEndpoint::new(catalog, catalog.endpoint(index)?)?;
         let endpoint = subject.endpoint.id;
         let against =
             filters.refusals(subject).map(|(reason, detail)| ExcludedEndpoint { index, endpoint, reason, detail });

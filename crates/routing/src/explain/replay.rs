@@ -104,8 +104,9 @@ impl Replay {
 
 /// Makes a recorded decision again. `policy` is the policy of the decision.
 pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
-    let rescoring = Rescoring::of(decision, policy);
-    let rescored: Vec<Rescored<'_>> = recorded(decision).map(|candidate| Rescored::of(candidate, &rescoring)).collect();
+    let rescoring = Rescoring::new(decision, policy);
+    let rescored: Vec<Rescored<'_>> =
+        recorded(decision).map(|candidate| Rescored::new(candidate, &rescoring)).collect();
     let mut order: Vec<&Rescored<'_>> = rescored.iter().collect();
     plan::settle(&mut order, decision.max_attempts);
     keep_recorded_ties(&mut order, &rescored);
@@ -146,7 +147,7 @@ struct Rescored<'a> {
 }
 
 impl<'a> Rescored<'a> {
-    fn of(candidate: &'a Candidate, rescoring: &Rescoring) -> Rescored<'a> {
+    fn new(candidate: &'a Candidate, rescoring: &Rescoring) -> Rescored<'a> {
         let inputs = &candidate.inputs;
         let forecast = rescoring.forecast(candidate, inputs);
         let terms = rescoring.scoring.terms(&forecast, inputs.cost);

@@ -26,7 +26,7 @@ pub(crate) struct Rescoring {
 
 impl Rescoring {
     /// With the weights and the noise of the decision.
-    pub(crate) fn of(decision: &Decision, policy: &RoutingPolicy) -> Rescoring {
+    pub(crate) fn new(decision: &Decision, policy: &RoutingPolicy) -> Rescoring {
         Rescoring::with_weights(decision, policy, decision.weights)
     }
 
@@ -35,16 +35,16 @@ impl Rescoring {
         let objective: Objective = decision.objective.value;
         let baselines = Baselines::of_record(decision.baselines);
         Rescoring {
-            rules: ForecastRules::of(policy, objective, decision.streamed),
+            rules: ForecastRules::new(policy, objective, decision.streamed),
             scoring: Scoring::new(policy, objective, weights, baselines),
-            noise: Noise::of(decision.seed),
+            noise: Noise::new(decision.seed),
         }
     }
 
     /// The forecast for a candidate with these inputs.
     pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &ScoreInputs) -> Forecast {
-        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
-        Forecast::of(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
+        let curve = Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
+        Forecast::new(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
     }
 
     /// The terms of the score from the recorded inputs.

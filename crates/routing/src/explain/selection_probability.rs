@@ -40,7 +40,7 @@ fn probabilities(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
         // The seed cannot change a probe, a panic plan, a single candidate or a decision without exploration noise.
         return vec![1.0];
     }
-    let rescoring = Rescoring::of(decision, policy);
+    let rescoring = Rescoring::new(decision, policy);
     let ranges: Vec<(f64, f64)> = rivals(decision).map(|rival| range(rescoring.score_by_noise(rival))).collect();
     let beaten = ranges.iter().map(|(_, most)| *most).fold(f64::INFINITY, f64::min);
     let scores: Vec<Scores<'_>> = rivals(decision)

@@ -175,7 +175,7 @@ fn the_safe_set_keeps_to_the_first_target_and_to_the_latency_that_was_asked_for(
 #[test]
 fn a_decision_records_its_query() {
     let world = World::of("acme/a | bolt/b $9/9 | crow/c ctx50 | dusk/d tools");
-    let sticky = StickyEndpoint { endpoint: EndpointId::of("acme/a", "acme", ""), cached_tokens: 70 };
+    let sticky = StickyEndpoint { endpoint: EndpointId::new("acme/a", "acme", ""), cached_tokens: 70 };
     let query = Query {
         key_allowed: vec!["*".parse().unwrap()],
         key_blocked: vec!["bolt/*".parse().unwrap()],

@@ -31,7 +31,7 @@ fn fresh(names: &str) -> Statistics {
 }
 
 fn endpoint(model: &str, provider: &str, variant: &str) -> EndpointId {
-    EndpointId::of(model, provider, variant)
+    EndpointId::new(model, provider, variant)
 }
 
 fn tell(statistics: &mut Statistics, endpoint: EndpointId, start: f64, after: f64, kind: EventKind) {

@@ -59,7 +59,7 @@ fn of_those_with_its_format_the_provider_that_served_last_comes_first() {
     let world = "a/a@x $1/2 state:anthropic-claude-v1 | a/a@y $2/4 state:anthropic-claude-v1";
     check(world, "a/a", |_| (), "a/a@x a/a@y");
     let served_by_y = |query: &mut Query| {
-        query.sticky = Some(StickyEndpoint { endpoint: EndpointId::of("a/a", "y", ""), cached_tokens: 0 });
+        query.sticky = Some(StickyEndpoint { endpoint: EndpointId::new("a/a", "y", ""), cached_tokens: 0 });
     };
     check(world, "a/a", served_by_y, "a/a@y a/a@x");
 }

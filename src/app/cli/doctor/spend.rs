@@ -35,8 +35,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Most calls at once.
 const MOST_AT_ONCE: usize = 4;
 
-/// A call to make.
-pub(super) struct PaidCall {
+/// A request to make.
+pub(super) struct PaidRequest {
     /// `model at provider`.
     subject: String,
     body: Value,
@@ -50,7 +50,7 @@ pub(super) fn plan(
     catalog: &Catalog,
     only: Option<&str>,
     has_failed: impl Fn(&str) -> bool,
-) -> (Vec<PaidCall>, Vec<Check>) {
+) -> (Vec<PaidRequest>, Vec<Check>) {
     let (mut calls, mut skipped) = (Vec::new(), Vec::new());
     for endpoint in catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled) {
         let is_real = config.providers.iter().any(|provider| provider.index == endpoint.provider);
@@ -78,7 +78,7 @@ pub(super) fn plan(
                 "messages": [{ "role": "user", "content": PROMPT }],
                 "provider": { "only": [slug], "allow_fallbacks": false },
             });
-            calls.push(PaidCall { subject, body, most });
+            calls.push(PaidRequest { subject, body, most });
         } else {
             skipped.push(skip("its price is unknown, so it is not known what a call can cost"));
         }
@@ -93,12 +93,12 @@ fn answer_tokens(catalog: &Catalog, endpoint: &Endpoint) -> u32 {
 }
 
 /// The most that all calls can cost together.
-pub(super) fn most(calls: &[PaidCall]) -> Usd {
+pub(super) fn most(calls: &[PaidRequest]) -> Usd {
     calls.iter().map(|call| call.most).sum()
 }
 
 /// Whether to go on, asked on a terminal. Elsewhere `--spend` alone says so.
-pub(super) fn is_agreed(calls: &[PaidCall], assumed: bool) -> bool {
+pub(super) fn is_agreed(calls: &[PaidRequest], assumed: bool) -> bool {
     let mut talk = io::stderr();
     let said = format!("{} of at most ${} in all", count(calls.len(), "call"), most(calls));
     if assumed || !(talk.is_terminal() && io::stdin().is_terminal()) {
@@ -111,7 +111,7 @@ pub(super) fn is_agreed(calls: &[PaidCall], assumed: bool) -> bool {
 }
 
 /// Makes the calls. Their results are in the same order.
-pub(super) async fn run(config: Config, calls: &[PaidCall]) -> Vec<Check> {
+pub(super) async fn run(config: Config, calls: &[PaidRequest]) -> Vec<Check> {
     // What the gateway of this process would log is in the results.
     log::set_max_level(log::LevelFilter::Error);
     let (server, key) = match own_gateway(config).await {
@@ -146,9 +146,9 @@ async fn own_gateway(mut config: Config) -> Result<(Server, Secret), String> {
     Ok((server, text))
 }
 
-async fn checked(url: &str, key: &Secret, call: &PaidCall) -> Check {
+async fn checked(url: &str, key: &Secret, call: &PaidRequest) -> Check {
     match explained(url, key, call).await {
-        Ok(told) => outcome(call, &told),
+        Ok(report) => outcome(call, &report),
         Err(error) => {
             let remedy = "raise the limits of this machine for open files and memory";
             Check::failed(&call.subject, "call", error.to_string(), remedy)
@@ -156,14 +156,14 @@ async fn checked(url: &str, key: &Secret, call: &PaidCall) -> Check {
     }
 }
 
-/// What is known of a call.
-struct Told {
+/// What is known of a request.
+struct RequestReport {
     /// Why it failed.
     message: Option<String>,
     explanation: Value,
 }
 
-async fn explained(url: &str, key: &Secret, call: &PaidCall) -> Result<Told, UpstreamError> {
+async fn explained(url: &str, key: &Secret, call: &PaidRequest) -> Result<RequestReport, UpstreamError> {
     let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
     let connection = Connection::new(url).and_then(|connection| connection.with_bearer(key.clone()));
     let connection = connection.map_err(|fault| failed(fault.to_string()))?;
@@ -179,14 +179,14 @@ async fn explained(url: &str, key: &Secret, call: &PaidCall) -> Result<Told, Ups
         events.iter().find_map(|event| event.pointer(pointer).and_then(Value::as_str).map(str::to_owned))
     };
     let (message, id) = (text("/error/message"), text("/id").or_else(|| text("/error/metadata/generation_id")));
-    let Some(id) = id else { return Ok(Told { message, explanation: Value::Null }) };
+    let Some(id) = id else { return Ok(RequestReport { message, explanation: Value::Null }) };
     let path = format!("/api/v1/route/explain?generation_id={id}");
     let (_, page) = call_page(&connection, &tls, (Method::GET, &path), None, TIMEOUT).await?;
     let page: Value = serde_json::from_slice(&page).unwrap_or_default();
-    Ok(Told { message, explanation: page.get("data").cloned().unwrap_or(page) })
+    Ok(RequestReport { message, explanation: page.get("data").cloned().unwrap_or(page) })
 }
 
-fn outcome(call: &PaidCall, Told { message, explanation }: &Told) -> Check {
+fn outcome(call: &PaidRequest, RequestReport { message, explanation }: &RequestReport) -> Check {
     let text = |pointer: &str| explanation.pointer(pointer).and_then(Value::as_str);
     let number = |pointer: &str| explanation.pointer(pointer).and_then(Value::as_f64);
     if text("/status") != Some("completed") {

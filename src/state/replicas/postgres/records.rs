@@ -126,7 +126,7 @@ impl Sender {
             new.iter().map(|entry| entry.key().created_ms).chain(of_groups).map(slot).collect::<BTreeSet<i64>>();
         sums.send_late(client, sources, &slots).await?;
         let is_new = |entry: &&Entry| !self.sent.contains(&entry.id);
-        let new: Vec<Packed> = groups.iter().flat_map(|group| &group.entries).filter(is_new).map(Packed::of).collect();
+        let new: Vec<Packed> = groups.iter().flat_map(|group| &group.entries).filter(is_new).map(Packed::new).collect();
         for piece in new.chunks(BATCH) {
             sent.records += self.insert(client, sources, piece).await?;
         }

@@ -40,7 +40,7 @@ enum Kind {
         start: u64,
         citations: Citations,
     },
-    Thought {
+    Reasoning {
         index: u32,
         signature: BytesMut,
     },
@@ -62,7 +62,7 @@ impl Block {
             Some("text") => Block::text(block, counters, sink),
             Some("thinking") => Block::thought(block, counters, sink),
             Some("redacted_thinking") => {
-                let index = counters.next_thought();
+                let index = counters.next_reasoning();
                 if let Some(data) = block.member(b"data").and_then(Raw::filled_string) {
                     sink.event(thought(index, ReasoningKind::Encrypted, None, EscapedText::of(data)))?;
                 }
@@ -88,7 +88,7 @@ impl Block {
     }
 
     fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
-        let mut thought = Block::of(Kind::Thought { index: counters.next_thought(), signature: BytesMut::new() });
+        let mut thought = Block::of(Kind::Reasoning { index: counters.next_reasoning(), signature: BytesMut::new() });
         thought.piece(block.member(b"thinking"), counters, sink)?;
         thought.sign(block.member(b"signature"))?;
         Ok(thought)
@@ -115,9 +115,9 @@ impl Block {
         match (kind.as_deref(), &mut self.kind) {
             (_, Kind::Hidden) => Ok(()),
             (Some("text_delta"), Kind::Text { .. }) => self.piece(delta.member(b"text"), counters, sink),
-            (Some("thinking_delta"), Kind::Thought { .. }) => self.piece(delta.member(b"thinking"), counters, sink),
+            (Some("thinking_delta"), Kind::Reasoning { .. }) => self.piece(delta.member(b"thinking"), counters, sink),
             (Some("input_json_delta"), Kind::Call(_)) => self.piece(delta.member(b"partial_json"), counters, sink),
-            (Some("signature_delta"), Kind::Thought { .. }) => self.sign(delta.member(b"signature")),
+            (Some("signature_delta"), Kind::Reasoning { .. }) => self.sign(delta.member(b"signature")),
             (Some("citations_delta"), Kind::Text { citations, .. }) => {
                 if let Some(citation) = delta.member(b"citation") {
                     citations.note(citation);
@@ -138,8 +138,8 @@ impl Block {
         }
         match self.kind {
             Kind::Text { start, citations } => citations.finish(start, counters.characters, sink),
-            Kind::Thought { signature, .. } if signature.is_empty() => Ok(()),
-            Kind::Thought { index, signature } => {
+            Kind::Reasoning { signature, .. } if signature.is_empty() => Ok(()),
+            Kind::Reasoning { index, signature } => {
                 let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
                 sink.event(thought(index, ReasoningKind::Text, None, Some(signature)))
             }
@@ -172,14 +172,14 @@ impl Block {
                 counters.characters = counters.characters.saturating_add(text.characters());
                 sink.event(AnswerEvent::Text { choice: 0, text })
             }
-            Kind::Thought { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
+            Kind::Reasoning { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
             Kind::Call(call) => call.piece(text, sink),
             Kind::Hidden => Ok(()),
         }
     }
 
     fn sign(&mut self, piece: Option<Raw<'_>>) -> Result<(), AnswerFault> {
-        let (Kind::Thought { signature, .. }, Some(piece)) = (&mut self.kind, piece.and_then(Raw::filled_string))
+        let (Kind::Reasoning { signature, .. }, Some(piece)) = (&mut self.kind, piece.and_then(Raw::filled_string))
         else {
             return Ok(());
         };
@@ -192,7 +192,7 @@ impl Block {
 }
 
 impl Counters {
-    fn next_thought(&mut self) -> u32 {
+    fn next_reasoning(&mut self) -> u32 {
         let index = self.thoughts;
         self.thoughts = self.thoughts.saturating_add(1);
         index

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{AnswerForm, call::OpenCall};
+use super::{AnswerForm, call::OpenToolCall};
 use crate::{
     json::{push_member, push_u64},
     neutral::EscapedText,
@@ -112,7 +112,7 @@ impl BlockWriter {
         self.piece(b"input_json_delta\",\"partial_json\":\"", text);
     }
 
-    pub(super) fn end_call(&mut self, call: OpenCall) {
+    pub(super) fn end_call(&mut self, call: OpenToolCall) {
         let rest = call.finish();
         if self.form == AnswerForm::Streamed {
             if let Some(object) = rest {

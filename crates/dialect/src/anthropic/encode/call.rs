@@ -10,7 +10,7 @@ use crate::{
 
 /// Passes the arguments on as they come once they begin like an object, and holds them back otherwise.
 #[derive(Debug)]
-pub(super) struct OpenCall {
+pub(super) struct OpenToolCall {
     call: u32,
     kind: ToolKind,
     /// Whether arguments may be sent in pieces.
@@ -21,11 +21,11 @@ pub(super) struct OpenCall {
     scan: ObjectScan,
 }
 
-impl OpenCall {
-    pub(super) fn new(call: u32, kind: ToolKind, form: AnswerForm) -> OpenCall {
+impl OpenToolCall {
+    pub(super) fn new(call: u32, kind: ToolKind, form: AnswerForm) -> OpenToolCall {
         let scan = if kind == ToolKind::Function { ObjectScan::Before } else { ObjectScan::Other };
         let is_streamed = form == AnswerForm::Streamed;
-        OpenCall { call, kind, is_streamed, held: BytesMut::new(), has_passed: false, scan }
+        OpenToolCall { call, kind, is_streamed, held: BytesMut::new(), has_passed: false, scan }
     }
 
     /// Its place among the calls.

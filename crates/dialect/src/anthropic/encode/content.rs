@@ -2,7 +2,7 @@
 
 use pointsman_domain::ReasoningFormat;
 
-use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
+use super::{MessagesEncoder, Open, call::OpenToolCall, piece::Piece};
 use crate::{
     anthropic::foreign_state::{packed_state, with_omitted},
     neutral::{EscapedText, MAX_STATE, ReasoningKind, ReasoningPiece},
@@ -21,7 +21,7 @@ impl MessagesEncoder {
         self.begin();
         match piece {
             Piece::Text(text) => self.write_text(text),
-            Piece::Thought(thought) => self.write_thought(thought),
+            Piece::Reasoning(thought) => self.write_reasoning(thought),
             Piece::Citation(citation) => {
                 if let Some(Open::Text { is_cited, .. }) = &mut self.open {
                     *is_cited = true;
@@ -31,7 +31,7 @@ impl MessagesEncoder {
             Piece::Call { call, id, name, kind, arguments } => {
                 self.close();
                 self.blocks.begin_call(&id, &name);
-                let mut open = OpenCall::new(call, kind, self.opening.form);
+                let mut open = OpenToolCall::new(call, kind, self.opening.form);
                 if let Some(piece) = open.piece(arguments) {
                     self.blocks.fragment(&piece);
                 }
@@ -50,19 +50,19 @@ impl MessagesEncoder {
         self.blocks.text(&text);
     }
 
-    fn write_thought(&mut self, thought: ReasoningPiece<'_>) {
+    fn write_reasoning(&mut self, thought: ReasoningPiece<'_>) {
         let ReasoningPiece { index, format, kind, text, sealed, id } = thought;
         let sealed = sealed.filter(|sealed| !sealed.is_empty());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.open_thought(index, format);
-            self.show_thought(&text);
+            self.open_reasoning(index, format);
+            self.show_reasoning(&text);
         }
         let Some(sealed) = sealed else { return };
         let is_own = format == ReasoningFormat::Anthropic;
-        let is_of_open = matches!(&self.open, Some(Open::Thought { format: of, index: at, .. })
+        let is_of_open = matches!(&self.open, Some(Open::Reasoning { format: of, index: at, .. })
             if *of == format && (*at == index || !is_own));
         let omitted = match &self.open {
-            Some(Open::Thought { omitted: Some(omitted), .. }) if is_of_open => omitted.borrowed(),
+            Some(Open::Reasoning { omitted: Some(omitted), .. }) if is_of_open => omitted.borrowed(),
             _ => EscapedText::plain(""),
         };
         let signature = match is_own {
@@ -76,7 +76,7 @@ impl MessagesEncoder {
             }
             _ => {
                 if !is_of_open {
-                    self.open_thought(index, format);
+                    self.open_reasoning(index, format);
                 }
                 self.close_signed(Some(&signature));
             }
@@ -84,23 +84,23 @@ impl MessagesEncoder {
     }
 
     /// Opens a thought, unless it is the one that is open.
-    fn open_thought(&mut self, index: u32, format: ReasoningFormat) {
+    fn open_reasoning(&mut self, index: u32, format: ReasoningFormat) {
         let is_open =
-            matches!(&self.open, Some(Open::Thought { index: at, format: of, .. }) if (*at, *of) == (index, format));
+            matches!(&self.open, Some(Open::Reasoning { index: at, format: of, .. }) if (*at, *of) == (index, format));
         if !is_open {
             self.close();
             self.blocks.begin_thinking();
-            self.open = Some(Open::Thought { index, format, omitted: Some(EscapedText::plain("")) });
+            self.open = Some(Open::Reasoning { index, format, omitted: Some(EscapedText::plain("")) });
         }
     }
 
     /// Writes a piece of the open thought. For a client that wants no text it is kept instead, to be sealed, if the provider
     /// is one that wants its text back.
-    fn show_thought(&mut self, text: &EscapedText<'_>) {
+    fn show_reasoning(&mut self, text: &EscapedText<'_>) {
         if !self.opening.omits_thinking {
             return self.blocks.thought(text);
         }
-        if let Some(Open::Thought { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open {
+        if let Some(Open::Reasoning { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open {
             let fits = |kept: &EscapedText<'_>| kept.bytes().len() + text.bytes().len() <= MAX_STATE;
             *omitted = omitted.take().filter(fits).map(|kept| kept.joined(text));
         }
@@ -119,7 +119,7 @@ impl MessagesEncoder {
         match self.open.take() {
             None => {}
             Some(Open::Text { .. }) => self.blocks.end_text(),
-            Some(Open::Thought { format, omitted, .. }) => match signature {
+            Some(Open::Reasoning { format, omitted, .. }) => match signature {
                 Some(signature) => self.blocks.end_thinking(signature),
                 None => {
                     let omitted = omitted.unwrap_or(EscapedText::plain(""));

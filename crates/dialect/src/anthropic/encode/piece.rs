@@ -16,7 +16,7 @@ const PIECE_BYTES: usize = 160;
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Text(EscapedText<'a>),
-    Thought(ReasoningPiece<'a>),
+    Reasoning(ReasoningPiece<'a>),
     /// A citation of the text before it, JSON.
     Citation(Bytes),
     /// A call with the arguments that came so far.
@@ -35,7 +35,7 @@ impl Piece<'_> {
         PIECE_BYTES
             + match self {
                 Piece::Text(text) => text.bytes().len(),
-                Piece::Thought(ReasoningPiece { text, sealed, id, .. }) => length(text) + length(sealed) + length(id),
+                Piece::Reasoning(ReasoningPiece { text, sealed, id, .. }) => length(text) + length(sealed) + length(id),
                 Piece::Citation(json) => json.len(),
                 Piece::Call { id, name, arguments, .. } => {
                     id.bytes().len() + name.bytes().len() + arguments.bytes().len()
@@ -47,8 +47,8 @@ impl Piece<'_> {
         let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned()),
-            Piece::Thought(ReasoningPiece { index, format, kind, text, sealed, id }) => {
-                Piece::Thought(ReasoningPiece {
+            Piece::Reasoning(ReasoningPiece { index, format, kind, text, sealed, id }) => {
+                Piece::Reasoning(ReasoningPiece {
                     index,
                     format,
                     kind,

@@ -297,7 +297,7 @@ fn echoed(content: &Value) -> Value {
     let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": content}]);
     let body = json!({"model": "m", "max_tokens": 9, "messages": messages});
     let inbound = read_messages(body.to_string().as_bytes(), &KEY).unwrap();
-    assert!(inbound.fates.dropped().is_empty());
+    assert!(inbound.unsupported.dropped().is_empty());
     let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
     chat["messages"][1]["reasoning_details"].clone()
 }

@@ -9,7 +9,7 @@ use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
     anthropic::foreign_state::{ForeignState, unpacked_state},
     json::{Members, Raw, push_member, push_string},
-    neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, Path, none_of, of_type},
+    neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, Path, UnsupportedFields, none_of, of_type},
     openai::{
         message_parts::MessageParts,
         tool_results::{FAILED, RESULT},
@@ -85,9 +85,9 @@ impl<'a> Block<'a> {
     }
 
     /// Names the members that endpoints of other dialects do not get. `place`: where the block stands.
-    fn name_others(&self, place: &str, fates: &mut FieldFates) {
+    fn name_others(&self, place: &str, unsupported: &mut UnsupportedFields) {
         for name in &self.others {
-            fates.drop(&format!("{place}.{}", String::from_utf8_lossy(name)));
+            unsupported.drop(&format!("{place}.{}", String::from_utf8_lossy(name)));
         }
     }
 
@@ -141,7 +141,7 @@ impl ChatBodyWriter<'_> {
             let mut blocks = content.objects();
             while let Some((index, block)) = blocks.next_object() {
                 let (block, path) = (Block::read(block), path.item(index));
-                block.name_others(if is_leading { "system[]" } else { "messages[].content[]" }, &mut self.fates);
+                block.name_others(if is_leading { "system[]" } else { "messages[].content[]" }, &mut self.unsupported);
                 if &*block.kind(&path)? != "text" {
                     let path = path.member("type");
                     return Err(refused(path, format!("'{path}' must be text: no other block is allowed here.")));
@@ -175,7 +175,7 @@ impl ChatBodyWriter<'_> {
         if !message.is_open() {
             return Err(mistyped(path, "an object"));
         }
-        let [role, content] = self.fates.pick("messages[]", message, OF_MESSAGES);
+        let [role, content] = self.unsupported.pick("messages[]", message, OF_MESSAGES);
         let (role_path, content_path) = (path.member("role"), path.member("content"));
         let role = role.ok_or_else(|| required(role_path))?;
         // An answer that says nothing comes back in many forms.
@@ -205,13 +205,13 @@ impl ChatBodyWriter<'_> {
         let mut blocks = content.objects();
         while let Some((index, block)) = blocks.next_object() {
             let (block, path) = (Block::read(block), path.item(index));
-            block.name_others("messages[].content[]", &mut self.fates);
-            let mark = block.cache_control;
+            block.name_others("messages[].content[]", &mut self.unsupported);
+            let breakpoint = block.cache_control;
             match &*block.kind(&path)? {
-                "text" => parts.text(block.text(&path)?, mark),
-                "image" => self.image(&block, &path, mark, &mut parts)?,
-                "document" => self.document(&block, &path, mark, &mut parts)?,
-                "search_result" => self.search_result(&block, mark, &mut parts),
+                "text" => parts.text(block.text(&path)?, breakpoint),
+                "image" => self.image(&block, &path, breakpoint, &mut parts)?,
+                "document" => self.document(&block, &path, breakpoint, &mut parts)?,
+                "search_result" => self.search_result(&block, breakpoint, &mut parts),
                 "tool_result" => self.tool_result(&block, &path)?,
                 _ => self.needs_native(path.member("type")),
             }
@@ -236,9 +236,9 @@ impl ChatBodyWriter<'_> {
         let mut blocks = content.map(Raw::objects);
         while let Some((index, inner)) = blocks.as_mut().and_then(|blocks| blocks.next_object()) {
             let (inner, path) = (Block::read(inner), content_path.item(index));
-            inner.name_others("messages[].content[].content[]", &mut self.fates);
-            if inner.cache_control.is_some_and(|mark| mark.is_object()) {
-                self.fates.drop("messages[].content[].content[].cache_control");
+            inner.name_others("messages[].content[].content[]", &mut self.unsupported);
+            if inner.cache_control.is_some_and(|breakpoint| breakpoint.is_object()) {
+                self.unsupported.drop("messages[].content[].content[].cache_control");
             }
             match &*inner.kind(&path)? {
                 "text" => parts.text(inner.text(&path)?, None),
@@ -256,8 +256,8 @@ impl ChatBodyWriter<'_> {
             self.out.put_u8(b',');
             self.out.put_slice(FAILED);
         }
-        if let Some(mark) = block.cache_control.filter(|mark| mark.is_object()) {
-            push_member(&mut self.out, b"cache_control", mark.bytes());
+        if let Some(breakpoint) = block.cache_control.filter(|breakpoint| breakpoint.is_object()) {
+            push_member(&mut self.out, b"cache_control", breakpoint.bytes());
         }
         self.out.put_slice(b"},");
         Ok(())
@@ -272,11 +272,11 @@ impl ChatBodyWriter<'_> {
         let mut blocks = content.objects();
         while let Some((index, block)) = blocks.next_object() {
             let (block, path) = (Block::read(block), path.item(index));
-            block.name_others("messages[].content[]", &mut self.fates);
+            block.name_others("messages[].content[]", &mut self.unsupported);
             match &*block.kind(&path)? {
                 "text" => {
                     if block.citations.is_some_and(Raw::is_filled) {
-                        self.fates.drop("messages[].content[].citations");
+                        self.unsupported.drop("messages[].content[].citations");
                     }
                     let text = block.text(&path)?;
                     self.has_blank_answers |= text.is_blank();
@@ -284,8 +284,8 @@ impl ChatBodyWriter<'_> {
                 }
                 "thinking" | "redacted_thinking" => self.thinking(&block, &mut details),
                 "tool_use" => push_call(&block, &path, &mut calls)?,
-                "server_tool_use" => self.fates.drop("messages[].content[].type"),
-                kind if kind.ends_with("_tool_result") => self.fates.drop("messages[].content[].type"),
+                "server_tool_use" => self.unsupported.drop("messages[].content[].type"),
+                kind if kind.ends_with("_tool_result") => self.unsupported.drop("messages[].content[].type"),
                 _ => self.needs_native(path.member("type")),
             }
         }
@@ -315,10 +315,10 @@ impl ChatBodyWriter<'_> {
         let [shown, signature, data] = [block.thinking, block.signature, block.data]
             .map(|value| value.and_then(EscapedText::of).filter(|text| !text.is_empty()));
         let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
-            return self.fates.drop("messages[].content[].thinking");
+            return self.unsupported.drop("messages[].content[].thinking");
         };
         match self.state_key.open(&sealed.unescaped()) {
-            Envelope::Forged => self.fates.drop("messages[].content[].signature"),
+            Envelope::Forged => self.unsupported.drop("messages[].content[].signature"),
             Envelope::Foreign => match (data, signature) {
                 (Some(data), _) => {
                     push_detail("encrypted", ReasoningFormat::Anthropic, &[(b"data", Some(&data))], details)

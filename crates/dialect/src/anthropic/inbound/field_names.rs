@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::json::Raw;
 
-const SYSTEM_MARK: &str = "system[].cache_control";
-const CONTENT_MARK: &str = "messages[].content[].cache_control";
+const SYSTEM_BREAKPOINT: &str = "system[].cache_control";
+const CONTENT_BREAKPOINT: &str = "messages[].content[].cache_control";
 
 /// The client's name for a field of the chat body.
 pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
@@ -19,7 +19,7 @@ pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
         "parallel_tool_calls" => "tool_choice.disable_parallel_tool_use",
         "messages[].content" => "messages[].content[].content",
         "messages[].is_error" => "messages[].content[].is_error",
-        "messages[].cache_control" => CONTENT_MARK,
+        "messages[].cache_control" => CONTENT_BREAKPOINT,
         "messages[].tool_calls[].id" => "messages[].content[].id",
         "messages[].tool_call_id" => "messages[].content[].tool_use_id",
         "messages[].tool_calls[].function.arguments" => "messages[].content[].input",
@@ -51,11 +51,11 @@ pub(crate) fn given_fields<'b>(member: impl Fn(&[u8]) -> Option<Raw<'b>>, name: 
             effort.into_iter().chain(member(b"thinking").map(|_| "thinking")).collect()
         }
         "service_tier" if member(b"speed").is_some_and(|speed| speed.bytes() == b"\"fast\"") => vec!["speed"],
-        CONTENT_MARK => {
-            let system = member(b"system").is_some_and(has_mark).then_some(SYSTEM_MARK);
+        CONTENT_BREAKPOINT => {
+            let system = member(b"system").is_some_and(has_breakpoint).then_some(SYSTEM_BREAKPOINT);
             let mut messages = member(b"messages").into_iter().flat_map(Raw::elements);
-            let content = messages.any(|message| message.member(b"content").is_some_and(has_mark));
-            system.into_iter().chain(content.then_some(CONTENT_MARK)).collect()
+            let content = messages.any(|message| message.member(b"content").is_some_and(has_breakpoint));
+            system.into_iter().chain(content.then_some(CONTENT_BREAKPOINT)).collect()
         }
         // Its title stands in a text as well, and a document without one has got a name here.
         "messages[].content[].file.filename" => Vec::new(),
@@ -65,6 +65,6 @@ pub(crate) fn given_fields<'b>(member: impl Fn(&[u8]) -> Option<Raw<'b>>, name: 
 }
 
 /// Whether a block is marked.
-fn has_mark(blocks: Raw<'_>) -> bool {
+fn has_breakpoint(blocks: Raw<'_>) -> bool {
     blocks.elements().any(|block| block.member(b"cache_control").is_some_and(Raw::is_object))
 }

@@ -31,7 +31,7 @@ impl ChatBodyWriter<'_> {
         &mut self,
         block: &Block<'a>,
         path: &Path<'_>,
-        mark: Option<Raw<'a>>,
+        breakpoint: Option<Raw<'a>>,
         parts: &mut MessageParts<'a>,
     ) -> Result<(), Invalid> {
         let path = path.member("source");
@@ -52,7 +52,7 @@ impl ChatBodyWriter<'_> {
             }
             _ => return Err(refused(path.member("type"), "The source must be base64 or url.")),
         };
-        parts.media("image_url", [Some(("url", url)), None], mark);
+        parts.media("image_url", [Some(("url", url)), None], breakpoint);
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl ChatBodyWriter<'_> {
         &mut self,
         block: &Block<'a>,
         path: &Path<'_>,
-        mark: Option<Raw<'a>>,
+        breakpoint: Option<Raw<'a>>,
         parts: &mut MessageParts<'a>,
     ) -> Result<(), Invalid> {
         let path = path.member("source");
@@ -73,11 +73,11 @@ impl ChatBodyWriter<'_> {
         }
         let citations = block.citations.and_then(|citations| citations.member(b"enabled"));
         if citations.is_some_and(|enabled| enabled.bytes() == b"true") {
-            self.fates.drop("messages[].content[].citations");
+            self.unsupported.drop("messages[].content[].citations");
         }
         let file = match source.kind.and_then(Raw::text).as_deref() {
             Some("text") => {
-                parts.text(needed(source.data, &path, "data")?, mark);
+                parts.text(needed(source.data, &path, "data")?, breakpoint);
                 return Ok(());
             }
             Some("base64") => {
@@ -86,7 +86,7 @@ impl ChatBodyWriter<'_> {
                 MediaMember::Base64 { media_type: media_type.unwrap_or(EscapedText::plain("application/pdf")), data }
             }
             Some("url") => MediaMember::Text(web_address(source.url, &path)?),
-            Some("content") => return self.document_of_blocks(source.content, &path, mark, parts),
+            Some("content") => return self.document_of_blocks(source.content, &path, breakpoint, parts),
             Some("file") => {
                 self.needs_native(path.member("type"));
                 return Ok(());
@@ -98,7 +98,7 @@ impl ChatBodyWriter<'_> {
         };
         let name = MediaMember::Text(title.unwrap_or(EscapedText::plain("document.pdf")));
         // Chat has data and addresses under the same name.
-        parts.media("file", [Some(("filename", name)), Some(("file_data", file))], mark);
+        parts.media("file", [Some(("filename", name)), Some(("file_data", file))], breakpoint);
         Ok(())
     }
 
@@ -107,35 +107,40 @@ impl ChatBodyWriter<'_> {
         &mut self,
         content: Option<Raw<'a>>,
         path: &Path<'_>,
-        mark: Option<Raw<'a>>,
+        breakpoint: Option<Raw<'a>>,
         parts: &mut MessageParts<'a>,
     ) -> Result<(), Invalid> {
         let Some(content) = content else { return Ok(()) };
         if let Some(text) = EscapedText::of(content) {
-            parts.text(text, mark);
+            parts.text(text, breakpoint);
         }
         let path = path.member("content");
         let mut blocks = content.elements().enumerate().peekable();
         while let Some((index, inner)) = blocks.next() {
-            let mark = mark.filter(|_| blocks.peek().is_none());
+            let breakpoint = breakpoint.filter(|_| blocks.peek().is_none());
             let block = Block::read(&mut inner.members());
             match block.text.and_then(EscapedText::of) {
-                Some(text) => parts.text(text, mark),
-                None => self.image(&block, &path.item(index), mark, parts)?,
+                Some(text) => parts.text(text, breakpoint),
+                None => self.image(&block, &path.item(index), breakpoint, parts)?,
             }
         }
         Ok(())
     }
 
-    pub(super) fn search_result<'a>(&mut self, block: &Block<'a>, mark: Option<Raw<'a>>, parts: &mut MessageParts<'a>) {
-        self.fates.emulate("messages[].content[].type");
+    pub(super) fn search_result<'a>(
+        &mut self,
+        block: &Block<'a>,
+        breakpoint: Option<Raw<'a>>,
+        parts: &mut MessageParts<'a>,
+    ) {
+        self.unsupported.emulate("messages[].content[].type");
         let word = |value: Option<Raw<'a>>| value.and_then(Raw::text).unwrap_or_default();
         let mut text = format!("Search result: {} ({})", word(block.title), word(block.source));
         for inner in block.content.into_iter().flat_map(Raw::elements) {
             text.push('\n');
             text.push_str(&word(inner.member(b"text")));
         }
-        parts.text(EscapedText::escaping(&text), mark);
+        parts.text(EscapedText::escaping(&text), breakpoint);
     }
 }
 

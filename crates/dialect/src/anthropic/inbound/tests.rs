@@ -42,7 +42,7 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
         "metadata": {"user_id": "u", "objective": "fastest"}, "context_management": {}, "provider": {"order": ["a"]}
     });
     let inbound = read(body.clone());
-    let dropped: Vec<&str> = inbound.fates.dropped().iter().map(AsRef::as_ref).collect();
+    let dropped: Vec<&str> = inbound.unsupported.dropped().iter().map(AsRef::as_ref).collect();
     assert_eq!(dropped, ["context_management", "tools[].defer_loading"]);
     let expected = json!({
         "model": "claude", "max_tokens": 100, "stream": true, "temperature": 0.5, "top_k": 3,
@@ -71,7 +71,7 @@ fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_i
     let details = chat(message(&sealed))["messages"][1]["reasoning_details"].clone();
     assert_eq!(details, json!([{"type": "reasoning.encrypted", "format": "google-gemini-v1", "data": "AbC="}]));
     let forged = read(message("pm1.AAAA"));
-    assert_eq!(forged.fates.dropped().len(), 1);
+    assert_eq!(forged.unsupported.dropped().len(), 1);
     assert!(!String::from_utf8_lossy(&forged.chat).contains("reasoning_details"));
 }
 
@@ -161,10 +161,10 @@ fn a_member_of_the_wrong_type_is_refused_and_none_is_lost_without_being_named() 
     let mut unknown = with("service_tier", json!("zzz"));
     unknown["speed"] = json!("zzz");
     let inbound = read(unknown);
-    let dropped: Vec<&str> = inbound.fates.dropped().iter().map(AsRef::as_ref).collect();
+    let dropped: Vec<&str> = inbound.unsupported.dropped().iter().map(AsRef::as_ref).collect();
     assert_eq!(dropped, ["service_tier", "speed"]);
     for empty in [result("content", json!(null)), result("is_error", json!(null)), tool("description", json!(null))] {
-        assert_eq!(read(empty).fates, FieldFates::default());
+        assert_eq!(read(empty).unsupported, UnsupportedFields::default());
     }
 }
 
@@ -245,10 +245,10 @@ fn all_that_a_coding_agent_sends_is_understood_or_named() {
     });
     let inbound = read(body);
     assert_eq!(
-        named(inbound.fates.dropped()),
+        named(inbound.unsupported.dropped()),
         ["betas", "context_management", "output_config.task_budget", "tools[].defer_loading"]
     );
-    assert_eq!(named(inbound.fates.emulated()), ["metadata.user_id"]);
+    assert_eq!(named(inbound.unsupported.emulated()), ["metadata.user_id"]);
     assert_eq!(inbound.native_feature, None);
     let request = routed(&inbound);
     assert!(request.stream && request.max_tokens == Some(32_000));
@@ -347,7 +347,7 @@ fn more_stop_sequences_than_chat_has_room_for_are_dropped_and_named() {
     let mut body = asking(json!([{"role": "user", "content": "a"}]));
     body["stop_sequences"] = json!((0..20).map(|n| n.to_string()).chain([String::new()]).collect::<Vec<_>>());
     let inbound = read(body.clone());
-    assert_eq!(named(inbound.fates.dropped()), ["stop_sequences[]"]);
+    assert_eq!(named(inbound.unsupported.dropped()), ["stop_sequences[]"]);
     routed(&inbound);
     assert_eq!(chat(body)["stop"].as_array().unwrap().len(), MAX_STOPS);
 }
@@ -363,8 +363,8 @@ fn a_document_in_pieces_has_its_mark_once_and_citations_are_named_only_if_they_w
     let parts = chat(document(false))["messages"][0]["content"].clone();
     let marks = parts.as_array().unwrap().iter().map(|part| part.get("cache_control").is_some());
     assert_eq!(marks.collect::<Vec<_>>(), [false, false, true]);
-    assert!(read(document(false)).fates.dropped().is_empty());
-    assert_eq!(named(read(document(true)).fates.dropped()), ["messages[].content[].citations"]);
+    assert!(read(document(false)).unsupported.dropped().is_empty());
+    assert_eq!(named(read(document(true)).unsupported.dropped()), ["messages[].content[].citations"]);
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn an_unsigned_thought_is_dropped_and_named() {
     let body = asking(
         json!([{"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": ""}, {"type": "text", "text": "b"}]}]),
     );
-    assert_eq!(named(read(body).fates.dropped()), ["messages[].content[].thinking"]);
+    assert_eq!(named(read(body).unsupported.dropped()), ["messages[].content[].thinking"]);
 }
 
 fn block() -> impl Strategy<Value = Value> {

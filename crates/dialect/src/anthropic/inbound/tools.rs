@@ -72,7 +72,7 @@ impl ChatBodyWriter<'_> {
             Some(schema) if schema.is_object() => {
                 let is_strict = tool.member(b"strict").is_some_and(|strict| strict.bytes() == b"true");
                 let schema = match is_strict {
-                    true => with_lone_references(schema, "tools[].input_schema", &mut self.fates),
+                    true => with_lone_references(schema, "tools[].input_schema", &mut self.unsupported),
                     false => schema.bytes().into(),
                 };
                 push_member(&mut self.out, b"parameters", &schema);
@@ -84,12 +84,12 @@ impl ChatBodyWriter<'_> {
             push_member(&mut self.out, b"strict", strict.bytes());
         }
         self.out.put_u8(b'}');
-        if let Some(mark) = tool.member(b"cache_control").filter(|mark| mark.is_object()) {
-            push_member(&mut self.out, b"cache_control", mark.bytes());
+        if let Some(breakpoint) = tool.member(b"cache_control").filter(|breakpoint| breakpoint.is_object()) {
+            push_member(&mut self.out, b"cache_control", breakpoint.bytes());
         }
         self.out.put_u8(b'}');
         for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
-            self.fates.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
+            self.unsupported.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
         }
         Ok(name.inner())
     }

@@ -191,12 +191,12 @@ fn a_tool_name_that_does_not_fit_is_replaced_everywhere_and_restored() {
 
 /// What a conversation becomes for a model that takes instructions between other turns.
 fn instructed(messages: &str) -> Sent {
-    let mut fates = FieldFates::default();
+    let mut unsupported = UnsupportedFields::default();
     let body = format!(r#"{{"messages":[{messages}]}}"#);
     let endpoint = Endpoint { takes_instructions: true, ..endpoint(SAMPLING, None) };
     let conversation = read_conversation(&body).unwrap();
-    let written = write_request_for(&conversation, &endpoint, ApiVersion::default(), &mut fates);
-    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, fates }
+    let written = write_request_for(&conversation, &endpoint, ApiVersion::default(), &mut unsupported);
+    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
 }
 
 #[test]

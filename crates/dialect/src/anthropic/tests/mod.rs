@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{ApiVersion, write_request_for};
 use crate::{
-    neutral::{FieldFates, ToolNames},
+    neutral::{ToolNames, UnsupportedFields},
     openai::conversation_reader::read_conversation,
 };
 
@@ -25,7 +25,7 @@ fn endpoint(model: &str, max_completion_tokens: Option<u32>) -> Endpoint {
     Endpoint {
         limits: EndpointLimits { context_length: 200_000, max_completion_tokens, max_prompt_tokens: None },
         dialect: pointsman_domain::Dialect::Anthropic,
-        ..Endpoint::with_defaults(EndpointId::of(model, "anthropic", ""), 0, 0, model)
+        ..Endpoint::with_defaults(EndpointId::new(model, "anthropic", ""), 0, 0, model)
     }
 }
 
@@ -33,7 +33,7 @@ fn endpoint(model: &str, max_completion_tokens: Option<u32>) -> Endpoint {
 struct Sent {
     text: String,
     names: ToolNames,
-    fates: FieldFates,
+    unsupported: UnsupportedFields,
 }
 
 impl Sent {
@@ -47,19 +47,19 @@ impl Sent {
     }
 
     fn dropped(&self) -> Vec<&str> {
-        self.fates.dropped().iter().map(AsRef::as_ref).collect()
+        self.unsupported.dropped().iter().map(AsRef::as_ref).collect()
     }
 
     fn emulated(&self) -> Vec<&str> {
-        self.fates.emulated().iter().map(AsRef::as_ref).collect()
+        self.unsupported.emulated().iter().map(AsRef::as_ref).collect()
     }
 }
 
 fn send_as(model: &str, version: ApiVersion, body: &str) -> Sent {
-    let mut fates = FieldFates::default();
+    let mut unsupported = UnsupportedFields::default();
     let conversation = read_conversation(body).unwrap();
-    let written = write_request_for(&conversation, &endpoint(model, None), version, &mut fates);
-    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, fates }
+    let written = write_request_for(&conversation, &endpoint(model, None), version, &mut unsupported);
+    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
 }
 
 fn send(model: &str, body: &str) -> Sent {

@@ -10,7 +10,7 @@ fn max_tokens_is_always_sent_and_never_above_the_models_maximum() {
     assert_eq!(send_members(BUDGET, r#""max_completion_tokens":7"#).body()["max_tokens"], 7);
     let conversation = read_conversation(r#"{"messages":[]}"#).unwrap();
     let limited = endpoint(BUDGET, Some(5_000));
-    let written = super::super::write_request(&conversation, &limited, &mut FieldFates::default());
+    let written = super::super::write_request(&conversation, &limited, &mut UnsupportedFields::default());
     assert!(written.body.starts_with(br#"{"model":"claude-sonnet-4-5","max_tokens":5000,"#));
 }
 

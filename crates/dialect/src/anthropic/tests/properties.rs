@@ -8,8 +8,7 @@ use super::{
     *,
 };
 use crate::{
-    Outcome, anthropic::Decoder, openai::completion_writer::CompletionWriter, refusal::kind_of,
-    spliced_call::SplicedCall,
+    Outcome, anthropic::Decoder, body_edits::BodyEdits, openai::completion_writer::CompletionWriter, refusal::kind_of,
 };
 
 /// Cuts a text into pieces after these numbers of characters.
@@ -138,7 +137,7 @@ proptest! {
         for event in &events {
             let _ = Decoder::new(names()).whole(event, &mut CompletionWriter::default());
             let _ = kind_of(Dialect::Anthropic, 429, None, event.as_bytes());
-            let _ = splice_request(event, &SplicedCall::to("m"));
+            let _ = splice_request(event, &BodyEdits::to("m"));
             let _ = splice_answer(event, "i", "m", &Outcome::default());
         }
     }
@@ -178,6 +177,6 @@ proptest! {
         members.insert(0, format!("\"model\":{space}\"auto\""));
         members.insert(ours.min(members.len()), "\"objective\":{\"x\":[]}".to_owned());
         let body = format!("{space}{{{}}}", members.join(&format!("{space},{space}")));
-        prop_assert_eq!(splice_request(&body, &SplicedCall::to("claude-x")).unwrap().body, expected.as_bytes());
+        prop_assert_eq!(splice_request(&body, &BodyEdits::to("claude-x")).unwrap().body, expected.as_bytes());
     }
 }

@@ -2,10 +2,10 @@ use pointsman_domain::{FinishReason, Usage};
 use serde_json::{Value, json};
 
 use super::super::splice::{splice_answer, splice_event, splice_request};
-use crate::{Outcome, spliced_call::SplicedCall};
+use crate::{Outcome, body_edits::BodyEdits};
 
 fn request(body: &str) -> String {
-    String::from_utf8(splice_request(body, &SplicedCall::to("claude-x")).unwrap().body.to_vec()).unwrap()
+    String::from_utf8(splice_request(body, &BodyEdits::to("claude-x")).unwrap().body.to_vec()).unwrap()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn tools_thinking_betas_and_unknown_members_survive_byte_for_byte() {
 fn a_body_that_is_no_object_is_refused() {
     for body in ["", "[]", "{", "{} x", "1"] {
         assert!(
-            splice_request(body, &SplicedCall::to("m")).is_err()
+            splice_request(body, &BodyEdits::to("m")).is_err()
                 && splice_answer(body, "i", "m", &Outcome::default()).is_err(),
             "{body}"
         );
@@ -162,7 +162,7 @@ fn counts_that_the_events_of_a_stream_lack_are_added() {
 #[test]
 fn a_lower_limit_and_defaults_change_nothing_else() {
     let defaults = [("temperature", 0.5), ("top_k", 40.0), ("repetition_penalty", 1.1)];
-    let call = SplicedCall { most_output: Some(2000), defaults: &defaults, ..SplicedCall::to("m") };
+    let call = BodyEdits { most_output: Some(2000), defaults: &defaults, ..BodyEdits::to("m") };
     for (body, expected, limits_thinking) in [
         (
             r#"{"model":"a","max_tokens":3000,"tools":[{"type":"web_search_20250305"}],"top_k":1,"new":[{"x":1}]}"#,
@@ -188,7 +188,7 @@ fn a_lower_limit_and_defaults_change_nothing_else() {
         let spliced = splice_request(body, &call).unwrap();
         assert_eq!((str::from_utf8(&spliced.body).unwrap(), spliced.limits_thinking), (expected, limits_thinking));
     }
-    let tight = SplicedCall { most_output: Some(1000), ..SplicedCall::to("m") };
+    let tight = BodyEdits { most_output: Some(1000), ..BodyEdits::to("m") };
     let body = r#"{"model":"a","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8000}}"#;
     let expected = r#"{"model":"m","max_tokens":1000,"thinking":{"type":"disabled"}}"#;
     assert_eq!(splice_request(body, &tight).unwrap().body, expected.as_bytes(), "the least budget is 1024");
@@ -223,7 +223,7 @@ fn defaults_are_left_out_where_the_model_refuses_them() {
             r#"{"model":"my-alias","thinking":null,"temperature":1,"top_p":0.9,"top_k":40}"#,
         ),
     ] {
-        let call = SplicedCall { defaults: &defaults, ..SplicedCall::to(model) };
+        let call = BodyEdits { defaults: &defaults, ..BodyEdits::to(model) };
         let sent: Value = serde_json::from_slice(&splice_request(body, &call).unwrap().body).unwrap();
         assert_eq!(sent, serde_json::from_str::<Value>(expected).unwrap(), "{body}");
     }

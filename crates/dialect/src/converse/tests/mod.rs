@@ -8,7 +8,7 @@ use super::{Decoder, fault_of_exception, path, write_request};
 use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
-    neutral::{FieldFates, ToolNames},
+    neutral::{ToolNames, UnsupportedFields},
     openai::{completion_writer::CompletionWriter, conversation_reader::read_conversation},
 };
 
@@ -23,7 +23,7 @@ const NOVA: &str = "amazon.nova-2-lite-v1:0";
 const OTHER: &str = "qwen.qwen3-235b-a22b-v1:0";
 
 fn endpoint(model: &str) -> Endpoint {
-    let id = EndpointId::of(model, "bedrock", "");
+    let id = EndpointId::new(model, "bedrock", "");
     Endpoint { dialect: Dialect::Converse, ..Endpoint::with_defaults(id, 0, 0, model) }
 }
 
@@ -37,16 +37,16 @@ struct Sent {
 }
 
 fn send(model: &str, body: &str) -> Sent {
-    let mut fates = FieldFates::default();
-    let written = write_request(&read_conversation(body).unwrap(), &endpoint(model), &mut fates);
+    let mut unsupported = UnsupportedFields::default();
+    let written = write_request(&read_conversation(body).unwrap(), &endpoint(model), &mut unsupported);
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     Sent {
         body: serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}")),
         text,
         names: written.names,
-        dropped: names(fates.dropped()),
-        emulated: names(fates.emulated()),
+        dropped: names(unsupported.dropped()),
+        emulated: names(unsupported.emulated()),
     }
 }
 

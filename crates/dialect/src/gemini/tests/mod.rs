@@ -10,7 +10,7 @@ use super::{Decoder, Signatures, path, refuses_signature, retry_delay, write_req
 use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
-    neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames},
+    neutral::{AnswerEvent, AnswerSink, ToolNames, UnsupportedFields},
     openai::{completion_writer::CompletionWriter, conversation_reader::read_conversation},
 };
 
@@ -25,16 +25,16 @@ const BUDGET: &str = "gemini-2.5-flash";
 const PRO: &str = "gemini-2.5-pro";
 
 fn endpoint(model: &str) -> Endpoint {
-    Endpoint { dialect: Dialect::Gemini, ..Endpoint::with_defaults(EndpointId::of(model, "google", ""), 0, 0, model) }
+    Endpoint { dialect: Dialect::Gemini, ..Endpoint::with_defaults(EndpointId::new(model, "google", ""), 0, 0, model) }
 }
 
 /// What a chat body with these members becomes: the body, the names, dropped and emulated fields.
 fn send(model: &str, body: &Value) -> (Value, ToolNames, Vec<String>, Vec<String>) {
-    let mut fates = FieldFates::default();
+    let mut unsupported = UnsupportedFields::default();
     let body = body.to_string();
-    let written = write_request(&read_conversation(&body).unwrap(), &endpoint(model), &mut fates);
+    let written = write_request(&read_conversation(&body).unwrap(), &endpoint(model), &mut unsupported);
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
-    let (dropped, emulated) = (names(fates.dropped()), names(fates.emulated()));
+    let (dropped, emulated) = (names(unsupported.dropped()), names(unsupported.emulated()));
     (serde_json::from_slice(&written.body).unwrap(), written.names, dropped, emulated)
 }
 
@@ -71,12 +71,12 @@ fn chunk(parts: Value, finish: Option<&str>) -> Value {
 
 /// The bytes of the `contents` that these messages become, with dropped and emulated fields.
 fn contents(model: &str, signatures: Signatures, messages: &str) -> (String, Vec<String>, Vec<String>) {
-    let mut fates = FieldFates::default();
+    let mut unsupported = UnsupportedFields::default();
     let body = format!("{{\"messages\":[{messages}]}}");
     let conversation = read_conversation(&body).unwrap();
-    let written = write_request_with(&conversation, &endpoint(model), signatures.into(), &mut fates);
+    let written = write_request_with(&conversation, &endpoint(model), signatures.into(), &mut unsupported);
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     let contents = text.split_once("\"contents\":").unwrap().1.strip_suffix('}').unwrap().to_owned();
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
-    (contents, names(fates.dropped()), names(fates.emulated()))
+    (contents, names(unsupported.dropped()), names(unsupported.emulated()))
 }

@@ -91,7 +91,8 @@ fn a_recursive_schema_is_sent_unchanged_byte_for_byte() {
     let body = format!(
         r#"{{"messages":[],"tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}],"response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}}}}"#
     );
-    let written = write_request(&read_conversation(&body).unwrap(), &endpoint(NEWEST), &mut FieldFates::default());
+    let written =
+        write_request(&read_conversation(&body).unwrap(), &endpoint(NEWEST), &mut UnsupportedFields::default());
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     assert!(text.contains(&format!(r#""parametersJsonSchema":{schema}"#)), "{text}");
     assert!(text.contains(&format!(r#""responseJsonSchema":{schema}"#)), "{text}");

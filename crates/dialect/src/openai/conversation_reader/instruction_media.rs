@@ -2,11 +2,11 @@
 //!
 //! Other APIs take nothing but texts there. A message of the user behind the instructions shows the media to the model.
 
-use crate::neutral::{Content, FieldFates, Part, Role, Turn};
+use crate::neutral::{Content, Part, Role, Turn, UnsupportedFields};
 
 /// Moves such media into a message of the user behind each run of system messages. What follows the run changes nothing, so
 /// a prompt stays a prefix of the next one.
-pub(super) fn moved_to_user<'a>(turns: Vec<Turn<'a>>, fates: &mut FieldFates) -> Vec<Turn<'a>> {
+pub(super) fn moved_to_user<'a>(turns: Vec<Turn<'a>>, unsupported: &mut UnsupportedFields) -> Vec<Turn<'a>> {
     let has_media = |turn: &Turn<'_>| turn.role == Role::System && turn.parts.iter().any(|part| kind(part).is_some());
     if !turns.iter().any(has_media) {
         return turns;
@@ -20,7 +20,7 @@ pub(super) fn moved_to_user<'a>(turns: Vec<Turn<'a>>, fates: &mut FieldFates) ->
             for part in std::mem::take(&mut turn.parts) {
                 match kind(&part) {
                     Some(kind) => {
-                        fates.emulate(&format!("messages[].content[].{kind}"));
+                        unsupported.emulate(&format!("messages[].content[].{kind}"));
                         media.push(part);
                     }
                     None => turn.parts.push(part),

@@ -7,8 +7,8 @@ use pointsman_domain::ReasoningFormat;
 use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
-        Content, EscapedText, FieldFates, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
-        call_id_of_place,
+        Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
+        UnsupportedFields, call_id_of_place,
         media_type::{bare_data, is_bare_base64, type_of_file},
     },
 };
@@ -31,14 +31,14 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads the message that comes next; a value of another type has no members. `lost` gets those without a neutral form.
-    fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Members<'a>, JsonFault> {
+    /// Reads the message that comes next; a value of another type has no members. `unsupported` gets those without a neutral form.
+    fn read(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedFields) -> Result<Members<'a>, JsonFault> {
         let mut members = Members::default();
         cursor.each_member(|cursor, key| {
             let name = key.name();
             let member = match &*name {
                 b"content" => {
-                    members.content = content_parts(cursor, lost)?;
+                    members.content = content_parts(cursor, unsupported)?;
                     return Ok(());
                 }
                 b"role" => Some(&mut members.role),
@@ -57,7 +57,7 @@ impl<'a> Members<'a> {
             let value = cursor.value()?;
             match member {
                 Some(member) => *member = (!value.is_null()).then_some(value),
-                None => lost.drop_member("messages[]", &name, value),
+                None => unsupported.drop_member("messages[]", &name, value),
             }
             Ok(())
         })?;
@@ -65,14 +65,17 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Reads the array of messages that comes next. `lost` gets members without a neutral form.
-pub(super) fn turns<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Turn<'a>>, JsonFault> {
+/// Reads the array of messages that comes next. `unsupported` gets members without a neutral form.
+pub(super) fn turns<'a>(
+    cursor: &mut Cursor<'a>,
+    unsupported: &mut UnsupportedFields,
+) -> Result<Vec<Turn<'a>>, JsonFault> {
     let mut turns = Vec::new();
     let mut ids = MadeIds::default();
     let read = cursor.each_element(|cursor, place| {
-        let members = Members::read(cursor, lost)?;
+        let members = Members::read(cursor, unsupported)?;
         ids.message = place;
-        turns.push(turn(members, &mut ids, lost));
+        turns.push(turn(members, &mut ids, unsupported));
         Ok(())
     });
     read.map(|_| turns)
@@ -99,24 +102,24 @@ impl MadeIds {
     }
 }
 
-fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Turn<'a> {
+fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, unsupported: &mut UnsupportedFields) -> Turn<'a> {
     let role = role(members.role);
     let (is_named, cache_control) = (members.name.is_some() && role != Role::Tool, members.cache_control);
     let mut parts = match role {
         Role::Tool => vec![result(members, ids)],
-        Role::Assistant => answer(members, ids, lost),
+        Role::Assistant => answer(members, ids, unsupported),
         Role::System | Role::User => members.content,
     };
     mark_last(&mut parts, cache_control);
     Turn { role, parts, is_named }
 }
 
-fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Vec<Part<'a>> {
+fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, unsupported: &mut UnsupportedFields) -> Vec<Part<'a>> {
     ids.open.clear();
     let (mut calls, mut signatures) = (Vec::new(), Vec::new());
     let mut objects = members.tool_calls.map(Raw::objects);
     while let Some((place, written)) = objects.as_mut().and_then(|calls| calls.next_object()) {
-        calls.extend(call(written, || ids.of_call(place), &mut signatures, lost));
+        calls.extend(call(written, || ids.of_call(place), &mut signatures, unsupported));
     }
     let mut parts = reasoning(&members, signatures);
     if parts.is_empty() {
@@ -126,7 +129,7 @@ fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) ->
     }
     parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
     parts.extend(calls);
-    parts.extend(members.function_call.and_then(|value| legacy_call(value, lost)));
+    parts.extend(members.function_call.and_then(|value| legacy_call(value, unsupported)));
     parts
 }
 
@@ -147,10 +150,10 @@ fn role(value: Option<Raw<'_>>) -> Role {
 }
 
 /// Parts of the `content` that comes next, which is a string or an array.
-fn content_parts<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Part<'a>>, JsonFault> {
+fn content_parts<'a>(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedFields) -> Result<Vec<Part<'a>>, JsonFault> {
     let mut parts = Vec::new();
     let read = cursor.each_element(|cursor, _| {
-        parts.push(ContentPart::read(cursor, lost)?.part(lost));
+        parts.push(ContentPart::read(cursor, unsupported)?.part(unsupported));
         Ok(())
     })?;
     parts.extend(read.err().and_then(EscapedText::of).map(|text| Part::new(Content::Text(text))));
@@ -173,7 +176,7 @@ struct ContentPart<'a> {
 
 impl<'a> ContentPart<'a> {
     /// Reads the part that comes next; a value of another type has no members.
-    fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<ContentPart<'a>, JsonFault> {
+    fn read(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedFields) -> Result<ContentPart<'a>, JsonFault> {
         let mut part = ContentPart::default();
         cursor.each_member(|cursor, key| {
             let (name, value) = (key.name(), cursor.value()?);
@@ -188,7 +191,7 @@ impl<'a> ContentPart<'a> {
                 b"file" => &mut part.file,
                 b"video_url" => &mut part.video_url,
                 _ => {
-                    lost.drop_member("messages[].content[]", &name, value);
+                    unsupported.drop_member("messages[].content[]", &name, value);
                     return Ok(());
                 }
             };
@@ -198,14 +201,14 @@ impl<'a> ContentPart<'a> {
         Ok(part)
     }
 
-    fn part(self, lost: &mut FieldFates) -> Part<'a> {
+    fn part(self, unsupported: &mut UnsupportedFields) -> Part<'a> {
         let known = match self.kind.and_then(Raw::text).as_deref() {
             Some("text") => text_in(self.text).map(Content::Text),
             Some("refusal") => text_in(self.refusal).map(Content::Refusal),
-            Some("image_url") => self.image_url.and_then(|value| image(value, lost)),
-            Some("input_audio") => self.input_audio.and_then(|value| audio(value, lost)),
-            Some("file") => self.file.and_then(|value| file(value, lost)),
-            Some("video_url") => self.video_url.and_then(|value| video(value, lost)),
+            Some("image_url") => self.image_url.and_then(|value| image(value, unsupported)),
+            Some("input_audio") => self.input_audio.and_then(|value| audio(value, unsupported)),
+            Some("file") => self.file.and_then(|value| file(value, unsupported)),
+            Some("video_url") => self.video_url.and_then(|value| video(value, unsupported)),
             _ => None,
         };
         let marked = self.cache_control.or(self.breakpoint).filter(|mark| !mark.is_null());
@@ -213,24 +216,24 @@ impl<'a> ContentPart<'a> {
     }
 }
 
-fn image<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
-    let [url, detail] = lost.pick("messages[].content[].image_url", value.members(), [b"url", b"detail"]);
+fn image<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Content<'a>> {
+    let [url, detail] = unsupported.pick("messages[].content[].image_url", value.members(), [b"url", b"detail"]);
     Some(Content::Image { source: address(url, value)?, detail: text_in(detail) })
 }
 
-fn audio<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
-    let [data, format] = lost.pick("messages[].content[].input_audio", value.members(), [b"data", b"format"]);
+fn audio<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Content<'a>> {
+    let [data, format] = unsupported.pick("messages[].content[].input_audio", value.members(), [b"data", b"format"]);
     Some(Content::Audio { format: text_in(format)?, data: bare_data(text_in(data)?) })
 }
 
-fn video<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
-    let [url] = lost.pick("messages[].content[].video_url", value.members(), [b"url"]);
+fn video<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Content<'a>> {
+    let [url] = unsupported.pick("messages[].content[].video_url", value.members(), [b"url"]);
     Some(Content::Video { source: address(url, value)? })
 }
 
-fn file<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+fn file<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Content<'a>> {
     let names: [&[u8]; 4] = [b"file_data", b"file_id", b"file_url", b"filename"];
-    let [data, id, url, name] = lost.pick("messages[].content[].file", value.members(), names).map(text_in);
+    let [data, id, url, name] = unsupported.pick("messages[].content[].file", value.members(), names).map(text_in);
     let source = match (data, id) {
         (Some(data), _) => source(data),
         (None, Some(id)) => MediaSource::FileId(id),
@@ -279,18 +282,19 @@ fn call<'a>(
     members: impl Iterator<Item = (Raw<'a>, Raw<'a>)>,
     made_id: impl FnOnce() -> EscapedText<'a>,
     signatures: &mut Vec<ReasoningState<'a>>,
-    lost: &mut FieldFates,
+    unsupported: &mut UnsupportedFields,
 ) -> Option<Part<'a>> {
     let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"extra_content", b"index"];
-    let [id, kind, function, custom, extra, _] = lost.pick("messages[].tool_calls[]", members, names);
+    let [id, kind, function, custom, extra, _] = unsupported.pick("messages[].tool_calls[]", members, names);
     signatures.extend(extra.and_then(|extra| signature_of_call(extra, id)));
     let id = || id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
     if kind.and_then(Raw::text).as_deref() == Some("custom") {
-        let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?.members(), [b"name", b"input"]);
+        let [name, input] = unsupported.pick("messages[].tool_calls[].custom", custom?.members(), [b"name", b"input"]);
         let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
         return Some(Part::new(Content::ToolCall { id: id(), name, arguments, kind: ToolKind::Custom }));
     }
-    let [name, arguments] = lost.pick("messages[].tool_calls[].function", function?.members(), [b"name", b"arguments"]);
+    let [name, arguments] =
+        unsupported.pick("messages[].tool_calls[].function", function?.members(), [b"name", b"arguments"]);
     let arguments = match arguments {
         Some(arguments) if arguments.is_object() => EscapedText::escaping(&String::from_utf8_lossy(arguments.bytes())),
         other => text_in(other).unwrap_or(EscapedText::plain("")),
@@ -304,9 +308,9 @@ fn text_in(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
 }
 
 /// The deprecated `function_call`: its result names the function instead of an id.
-fn legacy_call<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
+fn legacy_call<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Part<'a>> {
     let [name, arguments] =
-        lost.pick("messages[].function_call", value.members(), [b"name", b"arguments"]).map(text_in);
+        unsupported.pick("messages[].function_call", value.members(), [b"name", b"arguments"]).map(text_in);
     let (name, arguments) = (name?, arguments.unwrap_or(EscapedText::plain("")));
     Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
 }

@@ -2,21 +2,21 @@
 
 use crate::{
     json::Raw,
-    neutral::{EscapedText, FieldFates, Tool, ToolChoice, ToolKind},
+    neutral::{EscapedText, Tool, ToolChoice, ToolKind, UnsupportedFields},
 };
 
-/// The elements of `tools`. `lost` gets members without a neutral form.
-pub(super) fn declared<'a>(tools: Option<Raw<'a>>, lost: &mut FieldFates) -> Vec<Tool<'a>> {
-    tools.into_iter().flat_map(Raw::elements).filter_map(|value| tool(value, lost)).collect()
+/// The elements of `tools`. `unsupported` gets members without a neutral form.
+pub(super) fn declared<'a>(tools: Option<Raw<'a>>, unsupported: &mut UnsupportedFields) -> Vec<Tool<'a>> {
+    tools.into_iter().flat_map(Raw::elements).filter_map(|value| tool(value, unsupported)).collect()
 }
 
-fn tool<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Tool<'a>> {
+fn tool<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Tool<'a>> {
     let names: [&[u8]; 4] = [b"type", b"function", b"custom", b"cache_control"];
-    let [_, declared, custom, mark] = lost.pick("tools[]", value.members(), names);
-    let cache_control = mark.filter(|mark| !mark.is_null());
+    let [_, declared, custom, breakpoint] = unsupported.pick("tools[]", value.members(), names);
+    let cache_control = breakpoint.filter(|breakpoint| !breakpoint.is_null());
     if let Some(custom) = custom.filter(|custom| custom.is_object()) {
         let names: [&[u8]; 3] = [b"name", b"description", b"format"];
-        let [name, description, format] = lost.pick("tools[].custom", custom.members(), names);
+        let [name, description, format] = unsupported.pick("tools[].custom", custom.members(), names);
         return Some(Tool {
             name: name.and_then(EscapedText::of)?,
             description: description.and_then(EscapedText::of),
@@ -27,14 +27,14 @@ fn tool<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Tool<'a>> {
             cache_control,
         });
     }
-    let tool = function(declared?, "tools[].function", lost)?;
+    let tool = function(declared?, "tools[].function", unsupported)?;
     Some(Tool { cache_control: cache_control.or(tool.cache_control), ..tool })
 }
 
 /// A declared function, which stands at `path`.
-pub(super) fn function<'a>(value: Raw<'a>, path: &str, lost: &mut FieldFates) -> Option<Tool<'a>> {
+pub(super) fn function<'a>(value: Raw<'a>, path: &str, unsupported: &mut UnsupportedFields) -> Option<Tool<'a>> {
     let names: [&[u8]; 5] = [b"name", b"description", b"parameters", b"strict", b"cache_control"];
-    let [name, description, parameters, strict, mark] = lost.pick(path, value.members(), names);
+    let [name, description, parameters, strict, breakpoint] = unsupported.pick(path, value.members(), names);
     Some(Tool {
         name: name.and_then(EscapedText::of)?,
         description: description.and_then(EscapedText::of),
@@ -42,7 +42,7 @@ pub(super) fn function<'a>(value: Raw<'a>, path: &str, lost: &mut FieldFates) ->
         strict: strict.filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
         kind: ToolKind::Function,
         grammar: None,
-        cache_control: mark.filter(|mark| !mark.is_null()),
+        cache_control: breakpoint.filter(|breakpoint| !breakpoint.is_null()),
     })
 }
 

@@ -10,7 +10,7 @@ use super::{
     embedding_fields::VectorFormat,
     fault,
     field_location::FieldLocation,
-    fields::Fate,
+    fields::Forwarding,
     outgoing::UpstreamBodyBuilder,
     parsed_body::{BodyReader, ParsedBody},
     prompt_size::PromptSize,
@@ -128,9 +128,9 @@ impl EmbeddingRequest {
             if position == self.envelope.own {
                 outgoing.splice.skip();
             }
-            match member.fate {
+            match member.forwarding {
                 // The answer is converted to what the client asked for.
-                Fate::Parameter if self.envelope.name(member) == "encoding_format" => {
+                Forwarding::Parameter if self.envelope.name(member) == "encoding_format" => {
                     let admitted = outgoing.gates.admits("encoding_format");
                     if admitted { outgoing.splice.keep(member) } else { outgoing.splice.skip() }
                 }

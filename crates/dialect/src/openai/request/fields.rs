@@ -59,7 +59,7 @@ pub(super) enum Field {
 
 /// How a member is forwarded to the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Forwarding {
     /// Not sent: used by the gateway only.
     Consumed,
     /// Null, which counts as absent.
@@ -184,14 +184,14 @@ impl Field {
     }
 
     /// How the field is forwarded.
-    pub(super) fn fate(self) -> Fate {
+    pub(super) fn forwarding(self) -> Forwarding {
         match self {
-            Field::Model => Fate::Model,
-            Field::Messages | Field::Stream | Field::Prompt | Field::Input => Fate::Always,
-            Field::MaxTokens => Fate::MaxTokens,
-            Field::MaxCompletionTokens => Fate::MaxCompletionTokens,
-            Field::ResponseFormat => Fate::ResponseFormat,
-            Field::Reasoning => Fate::Reasoning,
+            Field::Model => Forwarding::Model,
+            Field::Messages | Field::Stream | Field::Prompt | Field::Input => Forwarding::Always,
+            Field::MaxTokens => Forwarding::MaxTokens,
+            Field::MaxCompletionTokens => Forwarding::MaxCompletionTokens,
+            Field::ResponseFormat => Forwarding::ResponseFormat,
+            Field::Reasoning => Forwarding::Reasoning,
             Field::N
             | Field::Tools
             | Field::ToolChoice
@@ -205,9 +205,9 @@ impl Field {
             | Field::InputReferences
             | Field::AspectRatio
             | Field::Resolution
-            | Field::Plain(_) => Fate::Parameter,
-            Field::Unknown => Fate::Unknown,
-            _ => Fate::Consumed,
+            | Field::Plain(_) => Forwarding::Parameter,
+            Field::Unknown => Forwarding::Unknown,
+            _ => Forwarding::Consumed,
         }
     }
 }

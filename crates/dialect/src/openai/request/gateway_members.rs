@@ -1,14 +1,14 @@
 //! Members that are for the gateway alone, whatever the API of the client: no upstream gets them.
 
 use super::{
-    fields::{Fate, Field},
+    fields::{Field, Forwarding},
     request_kind::RequestKind,
     routing::RoutingField,
 };
 
 /// Whether a member at the top of a chat body is.
 pub(crate) fn is_for_gateway(name: &str) -> bool {
-    Field::named(RequestKind::Chat, name).fate() == Fate::Consumed
+    Field::named(RequestKind::Chat, name).forwarding() == Forwarding::Consumed
 }
 
 /// Whether a member of `metadata` is, as a routing parameter.

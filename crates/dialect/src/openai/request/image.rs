@@ -14,7 +14,7 @@ use pointsman_domain::{
 use super::{
     RequestKind, RequestLimits, fault,
     field_location::FieldLocation,
-    fields::Fate,
+    fields::Forwarding,
     image_as_chat::ImageAsChat,
     image_fields::ImageFormat,
     outgoing::UpstreamBodyBuilder,
@@ -137,8 +137,8 @@ impl ImageRequest {
     /// `provider.require_parameters` every gated parameter that was given.
     #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
-        let gate = |member: &BodyMember| match member.fate {
-            Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+        let gate = |member: &BodyMember| match member.forwarding {
+            Forwarding::Parameter | Forwarding::Unknown => names.gate(&self.envelope.name(member)),
             _ => None,
         };
         let given = self.envelope.members.iter().filter(|_| self.routing.provider.require_parameters);
@@ -197,7 +197,7 @@ impl ImageRequest {
         let configurable = outgoing.gates.admits("image_config");
         for member in &self.envelope.members {
             outgoing.splice.skip();
-            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) {
+            if !matches!(member.forwarding, Forwarding::Parameter | Forwarding::Unknown) {
                 continue;
             }
             let name = self.envelope.name(member);

@@ -1,6 +1,6 @@
 //! Reads `messages`: roles and contents are checked and measured in one pass without keeping the text.
 //!
-//! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
+//! What stays of a prompt is a [`ConversationSummary`]: counts, where each modality first stood, and the few places
 //! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.
 
 use std::mem;
@@ -9,7 +9,7 @@ use pointsman_domain::Invalid;
 
 use super::{
     byte_span::{ByteSpan, Edit, Replacement},
-    conversation::{Conversation, MESSAGES},
+    conversation_summary::{ConversationSummary, MESSAGES},
     fault,
     json::{self, required_string},
     parts::{PartKind, read_part},
@@ -27,7 +27,10 @@ const NO_MESSAGES: &str = "Field 'messages' must be a non-empty array.";
 const NO_PARTS: &str = "'content' must be a string or a non-empty array of parts.";
 
 /// Reads the value of `messages` that comes next; whether it is there at all.
-pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>) -> Result<bool, Stopped> {
+pub(super) fn read_messages<'a>(
+    cursor: &mut Cursor<'a>,
+    conversation: &mut ConversationSummary<'a>,
+) -> Result<bool, Stopped> {
     let most = conversation.max_messages;
     let read = cursor.each_element(|cursor, index| {
         if index == most {
@@ -48,7 +51,11 @@ pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conv
 }
 
 /// Reads the message that comes next, at a position, into the conversation.
-fn read_message<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>, index: usize) -> Result<(), Stopped> {
+fn read_message<'a>(
+    cursor: &mut Cursor<'a>,
+    conversation: &mut ConversationSummary<'a>,
+    index: usize,
+) -> Result<(), Stopped> {
     let path = MESSAGES.item(index);
     let mut message = Message::default();
     conversation.texts.clear();
@@ -61,7 +68,7 @@ fn read_message<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>
     conversation.edits.extend(message.empty_text());
     conversation.tally.bytes += message.other_text_bytes();
     let (has_media, is_written) = (conversation.has_media, conversation.is_written);
-    let Conversation { extras, opening, tally, open_turn, call_ids, texts, last_user, .. } = &mut *conversation;
+    let ConversationSummary { extras, opening, tally, open_turn, call_ids, texts, last_user, .. } = &mut *conversation;
     extras.reasoning_details |= message.reasoning_details.is_some();
     extras.reasoning |= message.reasoning.or(message.reasoning_content).or(message.reasoning_details).is_some();
     extras.misplaced_media |= has_media && !matches!(role, Role::User | Role::Assistant);
@@ -144,7 +151,7 @@ enum Content {
 /// Reads the content that comes next, which stands at `path` in the message at a position.
 fn read_content<'a>(
     cursor: &mut Cursor<'a>,
-    conversation: &mut Conversation<'a>,
+    conversation: &mut ConversationSummary<'a>,
     path: &Path<'_>,
     message: usize,
 ) -> Result<Content, Stopped> {
@@ -203,7 +210,7 @@ impl<'a> Message<'a> {
         &mut self,
         key: Raw<'a>,
         cursor: &mut Cursor<'a>,
-        conversation: &mut Conversation<'a>,
+        conversation: &mut ConversationSummary<'a>,
         index: usize,
     ) -> Result<(), Stopped> {
         let path = MESSAGES.item(index);
@@ -239,7 +246,7 @@ impl<'a> Message<'a> {
                 return Ok(());
             }
             b"cache_control" => {
-                conversation.extras.cache_marks = true;
+                conversation.extras.cache_breakpoints = true;
                 cursor.value()?;
                 return Ok(());
             }

@@ -10,8 +10,8 @@
 //! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
 
 mod byte_span;
-mod conversation;
 mod conversation_opening;
+mod conversation_summary;
 mod embedding;
 mod embedding_fields;
 mod fault;
@@ -52,7 +52,7 @@ use pointsman_domain::{
     ConversationOpening, Invalid, ReasoningFormat, RequestedService, RoutingParameters, TaskFeatures, WhatIf,
 };
 
-pub(crate) use conversation::ChatExtras;
+pub(crate) use conversation_summary::ChatExtras;
 
 pub use crate::neutral::path::shown;
 pub use embedding::EmbeddingRequest;
@@ -81,7 +81,7 @@ use self::{
 use crate::{
     client_request::ClientRequest,
     json::{Raw, object},
-    neutral::{CHAT_NAMES, FieldFates},
+    neutral::{CHAT_NAMES, UnsupportedFields},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -172,7 +172,7 @@ pub struct ChatRequest {
     /// What it asks for in the fields that change its price.
     pub service: RequestedService,
     /// What was lost when the body was put in the form of chat, for a client of chat.
-    pub fates: FieldFates,
+    pub unsupported: UnsupportedFields,
     /// Whether the gateway wrote its messages: for a client of another dialect, or from `input` of a client of chat.
     pub has_written_messages: bool,
     /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
@@ -234,7 +234,7 @@ impl ChatRequest {
         let open_state = conversation.open_turn.state();
         let has_scattered_results = conversation.open_turn.has_scattered_results();
         let mut extras = conversation.extras;
-        extras.cache_marks |= found.tools.has_cache_marks || envelope.gives("cache_control");
+        extras.cache_breakpoints |= found.tools.has_cache_marks || envelope.gives("cache_control");
         extras.misfit_calls |= conversation.is_written && !found.tools.names.iter().all(|name| CHAT_NAMES.fits(name));
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
@@ -287,7 +287,7 @@ impl ChatRequest {
             what_if,
             client: None,
             service: envelope.service(),
-            fates: FieldFates::default(),
+            unsupported: UnsupportedFields::default(),
             has_written_messages: false,
             has_scattered_results,
             extras,
@@ -333,7 +333,7 @@ fn require(found: &ParsedFields<'_>) -> Result<(), Invalid> {
     if found.model.is_none() && found.models.is_empty() {
         return Err(fault::required(&FieldLocation::TopLevel.path("model")));
     }
-    if found.has_messages { Ok(()) } else { Err(fault::required(&conversation::MESSAGES)) }
+    if found.has_messages { Ok(()) } else { Err(fault::required(&conversation_summary::MESSAGES)) }
 }
 
 /// Checks rules between fields, which may be in any order.

@@ -5,7 +5,7 @@ use pointsman_domain::ReasoningFormat;
 use crate::json::Raw;
 
 /// Ids of calls as they are written; empty for one without.
-pub(super) type CallIds<'a> = Vec<&'a str>;
+pub(super) type WrittenToolCallIds<'a> = Vec<&'a str>;
 
 /// The turn that the end of a conversation leaves open, as far as the conversation has gone by.
 #[derive(Debug, Default)]
@@ -17,14 +17,14 @@ pub(super) struct OpenTurn<'a> {
     /// Whether the next answer goes on with the turn: nobody but tools has spoken since the last one.
     goes_on: bool,
     /// Ids of the calls of the last answer whose results have not come yet.
-    awaited: CallIds<'a>,
+    awaited: WrittenToolCallIds<'a>,
     /// Whether results stand elsewhere than directly behind the calls of their turn, or other results than theirs do.
     has_scattered_results: bool,
 }
 
 impl<'a> OpenTurn<'a> {
     /// An answer of the model. Takes the ids of its calls.
-    pub(super) fn answer(&mut self, calls: &mut CallIds<'a>, details: Option<Raw<'a>>) {
+    pub(super) fn answer(&mut self, calls: &mut WrittenToolCallIds<'a>, details: Option<Raw<'a>>) {
         let has_calls = !calls.is_empty();
         self.speaker();
         std::mem::swap(&mut self.awaited, calls);

@@ -10,7 +10,7 @@ use pointsman_domain::{AddedMember, Catalog, Dialect, Endpoint, ParameterSet, Re
 
 use super::{
     ChatRequest,
-    fields::Fate,
+    fields::Forwarding,
     parsed_body::{BodyMember, ParsedBody},
     parsed_fields::OutputFormat,
     splice::{Splice, string},
@@ -92,16 +92,16 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
 
     /// Copies a member, or leaves it out where the endpoint's support matters and is missing.
     pub(super) fn member(&mut self, member: &BodyMember) {
-        match member.fate {
-            Fate::Consumed | Fate::Absent => self.splice.skip(),
-            Fate::Always => self.splice.keep(member),
-            Fate::Model => {
+        match member.forwarding {
+            Forwarding::Consumed | Forwarding::Absent => self.splice.skip(),
+            Forwarding::Always => self.splice.keep(member),
+            Forwarding::Model => {
                 self.has_model = true;
                 self.splice.revalue(member, &self.gates.endpoint.upstream_model);
             }
-            fate => {
+            forwarding => {
                 let name = self.envelope.name(member);
-                let unknown = fate == Fate::Unknown;
+                let unknown = forwarding == Forwarding::Unknown;
                 let admitted = if unknown { self.gates.admits_unknown(&name) } else { self.gates.admits(&name) };
                 let admitted = admitted && !self.is_unpriced(&name);
                 if admitted { self.splice.keep(member) } else { self.drop(&name) }
@@ -137,7 +137,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { dropped: self.dropped, emulated: self.emulated, ..OutgoingBody::of(self.splice.finish()) }
+        OutgoingBody { dropped: self.dropped, emulated: self.emulated, ..OutgoingBody::new(self.splice.finish()) }
     }
 }
 
@@ -160,15 +160,15 @@ impl ChatRequest {
                 // The members of `extra_body` stand elsewhere in the text.
                 outgoing.splice.skip();
             }
-            match member.fate {
-                Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
-                Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
-                Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
-                Fate::Reasoning | Fate::Parameter if is_quiet && is_effort(&envelope.name(member)) => {
+            match member.forwarding {
+                Forwarding::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
+                Forwarding::MaxTokens | Forwarding::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
+                Forwarding::MaxTokens | Forwarding::MaxCompletionTokens => limit(&mut outgoing, member),
+                Forwarding::Reasoning | Forwarding::Parameter if is_quiet && is_effort(&envelope.name(member)) => {
                     outgoing.splice.skip();
                 }
-                Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
-                Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
+                Forwarding::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
+                Forwarding::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
         }
@@ -206,7 +206,7 @@ fn is_effort(name: &str) -> bool {
 
 /// The limit on output tokens, under the name the endpoint wants.
 fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
-    let new = member.fate == Fate::MaxCompletionTokens;
+    let new = member.forwarding == Forwarding::MaxCompletionTokens;
     let given = if new { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
     if !outgoing.gates.admits(given) {
         return outgoing.drop(given);

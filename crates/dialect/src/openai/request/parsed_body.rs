@@ -12,10 +12,10 @@ use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 use super::{
     RequestKind, RequestLimits,
     byte_span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
-    conversation::Conversation,
+    conversation_summary::ConversationSummary,
     fault,
     field_location::FieldLocation,
-    fields::{Check, Fate, Field},
+    fields::{Check, Field, Forwarding},
     json,
     messages::read_messages,
     parsed_fields::ParsedFields,
@@ -33,7 +33,7 @@ const USUAL_MEMBERS: usize = 12;
 #[derive(Debug, Clone)]
 pub(super) struct BodyMember {
     /// How the member is forwarded.
-    pub(super) fate: Fate,
+    pub(super) forwarding: Forwarding,
     /// Its name as written, quotes included.
     pub(super) key: ByteSpan,
     /// Where its value ends.
@@ -82,7 +82,7 @@ impl ParsedBody {
 
     /// A value that was given under that name, as it is written.
     pub(super) fn value(&self, name: &str) -> Option<&[u8]> {
-        let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let given = |member: &&BodyMember| !matches!(member.forwarding, Forwarding::Absent | Forwarding::Consumed);
         let member = self.members.iter().filter(given).find(|member| self.is_named(member, name))?;
         self.body.get(value_start(&self.body, member.key.end)..member.end)
     }
@@ -94,7 +94,10 @@ impl ParsedBody {
 
     /// Names of the members that are not for the gateway alone, sorted.
     pub(super) fn given_names(&self) -> Vec<String> {
-        let given = self.members.iter().filter(|member| !matches!(member.fate, Fate::Absent | Fate::Consumed));
+        let given = self
+            .members
+            .iter()
+            .filter(|member| !matches!(member.forwarding, Forwarding::Absent | Forwarding::Consumed));
         let mut names: Vec<String> = given.map(|member| self.name(member).into_owned()).collect();
         names.sort_unstable();
         names.dedup();
@@ -103,7 +106,7 @@ impl ParsedBody {
 
     /// Whether a parameter of that name was given.
     pub(super) fn gives(&self, name: &str) -> bool {
-        let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let given = |member: &&BodyMember| !matches!(member.forwarding, Forwarding::Absent | Forwarding::Consumed);
         self.members.iter().filter(given).any(|member| self.is_named(member, name))
     }
 }
@@ -130,7 +133,7 @@ pub(super) struct BodyReader<'a> {
     given: HashSet<Cow<'a, str>>,
     extra_body: Option<Raw<'a>>,
     pub(super) found: ParsedFields<'a>,
-    pub(super) conversation: Conversation<'a>,
+    pub(super) conversation: ConversationSummary<'a>,
 }
 
 impl<'a> BodyReader<'a> {
@@ -148,7 +151,7 @@ impl<'a> BodyReader<'a> {
             given: HashSet::new(),
             extra_body: None,
             found: ParsedFields::default(),
-            conversation: Conversation::new(source, limits.max_messages),
+            conversation: ConversationSummary::new(source, limits.max_messages),
         }
     }
 
@@ -163,7 +166,7 @@ impl<'a> BodyReader<'a> {
         if let Some(raw) = self.extra_body.take() {
             json::object(raw, &FieldLocation::EXTRA_BODY)?;
             self.place = FieldLocation::ExtraBody;
-            let given = self.members.iter().filter(|member| member.fate != Fate::Absent);
+            let given = self.members.iter().filter(|member| member.forwarding != Forwarding::Absent);
             self.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
             self.object(Cursor::over(raw), self.source.span(raw).end)?;
         }
@@ -227,13 +230,13 @@ impl<'a> BodyReader<'a> {
         let name = key.text().unwrap_or_default();
         self.escaped |= name.len() + 2 != span.len();
         let field = Field::named(self.call, &name);
-        let fate = if self.is_overruled(field, &name) {
+        let forwarding = if self.is_overruled(field, &name) {
             cursor.value()?;
-            Fate::Consumed
+            Forwarding::Consumed
         } else {
             self.field(field, &name, cursor)?
         };
-        self.members.push(BodyMember { fate, key: span, end: 0 });
+        self.members.push(BodyMember { forwarding, key: span, end: 0 });
         Ok(())
     }
 
@@ -249,7 +252,7 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Fate, Stopped> {
+    fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Forwarding, Stopped> {
         let is_given = match field {
             Field::Messages => {
                 self.found.has_messages = read_messages(cursor, &mut self.conversation)?;
@@ -268,7 +271,7 @@ impl<'a> BodyReader<'a> {
                 given.map(|raw| self.value(field, name, raw)).transpose()?.is_some()
             }
         };
-        Ok(if is_given { field.fate() } else { Fate::Absent })
+        Ok(if is_given { field.forwarding() } else { Forwarding::Absent })
     }
 
     fn value(&mut self, field: Field, name: &str, raw: Raw<'a>) -> Result<(), Invalid> {

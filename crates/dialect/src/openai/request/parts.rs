@@ -7,7 +7,7 @@ use pointsman_domain::{Capability, CapabilitySet, Invalid, Modality};
 
 use super::{
     byte_span::{Edit, Replacement},
-    conversation::Conversation,
+    conversation_summary::ConversationSummary,
     fault,
     json::{self, Object, required_string},
     json_type::JsonType,
@@ -79,7 +79,7 @@ impl PartKind {
 /// Reads the part that comes next into the conversation. `place`: the positions of the message and of the part.
 pub(super) fn read_part<'a>(
     cursor: &mut Cursor<'a>,
-    conversation: &mut Conversation<'a>,
+    conversation: &mut ConversationSummary<'a>,
     path: &Path<'_>,
     place: (usize, usize),
 ) -> Result<PartKind, Stopped> {
@@ -94,7 +94,7 @@ pub(super) fn read_part<'a>(
             b"video_url" => &mut part.video,
             b"refusal" => &mut part.refusal,
             name => {
-                conversation.extras.cache_marks |= name == b"cache_control";
+                conversation.extras.cache_breakpoints |= name == b"cache_control";
                 part.other_bytes += cursor.value()?.written().len();
                 return Ok(());
             }

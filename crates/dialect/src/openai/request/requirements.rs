@@ -9,8 +9,8 @@ use pointsman_domain::{
 
 use super::{
     ChatRequest,
-    conversation::MESSAGES,
-    fields::Fate,
+    conversation_summary::MESSAGES,
+    fields::Forwarding,
     json,
     parsed_body::BodyMember,
     parsed_fields::{OutputFormat, StrictSchema},
@@ -149,10 +149,10 @@ impl ChatRequest {
         let mut given = GivenParameters::default();
         for member in &self.envelope.members {
             let name = self.envelope.name(member);
-            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) {
+            if !matches!(member.forwarding, Forwarding::Parameter | Forwarding::Unknown) {
                 continue;
             }
-            if member.fate == Fate::Unknown && names.gate(&name).is_none() {
+            if member.forwarding == Forwarding::Unknown && names.gate(&name).is_none() {
                 given.unknown.get_or_insert(name.to_string());
             }
             let value = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok());
@@ -166,13 +166,13 @@ impl ChatRequest {
     /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
     /// [`Needs::any_parameter`].
     fn gate_of(&self, member: &BodyMember, names: &ParameterNames) -> Option<ParameterSet> {
-        match member.fate {
-            Fate::MaxTokens | Fate::MaxCompletionTokens => names.gate("max_tokens"),
-            Fate::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
-            Fate::ResponseFormat | Fate::Reasoning | Fate::Parameter | Fate::Unknown => {
+        match member.forwarding {
+            Forwarding::MaxTokens | Forwarding::MaxCompletionTokens => names.gate("max_tokens"),
+            Forwarding::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
+            Forwarding::ResponseFormat | Forwarding::Reasoning | Forwarding::Parameter | Forwarding::Unknown => {
                 names.gate(&self.envelope.name(member))
             }
-            Fate::Always | Fate::Model | Fate::Consumed | Fate::Absent => None,
+            Forwarding::Always | Forwarding::Model | Forwarding::Consumed | Forwarding::Absent => None,
         }
     }
 

@@ -6,7 +6,7 @@
 use pointsman_domain::Invalid;
 
 use super::{
-    conversation::Conversation,
+    conversation_summary::ConversationSummary,
     fault,
     json::{self, required_string},
     json_type::JsonType,
@@ -20,7 +20,7 @@ use crate::{
 /// Reads the value of `tool_calls` that comes next: how many there are, or `None` when it is null.
 pub(super) fn read_calls<'a>(
     cursor: &mut Cursor<'a>,
-    conversation: &mut Conversation<'a>,
+    conversation: &mut ConversationSummary<'a>,
     path: &Path<'_>,
 ) -> Result<Option<usize>, Stopped> {
     match cursor.each_element(|cursor, call| read_call(cursor, conversation, &path.item(call)))? {
@@ -30,7 +30,11 @@ pub(super) fn read_calls<'a>(
     }
 }
 
-fn read_call<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>, path: &Path<'_>) -> Result<(), Stopped> {
+fn read_call<'a>(
+    cursor: &mut Cursor<'a>,
+    conversation: &mut ConversationSummary<'a>,
+    path: &Path<'_>,
+) -> Result<(), Stopped> {
     let (mut id, mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, None, 0);
     let other = cursor.each_member(|cursor, key| match &*key.name() {
         b"id" => once(&mut id, cursor.value()?, path, key),

@@ -7,7 +7,7 @@ use pointsman_domain::FinishReason;
 
 use super::{
     split_halves::SplitHalves,
-    tool_calls::{CallContext, CallOrder, ToolCallTracker},
+    tool_calls::{ToolCallContext, ToolCallOrder, ToolCallTracker},
 };
 use crate::{
     answer::{AnswerContext, AnswerFault},
@@ -15,7 +15,7 @@ use crate::{
     openai::{
         error::is_filter_note,
         finish::{clean_name, normalise},
-        message_member::{ContentParts, MessageMember, OutputLengths, push_thought_details},
+        message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
         tool_call::FunctionCall,
     },
 };
@@ -192,16 +192,16 @@ pub(super) struct HeldFinish {
 /// Options for rewriting a delta.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeltaRules<'a> {
-    pub(super) caller: CallContext<'a>,
+    pub(super) call_context: ToolCallContext<'a>,
     pub(super) exclude_reasoning: bool,
     pub(super) legacy_functions: bool,
 }
 
 impl<'a> DeltaRules<'a> {
     /// The options for a choice.
-    pub(super) fn of(context: &'a AnswerContext, choice: u64, order: CallOrder) -> DeltaRules<'a> {
+    pub(super) fn new(context: &'a AnswerContext, choice: u64, order: ToolCallOrder) -> DeltaRules<'a> {
         let AnswerContext { exclude_reasoning, legacy_functions, .. } = *context;
-        DeltaRules { caller: CallContext { context, choice, order }, exclude_reasoning, legacy_functions }
+        DeltaRules { call_context: ToolCallContext { context, choice, order }, exclude_reasoning, legacy_functions }
     }
 }
 
@@ -317,7 +317,7 @@ impl ChoiceState {
     fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
         // Other content ends the calls of a provider that sends one after the other.
         let ends_calls = self.has_called
-            && rules.caller.order == CallOrder::OneByOne
+            && rules.call_context.order == ToolCallOrder::OneByOne
             && delta.has_content
             && delta.tool_calls.is_none()
             && !rules.legacy_functions;
@@ -351,9 +351,9 @@ impl ChoiceState {
     ) -> Result<(), AnswerFault> {
         self.has_called |= calls.is_filled();
         if rules.legacy_functions {
-            return members.push_function_call(|call| self.calls.push_first(calls, rules.caller, call));
+            return members.push_function_call(|call| self.calls.push_first(calls, rules.call_context, call));
         }
-        members.push_calls(|out| self.calls.push(calls, rules.caller, out))
+        members.push_calls(|out| self.calls.push(calls, rules.call_context, out))
     }
 
     fn push_members(
@@ -365,9 +365,12 @@ impl ChoiceState {
     ) -> Result<(), AnswerFault> {
         let has_tool_calls = delta.tool_calls.is_some();
         let parts = object.member(b"content").and_then(ContentParts::read);
-        let parts_thought = parts.as_ref().and_then(|parts| parts.reasoning.as_deref());
-        let thought =
-            delta.thought.map(Raw::bytes).or(parts_thought).filter(|_| !rules.exclude_reasoning && !delta.has_details);
+        let parts_reasoning = parts.as_ref().and_then(|parts| parts.reasoning.as_deref());
+        let thought = delta
+            .thought
+            .map(Raw::bytes)
+            .or(parts_reasoning)
+            .filter(|_| !rules.exclude_reasoning && !delta.has_details);
         let mut lacks_reasoning = thought.is_some();
         for (key, value) in object.members() {
             match MessageMember::of(&key.name()) {
@@ -393,9 +396,10 @@ impl ChoiceState {
                         continue;
                     }
                     if rules.legacy_functions {
-                        members.push_function_call(|call| self.calls.push_first_legacy(value, rules.caller, call))?;
+                        members
+                            .push_function_call(|call| self.calls.push_first_legacy(value, rules.call_context, call))?;
                     } else {
-                        members.push_calls(|out| self.calls.push_legacy(value, rules.caller, out))?;
+                        members.push_calls(|out| self.calls.push_legacy(value, rules.call_context, out))?;
                     }
                 }
                 member if value.is_null() && member.is_never_null() => {}
@@ -406,7 +410,7 @@ impl ChoiceState {
             if lacks_reasoning {
                 members.push(b"reasoning", thought);
             }
-            members.push_list(b"reasoning_details", |out| push_thought_details(thought, out));
+            members.push_list(b"reasoning_details", |out| push_reasoning_details(thought, out));
         }
         Ok(())
     }

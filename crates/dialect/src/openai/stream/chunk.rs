@@ -9,7 +9,7 @@ use super::{
     Progress, StreamOptions,
     choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
     chunk_prefix::ChunkPrefix,
-    tool_calls::CallOrder,
+    tool_calls::ToolCallOrder,
 };
 use crate::{
     answer::{AnswerContext, AnswerFault},
@@ -41,7 +41,7 @@ pub(super) enum End {
 pub(super) struct ChatRewriter {
     pub(super) context: AnswerContext,
     pub(super) options: StreamOptions,
-    pub(super) call_order: CallOrder,
+    pub(super) call_order: ToolCallOrder,
     /// The beginning of every event: `data: ` and the members that name the generation.
     pub(super) head: BytesMut,
     pub(super) choices: Vec<ChoiceState>,
@@ -60,7 +60,7 @@ pub(super) struct ChatRewriter {
 }
 
 impl ChatRewriter {
-    pub(super) fn new(context: AnswerContext, options: StreamOptions, call_order: CallOrder) -> ChatRewriter {
+    pub(super) fn new(context: AnswerContext, options: StreamOptions, call_order: ToolCallOrder) -> ChatRewriter {
         let mut chat = ChatRewriter {
             context,
             options,
@@ -275,7 +275,7 @@ impl ChatRewriter {
         out: &mut BytesMut,
     ) -> Result<(bool, Option<usize>), AnswerFault> {
         let Some(choice) = self.choices.get_mut(known) else { return Ok((false, None)) };
-        let rules = DeltaRules::of(&self.context, choice.index, self.call_order);
+        let rules = DeltaRules::new(&self.context, choice.index, self.call_order);
         let respelled = choice.push(part, rules, out)?;
         self.produced.add(part.delta.measured);
         self.produced.text_bytes += respelled.call_bytes;

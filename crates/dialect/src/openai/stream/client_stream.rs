@@ -16,12 +16,12 @@ use crate::{
     client_request::{ClientRequest, ClientShape},
     frame::StreamEvent,
     json::{Cursor, Raw, Splice},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink as _, CallArguments, ToolNames},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink as _, ToolArguments, ToolNames},
     openai::text_completion,
     outgoing::OutgoingBody,
     responses::{
         self,
-        passing_calls::{self, PassingCalls, PassingEvent},
+        passing_tool_calls::{self, PassingEvent, PassingToolCalls},
         splice::ResponseIdentity,
     },
 };
@@ -42,9 +42,9 @@ pub(super) struct ClientStream {
     /// The block of a message that has begun and not ended, of events that passed.
     open_block: Option<OpenBlock>,
     /// Arguments of the call in the open block of a message.
-    arguments: Option<CallArguments>,
+    arguments: Option<ToolArguments>,
     /// Calls of functions in a response whose events pass.
-    calls: PassingCalls,
+    calls: PassingToolCalls,
     /// Whether an event with the reason of the message's end has passed.
     has_reason: bool,
     /// Whether an event that ends the message has passed.
@@ -102,7 +102,7 @@ struct MessageIdentity {
 }
 
 impl MessageIdentity {
-    fn of(context: &AnswerContext) -> MessageIdentity {
+    fn new(context: &AnswerContext) -> MessageIdentity {
         MessageIdentity { id: context.generation.as_str().to_owned(), model: Arc::clone(&context.model) }
     }
 }
@@ -117,10 +117,10 @@ impl ClientStream {
         max_held_bytes: usize,
     ) -> ClientStream {
         let spliced = outgoing.filter(|outgoing| outgoing.is_clients_own).map(|outgoing| match &client.shape {
-            ClientShape::Messages { .. } => SplicedApi::Messages(MessageIdentity::of(context)),
-            ClientShape::Responses(echo) => SplicedApi::Responses(ResponseIdentity::of(context, outgoing.state, echo)),
+            ClientShape::Messages { .. } => SplicedApi::Messages(MessageIdentity::new(context)),
+            ClientShape::Responses(echo) => SplicedApi::Responses(ResponseIdentity::new(context, outgoing.state, echo)),
             ClientShape::Completion { shows_usage } => {
-                SplicedApi::Completion { identity: MessageIdentity::of(context), shows_usage: *shows_usage }
+                SplicedApi::Completion { identity: MessageIdentity::new(context), shows_usage: *shows_usage }
             }
         });
         ClientStream {
@@ -130,7 +130,7 @@ impl ClientStream {
             next_number: None,
             open_block: None,
             arguments: None,
-            calls: PassingCalls::default(),
+            calls: PassingToolCalls::default(),
             has_reason: false,
             is_stopped: false,
             is_cut_off: false,
@@ -277,7 +277,7 @@ impl ClientStream {
         }
         let piece = event.member(b"delta").and_then(|delta| delta.member(b"partial_json"));
         let Some(piece) = piece.and_then(Raw::filled_string) else { return Passed::AsItCame };
-        self.arguments.get_or_insert_with(CallArguments::object).piece(piece.inner(), &mut passed);
+        self.arguments.get_or_insert_with(ToolArguments::object).piece(piece.inner(), &mut passed);
         if *passed == *piece.inner() {
             return Passed::AsItCame;
         }
@@ -309,7 +309,7 @@ impl ClientStream {
             SplicedApi::Responses(identity) => {
                 let PassingEvent { delta, data: settled } = self.calls.event(&kind, data, value);
                 if let Some(delta) = delta {
-                    put_kind(passing_calls::DELTA, out);
+                    put_kind(passing_tool_calls::DELTA, out);
                     put_data(&delta, out);
                 }
                 let next = responses::splice::next_number(value).map(|next| next + self.calls.added());

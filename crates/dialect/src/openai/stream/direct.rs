@@ -5,7 +5,7 @@
 
 use bytes::BytesMut;
 
-use super::{Progress, choice::ChoiceState, chunk::ChatRewriter, tool_calls::CallOrder};
+use super::{Progress, choice::ChoiceState, chunk::ChatRewriter, tool_calls::ToolCallOrder};
 use crate::{
     answer::AnswerFault,
     neutral::{AnswerEvent, EscapedText},
@@ -19,7 +19,7 @@ impl ChatRewriter {
             AnswerEvent::Reasoning { choice, text: Some(text), sealed: None, .. } => (*choice, text, true),
             _ => return false,
         };
-        let ends_calls = self.call_order == CallOrder::OneByOne;
+        let ends_calls = self.call_order == ToolCallOrder::OneByOne;
         let is_hidden = is_thought && self.context.exclude_reasoning;
         let Some(bytes) = plain_bytes(text).filter(|_| !is_hidden) else { return false };
         let Some(choice) = self.begun_choice(index).filter(|choice| !(choice.has_called && ends_calls)) else {

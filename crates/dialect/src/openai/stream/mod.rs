@@ -21,7 +21,7 @@ use std::{borrow::Cow, time::Duration};
 use bytes::{Bytes, BytesMut};
 use pointsman_domain::{FailureKind, Usage};
 
-use self::{chunk::ChatRewriter, client_stream::ClientStream, tool_calls::CallOrder, translator::StreamTranslator};
+use self::{chunk::ChatRewriter, client_stream::ClientStream, tool_calls::ToolCallOrder, translator::StreamTranslator};
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, Outcome},
     client_request::ClientRequest,
@@ -97,7 +97,7 @@ impl ChatStream {
         ChatStream {
             reader: StreamReader::new(Framing::ServerSent, options.max_event_bytes),
             translator: None,
-            chat: ChatRewriter::new(context, options, CallOrder::Any),
+            chat: ChatRewriter::new(context, options, ToolCallOrder::Any),
             client: None,
         }
     }
@@ -114,9 +114,9 @@ impl ChatStream {
         let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
         let framing = translation.map_or(Framing::ServerSent, |translation| translation.framing);
         let order = match translation {
-            Some(translation) => CallOrder::of(translation),
-            None if client.is_some() => CallOrder::WholeNames,
-            None => CallOrder::Any,
+            Some(translation) => ToolCallOrder::of(translation),
+            None if client.is_some() => ToolCallOrder::WholeNames,
+            None => ToolCallOrder::Any,
         };
         ChatStream {
             reader: StreamReader::new(framing, options.max_event_bytes),
@@ -325,7 +325,7 @@ pub(crate) fn whole_answer(
     context: &AnswerContext,
     max_held_bytes: usize,
 ) -> Result<Answer, AnswerFault> {
-    let mut chat = ChatRewriter::new(context.clone(), StreamOptions::default(), CallOrder::of(translation));
+    let mut chat = ChatRewriter::new(context.clone(), StreamOptions::default(), ToolCallOrder::of(translation));
     let mut client = ClientStream::new(client, None, context, AnswerForm::Whole, max_held_bytes);
     let mut out = BytesMut::new();
     StreamTranslator::new(translation.decoder()).whole(body, &mut chat, &mut client, &mut out)?;

@@ -173,7 +173,7 @@ impl ChatRewriter {
             out.put_slice(head);
             push_member(out, b"choices", b"[");
             let element = out.len();
-            choice.push_rest(DeltaRules::of(context, choice.index, *call_order), out);
+            choice.push_rest(DeltaRules::new(context, choice.index, *call_order), out);
             if out.len() > element {
                 out.put_u8(b']');
                 out.put_slice(END_OF_EVENT);

@@ -6,10 +6,10 @@ use pointsman_domain::Dialect;
 use crate::{
     answer::{AnswerContext, AnswerFault},
     json::{Raw, push_u64},
-    neutral::CallArguments,
+    neutral::ToolArguments,
     openai::{
         answer::generated_call_id,
-        tool_call::{CallHead, CallPart, FunctionCall, is_portable_id, member_names},
+        tool_call::{FunctionCall, ToolCallHead, ToolCallPart, is_portable_id, member_names},
     },
     outgoing::Translation,
 };
@@ -28,12 +28,12 @@ const LEGACY: u64 = u64::MAX;
 /// The calls of one choice so far: which delta belongs to which call, and what was already sent.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallTracker {
-    list: Vec<TrackedCall>,
+    list: Vec<TrackedToolCall>,
     kept_bytes: usize,
 }
 
 #[derive(Debug)]
-struct TrackedCall {
+struct TrackedToolCall {
     upstream_index: Option<u64>,
     /// The inside of the JSON string of the upstream's id, by which it tells calls apart; empty without one.
     id: Vec<u8>,
@@ -43,22 +43,22 @@ struct TrackedCall {
     name: Vec<u8>,
     /// The inside of the arguments' JSON string, as far as it came before the call was introduced.
     early: BytesMut,
-    arguments: CallArguments,
+    arguments: ToolArguments,
     is_introduced: bool,
     is_custom: bool,
 }
 
 /// Generation and choice of the calls, for generated ids, and the order in which they come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CallContext<'a> {
+pub(super) struct ToolCallContext<'a> {
     pub(super) context: &'a AnswerContext,
     pub(super) choice: u64,
-    pub(super) order: CallOrder,
+    pub(super) order: ToolCallOrder,
 }
 
 /// What is known of the order in which the pieces of calls come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallOrder {
+pub(super) enum ToolCallOrder {
     /// Pieces of any call may come at any time. Clients of chat join the pieces of a name themselves.
     Any,
     /// The same, for a client that must know the whole name when a call begins: a call waits for its first arguments, and for
@@ -68,13 +68,13 @@ pub(super) enum CallOrder {
     OneByOne,
 }
 
-impl CallOrder {
+impl ToolCallOrder {
     /// The order in which an upstream of another dialect sends its calls.
-    pub(super) fn of(translation: &Translation) -> CallOrder {
+    pub(super) fn of(translation: &Translation) -> ToolCallOrder {
         match translation.dialect {
             // Its items may overlap.
-            Dialect::Responses => CallOrder::Any,
-            _ => CallOrder::OneByOne,
+            Dialect::Responses => ToolCallOrder::Any,
+            _ => ToolCallOrder::OneByOne,
         }
     }
 }
@@ -94,14 +94,14 @@ impl ToolCallTracker {
     pub(super) fn push(
         &mut self,
         calls: Raw<'_>,
-        caller: CallContext<'_>,
+        call_context: ToolCallContext<'_>,
         out: &mut BytesMut,
     ) -> Result<u64, AnswerFault> {
         let mut text_bytes = 0;
         for element in calls.elements() {
-            let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            let part = ToolCallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
             text_bytes += part.text_bytes();
-            self.push_part(&part, caller, out)?;
+            self.push_part(&part, call_context, out)?;
         }
         Ok(text_bytes)
     }
@@ -111,14 +111,14 @@ impl ToolCallTracker {
     pub(super) fn push_first(
         &mut self,
         calls: Raw<'_>,
-        caller: CallContext<'_>,
+        call_context: ToolCallContext<'_>,
         first: &mut FunctionCall,
     ) -> Result<u64, AnswerFault> {
         let mut text_bytes = 0;
         for element in calls.elements() {
-            let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            let part = ToolCallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
             text_bytes += part.text_bytes();
-            self.push_first_part(&part, caller, first)?;
+            self.push_first_part(&part, call_context, first)?;
         }
         Ok(text_bytes)
     }
@@ -127,23 +127,23 @@ impl ToolCallTracker {
     pub(super) fn push_first_legacy(
         &mut self,
         function: Raw<'_>,
-        caller: CallContext<'_>,
+        call_context: ToolCallContext<'_>,
         first: &mut FunctionCall,
     ) -> Result<u64, AnswerFault> {
-        let part = CallPart::read_legacy(function, LEGACY);
-        self.push_first_part(&part, caller, first)?;
+        let part = ToolCallPart::read_legacy(function, LEGACY);
+        self.push_first_part(&part, call_context, first)?;
         Ok(part.text_bytes())
     }
 
     fn push_first_part(
         &mut self,
-        part: &CallPart<'_>,
-        caller: CallContext<'_>,
+        part: &ToolCallPart<'_>,
+        call_context: ToolCallContext<'_>,
         first: &mut FunctionCall,
     ) -> Result<(), AnswerFault> {
         let place = match self.place_of(part) {
             Some(place) => place,
-            None => self.add(part, caller)?,
+            None => self.add(part, call_context)?,
         };
         let Some(call) = self.list.get_mut(place) else { return Ok(()) };
         if let Some(name) = part.name.filter(|name| name.inner() != call.name) {
@@ -181,11 +181,11 @@ impl ToolCallTracker {
     pub(super) fn push_legacy(
         &mut self,
         function: Raw<'_>,
-        caller: CallContext<'_>,
+        call_context: ToolCallContext<'_>,
         out: &mut BytesMut,
     ) -> Result<u64, AnswerFault> {
-        let part = CallPart::read_legacy(function, LEGACY);
-        self.push_part(&part, caller, out)?;
+        let part = ToolCallPart::read_legacy(function, LEGACY);
+        self.push_part(&part, call_context, out)?;
         Ok(part.text_bytes())
     }
 
@@ -206,19 +206,19 @@ impl ToolCallTracker {
 
     fn push_part(
         &mut self,
-        part: &CallPart<'_>,
-        caller: CallContext<'_>,
+        part: &ToolCallPart<'_>,
+        call_context: ToolCallContext<'_>,
         out: &mut BytesMut,
     ) -> Result<(), AnswerFault> {
         let place = match self.place_of(part) {
             Some(place) => place,
             None => {
-                self.before_next(caller.order, out);
-                self.add(part, caller)?
+                self.before_next(call_context.order, out);
+                self.add(part, call_context)?
             }
         };
-        let is_first =
-            caller.order != CallOrder::WholeNames || self.list.iter().take(place).all(|earlier| earlier.is_introduced);
+        let is_first = call_context.order != ToolCallOrder::WholeNames
+            || self.list.iter().take(place).all(|earlier| earlier.is_introduced);
         let Some(call) = self.list.get_mut(place) else { return Ok(()) };
         if call.is_introduced {
             call.push_continuation(place, part, out);
@@ -228,13 +228,13 @@ impl ToolCallTracker {
             self.kept_bytes += name.inner().len();
             call.name.extend_from_slice(name.inner());
         }
-        let may_go_on = caller.order == CallOrder::WholeNames && part.arguments_text().is_empty();
+        let may_go_on = call_context.order == ToolCallOrder::WholeNames && part.arguments_text().is_empty();
         if call.name.is_empty() || may_go_on || !is_first {
             self.kept_bytes += call.hold_arguments(part);
         } else {
             call.introduce(place, part, out);
         }
-        if caller.order == CallOrder::WholeNames {
+        if call_context.order == ToolCallOrder::WholeNames {
             self.introduce_waiting(out);
         }
         self.check_kept()
@@ -242,9 +242,9 @@ impl ToolCallTracker {
 
     /// Appends what must be said of the calls so far before the next begins. Clients of other dialects take no more arguments
     /// of a call whose object is complete once another has begun.
-    fn before_next(&mut self, order: CallOrder, out: &mut BytesMut) {
+    fn before_next(&mut self, order: ToolCallOrder, out: &mut BytesMut) {
         for (place, call) in self.list.iter_mut().enumerate() {
-            if order == CallOrder::OneByOne || call.arguments.has_begun_another() {
+            if order == ToolCallOrder::OneByOne || call.arguments.has_begun_another() {
                 call.end(place, true, out);
             }
         }
@@ -273,8 +273,8 @@ impl ToolCallTracker {
     }
 
     /// The call that an element goes on with; `None` when it begins one.
-    fn place_of(&self, part: &CallPart<'_>) -> Option<usize> {
-        let named = |call: &TrackedCall| part.id.is_some_and(|id| id.inner() == call.id);
+    fn place_of(&self, part: &ToolCallPart<'_>) -> Option<usize> {
+        let named = |call: &TrackedToolCall| part.id.is_some_and(|id| id.inner() == call.id);
         match (part.index, part.id) {
             (Some(index), id) => {
                 let place = self.list.iter().rposition(|call| call.upstream_index == Some(index))?;
@@ -288,19 +288,19 @@ impl ToolCallTracker {
         }
     }
 
-    fn add(&mut self, part: &CallPart<'_>, caller: CallContext<'_>) -> Result<usize, AnswerFault> {
+    fn add(&mut self, part: &ToolCallPart<'_>, call_context: ToolCallContext<'_>) -> Result<usize, AnswerFault> {
         let place = self.list.len();
         let id = part.id.map(Raw::inner).unwrap_or_default().to_vec();
         let is_kept = is_portable_id(&id);
-        let generated_id = (!is_kept).then(|| generated_call_id(caller.context, caller.choice, place));
+        let generated_id = (!is_kept).then(|| generated_call_id(call_context.context, call_context.choice, place));
         self.kept_bytes += id.len();
-        self.list.push(TrackedCall {
+        self.list.push(TrackedToolCall {
             upstream_index: part.index,
             id,
             generated_id,
             name: Vec::new(),
             early: BytesMut::new(),
-            arguments: if part.is_custom { CallArguments::free_text() } else { CallArguments::object() },
+            arguments: if part.is_custom { ToolArguments::free_text() } else { ToolArguments::object() },
             is_introduced: false,
             is_custom: part.is_custom,
         });
@@ -309,8 +309,8 @@ impl ToolCallTracker {
     }
 }
 
-impl TrackedCall {
-    fn introduce(&mut self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
+impl TrackedToolCall {
+    fn introduce(&mut self, place: usize, part: &ToolCallPart<'_>, out: &mut BytesMut) {
         self.is_introduced = true;
         let mut arguments = BytesMut::new();
         self.arguments.piece(&std::mem::take(&mut self.early), &mut arguments);
@@ -318,25 +318,25 @@ impl TrackedCall {
         push_comma(out);
         let id = self.generated_id.as_deref().map_or(&*self.id, str::as_bytes);
         let (arguments, is_custom) = (&*arguments, self.is_custom);
-        CallHead { index: Some(place), id, name: &self.name, arguments, is_custom }.push(part, out);
+        ToolCallHead { index: Some(place), id, name: &self.name, arguments, is_custom }.push(part, out);
     }
 
     /// Introduces the call if it has a name and was not introduced.
     fn introduce_named(&mut self, place: usize, out: &mut BytesMut) {
         if !self.is_introduced && !self.name.is_empty() {
-            self.introduce(place, &CallPart::default(), out);
+            self.introduce(place, &ToolCallPart::default(), out);
         }
     }
 
     /// Keeps the arguments until the name is known: the first delta of a call must have it. Returns their bytes.
-    fn hold_arguments(&mut self, part: &CallPart<'_>) -> usize {
+    fn hold_arguments(&mut self, part: &ToolCallPart<'_>) -> usize {
         let text = part.arguments_text();
         self.early.put_slice(&text);
         text.len()
     }
 
     /// Appends a later delta. A name that is merely repeated is not.
-    fn push_continuation(&mut self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
+    fn push_continuation(&mut self, place: usize, part: &ToolCallPart<'_>, out: &mut BytesMut) {
         let more_of_name = part.name.filter(|name| name.inner() != self.name);
         let start = out.len();
         self.begin_more(place, more_of_name, out);

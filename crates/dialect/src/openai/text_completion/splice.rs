@@ -4,8 +4,8 @@ use bytes::Bytes;
 use pointsman_domain::AddedMember;
 
 use crate::{
-    json::{Fate, JsonFault, Raw, Splice, object, quoted},
-    spliced_call::{MemberNames, SplicedCall},
+    body_edits::{BodyEdits, MemberNames},
+    json::{JsonFault, Raw, Splice, SpliceAction, object, quoted},
 };
 
 const NAMES: MemberNames =
@@ -16,15 +16,15 @@ const NAMES: MemberNames =
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<Bytes, JsonFault> {
+pub(crate) fn splice_request(body: &str, call: &BodyEdits<'_>) -> Result<Bytes, JsonFault> {
     let mut is_stream = false;
     let mut own = call.begin(body, &NAMES, |name, value, _| match name {
-        b"stream_options" => Fate::Cut,
+        b"stream_options" => SpliceAction::Cut,
         b"stream" => {
             is_stream = value.bytes() == b"true";
-            Fate::Kept
+            SpliceAction::Kept
         }
-        _ => Fate::Kept,
+        _ => SpliceAction::Kept,
     })?;
     if is_stream && !call.omits.has(AddedMember::StreamOptions) {
         own.add("stream_options", "{\"include_usage\":true}");

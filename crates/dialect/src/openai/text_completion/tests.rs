@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    body_edits::BodyEdits,
     frame::StreamEvent,
     openai::{StreamError, completion_writer::CompletionWriter},
-    spliced_call::SplicedCall,
 };
 
 fn read(body: &Value) -> Value {
@@ -65,16 +65,16 @@ fn mistakes_name_the_field() {
 #[test]
 fn for_an_endpoint_with_this_api_only_the_model_changes_and_what_is_ours_is_cut() {
     let body = r#"{"model":"acme/small", "prompt":"\u00e9","suffix":" )","objective":"fastest","stream_options":{"include_usage":false},"metadata":{"objective":"fastest","mine":"x"},"n_predict":1.50}"#;
-    let sent = splice::splice_request(body, &SplicedCall::to("m")).unwrap();
+    let sent = splice::splice_request(body, &BodyEdits::to("m")).unwrap();
     let expected = r#"{"model":"m", "prompt":"\u00e9","suffix":" )","metadata":{"mine":"x"},"n_predict":1.50}"#;
     assert_eq!(sent, expected);
     let limited = |body: &str| {
-        json(&splice::splice_request(body, &SplicedCall { most_output: Some(5), ..SplicedCall::to("m") }).unwrap())["max_tokens"].clone()
+        json(&splice::splice_request(body, &BodyEdits { most_output: Some(5), ..BodyEdits::to("m") }).unwrap())["max_tokens"].clone()
     };
     assert_eq!(limited(r#"{"prompt":"a","max_tokens":9}"#), 5);
     assert_eq!(limited(r#"{"prompt":"a","max_tokens":3}"#), 3);
     assert_eq!(limited(r#"{"prompt":"a"}"#), 5);
-    let streamed = json(&splice::splice_request(r#"{"stream":true,"prompt":"a"}"#, &SplicedCall::to("m")).unwrap());
+    let streamed = json(&splice::splice_request(r#"{"stream":true,"prompt":"a"}"#, &BodyEdits::to("m")).unwrap());
     assert_eq!(streamed["stream_options"]["include_usage"], true, "what is paid must be known");
 }
 

@@ -50,7 +50,7 @@ impl Counters {
     }
 
     /// The index of the next block of reasoning.
-    pub(super) fn next_thought(&mut self) -> u32 {
+    pub(super) fn next_reasoning(&mut self) -> u32 {
         let index = self.thoughts;
         self.thoughts = self.thoughts.saturating_add(1);
         index

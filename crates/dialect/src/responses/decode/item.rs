@@ -21,7 +21,7 @@ pub(super) enum PartKind {
     /// A summary of reasoning.
     Summary,
     /// Reasoning itself.
-    Thought,
+    Reasoning,
     /// The arguments or the input of a call.
     Arguments,
 }
@@ -99,7 +99,7 @@ impl Item {
     pub(super) fn implied_by(kind: PartKind) -> Option<Item> {
         let kind = match kind {
             PartKind::Text | PartKind::Refusal => Kind::Message,
-            PartKind::Summary | PartKind::Thought => Kind::Reasoning,
+            PartKind::Summary | PartKind::Reasoning => Kind::Reasoning,
             PartKind::Arguments => return None,
         };
         Some(Item { kind, id: None, parts: Vec::new(), annotations: 0, is_done: false })
@@ -223,7 +223,7 @@ impl Item {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        for (list, kind) in [(&b"summary"[..], PartKind::Summary), (b"content", PartKind::Thought)] {
+        for (list, kind) in [(&b"summary"[..], PartKind::Summary), (b"content", PartKind::Reasoning)] {
             for (index, part) in item.member(list).into_iter().flat_map(Raw::elements).enumerate() {
                 if let Some(text) = part.member(b"text").filter(|text| text.is_string()) {
                     self.whole_part(kind, index as u64, text, counters, sink)?;
@@ -235,7 +235,7 @@ impl Item {
         let Some(sealed) = sealed else { return Ok(()) };
         sink.event(AnswerEvent::Reasoning {
             choice: 0,
-            index: counters.next_thought(),
+            index: counters.next_reasoning(),
             format: ReasoningFormat::Responses,
             kind: ReasoningKind::Encrypted,
             text: None,
@@ -275,7 +275,7 @@ impl Item {
     fn has(&self, kind: PartKind) -> bool {
         match self.kind {
             Kind::Message => matches!(kind, PartKind::Text | PartKind::Refusal),
-            Kind::Reasoning => matches!(kind, PartKind::Summary | PartKind::Thought),
+            Kind::Reasoning => matches!(kind, PartKind::Summary | PartKind::Reasoning),
             Kind::Call { .. } => kind == PartKind::Arguments,
             Kind::Search | Kind::Image | Kind::Hidden => false,
         }
@@ -288,7 +288,7 @@ impl Item {
             None => {
                 counters.part()?;
                 let start = match kind {
-                    PartKind::Summary | PartKind::Thought => u64::from(counters.next_thought()),
+                    PartKind::Summary | PartKind::Reasoning => u64::from(counters.next_reasoning()),
                     _ => counters.characters(),
                 };
                 self.parts.push(Part { kind, index, start, pairs: SplitPairs::default(), id: self.id.clone() });
@@ -343,7 +343,7 @@ fn hand_on(
         }
         (PartKind::Refusal, _) => sink.event(AnswerEvent::Refusal { choice: 0, text }),
         (PartKind::Summary, _) => sink.event(reasoning(ReasoningKind::Summary, text)),
-        (PartKind::Thought, _) => sink.event(reasoning(ReasoningKind::Text, text)),
+        (PartKind::Reasoning, _) => sink.event(reasoning(ReasoningKind::Text, text)),
         (PartKind::Arguments, Kind::Call { index }) => {
             sink.event(AnswerEvent::ToolCallArguments { choice: 0, call: index, text })
         }

@@ -14,7 +14,7 @@ use crate::{
 
 /// A call that has not ended.
 #[derive(Debug)]
-pub(super) struct CallItem {
+pub(super) struct ToolCallItem {
     head: ItemHead,
     /// Its number among the calls of the answer.
     call: u32,
@@ -24,7 +24,7 @@ pub(super) struct CallItem {
     text: BytesMut,
 }
 
-impl CallItem {
+impl ToolCallItem {
     /// Announces a call. `original`: namespace and name of a function whose name is a flat one.
     pub(super) fn begin(
         head: ItemHead,
@@ -34,7 +34,7 @@ impl CallItem {
         original: Option<(&str, &str)>,
         kind: ToolKind,
         events: &mut EventWriter,
-    ) -> CallItem {
+    ) -> ToolCallItem {
         let mut names = BytesMut::new();
         push_text_member(&mut names, b"call_id", id);
         match original {
@@ -46,7 +46,7 @@ impl CallItem {
                 }
             }
         }
-        let item = CallItem { head, call, kind, names, text: BytesMut::new() };
+        let item = ToolCallItem { head, call, kind, names, text: BytesMut::new() };
         events.item("output_item.added", item.head.place, |out| item.push(ItemStatus::InProgress, out));
         item
     }

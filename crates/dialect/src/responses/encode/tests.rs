@@ -121,7 +121,7 @@ fn reasoning_of_any_provider_comes_back_as_it_was() {
     input.push(json!({"type": "function_call_output", "call_id": "call_1", "output": "1"}));
     let body = json!({"model": "m", "input": input}).to_string();
     let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
-    assert!(inbound.fates.dropped().is_empty());
+    assert!(inbound.unsupported.dropped().is_empty());
     let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
     assert_eq!(chat["messages"][0]["reasoning_details"], Value::Array(details.to_vec()));
 }

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, read_responses, tools::is_flat, unsupported};
+use super::{ChatBodyWriter, read_responses, tools::is_flat, unsupported_member};
 use crate::{
-    json::{Fate, Raw, Splice, object},
-    neutral::{FieldFates, StateKey},
+    json::{Raw, Splice, SpliceAction, object},
+    neutral::{StateKey, UnsupportedFields},
 };
 
 /// A chat body that was meant, and what was lost on the way to it.
@@ -16,7 +16,7 @@ pub struct AgentChat {
     /// The chat body.
     pub chat: Bytes,
     /// What has no equivalent in chat.
-    pub fates: FieldFates,
+    pub unsupported: UnsupportedFields,
     /// Whether its messages were written from `input`.
     pub has_written_messages: bool,
 }
@@ -39,8 +39,8 @@ pub fn read_agent_chat(body: &[u8], state_key: &StateKey) -> Option<Result<Agent
 fn of_input(body: &[u8], state_key: &StateKey) -> Result<AgentChat, Invalid> {
     let read = read_responses(body, state_key)?;
     match read.native_feature {
-        Some(path) => Err(unsupported(&path, "An item of this type is only for '/responses'.")),
-        None => Ok(AgentChat { chat: read.chat, fates: read.fates, has_written_messages: true }),
+        Some(path) => Err(unsupported_member(&path, "An item of this type is only for '/responses'.")),
+        None => Ok(AgentChat { chat: read.chat, unsupported: read.unsupported, has_written_messages: true }),
     }
 }
 
@@ -56,18 +56,18 @@ fn with_nested_tools(text: &str, whole: Raw<'_>, tools: Raw<'_>, state_key: &Sta
         match &*key.name() {
             b"tools" => match writer.tools.list() {
                 Some(nested) => splice.replace(value, &nested),
-                None => return Fate::Cut,
+                None => return SpliceAction::Cut,
             },
             b"parallel_tool_calls" if writer.tools.is_empty() && matches!(value.bytes(), b"true" | b"false") => {
-                return Fate::Cut;
+                return SpliceAction::Cut;
             }
             b"tool_choice" if !value.is_null() => match choice.strip_prefix(b",\"tool_choice\":") {
                 Some(nested) => splice.replace(value, nested),
-                None => return Fate::Cut,
+                None => return SpliceAction::Cut,
             },
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
-    Ok(AgentChat { chat: splice.finish(), fates: writer.fates, has_written_messages: false })
+    Ok(AgentChat { chat: splice.finish(), unsupported: writer.unsupported, has_written_messages: false })
 }

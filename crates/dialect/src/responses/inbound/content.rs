@@ -127,7 +127,7 @@ impl<'a> ChatBodyWriter<'a> {
         while let Some((index, part)) = objects.next_object() {
             let part = ContentPart::read(part);
             for (key, value) in &part.others {
-                self.fates.drop_member(holder, &key.name(), *value);
+                self.unsupported.drop_member(holder, &key.name(), *value);
             }
             visit(self, part, &path.item(index))?;
         }

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    json::{Fate, Raw, Splice, push_member},
+    json::{Raw, Splice, SpliceAction, push_member},
     neutral::json_value,
     responses::namespaces::Namespaces,
 };
@@ -48,7 +48,7 @@ pub struct ResponseEcho {
 }
 
 impl ResponseEcho {
-    pub(super) fn of(members: &[(Raw<'_>, Raw<'_>)], namespaces: Namespaces) -> ResponseEcho {
+    pub(super) fn new(members: &[(Raw<'_>, Raw<'_>)], namespaces: Namespaces) -> ResponseEcho {
         let mut out = BytesMut::new();
         for (name, default) in ECHOED {
             let given = members.iter().find(|(key, _)| *key.name() == *name.as_bytes() && !FIXED.contains(&name));
@@ -116,16 +116,16 @@ pub(in crate::responses) fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Spli
                 if *key.name() == *b"tools" {
                     complete_tools(value, splice);
                 }
-                Fate::Kept
+                SpliceAction::Kept
             }),
             _ => {}
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
 }
 
 impl Default for ResponseEcho {
     fn default() -> ResponseEcho {
-        ResponseEcho::of(&[], Namespaces::default())
+        ResponseEcho::new(&[], Namespaces::default())
     }
 }

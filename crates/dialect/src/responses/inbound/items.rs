@@ -70,7 +70,7 @@ impl<'a> ChatBodyWriter<'a> {
                 Err(refused(path.member("type"), message))
             }
             Some("web_search_call") => {
-                self.fates.drop("input[].web_search_call");
+                self.unsupported.drop("input[].web_search_call");
                 Ok(())
             }
             Some(_) => {
@@ -85,7 +85,7 @@ impl<'a> ChatBodyWriter<'a> {
         for (key, value) in item.members() {
             let name = key.name();
             if !OF_ITEMS.contains(&&*name) && !known.contains(&&*name) {
-                self.fates.drop_member("input[]", &name, value);
+                self.unsupported.drop_member("input[]", &name, value);
             }
         }
     }
@@ -170,7 +170,7 @@ impl<'a> ChatBodyWriter<'a> {
         let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
         let Some(sealed) = sealed.and_then(Raw::filled_string).and_then(EscapedText::of) else {
             if !texts.is_empty() {
-                self.fates.drop("input[].summary");
+                self.unsupported.drop("input[].summary");
             }
             return Ok(());
         };
@@ -193,7 +193,7 @@ impl<'a> ChatBodyWriter<'a> {
                 push_detail(ReasoningFormat::Responses, ReasoningKind::Encrypted, &members, details);
             }
             Opened::Foreign(foreign) => push_foreign(&foreign, &shown, details),
-            Opened::Unusable => self.fates.drop("input[].encrypted_content"),
+            Opened::Unusable => self.unsupported.drop("input[].encrypted_content"),
         }
         Ok(())
     }

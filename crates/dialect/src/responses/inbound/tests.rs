@@ -36,11 +36,11 @@ fn with(name: &str, value: Value) -> Value {
 }
 
 fn dropped(inbound: &InboundResponses) -> Vec<&str> {
-    inbound.fates.dropped().iter().map(AsRef::as_ref).collect()
+    inbound.unsupported.dropped().iter().map(AsRef::as_ref).collect()
 }
 
 fn emulated(inbound: &InboundResponses) -> Vec<&str> {
-    inbound.fates.emulated().iter().map(AsRef::as_ref).collect()
+    inbound.unsupported.emulated().iter().map(AsRef::as_ref).collect()
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn what_continues_an_earlier_response_is_refused_and_what_wants_to_be_kept_is_an
     let reference = asking(json!([{"type": "item_reference", "id": "msg_1"}]));
     assert_eq!(refusal(&reference), ("input[0].type".into(), "invalid_value"));
     let stored = read(&with("store", json!(true)));
-    assert!(stored.fates.dropped().is_empty());
+    assert!(stored.unsupported.dropped().is_empty());
     assert!(String::from_utf8_lossy(stored.echo.members()).contains(r#","store":false"#));
     assert_eq!(dropped(&read(&with("truncation", json!("auto")))), ["truncation"]);
-    assert!(read(&with("background", json!(false))).fates.dropped().is_empty());
+    assert!(read(&with("background", json!(false))).unsupported.dropped().is_empty());
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl ChatBodyWriter<'_> {
                 Some("custom") => self.custom(tool, &path)?,
                 Some("namespace") => self.namespace(tool, &path)?,
                 Some(kind) => {
-                    self.fates.drop(&format!("tools[].{kind}"));
+                    self.unsupported.drop(&format!("tools[].{kind}"));
                     self.tools.hosted.get_or_insert(format!("{path}.type"));
                 }
                 None => return Err(required(format!("{path}.type"))),
@@ -80,7 +80,7 @@ impl ChatBodyWriter<'_> {
         let namespace = name_of(tool, path)?.text().unwrap_or_default();
         let tools = tool.member(b"tools").filter(|tools| tools.is_array());
         let tools = tools.ok_or_else(|| required(format!("{path}.tools")))?;
-        self.fates.emulate("tools[].namespace");
+        self.unsupported.emulate("tools[].namespace");
         self.name_others_of_tool(tool, "tools[]", &OF_NAMESPACES);
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}.tools[{index}]");
@@ -105,7 +105,7 @@ impl ChatBodyWriter<'_> {
             // What is false is as good as absent.
             let others =
                 object.members().filter(|(key, value)| value.bytes() != b"false" && !known.contains(&&*key.name()));
-            others.for_each(|(key, value)| self.fates.drop_member(place, &key.name(), value));
+            others.for_each(|(key, value)| self.unsupported.drop_member(place, &key.name(), value));
         }
     }
 
@@ -170,7 +170,9 @@ impl ChatBodyWriter<'_> {
                 // Chat servers refuse it without tools.
                 "auto" | "none" if self.tools.is_empty() => {}
                 // Every tool was one that runs at the provider.
-                "required" if self.tools.is_empty() && self.tools.hosted.is_some() => self.fates.drop("tool_choice"),
+                "required" if self.tools.is_empty() && self.tools.hosted.is_some() => {
+                    self.unsupported.drop("tool_choice")
+                }
                 _ => push_member(&mut self.out, b"tool_choice", choice.bytes()),
             }
             return Ok(());
@@ -185,7 +187,7 @@ impl ChatBodyWriter<'_> {
                 push_member(&mut self.out, b"tool_choice", &chosen);
             }
             Some("allowed_tools") => self.allowed_tools(choice)?,
-            Some(_) => self.fates.drop("tool_choice"),
+            Some(_) => self.unsupported.drop("tool_choice"),
             None => return Err(required("tool_choice.type")),
         }
         Ok(())
@@ -205,11 +207,11 @@ impl ChatBodyWriter<'_> {
                     }
                     self.push_chosen(tool, &format!("tool_choice.tools[{index}]"), &mut chosen)?;
                 }
-                _ => self.fates.drop("tool_choice.tools[]"),
+                _ => self.unsupported.drop("tool_choice.tools[]"),
             }
         }
         if self.tools.is_empty() && chosen.is_empty() {
-            self.fates.drop("tool_choice");
+            self.unsupported.drop("tool_choice");
             return Ok(());
         }
         push_member(&mut self.out, b"tool_choice", b"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":");

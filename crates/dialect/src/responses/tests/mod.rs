@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::write_request;
 use crate::{
-    neutral::{FieldFates, ToolNames},
+    neutral::{ToolNames, UnsupportedFields},
     openai::conversation_reader::read_conversation,
 };
 
@@ -25,7 +25,7 @@ fn endpoint(model: &str) -> Endpoint {
     Endpoint {
         limits: EndpointLimits { context_length: 200_000, max_completion_tokens: None, max_prompt_tokens: None },
         dialect: Default::default(),
-        ..Endpoint::with_defaults(EndpointId::of(model, "openai", ""), 0, 0, model)
+        ..Endpoint::with_defaults(EndpointId::new(model, "openai", ""), 0, 0, model)
     }
 }
 
@@ -33,7 +33,7 @@ fn endpoint(model: &str) -> Endpoint {
 struct Sent {
     text: String,
     names: ToolNames,
-    fates: FieldFates,
+    unsupported: UnsupportedFields,
 }
 
 impl Sent {
@@ -46,19 +46,19 @@ impl Sent {
     }
 
     fn dropped(&self) -> Vec<&str> {
-        self.fates.dropped().iter().map(AsRef::as_ref).collect()
+        self.unsupported.dropped().iter().map(AsRef::as_ref).collect()
     }
 
     fn emulated(&self) -> Vec<&str> {
-        self.fates.emulated().iter().map(AsRef::as_ref).collect()
+        self.unsupported.emulated().iter().map(AsRef::as_ref).collect()
     }
 }
 
 fn send(model: &str, body: &str) -> Sent {
-    let mut fates = FieldFates::default();
+    let mut unsupported = UnsupportedFields::default();
     let conversation = read_conversation(body).unwrap();
-    let written = write_request(&conversation, &endpoint(model), &mut fates);
-    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, fates }
+    let written = write_request(&conversation, &endpoint(model), &mut unsupported);
+    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
 }
 
 /// A body with these messages.

@@ -8,7 +8,7 @@ use super::{
     splicing::identity,
     *,
 };
-use crate::{openai::completion_writer::CompletionWriter, responses::Decoder, spliced_call::SplicedCall};
+use crate::{body_edits::BodyEdits, openai::completion_writer::CompletionWriter, responses::Decoder};
 
 /// Cuts a text into pieces after these numbers of characters.
 pub(super) fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -144,7 +144,7 @@ proptest! {
         let _ = decode(&events, ToolNames::default(), &mut CompletionWriter::default());
         for event in &events {
             let _ = Decoder::new(ToolNames::default()).whole(event, &mut CompletionWriter::default());
-            let _ = splice_request(event, &SplicedCall::to("m"), ProviderState::Refused);
+            let _ = splice_request(event, &BodyEdits::to("m"), ProviderState::Refused);
             let _ = splice_answer(event, &identity(), Usage::default);
             let _ = splice_event(event, &identity(), Usage::default);
         }
@@ -165,7 +165,7 @@ proptest! {
         };
         let expected = body(&members, "gpt-x", "false");
         members.insert(ours.min(members.len()), "\"objective\":{\"x\":[]}".to_owned());
-        let spliced = splice_request(&body(&members, "auto", "true"), &SplicedCall::to("gpt-x"), ProviderState::Refused).unwrap();
+        let spliced = splice_request(&body(&members, "auto", "true"), &BodyEdits::to("gpt-x"), ProviderState::Refused).unwrap();
         prop_assert_eq!(spliced.body, expected.as_bytes());
     }
 }

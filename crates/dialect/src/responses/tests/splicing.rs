@@ -9,9 +9,9 @@ use super::super::{
     splice::{ResponseIdentity, next_number, splice_answer, splice_event, splice_request},
 };
 use crate::{
+    body_edits::BodyEdits,
     json::object,
     neutral::{ReasoningKind, StateKey},
-    spliced_call::SplicedCall,
 };
 
 /// Members that Open Responses requires of every response.
@@ -62,7 +62,7 @@ pub(super) fn identity() -> ResponseIdentity {
 }
 
 fn request(body: &str) -> String {
-    String::from_utf8(splice_request(body, &SplicedCall::to("gpt-x"), ProviderState::Refused).unwrap().body.to_vec())
+    String::from_utf8(splice_request(body, &BodyEdits::to("gpt-x"), ProviderState::Refused).unwrap().body.to_vec())
         .unwrap()
 }
 
@@ -83,7 +83,7 @@ fn the_model_is_replaced_nothing_is_stored_and_what_is_ours_is_cut() {
 fn with_the_operators_leave_the_provider_keeps_what_the_client_wants() {
     let body =
         r#"{"model":"gpt-x","store":true,"previous_response_id":"resp_1","input":[{"type":"reasoning","id":"rs_1"}]}"#;
-    let spliced = splice_request(body, &SplicedCall::to("gpt-x"), ProviderState::Allowed).unwrap();
+    let spliced = splice_request(body, &BodyEdits::to("gpt-x"), ProviderState::Allowed).unwrap();
     assert_eq!((spliced.body.as_ref(), spliced.without_reasoning), (body.as_bytes(), false));
 }
 
@@ -107,10 +107,10 @@ fn reasoning_that_the_upstream_cannot_take_back_is_cut() {
     let envelope = format!(r#"{{"type":"reasoning","encrypted_content":"{sealed}"}}"#);
     let bare = r#"{"type":"reasoning","id":"rs_1","encrypted_content":null}"#;
     let with = body(&[&envelope, own, bare, call, &envelope]);
-    let spliced = splice_request(&with, &SplicedCall::to("gpt-x"), ProviderState::Refused).unwrap();
+    let spliced = splice_request(&with, &BodyEdits::to("gpt-x"), ProviderState::Refused).unwrap();
     assert_eq!((spliced.body.as_ref(), spliced.without_reasoning), (body(&[own, call]).as_bytes(), true));
     assert!(
-        !splice_request(&body(&[own, call]), &SplicedCall::to("gpt-x"), ProviderState::Refused)
+        !splice_request(&body(&[own, call]), &BodyEdits::to("gpt-x"), ProviderState::Refused)
             .unwrap()
             .without_reasoning
     );
@@ -128,7 +128,7 @@ fn of_an_answer_id_model_and_store_are_replaced_and_what_is_missing_is_added() {
     assert_eq!(format!("{{{own}"), expected);
     for body in ["", "[]", "{", "{} x", "1"] {
         assert!(splice_answer(body, &identity(), Usage::default).is_err(), "{body}");
-        assert!(splice_request(body, &SplicedCall::to("m"), ProviderState::Refused).is_err(), "{body}");
+        assert!(splice_request(body, &BodyEdits::to("m"), ProviderState::Refused).is_err(), "{body}");
     }
 }
 
@@ -259,7 +259,7 @@ fn counts_that_an_ended_response_lacks_are_added() {
 #[test]
 fn a_lower_limit_and_defaults_change_nothing_else() {
     let defaults = [("temperature", 0.5), ("top_k", 40.0)];
-    let call = SplicedCall { most_output: Some(100), defaults: &defaults, ..SplicedCall::to("m") };
+    let call = BodyEdits { most_output: Some(100), defaults: &defaults, ..BodyEdits::to("m") };
     let sent = |body: &str| splice_request(body, &call, ProviderState::Allowed).unwrap().body;
     assert_eq!(
         sent(r#"{"model":"a","max_output_tokens":3000,"input":[{"type":"compaction","encrypted_content":"x"}]}"#),
@@ -283,7 +283,7 @@ fn defaults_are_left_out_while_the_model_reasons() {
         ("gpt-5.5", r#"{"effort":"none"}"#, true),
         ("my-deployment", r#"{"effort":"high"}"#, true),
     ] {
-        let call = SplicedCall { defaults: &defaults, ..SplicedCall::to(model) };
+        let call = BodyEdits { defaults: &defaults, ..BodyEdits::to(model) };
         let body = format!(r#"{{"model":"a","reasoning":{reasoning}}}"#);
         let sent = splice_request(&body, &call, ProviderState::Allowed).unwrap().body;
         let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
@@ -293,7 +293,7 @@ fn defaults_are_left_out_while_the_model_reasons() {
 
 #[test]
 fn a_lower_limit_is_one_that_the_api_takes() {
-    let call = SplicedCall { most_output: Some(5), ..SplicedCall::to("m") };
+    let call = BodyEdits { most_output: Some(5), ..BodyEdits::to("m") };
     for (body, expected) in [
         (r#"{"model":"a"}"#, r#"{"max_output_tokens":16,"model":"m"}"#),
         (r#"{"model":"a","max_output_tokens":3000}"#, r#"{"model":"m","max_output_tokens":16}"#),

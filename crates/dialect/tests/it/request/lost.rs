@@ -7,7 +7,7 @@ use super::world::{body, read};
 
 /// One model at an endpoint of each of these dialects, under these names.
 fn catalog(endpoints: &[(Dialect, &str)]) -> Catalog {
-    let id = |upstream: &str| EndpointId::of("acme/a", "acme", upstream);
+    let id = |upstream: &str| EndpointId::new("acme/a", "acme", upstream);
     let endpoint = |(dialect, upstream): &(Dialect, &str)| Endpoint {
         dialect: *dialect,
         variant: (*upstream).to_owned(),

@@ -86,7 +86,7 @@ fn model(id: &str, position: u32, input: Modalities, output: Modalities) -> Mode
 
 fn endpoint(id: &str, position: u32, parameters: ParameterSet) -> Endpoint {
     let upstream_model = id.replace("acme/", "up-");
-    Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::of(id, "acme", ""), position, 0, &upstream_model) }
+    Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::new(id, "acme", ""), position, 0, &upstream_model) }
 }
 
 pub(crate) fn model_named<'c>(catalog: &'c Catalog, id: &str) -> &'c Model {

@@ -144,7 +144,7 @@ pub fn why_not_after(
 ) -> WhyNot {
     let answer = why_not(asked, decision, policy, catalog);
     let choice = answer.about.filter(|_| answer.verdict == Verdict::Chosen);
-    let outcome = choice.and_then(|(index, _)| AttemptSummary::of(attempts, index, full_name_of)?.of_choice());
+    let outcome = choice.and_then(|(index, _)| AttemptSummary::new(attempts, index, full_name_of)?.of_choice());
     let answer = WhyNot { outcome, ..answer };
     WhyNot { sentence: sentence(&answer, catalog), ..answer }
 }

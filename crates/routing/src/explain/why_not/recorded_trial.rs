@@ -37,7 +37,7 @@ impl<'a> RecordedTrial<'a> {
                 && other.endpoint != candidate.endpoint
         };
         let rivals: Vec<&Candidate> = recorded(decision).filter(is_rival).collect();
-        let rescoring = Rescoring::of(decision, policy);
+        let rescoring = Rescoring::new(decision, policy);
         let best_rival_score = rivals.iter().map(|rival| rival.score).fold(f64::INFINITY, f64::min);
         let (_, grade) = position_and_grade(leader.inputs.tier);
         RecordedTrial { candidate, rivals, decision, policy, rescoring, best_rival_score, grade }

@@ -299,7 +299,7 @@ impl LiveBoard {
             return None;
         }
         // The slug, because the position changes when the configuration does.
-        let jitter = |opens| self.jitter(EndpointId::of("", slot.cell.slug.as_str(), "").0, opens);
+        let jitter = |opens| self.jitter(EndpointId::new("", slot.cell.slug.as_str(), "").0, opens);
         slot.cell.change(|state| {
             let from = state.gate(now);
             let opened = opened.then_some((claim.endpoint, slot.endpoints));

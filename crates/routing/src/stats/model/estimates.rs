@@ -51,7 +51,7 @@ impl Curve {
     pub const Z95: f64 = 1.645;
 
     /// From an intercept (ln s), a variance (ln²), a mean of ln seconds per output token and seconds per prompt token.
-    pub fn of(intercept: f64, variance: f64, per_token: f64, prompt_token: f64) -> Curve {
+    pub fn new(intercept: f64, variance: f64, per_token: f64, prompt_token: f64) -> Curve {
         let sigma = variance.sqrt();
         Curve {
             first_token: libm::exp(intercept),

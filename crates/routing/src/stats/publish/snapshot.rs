@@ -58,7 +58,7 @@ impl EndpointStats {
     /// The same with what the catalog says of the endpoint.
     pub(super) fn of((facts, prices): (Facts, Prices), estimates: Estimates) -> EndpointStats {
         let fit = &estimates.fit;
-        let level = Curve::of(fit.intercept, fit.variance, estimates.per_token, 0.0);
+        let level = Curve::new(fit.intercept, fit.variance, estimates.per_token, 0.0);
         EndpointStats {
             facts,
             estimates,
@@ -131,9 +131,9 @@ impl Prices {
     /// such an endpoint never ranks as cheap.
     pub(super) fn of(catalog: &Catalog, endpoint: &Endpoint) -> Prices {
         if let Some(pricing) = &endpoint.pricing {
-            let tier = |tier: &PriceTier| (tier.above_prompt_tokens as f64, Rates::of(&tier.pricing(pricing)));
+            let tier = |tier: &PriceTier| (tier.above_prompt_tokens as f64, Rates::new(&tier.pricing(pricing)));
             let tiers = (!pricing.tiers.is_empty()).then(|| pricing.tiers.iter().map(tier).collect());
-            return Prices { base: Rates::of(pricing), tiers };
+            return Prices { base: Rates::new(pricing), tiers };
         }
         let highest = |is_counted: &dyn Fn(&Endpoint) -> bool| {
             let counted = catalog.endpoints.iter().filter(|other| is_counted(other));
@@ -180,10 +180,10 @@ impl Rates {
     }
 
     fn of_all_tiers(pricing: &Pricing) -> impl Iterator<Item = Rates> {
-        iter::once(Rates::of(pricing)).chain(pricing.tiers.iter().map(|tier| Rates::of(&tier.pricing(pricing))))
+        iter::once(Rates::new(pricing)).chain(pricing.tiers.iter().map(|tier| Rates::new(&tier.pricing(pricing))))
     }
 
-    fn of(pricing: &Pricing) -> Rates {
+    fn new(pricing: &Pricing) -> Rates {
         Rates {
             prompt: pricing.prompt.to_f64(),
             cached_saving: cached_saving(pricing),

@@ -134,7 +134,7 @@ impl Entry {
 
     fn endpoint(&self, model: u32, provider: u32) -> Endpoint {
         let whole = |prefix| self.number(prefix, "").map(|number| number as u32);
-        let id = EndpointId::of(&self.model, &self.provider, &self.variant);
+        let id = EndpointId::new(&self.model, &self.provider, &self.variant);
         Endpoint {
             variant: self.variant.clone(),
             pricing: self.pricing().map(Arc::new),

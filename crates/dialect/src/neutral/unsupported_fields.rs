@@ -1,4 +1,4 @@
-//! What became of the fields of a request that an endpoint did not get as they were.
+//! The fields of a request that an endpoint does not support: dropped, or emulated.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ const MAX_CHARS: usize = 64;
 
 /// Names of fields in the client's spelling, such as `seed` or `messages[].name`; sorted, each once, the first 64.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldFates {
+pub struct UnsupportedFields {
     dropped: Vec<Arc<str>>,
     emulated: Vec<Arc<str>>,
 }
 
-impl FieldFates {
+impl UnsupportedFields {
     /// The field was left out: the endpoint cannot honour it.
     pub(crate) fn drop(&mut self, name: &str) {
         insert(&mut self.dropped, name);
@@ -85,20 +85,20 @@ mod tests {
 
     #[test]
     fn names_are_sorted_named_once_and_fit_for_a_header() {
-        let mut fates = FieldFates::default();
+        let mut unsupported = UnsupportedFields::default();
         for name in ["seed", "messages[].name", "seed", "bad\r\nname"] {
-            fates.drop(name);
+            unsupported.drop(name);
         }
-        fates.emulate("temperature");
-        let dropped: Vec<&str> = fates.dropped().iter().map(AsRef::as_ref).collect();
+        unsupported.emulate("temperature");
+        let dropped: Vec<&str> = unsupported.dropped().iter().map(AsRef::as_ref).collect();
         assert_eq!(dropped, ["bad??name", "messages[].name", "seed"]);
-        assert_eq!(fates.emulated().len(), 1);
+        assert_eq!(unsupported.emulated().len(), 1);
     }
 
     #[test]
     fn the_number_of_names_is_bounded() {
-        let mut fates = FieldFates::default();
-        (0..1_000).for_each(|n| fates.drop(&format!("field_{n}")));
-        assert_eq!(fates.dropped().len(), MAX_NAMES);
+        let mut unsupported = UnsupportedFields::default();
+        (0..1_000).for_each(|n| unsupported.drop(&format!("field_{n}")));
+        assert_eq!(unsupported.dropped().len(), MAX_NAMES);
     }
 }

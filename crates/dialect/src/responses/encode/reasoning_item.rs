@@ -37,7 +37,7 @@ impl ReasoningPiece<'_> {
 
 /// An item of reasoning that has not ended.
 #[derive(Debug)]
-pub(super) struct ThoughtItem {
+pub(super) struct ReasoningItem {
     head: ItemHead,
     format: ReasoningFormat,
     kind: ReasoningKind,
@@ -57,14 +57,14 @@ pub(super) struct ThoughtItem {
     owner: String,
 }
 
-impl ThoughtItem {
+impl ReasoningItem {
     /// Announces an item for this piece. An upstream of this API knows its items by their ids.
-    pub(super) fn begin(head: ItemHead, first: &ReasoningPiece<'_>, events: &mut EventWriter) -> ThoughtItem {
+    pub(super) fn begin(head: ItemHead, first: &ReasoningPiece<'_>, events: &mut EventWriter) -> ReasoningItem {
         let head = match first.native_id() {
             Some(id) => head.with_id(id),
             None => head,
         };
-        let item = ThoughtItem {
+        let item = ReasoningItem {
             head,
             format: first.format,
             kind: first.kind,

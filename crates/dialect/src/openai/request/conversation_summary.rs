@@ -5,7 +5,7 @@ use pointsman_domain::{CapabilitySet, Invalid, Modality};
 use super::{
     byte_span::{BodyText, Edit},
     conversation_opening::OpeningHasher,
-    open_turn::{CallIds, OpenTurn},
+    open_turn::{OpenTurn, WrittenToolCallIds},
     prompt_size::PromptSize,
     task_features::MessageTexts,
 };
@@ -22,7 +22,7 @@ pub(crate) struct ChatExtras {
     /// Any does in `reasoning_details`.
     pub(crate) reasoning_details: bool,
     /// Anything has a mark of the prompt cache.
-    pub(crate) cache_marks: bool,
+    pub(crate) cache_breakpoints: bool,
     /// A result says that its call failed.
     pub(crate) failed_results: bool,
     /// Media stand in instructions or in the result of a call.
@@ -32,7 +32,7 @@ pub(crate) struct ChatExtras {
 }
 
 /// What is known of the conversation once it has gone by.
-pub(super) struct Conversation<'a> {
+pub(super) struct ConversationSummary<'a> {
     /// The body it stands in.
     pub(super) source: BodyText<'a>,
     /// Most messages it may have.
@@ -58,7 +58,7 @@ pub(super) struct Conversation<'a> {
     /// The turn that it leaves open.
     pub(super) open_turn: OpenTurn<'a>,
     /// Ids of the calls in the message that is read.
-    pub(super) call_ids: CallIds<'a>,
+    pub(super) call_ids: WrittenToolCallIds<'a>,
     /// Texts of the message that is read.
     pub(super) texts: MessageTexts<'a>,
     /// Texts of the last message of the user.
@@ -73,10 +73,10 @@ pub(super) struct Conversation<'a> {
     pub(super) not_understood: Option<Invalid>,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> ConversationSummary<'a> {
     /// An empty conversation.
-    pub(super) fn new(source: BodyText<'a>, max_messages: usize) -> Conversation<'a> {
-        Conversation {
+    pub(super) fn new(source: BodyText<'a>, max_messages: usize) -> ConversationSummary<'a> {
+        ConversationSummary {
             source,
             max_messages,
             tally: PromptSize::default(),
@@ -89,7 +89,7 @@ impl<'a> Conversation<'a> {
             has_media: false,
             extras: ChatExtras::default(),
             open_turn: OpenTurn::default(),
-            call_ids: CallIds::default(),
+            call_ids: WrittenToolCallIds::default(),
             texts: MessageTexts::default(),
             last_user: MessageTexts::default(),
             opening: OpeningHasher::of_body(source.0.len()),

@@ -25,11 +25,11 @@ use crate::{
             running_record::{GenerationOpening, RunningRecord},
         },
     },
-    state::{gateway::Worker, running::RunningCall},
+    state::{gateway::Worker, running::RunningRequest},
 };
 
-/// An admitted call.
-pub(crate) struct AdmittedCall {
+/// An admitted request.
+pub(crate) struct AdmittedRequest {
     pub caller: Arc<Caller>,
     pub worker: Worker,
     pub request: HttpRequest,
@@ -39,10 +39,10 @@ pub(crate) struct AdmittedCall {
     /// The caller's share of the buffered bytes.
     pub share: Arc<KeyBuffer>,
     /// Its place among the calls in progress.
-    pub running: RunningCall,
+    pub running: RunningRequest,
 }
 
-impl AdmittedCall {
+impl AdmittedRequest {
     /// Admits a call and reads its body.
     ///
     /// # Errors
@@ -53,8 +53,8 @@ impl AdmittedCall {
         worker: Worker,
         request: HttpRequest,
         payload: Payload,
-    ) -> Result<(AdmittedCall, Bytes), ApiError> {
-        let call = AdmittedCall::admit(caller, worker, request)?;
+    ) -> Result<(AdmittedRequest, Bytes), ApiError> {
+        let call = AdmittedRequest::admit(caller, worker, request)?;
         let limits = call.worker.setup.body_limits(&call.caller);
         let body = read_json(&call.request, payload, limits).await?;
         Ok((call, body))
@@ -63,15 +63,15 @@ impl AdmittedCall {
     /// Admits a call whose body is made by the gateway.
     ///
     /// # Errors
-    /// As [`AdmittedCall::read`], without those of the body.
-    pub fn admit(caller: Arc<Caller>, worker: Worker, request: HttpRequest) -> Result<AdmittedCall, ApiError> {
+    /// As [`AdmittedRequest::read`], without those of the body.
+    pub fn admit(caller: Arc<Caller>, worker: Worker, request: HttpRequest) -> Result<AdmittedRequest, ApiError> {
         let accepted = Instant::now();
         caller.require(Scope::Inference)?;
         let admitted = worker.setup.admission.admit(&caller)?;
         caller.budgets().check()?;
         let share = worker.setup.body_limits(&caller).buffer;
         let running = worker.calls.begin(caller.owner, caller.id, clock::tick(accepted));
-        Ok(AdmittedCall { caller, worker, request, accepted, admitted, share, running })
+        Ok(AdmittedRequest { caller, worker, request, accepted, admitted, share, running })
     }
 
     /// Routes and answers work that is never streamed. Its cost is reserved for a request of the size `worst`.
@@ -86,8 +86,8 @@ impl AdmittedCall {
         (size, worst): (RequestSize, RequestSize),
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
-        let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = self;
-        let record = |routed: &Routed, call: &RunningCall| opening.record(&request, routed, call);
+        let AdmittedRequest { caller, worker, request, accepted, mut admitted, share, running } = self;
+        let record = |routed: &Routed, call: &RunningRequest| opening.record(&request, routed, call);
         let planned = dispatch::plan(&worker, &work, query, (worst, accepted), &mut admitted).await;
         let (routed, budget, waiting) = match planned {
             Ok(planned) => planned,

@@ -12,7 +12,7 @@ use crate::proxy::dispatch::RequestedWork;
 /// in addition to it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct PreviewedFates {
+pub(crate) struct PreviewedParameters {
     /// API of the endpoint. This and what follows is in previews only.
     #[cfg_attr(test, schemars(with = "crate::base::words::Dialect"))]
     upstream_dialect: &'static str,
@@ -26,9 +26,9 @@ pub(crate) struct PreviewedFates {
     dropped_parameters: Vec<String>,
 }
 
-impl PreviewedFates {
+impl PreviewedParameters {
     /// What becomes of the parameters at an endpoint. `None` if the request cannot be translated for it.
-    pub(crate) fn of(work: &RequestedWork, catalog: &Catalog, endpoint: &Endpoint) -> Option<PreviewedFates> {
+    pub(crate) fn new(work: &RequestedWork, catalog: &Catalog, endpoint: &Endpoint) -> Option<PreviewedParameters> {
         let outgoing = work.upstream_body(catalog, endpoint, None, SignatureSources::default())?;
         let has_other_form =
             outgoing.translation.is_some() && !outgoing.is_clients_own || is_from_another_api(work, &outgoing);
@@ -38,7 +38,7 @@ impl PreviewedFates {
         let left =
             work.given_names().into_iter().filter(|name| !is_listed(&dropped, name) && !is_listed(&emulated, name));
         let (kept, translated) = left.partition(|name| sent.contains(name));
-        Some(PreviewedFates {
+        Some(PreviewedParameters {
             upstream_dialect: endpoint.dialect.as_str(),
             kept_parameters: kept,
             translated_parameters: translated,

@@ -15,7 +15,7 @@ const MAX_REPETITION: usize = 64 * 1024;
 
 /// Passes on the arguments of one call, piece by piece. All texts are escaped, as inside a JSON string.
 #[derive(Debug)]
-pub(crate) struct CallArguments {
+pub(crate) struct ToolArguments {
     stage: Stage,
     /// What is not passed on yet.
     held: BytesMut,
@@ -37,15 +37,15 @@ enum Stage {
     Open,
 }
 
-impl CallArguments {
+impl ToolArguments {
     /// Arguments of a function.
-    pub(crate) fn object() -> CallArguments {
-        CallArguments { stage: Stage::Before, held: BytesMut::new(), object: DefaultHasher::new() }
+    pub(crate) fn object() -> ToolArguments {
+        ToolArguments { stage: Stage::Before, held: BytesMut::new(), object: DefaultHasher::new() }
     }
 
     /// The input of a custom tool, which is free text.
-    pub(crate) fn free_text() -> CallArguments {
-        CallArguments { stage: Stage::Open, ..CallArguments::object() }
+    pub(crate) fn free_text() -> ToolArguments {
+        ToolArguments { stage: Stage::Open, ..ToolArguments::object() }
     }
 
     /// Appends what may be passed on of a piece.
@@ -165,7 +165,7 @@ pub(crate) fn settled_arguments(text: &[u8]) -> Option<BytesMut> {
     if is_one_object(text) {
         return None;
     }
-    let (mut arguments, mut out) = (CallArguments::object(), BytesMut::with_capacity(text.len()));
+    let (mut arguments, mut out) = (ToolArguments::object(), BytesMut::with_capacity(text.len()));
     arguments.piece(text, &mut out);
     arguments.end(true, &mut out);
     (*out != *text).then_some(out)
@@ -339,7 +339,7 @@ mod tests {
 
     /// What is passed on of these pieces, unescaped: all of it, and after which piece.
     fn passed(pieces: &[&str]) -> (String, Vec<usize>) {
-        let (mut arguments, mut out) = (CallArguments::object(), BytesMut::new());
+        let (mut arguments, mut out) = (ToolArguments::object(), BytesMut::new());
         let mut after = Vec::new();
         for piece in pieces {
             arguments.piece(EscapedText::escaping(piece).bytes(), &mut out);
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(settled_arguments(b"").as_deref(), Some(&b"{}"[..]));
         assert_eq!(settled_arguments(b"{}"), None);
         let mut out = BytesMut::new();
-        CallArguments::object().end(false, &mut out);
+        ToolArguments::object().end(false, &mut out);
         assert!(out.is_empty(), "nothing is made up for a call that was cut off");
     }
 

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use pointsman_domain::AddedMembers;
 
 use super::{
-    json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_members},
+    json::{JsonFault, Raw, Splice, SpliceAction, object, quoted, with_first_members},
     openai::request::gateway_members::{is_for_gateway, is_routing_parameter},
 };
 
-/// What changes in the body of one call.
+/// What changes in the body of one request.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SplicedCall<'c> {
+pub(crate) struct BodyEdits<'c> {
     /// The endpoint's name of the model.
     pub(crate) model: &'c str,
     /// Lowers the limit on output tokens.
@@ -40,10 +40,10 @@ pub(crate) struct OwnBody<'a> {
     defaults: Vec<(&'static str, f64)>,
 }
 
-impl<'c> SplicedCall<'c> {
+impl<'c> BodyEdits<'c> {
     #[cfg(test)]
-    pub(crate) fn to(model: &'c str) -> SplicedCall<'c> {
-        SplicedCall { model, ..SplicedCall::default() }
+    pub(crate) fn to(model: &'c str) -> BodyEdits<'c> {
+        BodyEdits { model, ..BodyEdits::default() }
     }
 
     /// The limit on output, where the client gave `given`; `None` if that stays.
@@ -60,7 +60,7 @@ impl<'c> SplicedCall<'c> {
         &self,
         body: &'a str,
         names: &MemberNames,
-        mut visit: impl FnMut(&[u8], Raw<'a>, &mut Splice<'a>) -> Fate,
+        mut visit: impl FnMut(&[u8], Raw<'a>, &mut Splice<'a>) -> SpliceAction,
     ) -> Result<OwnBody<'a>, JsonFault> {
         let whole = object(body)?;
         let model = quoted(self.model);
@@ -86,14 +86,14 @@ impl<'c> SplicedCall<'c> {
                 b"metadata" => splice.members(value, |key, _, _| {
                     let name = key.name();
                     let is_ours = std::str::from_utf8(&name).is_ok_and(is_routing_parameter);
-                    if is_ours { Fate::Cut } else { Fate::Kept }
+                    if is_ours { SpliceAction::Cut } else { SpliceAction::Kept }
                 }),
                 b"stream_options" => return visit(b"stream_options", value, splice),
-                name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return Fate::Cut,
-                name if self.without.iter().any(|cut| cut.as_bytes() == name) => return Fate::Cut,
+                name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return SpliceAction::Cut,
+                name if self.without.iter().any(|cut| cut.as_bytes() == name) => return SpliceAction::Cut,
                 name => return visit(name, value, splice),
             }
-            Fate::Kept
+            SpliceAction::Kept
         });
         let mut own = OwnBody { splice, added: String::new(), defaults };
         if !has_model {

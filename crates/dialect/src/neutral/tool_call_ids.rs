@@ -9,7 +9,7 @@ use super::{
 
 /// The ids of one history, in order of appearance: what follows later changes none of them.
 #[derive(Debug)]
-pub(crate) struct CallIds<'a> {
+pub(crate) struct ToolCallIds<'a> {
     rules: NameRules,
     /// How often an id was sent.
     uses: BTreeMap<Vec<u8>, u64>,
@@ -17,10 +17,10 @@ pub(crate) struct CallIds<'a> {
     open: VecDeque<(EscapedText<'a>, EscapedText<'a>)>,
 }
 
-impl<'a> CallIds<'a> {
+impl<'a> ToolCallIds<'a> {
     /// The ids of a history for an upstream with these rules.
-    pub(crate) fn new(rules: NameRules) -> CallIds<'a> {
-        CallIds { rules, uses: BTreeMap::new(), open: VecDeque::new() }
+    pub(crate) fn new(rules: NameRules) -> ToolCallIds<'a> {
+        ToolCallIds { rules, uses: BTreeMap::new(), open: VecDeque::new() }
     }
 
     /// The id to send for a call.
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn repeated_ids_are_told_apart_and_results_find_their_calls() {
-        let mut ids = CallIds::new(NAMES);
+        let mut ids = ToolCallIds::new(NAMES);
         for id in ["toolu_1", "é", "f"] {
             let call = ids.of_call(&EscapedText::plain(id));
             let result = ids.of_result(&EscapedText::plain(id));

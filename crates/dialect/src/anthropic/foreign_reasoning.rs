@@ -4,13 +4,13 @@
 use bytes::Bytes;
 
 use crate::{
-    json::{Fate, Raw, Splice, object},
+    json::{Raw, Splice, SpliceAction, object},
     neutral::StateKey,
 };
 
 /// A body without thoughts of other providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WithoutForeignThoughts {
+pub(crate) struct WithoutForeignReasoning {
     /// The body.
     pub(crate) body: Bytes,
     /// Whether `thinking` was cut too. A turn whose calls have just been answered must begin with a thought of the endpoint
@@ -20,7 +20,7 @@ pub(crate) struct WithoutForeignThoughts {
 
 /// Cuts the thoughts of other providers, and messages that consist of nothing else. `None` if there are none, or if the body
 /// is no JSON object.
-pub(crate) fn without_foreign_thoughts(body: &str) -> Option<WithoutForeignThoughts> {
+pub(crate) fn without_foreign_reasoning(body: &str) -> Option<WithoutForeignReasoning> {
     memchr::memmem::find(body.as_bytes(), StateKey::PREFIX.as_bytes())?;
     let whole = object(body).ok()?;
     let list = whole.member(b"messages").filter(|list| list.is_array())?;
@@ -32,32 +32,32 @@ pub(crate) fn without_foreign_thoughts(body: &str) -> Option<WithoutForeignThoug
     let without_thinking = kind.as_deref() == Some("enabled") && is_open_turn_foreign(&messages);
     let mut splice = Splice::new(body);
     splice.members(whole, |key, value, splice| match &*key.name() {
-        b"thinking" if without_thinking => Fate::Cut,
+        b"thinking" if without_thinking => SpliceAction::Cut,
         b"messages" if value.is_array() => {
             cut_messages(value, &messages, splice);
-            Fate::Kept
+            SpliceAction::Kept
         }
-        _ => Fate::Kept,
+        _ => SpliceAction::Kept,
     });
-    Some(WithoutForeignThoughts { body: splice.finish(), without_thinking })
+    Some(WithoutForeignReasoning { body: splice.finish(), without_thinking })
 }
 
 /// Cuts thoughts of other providers in a list of `messages`, and those that consist of nothing else.
 fn cut_messages<'a>(list: Raw<'a>, messages: &[Message<'a>], splice: &mut Splice<'a>) {
     let mut messages = messages.iter();
     splice.elements(list, |element, splice| {
-        let Some(message) = messages.next() else { return Fate::Kept };
+        let Some(message) = messages.next() else { return SpliceAction::Kept };
         if message.is_foreign() {
-            return Fate::Cut;
+            return SpliceAction::Cut;
         }
         if let Some(content) = element.member(b"content").filter(|content| content.is_array()) {
             let mut blocks = message.blocks.iter();
             splice.elements(content, |_, _| match blocks.next() {
-                Some((_, true)) => Fate::Cut,
-                _ => Fate::Kept,
+                Some((_, true)) => SpliceAction::Cut,
+                _ => SpliceAction::Kept,
             });
         }
-        Fate::Kept
+        SpliceAction::Kept
     });
 }
 
@@ -139,9 +139,9 @@ mod tests {
     fn a_body_without_foreign_thoughts_stays_as_it_is() {
         let same =
             body(&Value::Null, &[json!({"role": "assistant", "content": [own(), {"type": "text", "text": "pm1."}]})]);
-        assert_eq!(without_foreign_thoughts(&same), None);
+        assert_eq!(without_foreign_reasoning(&same), None);
         for odd in ["", "pm1.", "[\"pm1.\"]", r#"{"messages":"pm1."}"#, r#"{"messages":[1,{"content":"pm1."}]}"#] {
-            assert_eq!(without_foreign_thoughts(odd), None, "{odd}");
+            assert_eq!(without_foreign_reasoning(odd), None, "{odd}");
         }
     }
 
@@ -152,7 +152,7 @@ mod tests {
             r#" {{ "x" : 1.0, "messages" : [ {{"role":"user","content":"pm1."}} , {{"role":"assistant","content":[ {{"type":"thinking","thinking":"","signature":"{sealed}"}} , {{"type":"text","text":"\u00e9"}} , {{"type":"redacted_thinking","data":"{sealed}"}} ]}}, {{"role":"assistant","content":[{{"type":"redacted_thinking","data":"{sealed}"}}]}} ] }}"#
         );
         let expected = r#" { "x" : 1.0, "messages" : [ {"role":"user","content":"pm1."} , {"role":"assistant","content":[ {"type":"text","text":"\u00e9"} ]} ] }"#;
-        let cut = without_foreign_thoughts(&text).unwrap();
+        let cut = without_foreign_reasoning(&text).unwrap();
         assert_eq!(String::from_utf8_lossy(&cut.body), expected);
         assert!(!cut.without_thinking);
     }
@@ -162,7 +162,7 @@ mod tests {
         let budget = json!({"type": "enabled", "budget_tokens": 2048});
         let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]});
         let turn = json!({"role": "assistant", "content": [foreign(), call()]});
-        let cut = |thinking: &Value, messages: &[Value]| without_foreign_thoughts(&body(thinking, messages)).unwrap();
+        let cut = |thinking: &Value, messages: &[Value]| without_foreign_reasoning(&body(thinking, messages)).unwrap();
         let open = cut(&budget, &[turn.clone(), result.clone()]);
         let sent: Value = serde_json::from_slice(&open.body).unwrap();
         assert!(open.without_thinking && sent.get("thinking").is_none(), "{sent}");
@@ -188,7 +188,7 @@ mod tests {
             let left: Vec<Value> = left.map(|kinds| message(kinds, false)).collect();
             let body = json!({"model": "m", "messages": all, "z": 1});
             let text = if is_pretty { serde_json::to_string_pretty(&body).unwrap() } else { body.to_string() };
-            match without_foreign_thoughts(&text) {
+            match without_foreign_reasoning(&text) {
                 Some(cut) => {
                     let sent: Value = serde_json::from_slice(&cut.body).unwrap();
                     prop_assert_eq!(sent, json!({"model": "m", "messages": left, "z": 1}));

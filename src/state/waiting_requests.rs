@@ -21,9 +21,9 @@ use tokio::sync::Notify;
 /// are taken, an account with few of them gets one of the account with most.
 pub const MOST_WAITING: usize = 256;
 
-/// The waiting calls of the process.
+/// The waiting requests of the process.
 #[derive(Default)]
-pub struct WaitingCalls {
+pub struct WaitingRequests {
     /// Length of the queue, so that it need not be locked while it is empty.
     count: AtomicUsize,
     queue: Mutex<Queue>,
@@ -32,11 +32,11 @@ pub struct WaitingCalls {
 #[derive(Default)]
 struct Queue {
     /// In the order of their numbers.
-    calls: Vec<WaitingCall>,
+    calls: Vec<WaitingRequest>,
     next: u64,
 }
 
-struct WaitingCall {
+struct WaitingRequest {
     number: u64,
     owner: u64,
     awaited: Vec<Awaited>,
@@ -56,12 +56,12 @@ pub struct Awaited {
 
 /// A place in the queue. The call leaves it when this is dropped.
 pub struct Place {
-    calls: Arc<WaitingCalls>,
+    calls: Arc<WaitingRequests>,
     number: u64,
     notice: Arc<Notify>,
 }
 
-impl WaitingCalls {
+impl WaitingRequests {
     /// Number of waiting calls.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -79,7 +79,7 @@ impl WaitingCalls {
         }
         let number = queue.next;
         queue.next += 1;
-        queue.calls.push(WaitingCall { number, owner, awaited, notice: Arc::clone(&notice) });
+        queue.calls.push(WaitingRequest { number, owner, awaited, notice: Arc::clone(&notice) });
         self.count.store(queue.calls.len(), Ordering::Release);
         Some(Place { calls: Arc::clone(self), number, notice })
     }
@@ -122,7 +122,7 @@ impl Queue {
     }
 
     /// Wakes the first call of each endpoint that `left` waited for.
-    fn wake_behind(&self, left: &WaitingCall) {
+    fn wake_behind(&self, left: &WaitingRequest) {
         self.wake_first(|awaited| left.awaited.iter().any(|own| own.endpoint == awaited.endpoint));
     }
 
@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn an_endpoint_belongs_to_the_call_that_has_waited_longest() {
-        let calls = Arc::new(WaitingCalls::default());
+        let calls = Arc::new(WaitingRequests::default());
         let first = calls.enter(1, awaited(&[1])).unwrap();
         let second = calls.enter(1, awaited(&[1, 2])).unwrap();
         let third = calls.enter(1, awaited(&[2])).unwrap();
-        fn has_earlier(calls: &Arc<WaitingCalls>, endpoint: u64, place: Option<&Place>) -> bool {
+        fn has_earlier(calls: &Arc<WaitingRequests>, endpoint: u64, place: Option<&Place>) -> bool {
             calls.has_earlier(EndpointId(endpoint), place)
         }
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn no_more_calls_wait_than_the_bound() {
-        let calls = Arc::new(WaitingCalls::default());
+        let calls = Arc::new(WaitingRequests::default());
         let mut places: Vec<Place> = (0..MOST_WAITING).map(|_| calls.enter(1, awaited(&[1])).unwrap()).collect();
         assert!(calls.enter(1, awaited(&[1])).is_none());
         places.pop();
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_account_without_a_place_gets_the_newest_one_of_the_account_with_most() {
-        let calls = Arc::new(WaitingCalls::default());
+        let calls = Arc::new(WaitingRequests::default());
         let greedy: Vec<Place> = (0..MOST_WAITING).map(|_| calls.enter(1, awaited(&[1])).unwrap()).collect();
         assert!(calls.enter(1, awaited(&[1])).is_none(), "of the same account");
         let other = calls.enter(2, awaited(&[2])).unwrap();

@@ -13,7 +13,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::splice::{settle_arguments, settle_call};
 use crate::{
     json::{Raw, Splice, object, push_member, push_u64},
-    neutral::CallArguments,
+    neutral::ToolArguments,
 };
 
 /// Most calls whose arguments are followed.
@@ -30,8 +30,8 @@ const ITEM_DONE: &str = "response.output_item.done";
 
 /// The calls whose arguments have begun.
 #[derive(Debug, Default)]
-pub(crate) struct PassingCalls {
-    calls: Vec<PassingCall>,
+pub(crate) struct PassingToolCalls {
+    calls: Vec<PassingToolCall>,
     /// What is passed on of the last piece.
     passed: BytesMut,
     /// How many events were added so far.
@@ -39,34 +39,34 @@ pub(crate) struct PassingCalls {
 }
 
 #[derive(Debug)]
-struct PassingCall {
-    name: CallName,
+struct PassingToolCall {
+    name: ToolCallIdentity,
     /// Until they end.
-    arguments: Option<CallArguments>,
+    arguments: Option<ToolArguments>,
 }
 
 /// What an event says of the call that it is about. Providers leave out either, and some give an item another id in every
 /// event.
 #[derive(Debug, Clone, Copy)]
-struct CallName {
+struct ToolCallIdentity {
     /// A hash of the item's id.
     item: Option<u64>,
     /// The place in the output.
     place: Option<u64>,
 }
 
-impl CallName {
-    fn of(event: Raw<'_>, item: Option<Raw<'_>>) -> CallName {
+impl ToolCallIdentity {
+    fn of(event: Raw<'_>, item: Option<Raw<'_>>) -> ToolCallIdentity {
         let item = item.and_then(Raw::filled_string).map(|id| {
             let mut hasher = DefaultHasher::new();
             hasher.write(id.inner());
             hasher.finish()
         });
-        CallName { item, place: event.member(b"output_index").and_then(Raw::count) }
+        ToolCallIdentity { item, place: event.member(b"output_index").and_then(Raw::count) }
     }
 
     /// Whether nothing that both have tells this one from the other.
-    fn may_be(self, other: CallName) -> bool {
+    fn may_be(self, other: ToolCallIdentity) -> bool {
         (self.item.is_none() || other.item.is_none()) && (self.place.is_none() || other.place.is_none())
     }
 }
@@ -80,7 +80,7 @@ pub(crate) struct PassingEvent {
     pub(crate) data: Option<Bytes>,
 }
 
-impl PassingCalls {
+impl PassingToolCalls {
     /// Takes an event of this kind.
     pub(crate) fn event<'a>(&mut self, kind: &str, data: &'a str, event: Raw<'a>) -> PassingEvent {
         match kind {
@@ -101,7 +101,7 @@ impl PassingCalls {
     }
 
     fn much_held(&self) -> usize {
-        let held = self.calls.iter().filter_map(|call| call.arguments.as_ref()).map(CallArguments::held_bytes);
+        let held = self.calls.iter().filter_map(|call| call.arguments.as_ref()).map(ToolArguments::held_bytes);
         held.filter(|held| *held > MUCH_HELD).sum()
     }
 
@@ -127,9 +127,9 @@ impl PassingCalls {
     /// The data with what is passed on of a piece, if that is not all of it.
     fn piece(&mut self, data: &str, event: Raw<'_>) -> Option<Bytes> {
         let piece = event.member(b"delta").filter(|piece| piece.is_string())?;
-        let name = CallName::of(event, event.member(b"item_id"));
+        let name = ToolCallIdentity::of(event, event.member(b"item_id"));
         let open = self.find(name).filter(|call| self.calls.get(*call).is_some_and(|call| call.arguments.is_some()));
-        let at = open.or_else(|| self.begin(name, Some(CallArguments::object())))?;
+        let at = open.or_else(|| self.begin(name, Some(ToolArguments::object())))?;
         let call = self.calls.get_mut(at)?.arguments.as_mut()?;
         self.passed.clear();
         call.piece(piece.inner(), &mut self.passed);
@@ -148,14 +148,14 @@ impl PassingCalls {
     fn end_arguments(&mut self, done: Raw<'_>) -> Option<Bytes> {
         self.passed.clear();
         let item = done.member(b"item_id");
-        let name = CallName::of(done, item);
+        let name = ToolCallIdentity::of(done, item);
         let mut call = match self.find(name) {
             Some(known) => self.calls.get_mut(known)?.arguments.take()?,
             None => {
                 self.begin(name, None)?;
                 // The provider sent no pieces: all arguments go out as one.
                 let arguments = done.member(b"arguments").filter(|arguments| arguments.is_string());
-                let mut call = CallArguments::object();
+                let mut call = ToolArguments::object();
                 call.piece(arguments.map(Raw::inner).unwrap_or_default(), &mut self.passed);
                 call
             }
@@ -169,22 +169,22 @@ impl PassingCalls {
         item.member(b"type").filter(|kind| kind.inner() == b"function_call")?;
         self.passed.clear();
         let id = item.member(b"id");
-        let known = self.find(CallName::of(done, id))?;
+        let known = self.find(ToolCallIdentity::of(done, id))?;
         self.calls.get_mut(known)?.arguments.take()?.end(false, &mut self.passed);
         self.delta(done, id)
     }
 
     /// The last call that this names: by its item, else by its place, else the last one that it may be.
-    fn find(&self, name: CallName) -> Option<usize> {
-        let last = |is_it: &dyn Fn(CallName) -> bool| self.calls.iter().rposition(|call| is_it(call.name));
+    fn find(&self, name: ToolCallIdentity) -> Option<usize> {
+        let last = |is_it: &dyn Fn(ToolCallIdentity) -> bool| self.calls.iter().rposition(|call| is_it(call.name));
         last(&|call| name.item.is_some() && call.item == name.item)
             .or_else(|| last(&|call| name.place.is_some() && call.place == name.place))
             .or_else(|| last(&|call| call.may_be(name)))
     }
 
-    fn begin(&mut self, name: CallName, arguments: Option<CallArguments>) -> Option<usize> {
+    fn begin(&mut self, name: ToolCallIdentity, arguments: Option<ToolArguments>) -> Option<usize> {
         let place = self.calls.len();
-        (place < MAX_CALLS).then(|| self.calls.push(PassingCall { name, arguments }))?;
+        (place < MAX_CALLS).then(|| self.calls.push(PassingToolCall { name, arguments }))?;
         Some(place)
     }
 
@@ -249,7 +249,7 @@ mod tests {
 
     /// The pieces that a client joins, by the id of their item.
     fn joined(events: &[Value]) -> BTreeMap<String, String> {
-        let (mut calls, mut joined) = (PassingCalls::default(), BTreeMap::<String, String>::new());
+        let (mut calls, mut joined) = (PassingToolCalls::default(), BTreeMap::<String, String>::new());
         for event in events {
             let text = event.to_string();
             let passing = calls.event(event["type"].as_str().unwrap(), &text, object(&text).unwrap());
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_held_of_all_calls_is_bounded() {
         let (first, long) = (r#"{"a":1}"#, "x".repeat(60 * 1024));
-        let mut calls = PassingCalls::default();
+        let mut calls = PassingToolCalls::default();
         for place in 0..100 {
             for piece in [format!("{first}{{\"a\":\""), long.clone()] {
                 let text = delta(&piece, json!({"output_index": place})).to_string();
