@@ -328,12 +328,12 @@ impl Seen {
 }
 
 /// What the first provider's health says of its only attempt: a success, its failure by name, or nothing at all where
-/// the caller made the mistake. Nothing of it stays in flight.
+/// the caller or a limit of the gateway made the mistake. Nothing of it stays in flight.
 async fn health_heard_of(gateway: &TestGateway, attempt: &Value) {
     let health = async || gateway.get("/api/v1/health/providers/p0").await.expect(200)["data"][0].take();
     let told = |health: &Value| match attempt["error_type"].as_str() {
         None => health["successes"] == 1 && health["last_error"].is_null(),
-        Some("bad_request" | "context_length" | "too_large" | "unprocessable") => {
+        Some("bad_request" | "context_length" | "gateway_limit" | "too_large" | "unprocessable") => {
             health["consecutive_failures"] == 0 && health["last_error"].is_null()
         }
         Some(failure) => {

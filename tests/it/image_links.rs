@@ -80,7 +80,7 @@ async fn refused(painter: &Painter, gateway: &TestGateway, what: &str) {
     assert_eq!(reply.status, 502, "{what}: {}", reply.text());
     let error = &reply.json()["error"]["metadata"];
     assert_eq!(error["error_type"], "provider_unavailable", "{what}");
-    let is_limit = ["unlisted", "twice 700 bytes", "an announced length over the limit", "chunks over the limit"];
+    let is_limit = ["unlisted", "twice 700 bytes", "an announced length over the limit"];
     let code = if is_limit.contains(&what) { "gateway_limit" } else { "malformed" };
     assert_eq!(error["previous_errors"][0]["code"], code, "{what}: {error}");
     assert_eq!(painter.upstream.log().requests.len(), 1, "{what}");
