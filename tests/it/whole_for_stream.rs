@@ -145,7 +145,8 @@ async fn a_whole_answer_may_come_late_and_in_pieces() {
     let body = format!("\n  \n{body}\n");
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
     let (first, rest) = body.split_at(60);
-    let script = Script::new().request().send(head).send(&first[..2]).send(&first[2..]).send(rest);
+    let (blank, first) = first.split_at(2);
+    let script = Script::new().request().send(head).send(blank).send(first).send(rest);
     let upstream = Upstream::start([script]);
     let gateway = gateway("openai", &upstream).await;
     let reply = gateway.chat(&and(ask("acme/x"), json!({"stream": true}))).await;
