@@ -87,9 +87,9 @@ enum KeysAction {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 struct NewKeyArguments {
     /// Name, for logs and records; unique
-    #[arg(required_unless_present = "name")]
+    #[arg(value_name = "NAME", required_unless_present = "name")]
     key: Option<String>,
-    /// The same as NAME
+    /// The same
     #[arg(long, conflicts_with = "key")]
     name: Option<String>,
     /// Account; default: one of its own
