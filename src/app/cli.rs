@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_wrong_command_line_names_the_help_of_its_command() {
         for (line, help) in [
-            ("explain", "'pointsman explain --help'"),
+            ("explain --lst", "'pointsman explain --help'"),
             ("keys create", "'pointsman keys create --help'"),
             ("-c x.toml replay", "'pointsman replay --help'"),
             ("chekc", "'pointsman --help'"),
@@ -449,7 +449,7 @@ mod tests {
                 "unexpected argument '--jsn' found; tip: a similar argument exists: '--json'; see 'pointsman logs",
             ),
             ("models --url", "'--url <URL>' but none was supplied; see 'pointsman models --help'"),
-            ("keys create", "the following required arguments were not provided: --name <NAME>; see"),
+            ("keys create", "the following required arguments were not provided: <NAME>; see"),
             ("replay a -c b", "unexpected argument '-c'"),
             ("ledger compact --url http://h", "unexpected argument '--url'"),
             ("ledger export --key-env K", "--url"),

@@ -276,7 +276,7 @@ fn no_candidates(snapshot: &Snapshot, request: &impl RequestRestrictions, error:
         .take(MAX_UNKNOWN_ENTRIES)
         .fold(no_candidates_message(catalog, error, &counts), |message, one| format!("{message} {}", one.message));
     let nearest = nearest(snapshot, error);
-    let has_said_it = unknown.first().is_some() || below_least_cost(catalog, error).is_some();
+    let has_said_it = !unknown.is_empty() || below_least_cost(catalog, error).is_some();
     let message = match nearest.as_ref().filter(|_| !has_said_it) {
         Some(nearest) => format!("{message} {}", nearest.sentence),
         None => message,

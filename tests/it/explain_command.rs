@@ -27,7 +27,10 @@ const SIMULATED: [(&str, &str); 4] = [
 
 #[actix_web::test]
 async fn preview_and_explain_say_the_sentence_of_the_gateway_and_its_json_unchanged() {
-    let process = Process::start(&[], &SIMULATED);
+    let folder = Folder::new();
+    let ledger = folder.at("ledger").to_str().unwrap().to_owned();
+    let durable = [("POINTSMAN__LEDGER__DATA_DIR", ledger.as_str()), ("POINTSMAN__LEDGER__DURABILITY", "group")];
+    let process = Process::start(&[], &[SIMULATED.as_slice(), &durable].concat());
     let gateway = process.gateway();
     let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}]});
     let id = gateway.chat(&body).await.expect(200)["id"].as_str().unwrap().to_owned();
@@ -46,7 +49,7 @@ async fn preview_and_explain_say_the_sentence_of_the_gateway_and_its_json_unchan
     assert_eq!(
         String::from_utf8_lossy(&last.stdout),
         said,
-        "without an id it is the last one, at the gateway of the variable"
+        "without an id the last one, at the gateway of the variable"
     );
     assert!(said.contains("ATTEMPT") && said.contains("meadow/small @ "), "{said}");
     let as_json = run(&["explain", &id, "--url", &url, "--json"], &key);

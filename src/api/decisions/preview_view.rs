@@ -282,31 +282,32 @@ mod tests {
         check(
             PreviewBody::new(HEADER, &decided(), None),
             expect![[r#"
-            {
-              "object": "route.preview",
-              "created": 1763629500,
-              "requested_model": "auto",
-              "router": "service/auto",
-              "objective": "cheapest",
-              "decision_code": "cheapest_available",
-              "decision_reason": "cheapest: acme/small on Acme",
-              "estimate": {
-                "prompt_tokens": 812,
-                "completion_tokens": 256
-              },
-              "candidates": [],
-              "candidates_total": 2,
-              "excluded": [
                 {
-                  "model": "beta/medium",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "reason": "blocked_model",
-                  "detail": "matches beta/*"
-                }
-              ],
-              "excluded_total": 1
-            }"#]],
+                  "object": "route.preview",
+                  "created": 1763629500,
+                  "requested_model": "auto",
+                  "router": "service/auto",
+                  "objective": "cheapest",
+                  "decision_code": "cheapest_available",
+                  "summary": "acme/small on Acme would be called.",
+                  "decision_reason": "cheapest: acme/small on Acme",
+                  "estimate": {
+                    "prompt_tokens": 812,
+                    "completion_tokens": 256
+                  },
+                  "candidates": [],
+                  "candidates_total": 2,
+                  "excluded": [
+                    {
+                      "model": "beta/medium",
+                      "provider_name": "Beta Cloud",
+                      "provider_slug": "beta",
+                      "reason": "blocked_model",
+                      "detail": "matches beta/*"
+                    }
+                  ],
+                  "excluded_total": 1
+                }"#]],
         );
     }
 
@@ -315,42 +316,43 @@ mod tests {
         check(
             PreviewBody::new(HEADER, &no_candidates(), None),
             expect![[r#"
-            {
-              "object": "route.preview",
-              "created": 1763629500,
-              "requested_model": "auto",
-              "router": "service/auto",
-              "objective": "cheapest",
-              "decision_code": null,
-              "decision_reason": "no endpoint is left",
-              "estimate": {
-                "prompt_tokens": 812,
-                "completion_tokens": 0
-              },
-              "candidates": [],
-              "candidates_total": 0,
-              "excluded": [
                 {
-                  "model": "beta/old",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "reason": "provider_off",
-                  "detail": "ACME_KEY is not set"
-                }
-              ],
-              "excluded_total": 1,
-              "nearest_relaxation": {
-                "model": "beta/old",
-                "provider_name": "Beta Cloud",
-                "without": [
-                  {
-                    "field": "max_price",
-                    "detail": "2 above 1"
+                  "object": "route.preview",
+                  "created": 1763629500,
+                  "requested_model": "auto",
+                  "router": "service/auto",
+                  "objective": "cheapest",
+                  "decision_code": null,
+                  "summary": "acme/small on Acme would be called.",
+                  "decision_reason": "no endpoint is left",
+                  "estimate": {
+                    "prompt_tokens": 812,
+                    "completion_tokens": 0
+                  },
+                  "candidates": [],
+                  "candidates_total": 0,
+                  "excluded": [
+                    {
+                      "model": "beta/old",
+                      "provider_name": "Beta Cloud",
+                      "provider_slug": "beta",
+                      "reason": "provider_off",
+                      "detail": "ACME_KEY is not set"
+                    }
+                  ],
+                  "excluded_total": 1,
+                  "nearest_relaxation": {
+                    "model": "beta/old",
+                    "provider_name": "Beta Cloud",
+                    "without": [
+                      {
+                        "field": "max_price",
+                        "detail": "2 above 1"
+                      }
+                    ],
+                    "sentence": "beta/old on Beta Cloud can serve the request after one change: raise max_price (max_price: 2 above 1)."
                   }
-                ],
-                "sentence": "beta/old on Beta Cloud can serve the request after one change: raise max_price (max_price: 2 above 1)."
-              }
-            }"#]],
+                }"#]],
         );
     }
 

@@ -65,7 +65,7 @@ impl GatewayArguments {
     /// The gateway. Connects only with the first call.
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
         let named = environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
-        let gateway = self.without_key(self.url.as_deref().or(named.as_deref()).unwrap_or(DEFAULT_URL))?;
+        let gateway = self.without_key(self.url.as_deref().or(named).unwrap_or(DEFAULT_URL))?;
         let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;
         let connection = gateway.connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
         let key = self.key_source(environment);

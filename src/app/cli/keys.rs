@@ -87,9 +87,9 @@ enum KeysAction {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 struct NewKeyArguments {
     /// Name, for logs and records; unique
-    #[arg(required_unless_present = "name")]
+    #[arg(value_name = "NAME", required_unless_present = "name")]
     key: Option<String>,
-    /// The same as NAME
+    /// The same
     #[arg(long, conflicts_with = "key")]
     name: Option<String>,
     /// Account; default: one of its own
@@ -370,7 +370,7 @@ fn list(keys: &[Value], configured: &[String]) -> String {
     if !configured.is_empty() {
         let names: Vec<&str> = configured.iter().take(MOST_CONFIGURED).map(String::as_str).collect();
         let more = if configured.len() > names.len() { ", …" } else { "" };
-        let _ = writeln!(lines, "The configuration has {} keys: {}{more}.", configured.len(), names.join(", "));
+        let _ = writeln!(lines, "Keys of the configuration ({}): {}{more}.", configured.len(), names.join(", "));
     }
     lines
 }
@@ -529,7 +529,7 @@ mod tests {
     #[test]
     fn a_list_without_issued_keys_says_which_the_configuration_has() {
         let configured = ["webshop-prod".to_owned(), "support-bot".to_owned()];
-        let text = "There are no issued keys.\nThe configuration has 2 keys: webshop-prod, support-bot.\n";
+        let text = "There are no issued keys.\nKeys of the configuration (2): webshop-prod, support-bot.\n";
         assert_eq!(list(&[], &configured), text);
         assert_eq!(list(&[], &[]), "There are no issued keys.\n");
     }

@@ -232,6 +232,11 @@ mod tests {
         let text = decision(&page);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         expect![[r#"
+            gen-1763629500-BAAAAAAACAAAAAAADAAAAA · 11:27:36 · nightly-batch (research, team
+            science) · 466+86 tokens, streamed · 2226 ms · request req-7
+
+            meadow/small on Flaky failed with error 500; Thrift answered instead.
+
             balanced: meadow/small on Flaky. Chosen because it has the best balance of time
             and cost: 0.481 times the median time and cost, next best meadow/small on Thrift
             0.508 times (+6 %).
