@@ -49,7 +49,8 @@ pub(crate) fn embedding(body: &[u8]) {
             assert!(request.token_ids, "a text has a form everywhere");
             continue;
         };
-        for sent in std::iter::once(&outgoing.bytes).chain(&outgoing.further) {
+        let further = outgoing.further.iter().map(|body| &**body);
+        for sent in std::iter::once(&*outgoing.bytes).chain(further) {
             let text = std::str::from_utf8(sent).expect("an upstream is sent UTF-8");
             assert!(super::json::read(text).is_none_or(|sent| sent.is_object()), "{text}");
         }

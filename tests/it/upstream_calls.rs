@@ -52,6 +52,7 @@ pub(crate) fn client_with_secret(base_url: &str, secret: &str) -> UpstreamClient
 
 /// A plain call with this body and all the time in the world.
 pub(crate) fn plain(body: impl Into<Bytes>) -> UpstreamRequest {
+    let body: Bytes = body.into();
     UpstreamRequest {
         path: "/chat/completions".into(),
         headers: Vec::new(),
