@@ -30,6 +30,7 @@ mod routing_run;
 mod routing_sticky;
 #[cfg(test)]
 mod routing_summary;
+#[cfg(test)]
 mod routing_targets;
 #[cfg(test)]
 mod routing_wait;
