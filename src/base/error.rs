@@ -12,7 +12,6 @@ mod console;
 mod limit;
 mod model;
 mod overload;
-mod path;
 mod place;
 mod reason;
 mod upstream;
@@ -29,6 +28,7 @@ use actix_web::{
 use pointsman_dialect::{MessagesError, UPSTREAM_TOO_LONG, too_long_by};
 use pointsman_domain::{Dialect, GenerationId, Invalid, InvalidReason};
 
+use super::unknown_path;
 pub use availability::{Availability, Constraint, NearestRelaxation};
 pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
@@ -232,7 +232,7 @@ impl ApiError {
     /// 404: no such path.
     #[must_use]
     pub fn unknown_path(path: &str) -> ApiError {
-        let what = path::mistake(path);
+        let what = unknown_path::mistake(path);
         ApiError::not_found(
             "unknown_path",
             format!(

@@ -8,5 +8,6 @@ pub mod load_reading;
 pub mod log_output;
 pub mod request_id;
 pub mod service_manager;
+pub mod unknown_path;
 #[cfg(test)]
 pub(crate) mod words;

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use pointsman_domain::Usd;
+use serde::Serialize;
 
 /// Femtodollars of one dollar.
 const DOLLAR: u128 = 1_000_000_000_000_000;
@@ -178,11 +179,19 @@ const MAX_TITLE: usize = 400;
 
 /// The text with a visible sign for each control character and for each mark that changes the direction of writing.
 fn printable(text: &str) -> String {
-    let is_hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
     text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The value as JSON text on several lines, with an escape for each such mark.
+pub(super) fn json(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let escaped = |c: char| if is_hidden(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    if text.is_ascii() { text } else { text.chars().map(escaped).collect() }
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// A dash for a value that does not apply.

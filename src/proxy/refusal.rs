@@ -276,7 +276,7 @@ fn no_candidates(snapshot: &Snapshot, request: &impl RequestRestrictions, error:
         .take(MAX_UNKNOWN_ENTRIES)
         .fold(no_candidates_message(catalog, error, &counts), |message, one| format!("{message} {}", one.message));
     let nearest = nearest(snapshot, error);
-    let has_said_it = !unknown.is_empty() || below_least_cost(catalog, error).is_some();
+    let has_said_it = !unknown.is_empty() || below_least_cost(catalog, error).is_some() || only_chat(error, &counts);
     let message = match nearest.as_ref().filter(|_| !has_said_it) {
         Some(nearest) => format!("{message} {}", nearest.sentence),
         None => message,
@@ -306,12 +306,10 @@ fn no_candidates_message(catalog: &Catalog, error: &RouteError, counts: &[(Exclu
         0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
         total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
     };
-    let continues = error.query.needs.capabilities.has(Capability::LegacyCompletions);
-    let message = match counts {
-        [(ExclusionReason::UnsupportedParameter, _)] if continues => {
-            format!("{message} They only chat: send the request to '/chat/completions'.")
-        }
-        _ => message,
+    let message = if only_chat(error, counts) {
+        format!("{message} They only chat: send the request to '/chat/completions'.")
+    } else {
+        message
     };
     let empty = aliases(catalog, &error.query).filter(|alias| catalog.is_emptied_by_lists_of(alias));
     let message = empty.fold(message, |message, alias| {
@@ -321,6 +319,12 @@ fn no_candidates_message(catalog: &Catalog, error: &RouteError, counts: &[(Exclu
     off.fold(message, |message, (alias, off)| {
         format!("{message} Every model that the alias {} allows is at a provider that is off ({off}).", alias.id)
     })
+}
+
+/// Whether a request to continue a text met endpoints that only chat.
+fn only_chat(error: &RouteError, counts: &[(ExclusionReason, usize)]) -> bool {
+    let continues = error.query.needs.capabilities.has(Capability::LegacyCompletions);
+    continues && matches!(counts, [(ExclusionReason::UnsupportedParameter, _)])
 }
 
 /// If the ceiling of the request alone excludes every endpoint: the least cost that any of them is expected to have.

@@ -39,7 +39,11 @@ async fn a_list_that_gets_no_turn_is_refused_with_the_reason_and_no_empty_list_i
         assert_eq!((busy.status, busy.header("content-type")), (429, Some("text/html; charset=utf-8")), "{page}");
         assert!(busy.header("retry-after").is_some(), "{page}");
         let text = busy.text();
-        assert!(text.contains("at the same time (limits.key_analyses)") && !text.contains("class=\"empty\""), "{text}");
+        assert!(
+            text.contains("at the same time: the limit is 1 (limits.key_analyses)")
+                && !text.contains("class=\"empty\""),
+            "{text}"
+        );
     }
     held.end().await;
     assert!(browser.page("/console/decisions").await.contains("No decisions yet"));

@@ -329,13 +329,16 @@ async fn administrators_get_the_list_as_csv_with_the_same_filters_and_go_on_at_i
     let text = whole.text();
     let lines: Vec<&str> = text.split_terminator("\r\n").collect();
     assert_eq!(lines.len(), 6, "{text}");
-    assert!(lines[0].starts_with("id,created_at,key,requested_model,") && !text.contains("Which way?"), "{text}");
+    assert!(
+        lines[0].starts_with("id,created_at,key,account,team,requested_model,") && !text.contains("Which way?"),
+        "{text}"
+    );
     let listed = admin(&gateway, "generations").await.expect(200);
     let cost = lines[0].split(',').position(|name| name == "cost").unwrap();
     for (line, row) in lines[1..].iter().zip(listed["data"].as_array().unwrap()) {
         let cells: Vec<&str> = line.split(',').collect();
         assert_eq!(cells.len(), lines[0].split(',').count(), "{line}");
-        for (at, name) in [(0, "id"), (1, "created_at"), (2, "key"), (3, "requested_model"), (8, "status")] {
+        for (at, name) in [(0, "id"), (1, "created_at"), (2, "key"), (5, "requested_model"), (10, "status")] {
             assert_eq!(cells[at], row[name], "{line}");
         }
         assert_eq!(cells[cost].parse::<f64>().unwrap(), row["cost"].as_f64().unwrap(), "{line}");

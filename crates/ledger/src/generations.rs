@@ -9,13 +9,13 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_domain::{Generation, GenerationId, GenerationStatus, Usd};
-use pointsman_routing::stats::{missed_target, slower_than_predicted};
 
 use crate::{
     activity::{ActivityRow, Spending},
     directory::Directory,
     disk::Disk,
     entry::{Entry, Facts, Filter, Id},
+    event::Event,
     facts::{FEMTO_PER_MILLI, FEMTO_PER_NANO, label, number},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
@@ -344,51 +344,6 @@ pub fn owner_of(entry: &Entry) -> u64 {
 #[must_use]
 pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
-}
-
-/// What happened on the way of a generation, of the field [`label::EVENT`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// It completed although an attempt failed.
-    Rescued,
-    /// A second attempt raced the first.
-    Hedged,
-    /// Noise made the choice.
-    Explored,
-    /// Its first token missed a latency target.
-    MissedTarget,
-    /// Its first token came later than the predicted 95th percentile.
-    SlowerThanPredicted,
-}
-
-impl Event {
-    /// All of them.
-    pub const ALL: [Event; 5] =
-        [Event::Rescued, Event::Hedged, Event::Explored, Event::MissedTarget, Event::SlowerThanPredicted];
-
-    /// Its label, and its name in queries.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Event::Rescued => "rescued",
-            Event::Hedged => "hedged",
-            Event::Explored => "explored",
-            Event::MissedTarget => "missed_target",
-            Event::SlowerThanPredicted => "slower_than_predicted",
-        }
-    }
-
-    /// Whether it happened to `generation`.
-    #[must_use]
-    pub fn happened(self, generation: &Generation) -> bool {
-        match self {
-            Event::Rescued => generation.rescued(),
-            Event::Hedged => generation.hedged(),
-            Event::Explored => generation.decision.explored,
-            Event::MissedTarget => missed_target(generation),
-            Event::SlowerThanPredicted => slower_than_predicted(generation),
-        }
-    }
 }
 
 /// An amount in [`number::COST_NANOS`], rounded down.

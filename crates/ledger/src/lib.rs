@@ -16,6 +16,7 @@ pub mod directory;
 pub mod disk;
 pub mod engine;
 pub mod entry;
+pub mod event;
 pub mod facts;
 pub mod facts_view;
 pub mod fault;

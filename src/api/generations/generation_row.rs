@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use pointsman_domain::{AttemptRecord, Generation, Usd};
-use pointsman_ledger::generations::Event;
+use pointsman_ledger::event::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 

@@ -7,8 +7,9 @@ use pointsman_dialect::shown;
 use pointsman_domain::{Generation, Invalid, Usd};
 use pointsman_ledger::{
     entry::{Filter, Key, TextFilter},
+    event::Event,
     facts::{label, number},
-    generations::{Event, nanos, owner_label},
+    generations::{nanos, owner_label},
 };
 
 use crate::{

@@ -184,7 +184,7 @@ impl Content<'_> {
         html! {
             h2 #raw { "Record" }
             @if self.is_raw {
-                pre tabindex="0" { (serde_json::to_string_pretty(self.body).unwrap_or_default()) }
+                pre tabindex="0" { (format::json(self.body)) }
             } @else {
                 p { a.button href="?raw=true#raw" { "Show the whole record as JSON" } }
             }

@@ -8,10 +8,10 @@ use rusqlite::{Connection, OptionalExtension as _, Statement};
 use crate::{
     activity::ActivityCounters,
     entry::Id,
+    event::Event,
     facts::{FEMTO_PER_MILLI, FEMTO_PER_NANO, label, number},
     facts_view::FactsView,
     fault::Fault,
-    generations::Event,
 };
 
 /// Labels, with the columns that hold the numbers of their names. The first eight are those that sums are kept by.

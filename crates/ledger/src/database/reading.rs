@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     entry::{Entry, Filter, Id, TextFilter},
+    event::Event,
     facts::{label, number},
     fault::{Fault, unless_damaged},
-    generations::Event,
     packed::Packed,
 };
 

@@ -21,7 +21,7 @@ const NOT_OFFERED: [&str; 14] = [
 ];
 
 /// A sentence about the mistake. It repeats nothing of the path but words of the lists above.
-pub(super) fn mistake(path: &str) -> String {
+pub(crate) fn mistake(path: &str) -> String {
     let below = ["/api/v1/", "/v1/", "/api/"].into_iter().find_map(|base| path.strip_prefix(base));
     let first = |path: &str| path.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned();
     let word = first(below.unwrap_or(path));
