@@ -13,7 +13,7 @@ use crate::{
     harness::{Reply, TestGateway},
     issued_keys::{call, issue, world},
     scripted::{Script, Upstream},
-    world::{Model, World, and, answer, ask, error_of, http_with},
+    world::{Model, World, always, and, answer, ask, error_of, http_with},
 };
 
 /// Dollars per token: 1 and 2 millionths; flex half of it, priority twice, fast three times; 1.1 times in the US.
@@ -431,4 +431,26 @@ fn the_built_in_catalogue_has_the_services_of_its_price_list() {
             .map(|(upstream, tier)| prompt(upstream, tier).unwrap());
     assert_eq!(prices, ["1", "4", "8", "1.35"]);
     assert_eq!((prompt("claude-sonnet-5-5", "fast"), prompt("gpt-4o-mini", "flex")), (None, None));
+}
+
+#[actix_web::test]
+async fn embeddings_are_billed_by_the_tier_that_their_answer_tells() {
+    let vectors = |told: &Value| {
+        let vectors =
+            json!({"data": [{"index": 0, "embedding": [0.5]}], "usage": {"prompt_tokens": 1000, "total_tokens": 1000}});
+        always(200, &and(vectors, told))
+    };
+    for (told, cost) in
+        [(json!({}), 0.001), (json!({"service_tier": "flex"}), 0.0005), (json!({"service_tier": "priority"}), 0.002)]
+    {
+        let maker = vectors(&told);
+        let models = format!(
+            "[[models]]\nid = \"acme/vectors\"\ncontext_length = 8192\noutput_modalities = [\"embeddings\"]\nendpoints = [{{ \
+             provider = \"acme\", upstream_model = \"v\", pricing = {{ {PRICED} }} }}]"
+        );
+        let gateway = World::new().provider("acme", maker.address()).with(&models).start().await;
+        let asked = json!({"model": "acme/vectors", "input": "Which way?"});
+        let answer = gateway.post("/v1/embeddings", &asked).await.expect(200);
+        assert_eq!(answer["usage"]["cost"], json!(cost), "{told}");
+    }
 }

@@ -10,7 +10,7 @@ use super::{
     answer::utf8,
     error,
     request::VectorFormat,
-    usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost},
+    usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost, service_name},
 };
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, Outcome},
@@ -39,7 +39,9 @@ pub fn rewrite_embeddings(
     }
     let vectors = vectors(answer, inputs)?;
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
+    let tier = answer.member(b"service_tier").and_then(service_name);
     let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
+    let reported = reported.map(|reported| reported.with_tier(tier));
     let usage = billed_usage(reported.as_ref(), ProducedOutput::default(), context);
     let cost = context.cost(&usage);
     let mut out = BytesMut::with_capacity(body.len() + 512);

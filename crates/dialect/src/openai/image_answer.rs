@@ -12,7 +12,7 @@ use super::{
     answer::utf8,
     error,
     finish::{clean_name, normalise},
-    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost},
+    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost, service_name},
 };
 use crate::{
     answer::{AnswerContext, AnswerFault, Outcome},
@@ -109,7 +109,9 @@ pub fn rewrite_image_answer(
         return Err(filtered(answer).unwrap_or_else(|| AnswerFault::malformed("no image")));
     }
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
+    let tier = answer.member(b"service_tier").and_then(service_name);
     let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
+    let reported = reported.map(|reported| reported.with_tier(tier));
     let usage = billed_image_usage(reported.as_ref(), images.len() as u64, context);
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {

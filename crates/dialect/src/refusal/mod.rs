@@ -239,7 +239,9 @@ impl<'a> Reader<'a> {
                 if names_another && self.doubt().brings_its_own {
                     return Some(self.refusal(FailureKind::RefusedHere));
                 }
-                let proves = !names_another && self.request.is_some() && (is_code || self.is_providers_own(words));
+                // A tier may lack a model that the endpoint has.
+                let is_plain = !names_another && !self.doubt().chooses_a_tier && self.request.is_some();
+                let proves = is_plain && (is_code || self.is_providers_own(words));
                 self.ours(kind, proves.then_some(Finding { words, meaning }))
             }
             About::Here => self.refusal(FailureKind::RefusedHere),
@@ -351,11 +353,13 @@ impl<'a> Reader<'a> {
     /// A refusal that may be about the account or the model. Without proof it counts as one in unknown words, unless the request
     /// may have caused it.
     fn ours(&self, kind: FailureKind, finding: Option<Finding>) -> Refusal {
-        let Doubt { brings_its_own, names_a_resource, .. } = self.doubt();
+        let Doubt { brings_its_own, names_a_resource, chooses_a_tier } = self.doubt();
         let evidence = match finding {
             _ if brings_its_own => Evidence::None,
             Some(finding) => Evidence::Known(finding),
-            None if self.request.is_some() && !names_a_resource => Evidence::Unknown { said: self.hash() },
+            None if self.request.is_some() && !names_a_resource && !chooses_a_tier => {
+                Evidence::Unknown { said: self.hash() }
+            }
             None => Evidence::None,
         };
         Refusal { evidence, is_for_client: false, ..self.refusal(kind) }

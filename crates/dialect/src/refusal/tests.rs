@@ -287,6 +287,14 @@ fn a_limit_of_a_tier_or_of_another_model_is_not_that_of_the_endpoint() {
 }
 
 #[test]
+fn a_model_that_a_tier_lacks_is_not_missing_for_requests_without_the_tier() {
+    let body = json!({"error": {"code": "model_not_found", "message": "The model does not exist."}});
+    let evidence = |request: Value| read(Dialect::OpenAi, 404, &body, &request).evidence;
+    assert!(matches!(evidence(json!({"model": MODEL})), Evidence::Known(_)));
+    assert_eq!(evidence(json!({"model": MODEL, "service_tier": "flex"})), Evidence::None);
+}
+
+#[test]
 fn no_part_of_a_shown_body_tells_the_state_of_the_account() {
     let request = json!({"model": MODEL, "messages": [{"role": "user", "content": "My account has no credit"}]});
     let shown = |body: Value| read(Dialect::OpenAi, 400, &body, &request).is_for_client;
