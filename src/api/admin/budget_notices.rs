@@ -14,7 +14,7 @@ pub(crate) const NEAR: u64 = 10;
 /// A limit of which little is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShortBudget {
-    /// Whose it is, such as `team product`.
+    /// The holder of the budget, such as `team product`.
     pub(crate) holder: String,
     pub(crate) limit: Usd,
     pub(crate) reset: Option<ResetPeriod>,
@@ -45,7 +45,7 @@ impl ShortBudget {
         format!("{} (${}{period})", self.holder, self.limit)
     }
 
-    /// Those of all keys, accounts and teams, the ones of teams first.
+    /// The notices of all budgets: teams first, then accounts, then keys.
     pub(crate) fn all(worker: &Worker) -> Vec<ShortBudget> {
         let (registry, now_ms) = (&worker.shared.registry, clock::unix_millis());
         let mut short: Vec<ShortBudget> = accounts::team_names(worker)

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{access::keys::HolderNames, api::generations::generation_row::total_ms};
 
-/// Who made a generation, and how long it took.
+/// The caller of a generation, and its duration.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct CallerBody<'a> {

@@ -11,7 +11,7 @@ use crate::{access::keys::Caller, api::number::Dollars, base::error::BudgetHolde
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "EffectiveLimit"))]
 pub(crate) struct EffectiveLimitBody {
-    /// Whose limit it is.
+    /// The holder of the limit: the key, its account or its team.
     #[cfg_attr(test, schemars(extend("enum" = ["key", "account", "team"])))]
     pub(crate) holder: &'static str,
     /// Name of the key, the account or the team.

@@ -47,7 +47,7 @@ fn probabilities(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
         .zip(&ranges)
         .map(|(candidate, (least, most))| {
             let can_win = *least <= beaten || plan::is_tie(beaten, *least);
-            // Whoever cannot win is beaten by somebody who is counted.
+            // It never has the best score, so its distribution does not matter.
             let sorted = if can_win { equally_likely(rescoring.score_by_noise(candidate)) } else { vec![*most] };
             Scores { candidate, can_win, sorted }
         })

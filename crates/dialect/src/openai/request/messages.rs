@@ -185,7 +185,7 @@ fn says_something(raw: Raw<'_>) -> bool {
 /// What one message says of itself, whatever order its members come in.
 #[derive(Default)]
 struct Message<'a> {
-    /// Who speaks, and where that stands.
+    /// The role of the message, and its place in the body.
     role: Option<(Option<Role>, ByteSpan)>,
     /// The content, and where it stands.
     content: Option<(Content, ByteSpan)>,

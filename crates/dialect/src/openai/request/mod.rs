@@ -114,7 +114,7 @@ pub enum ChatPurpose {
     Preview,
 }
 
-/// Who wrote a body.
+/// The author of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     Client,
