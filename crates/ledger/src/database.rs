@@ -180,6 +180,12 @@ impl Ledger {
         self.writer.as_ref().map(Mutex::lock).ok_or(Fault::Unavailable)
     }
 
+    /// Sets something of the connection that writes, for a test.
+    #[cfg(test)]
+    pub(super) fn with_writer<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
+        act(&mut self.writer.as_ref().unwrap().lock().connection)
+    }
+
     /// Makes changes in one transaction, durable when it returns.
     fn change<T>(
         &self,
@@ -188,6 +194,10 @@ impl Ledger {
         self.check_log()?;
         let mut writer = self.writer()?;
         let Writer { connection, names } = &mut *writer;
+        // The end of a broken transaction can break, too.
+        if !connection.is_autocommit() {
+            connection.execute_batch("rollback")?;
+        }
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let changed = change(&transaction, names).and_then(|changed| {
             transaction.commit()?;

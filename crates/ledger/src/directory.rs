@@ -20,13 +20,13 @@ pub const DATABASE: &str = "ledger.db";
 pub const DATABASE_WAL: &str = "ledger.db-wal";
 /// The index of that log in memory that programs share.
 const DATABASE_SHM: &str = "ledger.db-shm";
-/// The database of layout 1, which this version cannot read.
+/// The database of an engine before the first release, which no version reads.
 const OLD_DATABASE: &str = "ledger.redb";
 /// Folder of the journal segments.
 pub const JOURNAL: &str = "journal";
 /// Number of the layout that this version writes. It rises with everything that a version of a lower number would misread: such a
 /// version sets the files aside.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 1;
 /// File with the name of the replica that the directory belongs to.
 pub const NODE_FILE: &str = "node";
 const FORMAT_FILE: &str = "format";
@@ -105,7 +105,7 @@ pub enum Format {
     Current,
     /// Written by a newer version. Its files now lie in this folder, whole.
     SetAside(String),
-    /// Written by a version of layout 1. Its database now lies in this folder.
+    /// Written by an earlier engine. Its database now lies in this folder.
     OldSetAside(String),
 }
 
@@ -121,12 +121,11 @@ pub fn check_format(disk: &dyn Disk, now_ms: i64) -> Result<Format, Fault> {
     };
     let found = match stored {
         Some(number) if number > FORMAT => Format::SetAside(set_aside_all(disk, now_ms)?),
-        Some(FORMAT) => return Ok(Format::Current),
-        Some(_) if disk.list("")?.iter().any(|name| name == OLD_DATABASE) => {
+        _ if disk.list("")?.iter().any(|name| name == OLD_DATABASE) => {
             Format::OldSetAside(set_aside(disk, OLD_DATABASE, now_ms)?)
         }
-        Some(_) => Format::Fresh,
-        None => Format::Fresh,
+        Some(FORMAT) => return Ok(Format::Current),
+        _ => Format::Fresh,
     };
     disk.replace(FORMAT_FILE, FORMAT.to_string().as_bytes())?;
     Ok(found)

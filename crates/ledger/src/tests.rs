@@ -8,3 +8,4 @@ mod model;
 mod pages;
 mod queries;
 mod running;
+mod sqlite_faults;

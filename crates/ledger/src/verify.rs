@@ -134,7 +134,7 @@ fn records(
         }
         progress(found.entries);
     }
-    let (rows, counted) = (view.count()?, view.state()?.entries);
+    let (rows, counted) = (view.extent()?.0, view.state()?.entries);
     if rows != counted {
         found.fault(format!("{rows} records are stored, the database counts {counted}"));
     }

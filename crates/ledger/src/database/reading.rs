@@ -1,6 +1,9 @@
 //! What others read: entries by their ids, the rows of a page, groups in the order in which they came.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use rusqlite::{Connection, OptionalExtension as _, params, types::ToSqlOutput};
 
@@ -17,9 +20,6 @@ use crate::{
     fault::{Fault, unless_damaged},
     packed::Packed,
 };
-
-/// How much later than its id an entry may have begun: both are one moment, but journals of earlier versions tell two.
-const LATER_MS: i64 = 10_000;
 
 /// A consistent view of the database.
 pub struct View<'l> {
@@ -88,14 +88,7 @@ impl<'l> View<'l> {
 
     fn place(&self, id: &Id) -> Result<Option<Place>, Fault> {
         let second_ms = i64::try_from(id.time()).unwrap_or(i64::MAX).saturating_mul(1_000);
-        match self.place_between(id, second_ms, second_ms.saturating_add(999))? {
-            None => self.place_between(id, second_ms.saturating_add(1_000), second_ms.saturating_add(LATER_MS)),
-            found => Ok(found),
-        }
-    }
-
-    fn place_between(&self, id: &Id, first_ms: i64, last_ms: i64) -> Result<Option<Place>, Fault> {
-        let (first, last) = (columns::first_key(first_ms), columns::last_key(last_ms));
+        let (first, last) = (columns::first_key(second_ms), columns::last_key(second_ms.saturating_add(999)));
         let tail = ToSqlOutput::Borrowed(columns::tail_of(id));
         let mut find = self
             .connection()?
@@ -182,19 +175,30 @@ impl<'l> View<'l> {
         Ok(())
     }
 
-    /// Tells the name of every entry in a column of labels, with its time, in the order of time.
+    /// The number of entries, with the least and the greatest time of them.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn each_label(&self, field: u8, mut tell: impl FnMut(i64, i64)) -> Result<(), Fault> {
-        let column = LABELS.iter().find(|(other, _)| *other == field).map_or("0", |(_, column)| *column);
-        let mut rows =
-            self.connection()?.prepare(&format!("select key, {column} from stored_generations order by key"))?;
-        let mut rows = rows.query([])?;
-        while let Some(row) = rows.next()? {
-            tell(columns::ms_of(row.get(0)?), row.get(1)?);
-        }
-        Ok(())
+    pub fn extent(&self) -> Result<(u64, Option<(i64, i64)>), Fault> {
+        let select = "select count(*), min(key), max(key) from stored_generations";
+        Ok(self.connection()?.query_row(select, [], |row| {
+            let range = row.get::<_, Option<i64>>(1)?.zip(row.get::<_, Option<i64>>(2)?);
+            let range_ms = range.map(|(least, greatest)| (columns::ms_of(least), columns::ms_of(greatest)));
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), range_ms))
+        })?)
+    }
+
+    /// The number of entries by their labels in `field`.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn label_counts(&self, field: u8) -> Result<BTreeMap<Box<str>, u64>, Fault> {
+        let Some((_, column)) = LABELS.iter().find(|(other, _)| *other == field) else { return Ok(BTreeMap::new()) };
+        let mut count = self.connection()?.prepare(&format!(
+            "select text, count(*) from stored_generations join names on names.id = {column} group by {column}"
+        ))?;
+        let counts = count.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
+        Ok(counts.collect::<Result<_, _>>()?)
     }
 
     /// The columns of an entry.
@@ -221,15 +225,6 @@ impl<'l> View<'l> {
             tell(columns::ms_of(row.get(0)?), &Row::read(row, 1, failed)?)?;
         }
         Ok(())
-    }
-
-    /// Number of stored entries, counted one by one.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn count(&self) -> Result<u64, Fault> {
-        let count = "select count(*) from stored_generations";
-        Ok(self.connection()?.query_row(count, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     }
 
     /// The slots of which entries were deleted on request.

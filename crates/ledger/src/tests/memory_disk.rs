@@ -102,7 +102,7 @@ impl Drop for Folder {
 }
 
 fn is_database(name: &str) -> bool {
-    name.starts_with(DATABASE)
+    name.starts_with(DATABASE) || name == "ledger.redb"
 }
 
 impl MemoryDisk {

@@ -37,10 +37,10 @@ enum Kept {
     Disk,
 }
 
-struct World {
+pub(super) struct World {
     dice: StdRng,
     disk: MemoryDisk,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     engine: Engine,
     writers: Vec<Writer>,
     running: Vec<(Entry, Started)>,
@@ -63,7 +63,7 @@ fn settings() -> Settings {
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    pub(super) fn new(seed: u64) -> World {
         let disk = MemoryDisk::new(seed);
         let now = Now { instant: Instant::now(), unix_ms: 1_700_000_000_000 };
         let shared = Shared::new(Arc::new(disk.clone()), settings(), 1, now.unix_ms);
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    fn entry(&mut self) -> Entry {
+    pub(super) fn entry(&mut self) -> Entry {
         self.number += 1;
         let mut tail = [0; 24];
         self.dice.fill(&mut tail);
@@ -96,7 +96,7 @@ impl World {
         Entry { id: Id::new((created_ms / 1_000) as u64, tail), created_ms, facts, bytes }
     }
 
-    fn act(&mut self) {
+    pub(super) fn act(&mut self) {
         match self.dice.random_range(0..100) {
             0..38 => {
                 let entry = self.entry();
@@ -127,12 +127,12 @@ impl World {
         self.pass(Duration::from_millis(pause));
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         self.now.instant += time;
         self.now.unix_ms += time.as_millis() as i64;
     }
 
-    fn append(&mut self, entry: Entry, started: Option<Started>) {
+    pub(super) fn append(&mut self, entry: Entry, started: Option<Started>) {
         let writer = self.dice.random_range(0..WORKERS);
         let position = self.writers[writer].append(&Packed::new(&entry), self.now.unix_ms).ok();
         drop(started);
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, all: bool) {
+    pub(super) fn step(&mut self, all: bool) {
         self.engine.step(self.now, all);
         let load = self.shared.queue.load();
         // An empty queue: all is committed, but for what had to be dropped.
@@ -198,7 +198,7 @@ impl World {
     }
 
     /// The process ends; another begins on a healthy disk.
-    fn restart(&mut self, cut: bool) {
+    pub(super) fn restart(&mut self, cut: bool) {
         self.disk.set_failing(Failing::Nothing);
         let lost = if cut { Kept::Kernel } else { Kept::Nowhere };
         for (entry, started) in self.running.drain(..) {
@@ -266,7 +266,7 @@ impl World {
     }
 
     /// The disk heals and time passes, without a restart: everything is there but what was dropped.
-    fn heal(&mut self) {
+    pub(super) fn heal(&mut self) {
         self.disk.set_failing(Failing::Nothing);
         // The longest pause between two tries.
         self.pass(Duration::from_secs(2));
@@ -459,6 +459,23 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     let names = world.disk.names();
     assert!(names.iter().any(|name| name.starts_with("set-aside") && name.ends_with("/ledger.db")), "{names:?}");
     assert_eq!(world.disk.read("format").unwrap(), FORMAT.to_string().as_bytes());
+}
+
+#[test]
+fn the_database_of_an_earlier_engine_is_set_aside_once_and_not_changed() {
+    use crate::disk::Disk as _;
+    let old = b"written by an engine before the first release";
+    let mut world = World::new(11);
+    std::fs::write(world.disk.folder().join("ledger.redb"), old).unwrap();
+    world.step(true);
+    assert!(world.shared.is_set_aside.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(world.shared.trouble.load().is_none());
+    world.restart(false);
+    assert!(!world.shared.is_set_aside.load(std::sync::atomic::Ordering::Relaxed));
+    let kept: Vec<_> = std::fs::read_dir(world.disk.folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let aside = kept.iter().map(|folder| folder.join("ledger.redb")).find(|file| file.exists()).unwrap();
+    assert!(aside.to_string_lossy().contains("set-aside-"));
+    assert_eq!(std::fs::read(aside).unwrap(), old);
 }
 
 #[test]

@@ -119,6 +119,27 @@ fn the_page_about_the_ledger_shows_what_its_queries_give() {
 }
 
 #[test]
+fn a_copy_by_vacuum_into_is_whole_while_the_ledger_is_written() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(2));
+    let ledger = Ledger::open(&disk, u64::MAX).unwrap();
+    let item = |at: u64| Queued { item: Item::Entry(Packed::new(&entry(at))), position: None, ordinal: at + 1 };
+    ledger.commit(1, &(0..300).map(item).collect::<Vec<_>>(), &[]).unwrap();
+    let file = disk.folder().join("ledger.db");
+    let reader = Connection::open_with_flags(&file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let copy = disk.folder().join("copy.db");
+    reader.execute("vacuum into ?1", [copy.to_string_lossy()]).unwrap();
+    ledger.commit(1, &(300..310).map(item).collect::<Vec<_>>(), &[]).unwrap();
+    let counts = |connection: &Connection| {
+        let count = |of: &str| connection.query_row(of, [], |row| row.get::<_, i64>(0)).unwrap();
+        (count("select count(*) from generations"), count("select sum(requests) from activity"))
+    };
+    assert_eq!(counts(&reader), (310, 310));
+    let copy = Connection::open(copy).unwrap();
+    assert_eq!(counts(&copy), (300, 300));
+    assert_eq!(copy.query_row("pragma integrity_check", [], |row| row.get::<_, String>(0)).unwrap(), "ok");
+}
+
+#[test]
 fn the_tables_of_the_schema_have_the_columns_that_are_written() {
     let schema = Connection::open_in_memory().unwrap();
     schema.execute_batch(include_str!("../database/schema.sql")).unwrap();

@@ -12,8 +12,7 @@ const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
 pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
 
 /// The steps, in order. A released step is never changed.
-const STEPS: [&str; 2] = [
-    "
+const STEPS: [&str; 1] = ["
     create table pointsman_records (
         id bytea primary key,
         created_ms bigint not null,
@@ -28,6 +27,24 @@ const STEPS: [&str; 2] = [
         completion_tokens bigint not null,
         catalog bytea not null,
         policy bytea not null,
+        team text,
+        alias text,
+        objective text,
+        task text,
+        requested_model text,
+        cause text,
+        events bigint,
+        cached_tokens bigint,
+        reasoning_tokens bigint,
+        cache_write_tokens bigint,
+        cache_write_1h_tokens bigint,
+        audio_tokens bigint,
+        audio_output_tokens bigint,
+        images bigint,
+        web_searches bigint,
+        first_token_ms bigint,
+        duration_ms bigint,
+        cost_unknown bigint,
         entry bytea not null,
         stored_at timestamptz not null default now()
     );
@@ -57,32 +74,8 @@ const STEPS: [&str; 2] = [
         sum bytea not null,
         primary key (slot, node, ledger, key)
     );
-",
-    VIEWS,
-];
 
-/// Columns and views of the same names as in the ledger on disk, so that a query works on both. A schema that has something else
-/// of that name keeps it.
-const VIEWS: &str = "
-    alter table pointsman_records
-        add column team text,
-        add column alias text,
-        add column objective text,
-        add column task text,
-        add column requested_model text,
-        add column cause text,
-        add column events bigint,
-        add column cached_tokens bigint,
-        add column reasoning_tokens bigint,
-        add column cache_write_tokens bigint,
-        add column cache_write_1h_tokens bigint,
-        add column audio_tokens bigint,
-        add column audio_output_tokens bigint,
-        add column images bigint,
-        add column web_searches bigint,
-        add column first_token_ms bigint,
-        add column duration_ms bigint,
-        add column cost_unknown bigint;
+    -- The views of the ledger on disk, so that a query works on both. A schema that has something else of that name keeps it.
     do $$ begin
         if to_regclass('generations') is null then
             create view generations as
@@ -135,7 +128,7 @@ const VIEWS: &str = "
             group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10;
         end if;
     end $$;
-";
+"];
 
 /// Takes the steps that were not taken yet.
 ///
