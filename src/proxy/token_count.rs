@@ -11,7 +11,7 @@ use std::{
 use actix_web::HttpRequest;
 use pointsman_actors::router::Preview;
 use pointsman_base::clock;
-use pointsman_dialect::{ChatRequest, CountCall, count_call, counted_tokens};
+use pointsman_dialect::{ChatRequest, CountRequest, count_request, counted_tokens};
 use pointsman_domain::{Candidate, Catalog, Endpoint, Query, Target};
 use pointsman_transport::UpstreamRequest;
 
@@ -63,7 +63,7 @@ pub async fn of_prompt(
 }
 
 /// The first endpoint of the plan that counts, and how it is asked.
-fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoint, CountCall)> {
+fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoint, CountRequest)> {
     let catalog = &worker.setup.catalog;
     if !worker.setup.counts_tokens {
         return None;
@@ -78,13 +78,13 @@ fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoi
     decided.candidates.iter().find_map(call)
 }
 
-fn asked(chat: &ChatRequest, catalog: &Catalog, candidate: &Candidate) -> Option<(Endpoint, CountCall)> {
+fn asked(chat: &ChatRequest, catalog: &Catalog, candidate: &Candidate) -> Option<(Endpoint, CountRequest)> {
     let endpoint = catalog.find(candidate.index, candidate.endpoint)?;
-    Some((endpoint.clone(), count_call(chat, catalog, endpoint)?))
+    Some((endpoint.clone(), count_request(chat, catalog, endpoint)?))
 }
 
 /// What the provider counts. `None` if it may not be asked now, or does not say it in time.
-async fn counted(endpoint: &Endpoint, call: CountCall, worker: &Worker) -> Option<u64> {
+async fn counted(endpoint: &Endpoint, call: CountRequest, worker: &Worker) -> Option<u64> {
     let provider = endpoint.provider as usize;
     let client = worker.clients.get(provider)?.as_ref()?;
     let _permit = match worker.setup.permits.get(provider) {

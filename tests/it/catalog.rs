@@ -97,7 +97,7 @@ async fn ids(gateway: &TestGateway, path: &str) -> Vec<String> {
 }
 
 #[actix_web::test]
-async fn statement_53_the_versioned_list_shows_text_models_and_the_unversioned_one_all() {
+async fn the_versioned_list_shows_text_models_and_the_unversioned_one_all() {
     let gateway = TestGateway::start(CATALOG).await;
     for path in ["/api/v1/models", "/v1/models", "/api/v1/models/", "/api/v1/models?output_modalities="] {
         assert_eq!(ids(&gateway, path).await, ["beta/plain", "acme/small"], "{path}");
@@ -108,7 +108,7 @@ async fn statement_53_the_versioned_list_shows_text_models_and_the_unversioned_o
 }
 
 #[actix_web::test]
-async fn statement_54_outputs_unite_and_an_unknown_one_is_a_400() {
+async fn outputs_unite_and_an_unknown_one_is_a_400() {
     let gateway = TestGateway::start(CATALOG).await;
     for (outputs, expected) in [
         ("text,image", &["beta/plain", "acme/paint", "acme/small"][..]),
@@ -132,7 +132,7 @@ async fn codex_gets_an_empty_list_in_its_own_form_and_keeps_its_own_instructions
 }
 
 #[actix_web::test]
-async fn statement_55_a_parameter_must_be_listed_and_filters_intersect() {
+async fn a_parameter_must_be_listed_and_filters_intersect() {
     let gateway = TestGateway::start(CATALOG).await;
     for (query, expected) in [
         ("supported_parameters=tools", &["acme/small"][..]),
@@ -148,7 +148,7 @@ async fn statement_55_a_parameter_must_be_listed_and_filters_intersect() {
 }
 
 #[actix_web::test]
-async fn statement_56_every_entry_has_every_field_and_prices_as_decimal_strings() {
+async fn every_entry_has_every_field_and_prices_as_decimal_strings() {
     let gateway = TestGateway::start(CATALOG).await;
     let list = visit(&gateway, "/api/models", &[]).await.expect(200);
     for entry in list["data"].as_array().unwrap() {
@@ -190,7 +190,7 @@ async fn statement_56_every_entry_has_every_field_and_prices_as_decimal_strings(
 }
 
 #[actix_web::test]
-async fn statement_57_who_has_the_list_gets_304_without_a_body() {
+async fn who_has_the_list_gets_304_without_a_body() {
     let gateway = TestGateway::start(CATALOG).await;
     let first = visit(&gateway, "/api/v1/models", &[]).await;
     let tag = first.header("etag").unwrap().to_owned();
@@ -203,7 +203,7 @@ async fn statement_57_who_has_the_list_gets_304_without_a_body() {
 }
 
 #[actix_web::test]
-async fn statement_58_pages_have_no_gaps_and_no_repeats_and_an_end() {
+async fn pages_have_no_gaps_and_no_repeats_and_an_end() {
     let gateway = TestGateway::start(CATALOG).await;
     let whole = ids(&gateway, "/api/models").await;
     let mut seen = Vec::new();

@@ -21,7 +21,7 @@ fn all_keys(object: &Value, keys: &[&str]) {
 }
 
 #[actix_web::test]
-async fn statement_63_explain_by_query_and_by_body_gives_the_same_object_with_the_eight_fields() {
+async fn explain_by_query_and_by_body_gives_the_same_object_with_the_eight_fields() {
     let gateway = TestGateway::simulated().await;
     let answer = complete(&gateway).await;
     let id = answer["id"].as_str().unwrap();
@@ -49,7 +49,7 @@ async fn statement_63_explain_by_query_and_by_body_gives_the_same_object_with_th
 }
 
 #[actix_web::test]
-async fn statement_67_a_record_has_all_42_keys() {
+async fn a_record_has_all_42_keys() {
     let gateway = TestGateway::simulated().await;
     let answer = complete(&gateway).await;
     let id = answer["id"].as_str().unwrap();

@@ -103,6 +103,10 @@ impl Key {
         self.written_default.clone().or_else(|| if self.absent.is_empty() { recorded() } else { None })
     }
 
+    fn shown_default(&self, section: &Described) -> String {
+        self.default(section).map_or_else(|| self.absent.clone(), |value| format!("`{}`", toml_value::value(&value)))
+    }
+
     fn requests(&self, section: &Described) -> impl Iterator<Item = &'static RequestedKey> {
         REQUESTED.iter().filter(|requested| requested.section == section.path && requested.key == self.name)
     }
@@ -146,9 +150,9 @@ fn pattern(path: &str) -> String {
 const PREFACE: &str = "\
 # Configuration
 
-Every key, with its default, unit and purpose. This page is generated from `crates/config/src/reference.toml` and the code that
-reads the configuration: do not edit it. `config.toml` shows the keys that are changed most often; `pointsman config show`
-prints the values in force and their sources.
+[What people change](#what-people-change) has the keys of `config.toml`; [every key](#every-key) follows, with default, unit and purpose.
+This page is generated from `crates/config/src/reference.toml`, `config.toml` and the code that reads the configuration: do not edit it.
+`pointsman config show` prints the values in force and their sources.
 
 The configuration is a TOML file: the one named with `--config`, else `./config.toml`, else the built-in one. A key that
 is left out has its default. An unknown key is a fault; `pointsman check` reports all faults at once, with file, line and
@@ -183,17 +187,46 @@ endpoint, `enabled = false` a provider. Prices replace those of the catalogue as
 pub fn page() -> String {
     let mut page = PREFACE.to_owned();
     // Writing to a `String` cannot fail.
+    let _ = write_often_changed(&mut page);
+    page.push_str("\n# Every key\n");
     for section in &REFERENCE.sections {
         let _ = section.write(&mut page);
     }
     page
 }
 
+/// The first sentence about each key that `config.toml` shows, in its order.
+fn write_often_changed(page: &mut String) -> std::fmt::Result {
+    writeln!(page, "\n# What people change\n\n| Key | Default | Purpose |\n| --- | --- | --- |")?;
+    let mut section = None;
+    for line in crate::BUILT_IN.lines().map(|line| line.trim_start_matches(['#', ' '])) {
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(header, _)| header) {
+            let list = header.strip_prefix('[').map(|list| format!("{}[]", list.replace('.', "[].")));
+            let path = list.unwrap_or_else(|| header.replace(".acme", ".*").replace(".ollama", ".*"));
+            section = REFERENCE.section(&path);
+        }
+        let Some((name, _)) = line.split_once(" = ") else { continue };
+        let Some((section, key)) =
+            section.and_then(|section| Some((section, section.keys.iter().find(|key| key.name == name)?)))
+        else {
+            continue;
+        };
+        let purpose = key.about.split_once(". ").map_or(key.about.as_str(), |(first, _)| first).trim_end_matches('.');
+        writeln!(page, "| `{}.{name}` | {} | {purpose}. |", section.shown_path(), key.shown_default(section))?;
+    }
+    Ok(())
+}
+
 impl Described {
+    fn shown_path(&self) -> String {
+        self.path.replace("[]", "").replace('*', "<name>")
+    }
+
     fn write(&self, page: &mut String) -> std::fmt::Result {
-        let shown = match self.path.strip_suffix("[]") {
-            Some(list) => format!("[[{}]]", list.replace("[]", "")),
-            None => format!("[{}]", self.path.replace("[]", "").replace('*', "<name>")),
+        let shown = if self.path.ends_with("[]") {
+            format!("[[{}]]", self.shown_path())
+        } else {
+            format!("[{}]", self.shown_path())
         };
         writeln!(page, "\n## `{shown}`\n\n{}\n", self.about)?;
         writeln!(page, "| Key | Type | Default | Unit | Allowed | Purpose |\n| --- | --- | --- | --- | --- | --- |")?;
@@ -203,10 +236,7 @@ impl Described {
             let range = if kind == "word" { &words } else { range };
             let kind = if key.kind.is_empty() { kind } else { &key.kind };
             let allowed = if key.allowed.is_empty() { range } else { &key.allowed };
-            let default = match key.default(self) {
-                Some(value) => format!("`{}`", toml_value::value(&value)),
-                None => key.absent.clone(),
-            };
+            let default = key.shown_default(self);
             writeln!(page, "| `{}` | {kind} | {default} | {} | {allowed} | {} |", key.name, key.unit, key.about)?;
         }
         Ok(())

@@ -48,7 +48,7 @@ const MAX_TOKENS: u64 = 1_024;
 
 /// A call that asks for the number of prompt tokens.
 #[derive(Debug, Clone)]
-pub struct CountCall {
+pub struct CountRequest {
     /// Its path, relative to the base address of the upstream.
     pub path: Arc<str>,
     /// Its body.
@@ -71,7 +71,7 @@ pub fn counts_tokens(dialect: Dialect, upstream_model: &str) -> bool {
 
 /// The call that counts the prompt of a request at one endpoint. `None` if its API counts none, or has no form for the request.
 #[must_use]
-pub fn count_call(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<CountCall> {
+pub fn count_request(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<CountRequest> {
     if !endpoint.counts_tokens {
         return None;
     }
@@ -105,7 +105,7 @@ pub fn count_call(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint)
             (format!("/models/{model}:countTokens").into(), body)
         }
     };
-    Some(CountCall { path, body, headers: outgoing.headers })
+    Some(CountRequest { path, body, headers: outgoing.headers })
 }
 
 /// The number of prompt tokens in the answer to such a call.

@@ -48,7 +48,7 @@ pub use anthropic::{
 };
 pub use capability_gaps::capability_gaps;
 pub use client_request::{ClientRequest, ClientShape};
-pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
+pub use count_tokens::{CountRequest, count_request, counted_tokens, counts_tokens};
 pub use embeddings::{
     BufferedAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens,
     embeddings_of,

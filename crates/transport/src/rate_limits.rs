@@ -1,4 +1,4 @@
-//! Remaining quota that a provider reports: `x-ratelimit-remaining-*` and `x-ratelimit-reset-*`.
+//! Remaining quota that a provider reports: `x-ratelimit-limit-*`, `x-ratelimit-remaining-*` and `x-ratelimit-reset-*`.
 //!
 //! A hint only: invalid numbers are ignored, and no wait is longer than a minute.
 
@@ -9,23 +9,34 @@ use pointsman_routing::stats::{QuotaReport, Remaining};
 
 /// Longest wait that is accepted; longer ones are shortened.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Longest time until a bucket is full.
+const MAX_RESET: Duration = Duration::from_secs(86_400);
 /// Least number that is a time in seconds since 1970, and not a duration.
 const MIN_UNIX_SECONDS: f64 = 1e9;
 /// Least number that is a time in milliseconds since 1970.
 const MIN_UNIX_MILLIS: f64 = 1e12;
 
+const LIMIT_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
 const REMAINING_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
+const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
 const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const RESET_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
 const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
 /// Reads the headers of an answer. `now` is called only if they hold a date.
 pub(super) fn quota(headers: &HeaderMap, now: impl Fn() -> SystemTime) -> QuotaReport {
-    let read = |remaining: &HeaderName, reset: &HeaderName| {
+    let read = |remaining: &HeaderName, reset: &HeaderName, limit: &HeaderName| {
         let left = count(text(headers, remaining)?)?;
-        Some(Remaining { left, resets_in: text(headers, reset).and_then(|value| wait(value, &now)) })
+        let reset = text(headers, reset).and_then(|value| wait(value, &now));
+        // What is used comes back by the reset, one after the other.
+        let used = || count(text(headers, limit)?)?.checked_sub(left).filter(|used| *used > 0);
+        let refill = reset.and_then(|reset| Some(reset / u32::try_from(used()?).unwrap_or(u32::MAX)));
+        Some(Remaining { left, resets_in: reset.map(|reset| reset.min(MAX_WAIT)), refill })
     };
-    QuotaReport { requests: read(&REMAINING_REQUESTS, &RESET_REQUESTS), tokens: read(&REMAINING_TOKENS, &RESET_TOKENS) }
+    QuotaReport {
+        requests: read(&REMAINING_REQUESTS, &RESET_REQUESTS, &LIMIT_REQUESTS),
+        tokens: read(&REMAINING_TOKENS, &RESET_TOKENS, &LIMIT_TOKENS),
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -55,7 +66,7 @@ fn wait(text: &str, now: impl Fn() -> SystemTime) -> Option<Duration> {
 fn date(text: &str, now: impl Fn() -> SystemTime) -> Option<Duration> {
     let rfc3339 = || chrono::DateTime::parse_from_rfc3339(text).ok().map(SystemTime::from);
     let end = httpdate::parse_http_date(text).ok().or_else(rfc3339)?;
-    Some(end.duration_since(now()).unwrap_or_default().min(MAX_WAIT))
+    Some(end.duration_since(now()).unwrap_or_default().min(MAX_RESET))
 }
 
 /// Seconds of a duration with units, such as `1h2m3.5s`.
@@ -89,7 +100,7 @@ fn decimal(text: &str) -> Option<f64> {
 }
 
 fn clamped(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds.clamp(0.0, MAX_WAIT.as_secs_f64())).unwrap_or(MAX_WAIT)
+    Duration::try_from_secs_f64(seconds.clamp(0.0, MAX_RESET.as_secs_f64())).unwrap_or(MAX_RESET)
 }
 
 #[cfg(test)]
@@ -115,7 +126,7 @@ mod tests {
     #[track_caller]
     fn check_reset(reset: &str, now: Duration, expected_ms: Option<u64>) {
         let headers = [("x-ratelimit-remaining-requests", "7"), ("x-ratelimit-reset-requests", reset)];
-        let expected = Remaining { left: 7, resets_in: expected_ms.map(Duration::from_millis) };
+        let expected = Remaining { left: 7, resets_in: expected_ms.map(Duration::from_millis), refill: None };
         assert_eq!(read(&headers, now), QuotaReport { requests: Some(expected), tokens: None }, "{reset}");
     }
 
@@ -149,6 +160,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_used_comes_back_one_by_one_until_the_reset() {
+        let refill = |limit: &str, left: &str, reset: &str| {
+            let names = ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"];
+            let report = read(&[(names[0], limit), (names[1], left), (names[2], reset)], NOW);
+            report.requests.unwrap().refill.map(|refill| refill.as_millis())
+        };
+        assert_eq!(refill("120", "0", "60s"), Some(500));
+        assert_eq!(refill("120", "119", "500ms"), Some(500));
+        assert_eq!(refill("14400", "0", "24h"), Some(6_000), "of a day, though no wait is so long");
+        assert_eq!(refill("120", "120", "0s"), None);
+        assert_eq!(refill("many", "0", "60s"), None);
+        assert_eq!(refill("5", "7", "60s"), None);
+    }
+
+    #[test]
     fn nonsense_is_no_wait() {
         for reset in ["", "soon", "-5", "1x", "s", "1s2", "nan", "inf", "1e3", "1..5s", "1 s", "tomorrow at 5"] {
             check_reset(reset, NOW, None);
@@ -158,7 +184,7 @@ mod tests {
     #[test]
     fn requests_and_tokens_are_kept_apart() {
         let headers = [("x-ratelimit-remaining-tokens", "149984"), ("x-ratelimit-reset-tokens", "6ms")];
-        let tokens = Remaining { left: 149_984, resets_in: Some(Duration::from_millis(6)) };
+        let tokens = Remaining { left: 149_984, resets_in: Some(Duration::from_millis(6)), refill: None };
         assert_eq!(read(&headers, NOW), QuotaReport { requests: None, tokens: Some(tokens) });
     }
 

@@ -53,7 +53,7 @@ pub(super) fn classify(
         code,
         refuses_signature: refuses_signature(call.dialect, status, body),
         objection: None,
-        quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
+        quota: Some(quota(headers, || now).of_refusal(retry_after)).filter(QuotaReport::is_some).map(Box::new),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::proxy::dispatch::RequestedWork;
 
-/// The fields of the client's request, by their fate. Each is named once, in the client's spelling; parts of a field are named
+/// The fields of the client's request, by what becomes of them. Each is named once, in the client's spelling; parts of a field are named
 /// in addition to it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]

@@ -82,7 +82,7 @@ fn write_admin(text: &mut String, config: &Config, admin: &AdminAccess) -> std::
     }
 }
 
-/// The providers that are on, then the reason for each one that is off.
+/// The providers that are on, then those that are off, a line for each reason.
 fn write_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
     let name = |provider: &pointsman_domain::Provider| match provider.simulated {
         true => format!("{} (simulated)", provider.slug),
@@ -90,12 +90,19 @@ fn write_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
     };
     let on: Vec<String> = catalog.providers.iter().filter(|provider| provider.is_on()).map(name).collect();
     writeln!(text, "  Serving       {}", if on.is_empty() { "none".to_owned() } else { on.join(", ") })?;
+    let mut off: Vec<(&str, Vec<String>)> = Vec::new();
     for provider in &catalog.providers {
-        if let ProviderState::Off(why) = &provider.state {
-            writeln!(text, "  Off           {}: {why}", provider.slug)?;
+        let ProviderState::Off(why) = &provider.state else { continue };
+        let (why, name) = match why.strip_suffix(" is not set") {
+            Some(variable) => ("not set", format!("{} ({variable})", provider.slug)),
+            None => (why.as_str(), provider.slug.to_string()),
+        };
+        match off.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, names)) => names.push(name),
+            None => off.push((why, vec![name])),
         }
     }
-    Ok(())
+    off.iter().try_for_each(|(why, names)| writeln!(text, "  Off           {}: {why}", names.join(", ")))
 }
 
 fn write_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: &str) -> std::fmt::Result {

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(ProptestConfig::with_cases(300 * ProptestConfig::default().cases))]
         #[test]
         fn any_float_comes_back_bit_for_bit(bits in any::<u64>()) {
             let text = serde_json::to_string(&Exact(f64::from_bits(bits))).unwrap();

@@ -191,7 +191,7 @@ fn a_split_at_any_byte_changes_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
     #[test]
     fn any_reads_give_the_same_bytes(mut places in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let catalog = catalog();

@@ -264,7 +264,7 @@ fn an_endpoint_with_a_used_up_quota_is_excluded_until_its_reset() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     let told = |seconds: f64, left: u64, reset: u64| {
         let claim = rig.claim("acme/a", seconds).unwrap();
-        let requests = Some(Remaining { left, resets_in: Some(Duration::from_secs(reset)) });
+        let requests = Some(Remaining { left, resets_in: Some(Duration::from_secs(reset)), refill: None });
         rig.board.quota(&claim, at(seconds + 0.1), QuotaReport { requests, tokens: None });
         rig.finish(claim, seconds + 0.1, OK);
     };
@@ -287,7 +287,7 @@ fn a_request_that_exceeds_the_tokens_left_goes_elsewhere() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     let told = |seconds: f64, left: u64| {
         let claim = rig.claim("acme/a", seconds).unwrap();
-        let tokens = Some(Remaining { left, resets_in: Some(Duration::from_secs(10)) });
+        let tokens = Some(Remaining { left, resets_in: Some(Duration::from_secs(10)), refill: None });
         rig.board.quota(&claim, at(seconds), QuotaReport { requests: None, tokens });
         rig.finish(claim, seconds, OK);
     };

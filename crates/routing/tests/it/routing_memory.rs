@@ -366,8 +366,6 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
     #[test]
     fn whatever_numbers_a_document_holds_what_is_believed_is_sane(
         (w, y, yy, load, idle) in (number(), number(), number(), number(), number()),

@@ -234,7 +234,7 @@ impl ChatRequest {
         let open_state = conversation.open_turn.state();
         let has_scattered_results = conversation.open_turn.has_scattered_results();
         let mut extras = conversation.extras;
-        extras.cache_breakpoints |= found.tools.has_cache_marks || envelope.gives("cache_control");
+        extras.cache_breakpoints |= found.tools.has_cache_breakpoints || envelope.gives("cache_control");
         extras.misfit_calls |= conversation.is_written && !found.tools.names.iter().all(|name| CHAT_NAMES.fits(name));
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {

@@ -1,4 +1,4 @@
-//! The top-level object of a body: its members with name, position and fate.
+//! The top-level object of a body: its members with name, position and whether each is sent on.
 //!
 //! Written by hand instead of derived, because every member matters: a repeated name is an error, an unknown member is
 //! kept, and the position of each member is needed for the upstream body. Values are borrowed slices; `messages` and

@@ -34,7 +34,7 @@ pub(super) struct DeclaredTools<'a> {
     /// Whether any takes free-form input.
     pub(super) has_custom: bool,
     /// Whether any has a mark of the prompt cache.
-    pub(super) has_cache_marks: bool,
+    pub(super) has_cache_breakpoints: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
     /// The mistake of sending the first that is not understood to an endpoint that does not speak chat.
@@ -88,7 +88,7 @@ fn read_tool<'a>(cursor: &mut Cursor<'a>, declared: &mut DeclaredTools<'a>, path
         b"function" => once(&mut function, Function::read(cursor, &path.member("function"))?, path, key),
         b"custom" => once(&mut custom, Function::read(cursor, &path.member("custom"))?, path, key),
         name => {
-            declared.has_cache_marks |= name == b"cache_control";
+            declared.has_cache_breakpoints |= name == b"cache_control";
             other_bytes += cursor.value()?.written().len();
             Ok(())
         }

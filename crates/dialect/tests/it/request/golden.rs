@@ -44,7 +44,7 @@ fn the_end_of_a_long_body_is_sent_as_it_came_and_not_copied() {
 }
 
 #[test]
-fn statement_17_what_belongs_to_the_gateway_never_reaches_the_upstream() {
+fn what_belongs_to_the_gateway_never_reaches_the_upstream() {
     let fields = r#","metadata":{"objective":"fastest","run":"1"},"extra_body":{"objective":"fastest","allowed_models":["*"]},
         "objective":"fastest","allowed_models":["*"],"blocked_models":["b/*"],"provider_policy":{},
         "max_cost_per_1k_tokens":1,"max_cost":1,"weights":{"latency":1},"top_n":3,"preferred_max_latency":1,
@@ -55,7 +55,7 @@ fn statement_17_what_belongs_to_the_gateway_never_reaches_the_upstream() {
 }
 
 #[test]
-fn statement_16_what_the_endpoint_does_not_list_is_dropped_and_named() {
+fn what_the_endpoint_does_not_list_is_dropped_and_named() {
     let fields = r#","temperature":0.5,"top_k":5,"reasoning":{"effort":"low"},"reasoning_effort":"low","n":2,
         "presence_penalty":1,"parallel_tool_calls":true,"min_p":0.1,"logit_bias":{},"user":"u","house_style":"x""#;
     check(
@@ -102,7 +102,7 @@ fn a_stream_always_asks_for_its_usage() {
 }
 
 #[test]
-fn statement_12_messages_pass_byte_for_byte() {
+fn messages_pass_byte_for_byte() {
     let messages = r#"{ "role":"user", "content":"caf\u00e9 \/ \ud83d\ude00  é" },
   {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1,, not json \\u0041"}}]},
   {"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"42","cache_control":{"type":"ephemeral"}}],"x-house":1.0}"#;
@@ -111,7 +111,7 @@ fn statement_12_messages_pass_byte_for_byte() {
 }
 
 #[test]
-fn statement_13_what_is_not_understood_passes_byte_for_byte() {
+fn what_is_not_understood_passes_byte_for_byte() {
     let messages = r#"{"role":"user","content":[{"type":"text","text":"x"},{ "type" : "hologram","hologram":{"text":1.0},"image_url":7 }]},
   {"role":"assistant","content":null,"tool_calls":[{"type":"web","web":{"q":"\u0041"}}]},{"role":"tool","tool_call_id":"w","content":"7"}"#;
     let tools = r#","tools":[{"type":"web","web":{"name":"f"}},{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"web"}"#;

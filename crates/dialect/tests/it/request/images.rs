@@ -46,14 +46,14 @@ fn bad_image_requests_are_blamed_on_their_field() {
 }
 
 #[test]
-fn statement_68_the_format_is_base64_unless_an_address_is_asked_for() {
+fn the_format_is_base64_unless_an_address_is_asked_for() {
     assert_eq!(read_image(&body("")).unwrap().format, ImageFormat::Base64);
     assert_eq!(read_image(&body(r#","response_format":"url""#)).unwrap().format, ImageFormat::Url);
     assert_eq!(refused(&body(r#","response_format":"png""#)), ("response_format".to_owned(), "invalid_value"));
 }
 
 #[test]
-fn statement_69_a_size_is_two_integers_or_a_name() {
+fn a_size_is_two_integers_or_a_name() {
     for good in ["1024x1024", "1x99999", "auto", "1K", "4K"] {
         assert!(read_image(&body(&format!(r#","size":"{good}""#))).is_ok(), "{good}");
     }

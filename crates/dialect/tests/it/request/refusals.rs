@@ -145,7 +145,7 @@ fn a_name_given_twice_is_refused_wherever_the_gateway_reads() {
 }
 
 #[test]
-fn statement_8_a_missing_model_without_models_is_blamed_on_model() {
+fn a_missing_model_without_models_is_blamed_on_model() {
     let long = "m".repeat(257);
     let messages = r#""messages":[{"role":"user","content":"Hi"}]"#;
     check_bodies(&[
@@ -165,7 +165,7 @@ fn statement_8_a_missing_model_without_models_is_blamed_on_model() {
 }
 
 #[test]
-fn statement_7_missing_or_empty_messages_are_blamed_on_messages() {
+fn missing_or_empty_messages_are_blamed_on_messages() {
     check_bodies(&[
         (r#"{"model":"a/b"}"#, "messages", "missing_field"),
         (r#"{"model":"a/b","messages":null}"#, "messages", "missing_field"),
@@ -178,7 +178,7 @@ fn statement_7_missing_or_empty_messages_are_blamed_on_messages() {
 }
 
 #[test]
-fn statement_9_an_unknown_role_is_blamed_on_its_message() {
+fn an_unknown_role_is_blamed_on_its_message() {
     let good = r#"{"role":"user","content":"Hi"}"#;
     check_messages(&[
         (r#""Hi""#, "messages[0]", "invalid_type"),
@@ -197,7 +197,7 @@ fn statement_9_an_unknown_role_is_blamed_on_its_message() {
 }
 
 #[test]
-fn statement_10_content_may_be_missing_only_from_an_assistant_and_a_function() {
+fn content_may_be_missing_only_from_an_assistant_and_a_function() {
     check_messages(&[
         (r#"{"role":"user"}"#, "messages[0].content", "missing_field"),
         (r#"{"role":"user","content":null}"#, "messages[0].content", "missing_field"),
@@ -216,7 +216,7 @@ fn statement_10_content_may_be_missing_only_from_an_assistant_and_a_function() {
 }
 
 #[test]
-fn statement_11_a_tool_message_needs_its_call() {
+fn a_tool_message_needs_its_call() {
     check_messages(&[
         (r#"{"role":"tool","content":"42"}"#, "messages[0].tool_call_id", "missing_field"),
         (r#"{"role":"tool","content":"42","tool_call_id":null}"#, "messages[0].tool_call_id", "missing_field"),
@@ -335,7 +335,7 @@ fn tools_need_a_known_type_and_a_unique_name() {
 }
 
 #[test]
-fn statement_15_a_choice_must_be_among_the_tools() {
+fn a_choice_must_be_among_the_tools() {
     let tools = r#""tools":[{"type":"function","function":{"name":"f"}}]"#;
     check_fields(&[
         (r#""tool_choice":"required""#, "tool_choice", "invalid_value"),

@@ -23,7 +23,7 @@ fn nothing_said_means_no_restriction() {
 }
 
 #[test]
-fn statement_20_an_objective_means_the_same_in_every_place() {
+fn an_objective_means_the_same_in_every_place() {
     for (fields, source) in [
         (r#""metadata":{"objective":"fastest"}"#, Source::Metadata),
         (r#""extra_body":{"objective":"fastest"}"#, Source::ExtraBody),
@@ -39,7 +39,7 @@ fn statement_20_an_objective_means_the_same_in_every_place() {
 }
 
 #[test]
-fn statement_21_of_two_objectives_the_stronger_place_wins() {
+fn of_two_objectives_the_stronger_place_wins() {
     let both = r#""objective":"cheapest","extra_body":{"objective":"reliable"}"#;
     assert_eq!(routing(both).objective, Some(Sourced { value: Objective::Reliable, source: Source::ExtraBody }));
     let all = format!(r#"{both},"metadata":{{"objective":"fastest"}},"provider":{{"sort":"price"}}"#);
@@ -47,7 +47,7 @@ fn statement_21_of_two_objectives_the_stronger_place_wins() {
 }
 
 #[test]
-fn statement_19_an_unknown_objective_is_refused_and_the_four_are_listed() {
+fn an_unknown_objective_is_refused_and_the_four_are_listed() {
     for (fields, param) in [
         (r#""metadata":{"objective":"best"}"#, "metadata.objective"),
         (r#""extra_body":{"objective":"best"}"#, "extra_body.objective"),
@@ -64,7 +64,7 @@ fn statement_19_an_unknown_objective_is_refused_and_the_four_are_listed() {
 }
 
 #[test]
-fn statement_22_a_list_may_be_an_array_its_text_or_a_comma_list() {
+fn a_list_may_be_an_array_its_text_or_a_comma_list() {
     let array = routing(r#""metadata":{"allowed_models":["acme/*","bolt/one"]}"#).allowed;
     assert_eq!(array.len(), 1);
     for form in [r#""[\"acme/*\", \"bolt/one\"]""#, r#""acme/*,bolt/one""#, r#"" acme/* , bolt/one ,""#] {
@@ -74,7 +74,7 @@ fn statement_22_a_list_may_be_an_array_its_text_or_a_comma_list() {
 }
 
 #[test]
-fn statement_23_a_star_stands_only_at_the_end() {
+fn a_star_stands_only_at_the_end() {
     let pattern = &routing(r#""allowed_models":["acme/*"]"#).allowed[0][0];
     assert!(pattern.matches("acme/x", "acme/x") && !pattern.matches("acmex/y", "acmex/y"));
     for (fields, param, reason) in [
@@ -92,7 +92,7 @@ fn statement_23_a_star_stands_only_at_the_end() {
 }
 
 #[test]
-fn statement_25_lists_add_up_and_empty_ones_restrict_nothing() {
+fn lists_add_up_and_empty_ones_restrict_nothing() {
     let said = routing(
         r#""metadata":{"allowed_models":["a/*"],"blocked_models":"a/x"},
            "extra_body":{"allowed_models":["a/y","a/z"],"blocked_models":["a/z"]},
@@ -134,7 +134,7 @@ fn a_plugin_that_is_not_here_is_refused() {
 }
 
 #[test]
-fn statement_26_tags_leave_routing_alone_and_may_be_nested() {
+fn tags_leave_routing_alone_and_may_be_nested() {
     let request = read(body(r#","metadata":{"run":"a\nb","depth":{"x": [1, null]},"n":1.50,"none":null}"#));
     assert_eq!(request.routing, RoutingParameters::default());
     let tag = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -17,7 +17,7 @@ const TOOLS: &str = r#","tools":[{"type":"function","function":{"name":"f"}}]"#;
 const SCHEMA: &str = r#","response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}}"#;
 
 #[test]
-fn statement_14_tools_for_a_model_without_them_are_blamed_on_tools() {
+fn tools_for_a_model_without_them_are_blamed_on_tools() {
     check("acme/plain", &body(TOOLS), "tools", "tools");
     check("acme/plain", &body(&format!(r#","tool_choice":"required"{TOOLS}"#)), "tool_choice", "tool_choice");
     let extra = format!(r#","extra_body":{{{}}}"#, TOOLS.trim_start_matches(','));

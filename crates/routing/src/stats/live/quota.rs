@@ -2,7 +2,9 @@
 //!
 //! Providers announce in response headers how many requests and tokens they accept before a reset. An endpoint with
 //! a used-up quota is not called, so it need not answer 429. The last few requests are spread over the rest of the
-//! window. A plain value; the caller passes the time and reports every admission.
+//! window. Where the limit is known, too, the quota is taken for a bucket that is refilled steadily, as OpenAI documents it: the reset is
+//! when the bucket is full, and the next request fits much earlier. A provider that means a window answers with 429 then, and is not
+//! called before the time that this answer names. A plain value; the caller passes the time and reports every admission.
 
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ pub struct Remaining {
     pub left: u64,
     /// Time until the reset; `None` if the answer gave none.
     pub resets_in: Option<Duration>,
+    /// Time in which one of them comes back, if the quota is refilled steadily; `None` if nothing is known of that.
+    pub refill: Option<Duration>,
 }
 
 /// Quota headers of one answer.
@@ -41,6 +45,18 @@ impl QuotaReport {
         self.requests.is_some() || self.tokens.is_some()
     }
 
+    /// The report of an answer that refused the request: the provider says by it when requests fit again.
+    #[must_use]
+    pub fn of_refusal(mut self, retry_after: Option<Duration>) -> QuotaReport {
+        if let Some(requests) = &mut self.requests {
+            requests.refill = None;
+            if requests.left == 0 {
+                requests.resets_in = retry_after.or(requests.resets_in);
+            }
+        }
+        self
+    }
+
     /// Whether so little is left that requests may have to wait.
     pub fn is_scarce(&self) -> bool {
         self.requests.is_some_and(|requests| requests.left <= FEW)
@@ -52,6 +68,7 @@ impl QuotaReport {
 struct Budget {
     left: u64,
     resets: Tick,
+    refill: Option<Duration>,
     /// When the last request was counted, or when the quota was used up.
     at: Tick,
 }
@@ -86,7 +103,7 @@ impl Quota {
         let budget = |remaining: Remaining, since: u64| {
             let left = remaining.left.saturating_sub(since);
             let resets = now.plus(remaining.resets_in.unwrap_or(UNDATED));
-            Budget { left, resets, at: if left == 0 { now } else { admitted } }
+            Budget { left, resets, refill: remaining.refill, at: if left == 0 { now } else { admitted } }
         };
         self.requests = report.requests.map(|remaining| budget(remaining, since)).or(self.requests);
         self.tokens = report.tokens.map(|remaining| budget(remaining, 0)).or(self.tokens);
@@ -96,7 +113,11 @@ impl Quota {
     pub fn due(&self, now: Tick) -> Option<Tick> {
         let budget = self.requests.filter(|budget| now < budget.resets && budget.left <= FEW)?;
         let rest = budget.resets - budget.at;
-        let wait = if budget.left == 0 { rest } else { rest / u32::try_from(budget.left + 1).unwrap_or(u32::MAX) };
+        let wait = match (budget.left, budget.refill) {
+            (0, refill) => refill.map_or(rest, |refill| refill.min(rest)),
+            (_, Some(_)) => return None,
+            (left, None) => rest / u32::try_from(left + 1).unwrap_or(u32::MAX),
+        };
         let due = budget.at.plus(wait.min(LONGEST));
         (now < due).then_some(due)
     }
@@ -105,7 +126,9 @@ impl Quota {
     pub fn tokens(&self, now: Tick) -> Option<TokensLeft> {
         let budget = self.tokens.filter(|budget| now < budget.resets)?;
         let until = budget.resets.min(budget.at.plus(LONGEST));
-        (now < until).then_some(TokensLeft { left: budget.left, until })
+        let back = budget.refill.map_or(0, |refill| (now - budget.at).as_nanos() / refill.as_nanos().max(1));
+        let left = budget.left.saturating_add(u64::try_from(back).unwrap_or(u64::MAX));
+        (now < until).then_some(TokensLeft { left, until })
     }
 
     /// Counts an admitted request and its expected tokens.
@@ -127,7 +150,7 @@ mod tests {
 
     fn reported(requests: u64, seconds: u64) -> Quota {
         let mut quota = Quota::default();
-        let requests = Some(Remaining { left: requests, resets_in: Some(Duration::from_secs(seconds)) });
+        let requests = Some(Remaining { left: requests, resets_in: Some(Duration::from_secs(seconds)), refill: None });
         quota.admit(at(100.0), 10);
         quota.report(at(100.0), QuotaReport { requests, tokens: None }, 0);
         quota
@@ -166,6 +189,32 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_admits_a_request_whenever_one_comes_back() {
+        let mut quota = Quota::default();
+        let refill = Some(Duration::from_millis(500));
+        let requests = Some(Remaining { left: 2, resets_in: Some(Duration::from_secs(59)), refill });
+        quota.report(at(100.0), QuotaReport { requests, tokens: None }, 0);
+        let passed = passed(quota, 2);
+        assert_eq!(passed, [0.0, 0.1, 0.6, 1.1, 1.6], "two at once, then two a second");
+    }
+
+    #[test]
+    fn a_refusal_says_when_requests_fit_again_and_wins_over_the_reset() {
+        let report = |left, refill| {
+            let requests = Remaining { left, resets_in: Some(Duration::from_secs(59)), refill };
+            QuotaReport { requests: Some(requests), tokens: None }
+        };
+        let due = |report: QuotaReport| {
+            let mut quota = Quota::default();
+            quota.report(at(100.0), report, 0);
+            quota.due(at(100.0))
+        };
+        let refill = Some(Duration::from_millis(500));
+        assert_eq!(due(report(0, refill).of_refusal(Some(Duration::from_secs(2)))), Some(at(102.0)));
+        assert_eq!(due(report(0, refill).of_refusal(None)), Some(at(159.0)), "a window, and not a bucket");
+    }
+
+    #[test]
     fn admitted_requests_are_subtracted_from_the_quota() {
         let passed = passed(reported(20, 60), 60);
         assert_eq!(passed.len(), 20, "all of the twenty and no more");
@@ -182,7 +231,7 @@ mod tests {
     #[test]
     fn requests_in_flight_are_subtracted_from_a_reported_quota() {
         let mut quota = Quota::default();
-        let requests = Some(Remaining { left: 3, resets_in: Some(Duration::from_secs(5)) });
+        let requests = Some(Remaining { left: 3, resets_in: Some(Duration::from_secs(5)), refill: None });
         quota.report(at(100.0), QuotaReport { requests, tokens: None }, 3);
         assert_eq!(quota.due(at(100.0)), Some(at(105.0)));
     }
@@ -190,7 +239,7 @@ mod tests {
     #[test]
     fn tokens_are_counted_down_until_the_reset() {
         let mut quota = Quota::default();
-        let tokens = Some(Remaining { left: 1000, resets_in: Some(Duration::from_secs(5)) });
+        let tokens = Some(Remaining { left: 1000, resets_in: Some(Duration::from_secs(5)), refill: None });
         quota.report(at(100.0), QuotaReport { requests: None, tokens }, 0);
         quota.admit(at(101.0), 700);
         assert_eq!(quota.tokens(at(101.0)), Some(TokensLeft { left: 300, until: at(105.0) }));
