@@ -12,6 +12,10 @@ const ESCAPE: usize = 6;
 
 /// JSON text in which every half of a pair that stands alone is U+FFFD.
 pub(crate) fn lone_halves_replaced(json: &str) -> Cow<'_, str> {
+    // Most texts have no such escapes, but many others.
+    if memchr::memmem::find(json.as_bytes(), b"\\u").is_none() {
+        return Cow::Borrowed(json);
+    }
     let (mut out, mut at, mut written) = (String::new(), 0, 0);
     while let Some(found) = memchr::memchr(b'\\', json.as_bytes().get(at..).unwrap_or_default()) {
         at += found;

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     json::{Raw, object},
+    neutral::{base64::with_plain_base64, with_whole_characters},
     outgoing::OutgoingBody,
 };
 
@@ -74,8 +75,18 @@ impl ImageRequest {
     ///
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
-    pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
-        let text = syntax::text(&body)?;
+    pub fn parse(mut body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
+        let image = with_whole_characters(&mut body, |body| ImageRequest::read(body, limits))?;
+        if image.references > 0
+            && let Some(plain) = with_plain_base64(syntax::text(&body)?)
+        {
+            return ImageRequest::read(&plain, limits);
+        }
+        Ok(image)
+    }
+
+    fn read(body: &Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
+        let text = syntax::text(body)?;
         let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
         let mut reader = BodyReader::new(text, RequestKind::Image, &limits);
         reader.read()?;

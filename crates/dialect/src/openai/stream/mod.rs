@@ -9,6 +9,7 @@ mod chunk;
 mod chunk_prefix;
 mod client_stream;
 mod direct;
+mod passing_halves;
 mod split_halves;
 #[deny(clippy::float_arithmetic)]
 mod stream_end;
@@ -285,6 +286,8 @@ impl ChatStream {
     pub fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
         let Some(client) = &mut self.client else { return self.chat.fail(error, out) };
         if !self.chat.is_done() {
+            self.chat.end_halves(&mut client.chunks);
+            client.end_halves(&self.chat, out);
             self.chat.fail(error, &mut client.chunks);
             client.fail(error, out);
         }

@@ -242,7 +242,7 @@ impl ChatBodyWriter<'_> {
 }
 
 /// Where a tool says what it is: in itself, or in an object of its own, as in chat. Agents mix both forms.
-fn declaration(tool: Raw<'_>) -> Raw<'_> {
+pub(super) fn declaration(tool: Raw<'_>) -> Raw<'_> {
     let inner = [b"function".as_slice(), b"custom"].into_iter().find_map(|name| tool.member(name));
     inner.filter(|inner| inner.is_object()).unwrap_or(tool)
 }
@@ -253,7 +253,7 @@ pub(super) fn is_flat(tool: Raw<'_>) -> bool {
     (declaration(tool).bytes() == tool.bytes() && has(b"name")) || has(b"input_schema")
 }
 
-fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
+pub(super) fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
     tool.member(b"type").and_then(Raw::text)
 }
 
