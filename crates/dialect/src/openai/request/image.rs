@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
-    ParameterSet, RequestedService, RoutingParameters,
+    ParameterSet, RequestedService, RoutingParameters, listed_names,
 };
 
 use super::{
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     json::{Raw, object},
-    neutral::{base64::with_plain_base64, with_whole_characters},
+    neutral::{base64::with_plain_base64, shown, with_whole_characters},
     outgoing::OutgoingBody,
 };
 
@@ -172,7 +172,8 @@ impl ImageRequest {
         if model.image_sizes.is_empty() || model.image_sizes.iter().any(|known| known == size) {
             return None;
         }
-        let message = format!("Model '{}' makes images of {}.", model.id, model.image_sizes.join(", "));
+        let listed = listed_names(size, model.image_sizes.iter().map(String::as_str));
+        let message = format!("Size '{}' is none that model '{}' makes. Allowed: {listed}.", shown(size), model.id);
         Some(Invalid::field(InvalidReason::InvalidValue, "size", message).allowing(&model.image_sizes))
     }
 

@@ -3,10 +3,10 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, mistyped, refused, required};
+use super::{ChatBodyWriter, mistyped, required};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{MemberType, optional_member},
+    neutral::{MemberType, none_of, optional_member},
     responses::namespaces::Namespaces,
 };
 
@@ -86,10 +86,7 @@ impl ChatBodyWriter<'_> {
             let path = format!("{path}.tools[{index}]");
             match kind_of(tool).as_deref() {
                 Some("function") => self.function((tool, "tools[].tools[]"), &path, Some(&namespace))?,
-                _ => {
-                    let message = format!("'{path}.type' must be function.");
-                    return Err(refused(format!("{path}.type"), message).allowing(["function"]));
-                }
+                _ => return Err(none_of(format!("{path}.type"), tool.member(b"type"), &["function"])),
             }
         }
         Ok(())

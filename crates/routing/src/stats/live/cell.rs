@@ -185,6 +185,7 @@ impl EndpointCellState {
             tokens: self.quota.tokens(now),
             failures: self.breaker.failures(),
             last: self.breaker.last(),
+            told: self.breaker.told(),
             refused: self.breaker.refused(),
             all_mistaken: self.mistakes.is_full(),
             used: true,
