@@ -157,6 +157,11 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     } else {
         ApiError::overloaded(Overload::EndpointsBusy, wait)
     };
+    let mut passing = error.excluded.iter().filter(|excluded| excluded.reason.is_passing());
+    let refusal = match passing.all(|excluded| matches!(excluded.detail, ExclusionDetail::Shortened { .. })) {
+        true => refusal.with_shortened_wait(),
+        false => refusal,
+    };
     let affected = error.excluded.iter().filter(|e| e.reason.is_passing()).map(|e| e.index);
     let counts = ExclusionReason::counts(error.excluded.iter().map(|excluded| excluded.reason));
     let reasons = counts.into_iter().map(|(reason, _)| reason.as_str()).collect();
