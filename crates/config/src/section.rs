@@ -44,9 +44,9 @@ impl Item<'_> {
     }
 
     /// Reports that this text is none of the words that are known. `what`: what each of them is, with its article.
-    pub(super) fn unknown<'k>(&self, what: &str, known: impl IntoIterator<Item = &'k str, IntoIter: Clone>) {
-        let known = known.into_iter();
-        let wrong = format!("'{}' is {what}{}", beginning(self.text), hint(self.text, known.clone()));
+    pub(super) fn unknown<'k>(&self, what: &str, known: impl IntoIterator<Item = &'k str>) {
+        let known: Vec<&str> = known.into_iter().collect();
+        let wrong = format!("'{}' is {what}{}", beginning(self.text), hint(self.text, known.iter().copied()));
         self.fault(wrong, listed_names(self.text, known));
     }
 

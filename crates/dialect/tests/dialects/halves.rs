@@ -248,6 +248,27 @@ fn a_half_that_a_broken_stream_ends_with_is_replaced_wherever_it_stands() {
 }
 
 #[test]
+fn a_half_that_a_translated_stream_breaks_off_with_is_replaced() {
+    let [(messages, _), (responses, _), _] = passing();
+    let chat = || of_chat(r#"{"model":"acme/m","messages":[{"role":"user","content":"Hi"}]}"#);
+    let gemini = r#"{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"a\ud83d"}]}}]}"#.to_owned();
+    for (request, dialects) in [
+        (chat(), &[Dialect::Anthropic, Dialect::Responses, Dialect::Gemini][..]),
+        (messages, &[Dialect::Responses, Dialect::Gemini]),
+        (responses, &[Dialect::Anthropic, Dialect::Gemini]),
+    ] {
+        for dialect in dialects {
+            let sent = match dialect {
+                Dialect::Gemini => vec![gemini.clone()],
+                dialect => stream_of(*dialect, &[(0, r"a\ud83d")], true),
+            };
+            let got = Value::from(events(&request, *dialect, &sent, true)).to_string();
+            assert!(got.contains(LOST), "{dialect:?}: {got}");
+        }
+    }
+}
+
+#[test]
 fn whole_answers_that_pass_or_are_translated_have_whole_characters() {
     let said = Said { text: "a#b", thought: "t#", calls: vec![&["{\"a\":\"#\"}"]], ..Said::NOTHING };
     let chat = of_chat(r#"{"model":"acme/m","messages":[{"role":"user","content":"Hi"}]}"#);
