@@ -127,6 +127,7 @@ async fn questions_about_the_routing_are_taken_and_refused_as_their_schemas_say(
         ("model", Value::Null, true),
         ("messages", json!([]), false),
         ("messages", json!("Hello"), false),
+        ("messages", Value::Null, false),
         ("top_n", json!(0), false),
         ("top_n", json!(101), false),
         ("top_n", json!("5"), true),
