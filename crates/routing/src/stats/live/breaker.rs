@@ -331,8 +331,8 @@ mod tests {
         breaker.cool(Tick(70_000_000), None, SERVER);
         assert_eq!(breaker.told(), None, "another rest");
         breaker.cool(Tick(70_000_001), Some(told), SERVER);
-        breaker.succeed(PassedAs::Ordinary);
-        assert_eq!(breaker.told(), None);
+        breaker.admit(Tick(200_000_000), true, false);
+        assert_eq!(breaker.told(), None, "its probe is out");
     }
 
     #[test]
