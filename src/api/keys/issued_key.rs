@@ -177,10 +177,9 @@ pub(crate) fn spend_limit(
         None => before.as_ref().and_then(|limit| limit.reset.clone()),
         Some(Value::Null) => None,
         Some(value) => {
-            let names = ResetPeriod::ALL.map(ResetPeriod::as_str);
             let period = value.as_str().and_then(ResetPeriod::parse);
-            let period =
-                period.ok_or_else(|| wrong("limit_reset", "daily, weekly, monthly or null").allowing(names))?;
+            let names = ResetPeriod::ALL.map(ResetPeriod::as_str);
+            let period = period.ok_or_else(|| none_of("limit_reset", value, &names))?;
             Some(period.as_str().to_owned())
         }
     };
