@@ -331,7 +331,7 @@ mod tests {
         breaker.cool(Tick(70_000_000), None, SERVER);
         assert_eq!(breaker.told(), None, "another rest");
         breaker.cool(Tick(70_000_001), Some(told), SERVER);
-        breaker.admit(Tick(200_000_000), true, false);
+        assert!(breaker.admit(Tick(200_000_000), true, false).is_ok());
         assert_eq!(breaker.told(), None, "its probe is out");
     }
 
