@@ -14,16 +14,16 @@ const MAX_HEAD: usize = 256;
 pub(crate) fn has_odd_base64(value: Raw<'_>, is_bare: bool) -> bool {
     let has_escapes = value.is_string() && value.text_bytes() + 2 != value.written().len();
     if has_escapes {
-        return value.text().is_some_and(|text| data_of(&text, is_bare).is_some_and(is_odd));
+        let breaks_lines = |data: &str| data.bytes().any(|byte| byte.is_ascii_control());
+        let text = value.text().unwrap_or_default();
+        return data_of(&text, is_bare).is_some_and(|data| is_odd(data) || breaks_lines(data));
     }
     data_of(value.inner_text(), is_bare).is_some_and(is_odd)
 }
 
+/// Line breaks are not looked for: they are written as escapes.
 fn is_odd(data: &str) -> bool {
-    let bytes = data.as_bytes();
-    !bytes.len().is_multiple_of(4)
-        || memchr::memchr3(b' ', b'-', b'_', bytes).is_some()
-        || memchr::memchr3(b'\n', b'\r', b'\t', bytes).is_some()
+    !data.len().is_multiple_of(4) || memchr::memchr3(b' ', b'-', b'_', data.as_bytes()).is_some()
 }
 
 /// The data of a data URL, or what has no head.
