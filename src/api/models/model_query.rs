@@ -221,8 +221,7 @@ fn size(param: &str, value: &str, range: RangeInclusive<i64>) -> Result<usize, A
 fn per_million(param: &str, value: &str) -> Result<Usd, ApiError> {
     const MILLION: i128 = 1_000_000;
     // Accepts an exponent, as JavaScript writes numbers.
-    let dollars = value.parse().ok().and_then(Usd::from_f64);
-    let dollars = dollars.filter(|dollars| (Usd::ZERO..=MOST_DOLLARS).contains(dollars));
+    let dollars = Usd::from_number(value).filter(|dollars| (Usd::ZERO..=MOST_DOLLARS).contains(dollars));
     dollars.map(|dollars| Usd::from_femto(dollars.femto() / MILLION)).ok_or_else(|| {
         ApiError::bad_query(param, format!("'{param}' must be US dollars per million tokens, such as 0.5."))
     })

@@ -101,7 +101,9 @@ impl LiveView {
         let in_flight = cells.iter().map(|cell| cell.in_flight).sum();
         let mildest = cells.iter().map(|cell| cell.gate).reduce(|a, b| if a.and(b) == a { b } else { a });
         let silent = !cells.is_empty() && cells.iter().all(|cell| cell.silent);
-        LiveStatus::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), silent, in_flight)
+        let status = LiveStatus::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), silent, in_flight);
+        let told = cells.iter().filter(|cell| status.cooldown_until.is_some() && cell.gate.until() == status.cooldown_until);
+        LiveStatus { told: told.filter_map(|cell| cell.told).next(), ..status }
     }
 }
 
