@@ -139,7 +139,9 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     let limited = |reason| matches!(reason, ExclusionReason::RateLimited | ExclusionReason::Paced);
     // A provider that asks for time because it is overloaded rests like one that limits its rate.
     let is_overloaded = |excluded: &ExcludedEndpoint| match excluded.detail {
-        ExclusionDetail::Cooling { last, .. } | ExclusionDetail::Shortened { last, .. } => last.is_some_and(|last| last.kind == FailureKind::Overloaded),
+        ExclusionDetail::Cooling { last, .. } | ExclusionDetail::Shortened { last, .. } => {
+            last.is_some_and(|last| last.kind == FailureKind::Overloaded)
+        }
         _ => false,
     };
     let broken = |reason| {

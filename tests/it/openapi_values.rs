@@ -15,8 +15,28 @@ use crate::{
 
 /// Texts that are tried as the value of every parameter.
 const TEXTS: [&str; 22] = [
-    "", " ", "x", "-1", "0", "1", "1.5", "15", "many", "true", "false", "yes", "null", "2026-01-01", "2026-13-01",
-    "2026-01-01T00:00:00Z", "1700000000000", "99999999999999999999", "completed,failed", ",", "\u{1}", "é",
+    "",
+    " ",
+    "x",
+    "-1",
+    "0",
+    "1",
+    "1.5",
+    "15",
+    "many",
+    "true",
+    "false",
+    "yes",
+    "null",
+    "2026-01-01",
+    "2026-13-01",
+    "2026-01-01T00:00:00Z",
+    "1700000000000",
+    "99999999999999999999",
+    "completed,failed",
+    ",",
+    "\u{1}",
+    "é",
 ];
 
 /// The same, and words and bounds of the schema.
@@ -78,7 +98,11 @@ async fn any_value_of_any_parameter_is_taken_and_refused_as_its_schema_says() {
                     let is_absent = text.trim_matches([' ', ',']).is_empty();
                     let is_open = is_absent || (good && OF_MEANING.contains(&name));
                     if reply.status >= 500 || (!is_open && (reply.status != 400) != good) {
-                        wrong.push(format!("{path}?{name}={text:?}: schema {good}, server {} {}", reply.status, reply.text()));
+                        wrong.push(format!(
+                            "{path}?{name}={text:?}: schema {good}, server {} {}",
+                            reply.status,
+                            reply.text()
+                        ));
                     }
                 }
             }

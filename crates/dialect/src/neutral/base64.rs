@@ -118,21 +118,23 @@ mod tests {
 
     #[test]
     fn media_are_written_as_providers_want_them() {
-        for (written, plain) in [
-            ("AAAA\nAAAA\r\n", "AAAAAAAA"),
-            ("ab-_", "ab+/"),
-            ("QUI", "QUI="),
-            ("Q Q=\n=", "QQ=="),
-            ("QUJD", "QUJD"),
-        ] {
+        for (written, plain) in
+            [("AAAA\nAAAA\r\n", "AAAAAAAA"), ("ab-_", "ab+/"), ("QUI", "QUI="), ("Q Q=\n=", "QQ=="), ("QUJD", "QUJD")]
+        {
             let url = |data: &str| format!("data:image/png;base64,{data}");
             for (given, expected) in [
                 (json!({"image_url": {"url": url(written)}}), json!({"image_url": {"url": url(plain)}})),
                 (json!([{"image_url": url(written)}]), json!([{"image_url": url(plain)}])),
                 (json!({"file": {"file_data": url(written)}}), json!({"file": {"file_data": url(plain)}})),
                 (json!({"file": {"file_data": written}}), json!({"file": {"file_data": plain}})),
-                (json!({"input_audio": {"data": written, "format": "wav"}}), json!({"input_audio": {"data": plain, "format": "wav"}})),
-                (json!({"source": {"type": "base64", "data": written}}), json!({"source": {"type": "base64", "data": plain}})),
+                (
+                    json!({"input_audio": {"data": written, "format": "wav"}}),
+                    json!({"input_audio": {"data": plain, "format": "wav"}}),
+                ),
+                (
+                    json!({"source": {"type": "base64", "data": written}}),
+                    json!({"source": {"type": "base64", "data": plain}}),
+                ),
                 (json!({"input_references": [url(written)]}), json!({"input_references": [url(plain)]})),
             ] {
                 assert_eq!(mended(&json!({"x": given})), json!({"x": expected}), "{written:?}");

@@ -106,10 +106,7 @@ pub fn refuse_repeated(body: &[u8]) -> Result<(), Invalid> {
 ///
 /// # Errors
 /// Those of `read`.
-pub fn with_whole_characters<T>(
-    body: &mut Bytes,
-    read: impl Fn(&Bytes) -> Result<T, Invalid>,
-) -> Result<T, Invalid> {
+pub fn with_whole_characters<T>(body: &mut Bytes, read: impl Fn(&Bytes) -> Result<T, Invalid>) -> Result<T, Invalid> {
     let refused = match read(body) {
         Ok(value) => return Ok(value),
         Err(refused) => refused,

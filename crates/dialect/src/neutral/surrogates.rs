@@ -126,7 +126,9 @@ mod tests {
         ] {
             assert_eq!(lone_halves_replaced(text), expected, "{text}");
         }
-        for same in [r#"{"a":"\\ud83d \u00e9\ud83d\ude00"}"#, r#""\\\\ude00\"""#, r#""\ud80null""#, r#""\ude0"#, "", "1"] {
+        for same in
+            [r#"{"a":"\\ud83d \u00e9\ud83d\ude00"}"#, r#""\\\\ude00\"""#, r#""\ud80null""#, r#""\ude0"#, "", "1"]
+        {
             assert!(matches!(lone_halves_replaced(same), Cow::Borrowed(text) if text == same), "{same}");
         }
     }

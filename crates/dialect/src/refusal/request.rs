@@ -412,7 +412,8 @@ impl Doubt {
     #[must_use]
     pub const fn weigh(self, kind: FailureKind, evidence: Evidence) -> Evidence {
         use FailureKind::{
-            Forbidden, Malformed, NotFound, Overloaded, RateLimited, Reset, Server, Timeout, Truncated, UnexpectedStatus,
+            Forbidden, Malformed, NotFound, Overloaded, RateLimited, Reset, Server, Timeout, Truncated,
+            UnexpectedStatus,
         };
         let is_busy = matches!(kind, RateLimited | Overloaded);
         let is_fault = matches!(kind, Overloaded | Server | Timeout | Reset | Malformed | Truncated | UnexpectedStatus);

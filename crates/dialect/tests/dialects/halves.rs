@@ -96,10 +96,14 @@ fn stream_of(dialect: Dialect, pieces: &[(u64, &str)], is_broken: bool) -> Vec<S
             Dialect::Anthropic => {
                 if open != Some(*text) {
                     open.into_iter().for_each(|text| end(&mut push, text));
-                    push(&format!(r#"{{"type":"content_block_start","index":{text},"content_block":{{"type":"text","text":""}}}}"#));
+                    push(&format!(
+                        r#"{{"type":"content_block_start","index":{text},"content_block":{{"type":"text","text":""}}}}"#
+                    ));
                     open = Some(*text);
                 }
-                push(&format!(r#"{{"type":"content_block_delta","index":{text},"delta":{{"type":"text_delta","text":"{piece}"}}}}"#));
+                push(&format!(
+                    r#"{{"type":"content_block_delta","index":{text},"delta":{{"type":"text_delta","text":"{piece}"}}}}"#
+                ));
                 push(r#"{"type":"ping"}"#);
             }
             Dialect::Responses => push(&format!(
@@ -137,10 +141,7 @@ fn joined(events: &[Value]) -> Vec<String> {
     for event in events {
         let choices = event["choices"].as_array().cloned().unwrap_or_default();
         let of_choices = choices.iter().map(|choice| (&choice["index"], &choice["text"]));
-        let others = [
-            (&event["index"], &event["delta"]["text"]),
-            (&event["output_index"], &event["delta"]),
-        ];
+        let others = [(&event["index"], &event["delta"]["text"]), (&event["output_index"], &event["delta"])];
         for (at, text) in of_choices.chain(others) {
             if let (Some(at), Some(text)) = (at.as_u64(), text.as_str()) {
                 texts[usize::try_from(at).unwrap()].push_str(text);
@@ -206,7 +207,9 @@ fn a_half_in_arguments_that_pass_is_joined_or_replaced() {
         assert_eq!(pieces, expected);
 
         let delta = |piece: &str| {
-            format!(r#"{{"type":"response.function_call_arguments.delta","item_id":"i","output_index":0,"delta":"{piece}"}}"#)
+            format!(
+                r#"{{"type":"response.function_call_arguments.delta","item_id":"i","output_index":0,"delta":"{piece}"}}"#
+            )
         };
         let sent = [
             r#"{"type":"response.created","response":{"id":"r","output":[]}}"#.to_owned(),
@@ -228,7 +231,10 @@ fn a_half_that_a_broken_stream_ends_with_is_replaced_wherever_it_stands() {
     for (delta, path) in [
         (json!({"content": "a#"}), "/content"),
         (json!({"reasoning": "a#"}), "/reasoning"),
-        (json!({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "a#"}]}), "/reasoning_details/0/text"),
+        (
+            json!({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "a#"}]}),
+            "/reasoning_details/0/text",
+        ),
         (
             json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\":\"a#"}}]}),
             "/tool_calls/0/function/arguments",
@@ -293,7 +299,9 @@ fn requests_with_half_a_character_are_sent_with_a_replacement() {
     let messages = json!([{"role": "user", "content": "a#b"}]);
     for request in [
         of_chat(&json!({"model": "acme/m", "messages": messages}).to_string().replace('#', r"\ud83d")),
-        of_messages(&json!({"model": "acme/m", "max_tokens": 9, "messages": messages}).to_string().replace('#', r"\ud83d")),
+        of_messages(
+            &json!({"model": "acme/m", "max_tokens": 9, "messages": messages}).to_string().replace('#', r"\ud83d"),
+        ),
         of_responses(&json!({"model": "acme/m", "input": "a#b"}).to_string().replace('#', r"\ude00")),
         of_completion(&json!({"model": "acme/m", "prompt": "a#b"}).to_string().replace('#', r"\ude00")),
     ] {

@@ -412,7 +412,9 @@ fn base64_in_any_form_reaches_every_dialect_as_providers_want_it() {
     let says = |content: Value| json!([{"role": "user", "content": content}]);
     let of_messages_client = |kind: &str, media_type: &str| {
         let source = json!({"type": "base64", "media_type": media_type, "data": odd});
-        of_messages(&json!({"model": "acme/m", "max_tokens": 9, "messages": says(json!([{"type": kind, "source": source}]))}))
+        of_messages(
+            &json!({"model": "acme/m", "max_tokens": 9, "messages": says(json!([{"type": kind, "source": source}]))}),
+        )
     };
     let of_responses_client = |part: Value| of_responses(&json!({"model": "acme/m", "input": says(json!([part]))}));
     for request in [

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pointsman_dialect::{
     AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, OutgoingBody, RequestLimits, StateKey,
-    UnsupportedFields, chat_body, read_completion_request, read_messages, read_responses,
-    with_whole_characters,
+    UnsupportedFields, chat_body, read_completion_request, read_messages, read_responses, with_whole_characters,
 };
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,

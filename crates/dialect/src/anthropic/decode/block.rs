@@ -132,11 +132,7 @@ impl Block {
     }
 
     /// Hands on what is still held of it.
-    pub(super) fn break_off(
-        &mut self,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn break_off(&mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self.pairs.rest() {
             Some(rest) => self.hand_on(rest, counters, sink),
             None => Ok(()),

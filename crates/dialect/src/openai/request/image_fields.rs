@@ -97,7 +97,8 @@ fn size<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
         return Ok(raw);
     }
     let (size, listed) = (shown(&size), listed_names(&size, TIERS));
-    let message = format!("Unknown value '{size}' in '{path}'. Allowed: <width>x<height>, such as 1024x1024, or {listed}.");
+    let message =
+        format!("Unknown value '{size}' in '{path}'. Allowed: <width>x<height>, such as 1024x1024, or {listed}.");
     Err(fault::refused(path, message))
 }
 

@@ -321,7 +321,9 @@ impl ClientStream {
     }
 
     fn pass(&mut self, event: &StreamEvent<'_>, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        let (Some(api), false) = (self.spliced.as_ref().map(SplicedApi::events), self.is_stopped) else { return Ok(()) };
+        let (Some(api), false) = (self.spliced.as_ref().map(SplicedApi::events), self.is_stopped) else {
+            return Ok(());
+        };
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
         if data == "[DONE]" && api == EventApi::Completion {
             self.end_halves(chat, out);

@@ -77,17 +77,21 @@ fn owner<'a>(api: EventApi, event: Raw<'a>) -> &'a str {
 /// The texts of an event that may go on in later events, in the order in which they stand in it.
 fn pieces<'a>(api: EventApi, kind: &str, event: Raw<'a>) -> Vec<Piece<'a>> {
     match api {
-        EventApi::Messages => (kind == "content_block_delta").then(|| of_message(event)).flatten().into_iter().collect(),
-        EventApi::Responses => kind.ends_with(".delta").then(|| of_response(kind, event)).flatten().into_iter().collect(),
+        EventApi::Messages => {
+            (kind == "content_block_delta").then(|| of_message(event)).flatten().into_iter().collect()
+        }
+        EventApi::Responses => {
+            kind.ends_with(".delta").then(|| of_response(kind, event)).flatten().into_iter().collect()
+        }
         EventApi::Completion => of_completion(event),
     }
 }
 
 fn of_message(event: Raw<'_>) -> Option<Piece<'_>> {
     let delta = event.member(b"delta")?;
-    let (name, text) = delta.members().find(|(key, value)| {
-        matches!(&*key.name(), b"text" | b"thinking" | b"partial_json") && value.is_string()
-    })?;
+    let (name, text) = delta
+        .members()
+        .find(|(key, value)| matches!(&*key.name(), b"text" | b"thinking" | b"partial_json") && value.is_string())?;
     let (index, name) = (owner(EventApi::Messages, event), name.written());
     let kind = lone_halves_replaced(delta.member(b"type").map_or("null", Raw::written));
     let lost = format!(

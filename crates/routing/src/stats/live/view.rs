@@ -102,7 +102,8 @@ impl LiveView {
         let mildest = cells.iter().map(|cell| cell.gate).reduce(|a, b| if a.and(b) == a { b } else { a });
         let silent = !cells.is_empty() && cells.iter().all(|cell| cell.silent);
         let status = LiveStatus::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), silent, in_flight);
-        let told = cells.iter().filter(|cell| status.cooldown_until.is_some() && cell.gate.until() == status.cooldown_until);
+        let told =
+            cells.iter().filter(|cell| status.cooldown_until.is_some() && cell.gate.until() == status.cooldown_until);
         LiveStatus { told: told.filter_map(|cell| cell.told).next(), ..status }
     }
 }

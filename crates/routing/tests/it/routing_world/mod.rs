@@ -26,8 +26,9 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
     Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, FailureCause, FailureKind,
-    GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-    ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName, ServiceTierPrices, Source, Sourced, Target, Tick, Usd, Weights,
+    GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
+    ProviderSlug, ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName, ServiceTierPrices,
+    Source, Sourced, Target, Tick, Usd, Weights,
 };
 use pointsman_routing::{
     decide::decide,
@@ -100,10 +101,9 @@ impl Entry {
             name: service("flex"),
             pricing: Pricing { prompt: usd(prompt / 1e6), completion: usd(completion / 1e6), ..Pricing::default() },
         });
-        let us = self.number("us", "").map(|factor| GeographyPrice {
-            name: service("us"),
-            per_mille: (factor * 1000.0) as u64,
-        });
+        let us = self
+            .number("us", "")
+            .map(|factor| GeographyPrice { name: service("us"), per_mille: (factor * 1000.0) as u64 });
         Some(Pricing {
             service_tiers: flex.into_iter().collect(),
             geographies: us.into_iter().collect(),
