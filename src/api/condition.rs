@@ -89,6 +89,7 @@ mod tests {
             circuit: Circuit::Closed,
             open_until: None,
             cooldown_until: None,
+            told: None,
             config_fault: false,
             silent: false,
             in_flight: 0,

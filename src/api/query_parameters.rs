@@ -3,8 +3,10 @@
 //! one: if a misspelt filter were ignored, the list would hold more than was asked for. Only the lists of models ignore unknown parameters,
 //! because clients add parameters of their own.
 
+use std::ops::RangeInclusive;
+
 use actix_web::web;
-use pointsman_domain::{Invalid, InvalidReason, closest_name, listed_names};
+use pointsman_domain::{Invalid, InvalidReason, Usd, closest_name, listed_names};
 
 use crate::base::error::ApiError;
 
@@ -86,6 +88,24 @@ fn unknown(name: &str, known: &[&'static str]) -> ApiError {
     let listed = listed_names(name, known.iter().copied());
     let message = format!("Unknown parameter '{name}'.{meant} Allowed: {listed}.");
     ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, name, message).allowing(known.iter().copied()))
+}
+
+/// The largest whole number that every reader of JSON holds exactly.
+pub(in crate::api) const LARGEST: i64 = 9_007_199_254_740_991;
+/// Most dollars of a parameter.
+pub(in crate::api) const MOST_DOLLARS: Usd = Usd::from_femto(1_000_000_000_000 * 1_000_000_000_000_000);
+
+/// A whole number within a range.
+///
+/// # Errors
+/// 400 that names the parameter and the range.
+pub(in crate::api) fn integer(param: &str, value: &str, range: RangeInclusive<i64>) -> Result<i64, ApiError> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        let (min, max) = range.into_inner();
+        let bounds = if max == LARGEST { format!("at least {min}") } else { format!("{min} to {max}") };
+        ApiError::bad_query(param, format!("'{param}' must be an integer, {bounds}."))
+    })
 }
 
 #[cfg(test)]

@@ -101,6 +101,8 @@ enum Retry {
     Never,
     /// A retry may succeed after this time.
     After(Duration),
+    /// The same, where a provider asks for more time than any that is heeded, so that a retry will hardly succeed then.
+    Shortened(Duration),
     /// No time helps, only the gateway's administrator. SDKs would repeat the status otherwise, some after a minute.
     Futile,
 }
@@ -425,6 +427,15 @@ impl ApiError {
         self
     }
 
+    /// The same error, whose wait is less than the providers ask for.
+    #[must_use]
+    pub fn with_shortened_wait(mut self) -> ApiError {
+        if let Retry::After(wait) = self.0.retry {
+            self.0.retry = Retry::Shortened(wait);
+        }
+        self
+    }
+
     /// The same error with the route of the request.
     #[must_use]
     pub fn with_route(mut self, route: Box<RawValue>) -> ApiError {
@@ -533,12 +544,12 @@ impl ApiError {
         if problem.retry == Retry::Futile {
             response.insert_header(("x-should-retry", "false"));
         }
-        if let Retry::After(wait) = problem.retry {
+        if let Retry::After(wait) | Retry::Shortened(wait) = problem.retry {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
             response.insert_header((header::RETRY_AFTER, whole_seconds(wait)));
             response.insert_header(("retry-after-ms", millis));
             // A wait of a minute may be one that was shortened to it, and clients heed none that is longer.
-            if wait >= Duration::from_secs(60) {
+            if wait >= Duration::from_secs(60) || problem.retry == Retry::Shortened(wait) {
                 response.insert_header(("x-should-retry", "false"));
             }
         }

@@ -139,7 +139,9 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     let limited = |reason| matches!(reason, ExclusionReason::RateLimited | ExclusionReason::Paced);
     // A provider that asks for time because it is overloaded rests like one that limits its rate.
     let is_overloaded = |excluded: &ExcludedEndpoint| match excluded.detail {
-        ExclusionDetail::Cooling { last, .. } => last.is_some_and(|last| last.kind == FailureKind::Overloaded),
+        ExclusionDetail::Cooling { last, .. } | ExclusionDetail::Shortened { last, .. } => {
+            last.is_some_and(|last| last.kind == FailureKind::Overloaded)
+        }
         _ => false,
     };
     let broken = |reason| {
@@ -156,6 +158,11 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
         ApiError::overloaded(Overload::CircuitsOpen, wait)
     } else {
         ApiError::overloaded(Overload::EndpointsBusy, wait)
+    };
+    let mut passing = error.excluded.iter().filter(|excluded| excluded.reason.is_passing());
+    let refusal = match passing.all(|excluded| matches!(excluded.detail, ExclusionDetail::Shortened { .. })) {
+        true => refusal.with_shortened_wait(),
+        false => refusal,
     };
     let affected = error.excluded.iter().filter(|e| e.reason.is_passing()).map(|e| e.index);
     let counts = ExclusionReason::counts(error.excluded.iter().map(|excluded| excluded.reason));

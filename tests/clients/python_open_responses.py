@@ -1,7 +1,8 @@
 """Holds answers and events of the Responses API against what Open Responses requires (openresponses.org, schema of 2026-04).
 
-Ten requests, the kinds of its compliance suite, at a provider of every dialect: each Response, item, tool and event must have
-its required members, of the required types. Requests for what a gateway without storage does not have (files, earlier
+Requests of the kinds of its compliance suite, and some that leave out what answers must have, at a provider of every dialect:
+each Response, item, tool and event must have its required members, of the required types. Requests for what a gateway without
+storage does not have (files, earlier
 responses) must be refused by name.
 """
 
@@ -39,7 +40,8 @@ ITEM = (
 )
 FUNCTION = {"type": "function", "name": str, "description": TEXT_OR_NULL, "parameters": (dict, None), "strict": (bool, None)}
 CHOICE = ("none", "auto", "required", {"type": "function", "name?": str}, {"type": "allowed_tools", "tools": list, "mode": str})
-FORMAT = ({"type": ("text", "json_object")}, {"type": "json_schema", "name": str, "schema": (dict, None), "strict": bool})
+SCHEMA = {"type": "json_schema", "name": str, "description": TEXT_OR_NULL, "schema": (dict, None), "strict": bool}
+FORMAT = ({"type": ("text", "json_object")}, SCHEMA)
 RESPONSE = {
     "id": str,
     "object": "response",
@@ -215,6 +217,7 @@ def said(role: str, content) -> dict:
 
 
 PARAMETERS = {"type": "object", "properties": {"location": {"type": "string"}}, "required": ["location"]}
+OBJECT = {"type": "json_schema", "name": "place", "schema": PARAMETERS}
 TOOL = {"type": "function", "name": "get_weather", "description": "The weather at a place", "parameters": PARAMETERS}
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 LOOK = [{"type": "input_text", "text": "What is in this picture?"}, {"type": "input_image", "image_url": PIXEL}]
@@ -228,6 +231,9 @@ SERVED = [
     ("a streamed call of a tool", streamed, WEATHER, "function_call"),
     ("a picture", whole, {"input": [said("user", LOOK)]}, "message"),
     ("several turns", whole, {"input": TURNS}, "message"),
+    ("an effort without a summary", whole, {"input": "Say hello.", "reasoning": {"effort": "low"}}, "message"),
+    ("words without a format", whole, {"input": "Say hello.", "text": {"verbosity": "low"}}, "message"),
+    ("a schema that is not strict", whole, {"input": "Say hello.", "text": {"format": OBJECT}}, "message"),
     ("several turns, streamed", streamed, {"input": TURNS, "instructions": "Be brief."}, "message"),
 ]
 REFUSED = [

@@ -149,7 +149,7 @@ url_ttl = { hours = 1 }
             f:8:11: timeouts.connect: got a whole number; allowed: a time with its unit from 1ms to 1day, such as "15s"
             f:9:14: timeouts.first_byte: 2d is out of range; allowed: a time with its unit from 1ms to 1day, such as "15s"
             f:11:19: cors.allowed_origins: got a string; allowed: a list of strings
-            f:13:12: catalog.envelope: unknown value, did you mean 'paged'?; allowed: "auto", "bare", "paged"
+            f:13:12: catalog.envelope: 'page' is unknown, did you mean 'paged'?; allowed: "paged", "auto", "bare"
             f:15:11: images.url_ttl: got a table; allowed: a time with its unit from 1ms to 7days, such as "15s"
         "#]],
     );
@@ -171,7 +171,7 @@ id = "small"
 "#,
         expect![[r#"
             f:2:8: server.bind: is not an address; allowed: an address and a port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080"
-            f:4:8: auth.mode: unknown value, did you mean 'keys'?; allowed: "keys", "none"
+            f:4:8: auth.mode: 'key' is unknown, did you mean 'keys'?; allowed: "keys", "none"
             f:6:9: limits.max_n: 0 is out of range; allowed: a whole number from 1 to 128
             f:7:1: models[0].endpoints: is missing; allowed: at least one [[models.endpoints]] below the model
             f:8:6: models[0].id: is not a model id; allowed: "<namespace>/<name>" with exactly one slash, such as "acme/small"
@@ -328,7 +328,7 @@ env = "1KEY"
             f:1:1: keys[0].name: is missing; allowed: a label for logs and records
             f:2:10: keys[0].sha256: is not a SHA-256; allowed: 64 hexadecimal digits, as keygen prints them
             f:6:7: keys[1].env: is set together with sha256; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
-            f:10:24: keys[2].scopes[1]: is not a scope; allowed: inference, read, admin
+            f:10:24: keys[2].scopes[1]: 'write' is not a scope; allowed: inference, read, admin
             f:11:14: keys[2].expires_at: is not a date or time; allowed: a date such as 2027-01-31, or a time with its offset such as 2027-01-31T12:00:00Z
             f:12:29: keys[2].allowed_models[1]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
             f:12:40: keys[2].allowed_models[2]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
@@ -583,7 +583,7 @@ teams = [{ name = "y", spend_limit = "1e-400" }]
             f:2:138: keys[2].spend_limit: got a whole number; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
             f:3:42: keys[3].spend_limit: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
             f:3:102: keys[4].spend_reset: is set without spend_limit; allowed: spend_limit beside it
-            f:3:171: keys[5].spend_reset: unknown value; allowed: "daily", "weekly", "monthly", "never"
+            f:3:171: keys[5].spend_reset: 'hourly' is unknown; allowed: "daily", "weekly", "monthly", "never"
             f:4:50: keys[6].requests_per_minute: -1 is out of range; allowed: a whole number from 0 to 1000000000
             f:4:101: keys[7].tokens_per_minute: 99999999999 is out of range; allowed: a whole number from 0 to 1000000000
             f:4:155: keys[8].concurrency: got a number; allowed: a whole number from 0 to 1000000000
@@ -661,14 +661,14 @@ endpoints = [{ provider = "acme", upstream_model = "a", unknown_fields = "keep" 
             f:6:11: models[0].created: is not a date or time; allowed: a date such as 2026-11-20, or Unix seconds
             f:7:19: models.expiration_date: invalid date; allowed: month between 01 and 12
             f:8:20: models[0].knowledge_cutoff: is not a day; allowed: a date such as 2027-01-31
-            f:9:29: models[0].input_modalities[1]: is not a modality; allowed: text, image, audio, file, video, embeddings
+            f:9:29: models[0].input_modalities[1]: 'smell' is not a modality; allowed: text, image, audio, file, video, embeddings
             f:10:21: models[0].output_modalities: is empty; allowed: at least one of text, image, audio, file, video, embeddings
             f:11:29: models[0].image_sizes[1]: is not a size; allowed: "<width>x<height>" in pixels, such as "1024x1024"
             f:11:36: models[0].image_sizes[2]: is not a size; allowed: "<width>x<height>" in pixels, such as "1024x1024"
             f:12:39: models[0].supported_parameters[1]: is not a parameter name; allowed: lower-case letters, digits and '_', such as "max_tokens"
             f:13:38: models[0].default_parameters.temperature: 3 is out of range; allowed: a number from 0 to 2
             f:13:52: models[0].default_parameters.seed: unknown key; allowed: temperature, top_p, top_k, frequency_penalty, presence_penalty, repetition_penalty
-            f:16:74: models[0].endpoints[0].unknown_fields: unknown value; allowed: "forward", "drop"
+            f:16:74: models[0].endpoints[0].unknown_fields: 'keep' is unknown; allowed: "forward", "drop"
         "#]],
     );
 }
@@ -703,18 +703,18 @@ synonyms = [""]
 "#,
         expect![[r#"
             f:2:16: service.alias_prefix: is not a namespace; allowed: printable ASCII without spaces, slashes and stars
-            f:4:13: routing.objective: unknown value, did you mean 'cheapest'?; allowed: "cheapest", "fastest", "reliable", "balanced"
+            f:4:13: routing.objective: 'cheap' is unknown, did you mean 'cheapest'?; allowed: "cheapest", "fastest", "reliable", "balanced"
             f:5:8: routing.seed: -1 is out of range; allowed: a whole number from 0 to 9223372036854775807
             f:6:15: routing.exploration: -0.5 is out of range; allowed: a number from 0 to 10
             f:7:12: routing.balanced: both weights are 0; allowed: weights of which at least one is above 0
             f:8:27: routing.alias_synonyms[1]: does not say which alias it stands for; allowed: names whose last part is auto, router or free
-            f:10:26: routing.hedge.objectives[1]: is not an objective; allowed: cheapest, fastest, reliable, balanced
+            f:10:26: routing.hedge.objectives[1]: 'quickest' is not an objective; allowed: cheapest, fastest, reliable, balanced
             f:11:10: routing.hedge.budget: 2 is out of range; allowed: a number from 0 to 1
             f:13:17: routing.expert.hot_inflation: 0.5 is out of range; allowed: a number from 1 to 1000
             f:14:18: routing.expert.breaker_factor: 9 is out of range; allowed: a number from 1 to 4
             f:16:16: routing.retry.max_attempts: 0 is out of range; allowed: a whole number from 1 to 10
             f:17:1: aliases[0].name: is missing; allowed: a name such as "cheap", or a full one such as "team/cheap"
-            f:18:13: aliases[0].objective: unknown value; allowed: "cheapest", "fastest", "reliable", "balanced"
+            f:18:13: aliases[0].objective: 'best' is unknown; allowed: "cheapest", "fastest", "reliable", "balanced"
             f:20:8: aliases[1].name: is not a name; allowed: printable ASCII without spaces and stars, with at most one slash
             f:21:23: aliases[1].weights.latency: -1 is out of range; allowed: a number from 0 to 1000000
             f:22:19: aliases[1].allowed_models[0]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
@@ -737,7 +737,7 @@ capacity = 0
 base_url = "http://h"
 "#,
         expect![[r#"
-            f:2:8: simulation.mode: unknown value; allowed: "auto", "on", "off"
+            f:2:8: simulation.mode: 'always' is unknown; allowed: "auto", "on", "off"
             f:3:23: simulation.providers.Big One: is not a provider's short name; allowed: 1 to 64 of: lower-case letters, digits, '-', '_', '.'
             f:4:14: simulation.providers.Big One.error_rate: 1.5 is out of range; allowed: a number from 0 to 1
             f:5:8: simulation.providers.Big One.ttft: got a whole number; allowed: a time with its unit from 0s to 10m, such as "15s"
@@ -824,7 +824,7 @@ fn embeddings_and_images_at_bedrock_need_a_known_name_and_safety_settings_their_
         &format!("{provider}safety_settings = {{ HARASSMENT = \"OFF\", HARM_CATEGORY_HARASSMENT = \"none\" }}"),
         expect![[r#"
             f:3:34: providers.cloud.safety_settings.HARASSMENT: is no category of harm; allowed: a name such as HARM_CATEGORY_HARASSMENT
-            f:3:68: providers.cloud.safety_settings.HARM_CATEGORY_HARASSMENT: is no threshold; allowed: OFF, BLOCK_NONE, BLOCK_ONLY_HIGH, BLOCK_MEDIUM_AND_ABOVE, BLOCK_LOW_AND_ABOVE
+            f:3:68: providers.cloud.safety_settings.HARM_CATEGORY_HARASSMENT: 'none' is no threshold; allowed: OFF, BLOCK_NONE, BLOCK_ONLY_HIGH, BLOCK_MEDIUM_AND_ABOVE, BLOCK_LOW_AND_ABOVE
         "#]],
     );
 }

@@ -184,7 +184,7 @@ async fn what_is_not_understood_goes_to_endpoints_that_speak_chat_and_to_no_othe
             json!({"tools": tools}),
             "tools[1].type",
             "invalid_request",
-            "Only tools of the types 'function' and 'custom' are supported.",
+            "Unknown value 'web' in 'tools[1].type'. Allowed: function, custom.",
         ),
     ] {
         let more = and(more, json!({"objective": "cheapest"}));

@@ -49,7 +49,6 @@ async fn what_is_not_json_is_refused_wherever_it_hides() {
         (with("\"temperature\": 1."), "invalid_json"),
         (with("\"novelty\": 'x'"), "invalid_json"),
         (with("\"novelty\": \"\x01\""), "invalid_json"),
-        (with("\"novelty\": \"\\ud800\""), "invalid_json"),
         (with("\"novelty\": \"\\x\""), "invalid_json"),
         (with("\"novelty\": tru"), "invalid_json"),
         (with("\"novelty\": [1,]"), "invalid_json"),

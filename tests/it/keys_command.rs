@@ -34,8 +34,14 @@ async fn keys_are_issued_and_revoked_in_the_directory_of_a_stopped_gateway() {
     for (arguments, fault) in [
         (&["create", "--name", "ci"][..], "the name is taken"),
         (&["create", "--name", "x", "--limit", "-1"], "limit"),
-        (&["create", "--name", "x", "--scope", "root"], "'scopes' must be"),
-        (&["create", "--name", "x", "--task", "poems"], "'task' must be one of general, code, math"),
+        (
+            &["create", "--name", "x", "--scope", "root"],
+            "Unknown value 'root' in 'scopes'. Allowed: inference, read, admin",
+        ),
+        (
+            &["create", "--name", "x", "--task", "poems"],
+            "Unknown value 'poems' in 'task'. Allowed: general, code, math",
+        ),
         (&["create", "--name", "x", "--alias", "fast"], "NAME=MODEL"),
         (&["revoke", "nobody"], "there is no issued key 'nobody'"),
         (&["usage"], "--url"),

@@ -245,6 +245,8 @@ mod openapi;
 #[cfg(test)]
 mod openapi_requests;
 #[cfg(test)]
+mod openapi_values;
+#[cfg(test)]
 mod order_of_parts;
 #[cfg(test)]
 mod own_limits;

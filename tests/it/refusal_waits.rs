@@ -114,6 +114,32 @@ async fn a_wait_that_was_shortened_is_not_worth_a_retry() {
     }
 }
 
+/// The calls that follow while the endpoint rests get no other advice, and everybody can read why.
+#[actix_web::test]
+async fn while_a_shortened_wait_lasts_every_refusal_knows_of_it() {
+    let slow_down = http_with(429, "retry-after: 4469039625\r\n", &json!({"error": {"message": "Slow down."}}));
+    let sentence = "told to wait 141 years, taken as 60 s";
+    for (path, request) in doors() {
+        let upstream = Upstream::start([Script::answering(slow_down.clone())]);
+        let gateway = gateway(&[&upstream], "openai").await;
+        gateway.post(path, &request).await;
+        let refused = gateway.post(path, &request).await;
+        let (wait, worth) = waits(&refused);
+        assert!(wait.unwrap().parse::<u64>().unwrap() <= 60, "{path}");
+        assert_eq!((refused.status, worth), (429, Some("false")), "{path}: {}", refused.text());
+        assert_eq!(upstream.requests().len(), 1, "{path}");
+        let health = gateway.get("/api/v1/health/providers").await.text().to_owned();
+        assert!(health.contains(sentence), "{path}: {health}");
+        let explained = gateway.get("/api/v1/route/explain").await;
+        let id = refused.header("x-generation-id").map(|id| format!("?generation_id={id}"));
+        let explained = match id {
+            Some(id) => gateway.get(&format!("/api/v1/route/explain{id}")).await,
+            None => explained,
+        };
+        assert!(explained.text().contains(sentence), "{path}: {}", explained.text());
+    }
+}
+
 /// Clients of Messages repeat what is called an overload, also in a stream.
 #[actix_web::test]
 async fn a_stream_that_fails_after_keep_alives_is_called_an_overload_only_if_it_may_succeed_later() {

@@ -438,6 +438,8 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
 
 /// A member of an attack that becomes a part of its message.
 const IMAGE: &str = "image";
+/// The same of one that is a part already.
+const PART: &str = "part";
 
 /// A request of a hostile client, and what its provider answers.
 struct Attack {
@@ -590,6 +592,12 @@ fn attacks() -> Vec<Attack> {
         add("bedrock", "messages", json!({"stream": true}), http(200, &converse(stop, &json!([]))));
     }
     // An answer that was not asked for as a stream.
+    for (code, own) in [(2061, "service_tier"), (2061, "api_key"), (1008, "api_key")] {
+        let refused = json!({"id": "x", "choices": null, "base_resp": {"status_code": code, "status_msg": "no"}});
+        for stream in [false, true] {
+            add("chat", "chat/completions", json!({"stream": stream, own: "flex"}), http(200, &refused));
+        }
+    }
     for code in [2042, 2999] {
         let refused = json!({"id": "x", "choices": null, "base_resp": {"status_code": code, "status_msg": "no"}});
         add("chat", "chat/completions", json!({"stream": true}), http(200, &refused));
@@ -647,6 +655,17 @@ fn attacks() -> Vec<Attack> {
         add("chat", "chat/completions", extra, http_with(status, headers, &body));
     }
 
+    // A region, a job, and parts that are not known here.
+    let closed = json!({"error": {"code": "model_not_found", "message": "no"}});
+    let part = json!({"type": "skill", "id": "x"});
+    for answer in [http(404, &closed), http(403, &closed), http_with(429, "retry-after: 60\r\n", &said("no"))] {
+        add("chat", "chat/completions", json!({PART: part}), answer.clone());
+        add("chat", "chat/completions", json!({"background": true}), answer.clone());
+        add("chat", "chat/completions", json!({"inference_geo": "mars"}), answer.clone());
+        add("claude", "messages", json!({"inference_geo": "mars"}), answer.clone());
+        add("responses", "responses", json!({PART: {"type": "input_video", "video_url": "x"}}), answer);
+    }
+
     // Resources in use.
     add(
         "claude",
@@ -702,6 +721,11 @@ async fn nothing_that_one_caller_adds_to_its_requests_closes_rests_or_slows_an_e
                 json!([{"type": "text", "text": text}, {"type": "image", "source": {"type": "url", "url": url}}])
             }
             (Some(url), _) => json!([{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]),
+        };
+        let said = match extra.as_object_mut().and_then(|extra| extra.remove(PART)) {
+            Some(part) if attack.door == "responses" => json!([{"type": "input_text", "text": text}, part]),
+            Some(part) => json!([{"type": "text", "text": text}, part]),
+            None => said,
         };
         let turn = json!([{"role": "user", "content": said}]);
         let asked = match attack.door {

@@ -454,3 +454,30 @@ async fn embeddings_are_billed_by_the_tier_that_their_answer_tells() {
         assert_eq!(answer["usage"]["cost"], json!(cost), "{told}");
     }
 }
+
+#[actix_web::test]
+async fn images_are_billed_by_the_tier_that_their_answer_tells() {
+    let data = "iVBORw0KGgo=";
+    let image = json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}});
+    let drawn = json!({"role": "assistant", "content": "", "images": [image]});
+    let of_api = json!({"data": [{"b64_json": data}], "usage": {"input_tokens": 1000, "output_tokens": 100}});
+    let of_chat = answer(drawn, json!({"prompt_tokens": 1000, "completion_tokens": 100}));
+    for (made, through_chat) in [(of_api, false), (of_chat, true)] {
+        for (told, cost) in [
+            (json!({}), STANDARD),
+            (json!({"service_tier": "flex"}), FLEX),
+            (json!({"service_tier": "priority"}), PRIORITY),
+        ] {
+            let maker = always(200, &and(made.clone(), &told));
+            let models = format!(
+                "[[models]]\nid = \"acme/canvas\"\ncontext_length = 8192\noutput_modalities = [\"image\"]\nendpoints = [{{ \
+                 provider = \"acme\", upstream_model = \"v\", images_through_chat = {through_chat}, pricing = {{ {PRICED} }} }}]"
+            );
+            let gateway = World::new().provider("acme", maker.address()).with(&models).start().await;
+            let asked = json!({"model": "acme/canvas", "prompt": "A cat"});
+            let answer = gateway.post("/api/v1/images/generations", &asked).await.expect(200);
+            let billed: f64 = cost.parse().unwrap();
+            assert_eq!(answer["usage"]["cost"], json!(billed), "{told}, through chat: {through_chat}");
+        }
+    }
+}

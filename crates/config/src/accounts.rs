@@ -169,7 +169,7 @@ mod tests {
             ("[[accounts]]\nname = \"a\"\nspend_limit = \"1e9\"", "accounts[0].spend_limit: is not an amount of money"),
             ("[[accounts]]\nname = \"a\"\nspend_limit = \"1000000000001\"", "is not an amount of money"),
             ("[[accounts]]\nname = \"a\"\nspend_limit = 5", "accounts[0].spend_limit"),
-            ("[[accounts]]\nname = \"a\"\nspend_limit = \"1\"\nspend_reset = \"hourly\"", "unknown value"),
+            ("[[accounts]]\nname = \"a\"\nspend_limit = \"1\"\nspend_reset = \"hourly\"", "'hourly' is unknown"),
             ("[[accounts]]\nname = \"a\"\nspend_reset = \"daily\"", "is set without spend_limit"),
             ("[[accounts]]\nname = \"a\"\nteam = \"b\"", "names no entry of [[teams]]"),
             ("[[accounts]]\nname = \"a\"\n[[accounts]]\nname = \"a\"", "accounts: 'a' is used twice"),

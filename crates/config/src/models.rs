@@ -299,7 +299,7 @@ fn modalities(section: &Section<'_>, key: &'static str) -> Modalities {
     let parsed = items.iter().filter_map(|item| {
         let modality = Modality::parse(item.text);
         if modality.is_none() {
-            item.fault("is not a modality", "text, image, audio, file, video, embeddings");
+            item.unknown("not a modality", Modality::ALL.map(Modality::as_str));
         }
         modality
     });

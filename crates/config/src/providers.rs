@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use pointsman_base::secret::Secret;
 use pointsman_domain::{
     AddedMember, AddedMembers, Capability, CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug,
-    ReasoningHistory, listed_names,
+    ReasoningHistory,
 };
 
 use super::{
@@ -396,7 +396,7 @@ pub(super) fn safety_settings(section: &Section<'_>) -> Option<Arc<str>> {
             return None;
         }
         if !THRESHOLDS.contains(&threshold.text) {
-            threshold.fault("is no threshold", THRESHOLDS.join(", "));
+            threshold.unknown("no threshold", THRESHOLDS);
             return None;
         }
         Some(format!("{{\"category\":\"{category}\",\"threshold\":\"{}\"}}", threshold.text))
@@ -444,8 +444,7 @@ pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
         let set =
             set.map(|set| if set.has(Capability::OpenSchema) { set.with(Capability::OptionalProperties) } else { set });
         if set.is_none() {
-            let wrong = format!("'{}' is no capability{}", item.text, hint(item.text, CapabilitySet::names()));
-            item.fault(wrong, listed_names(item.text, CapabilitySet::names()));
+            item.unknown("no capability", CapabilitySet::names());
         }
         set
     });
@@ -459,9 +458,7 @@ pub(super) fn omits(section: &Section<'_>) -> Option<AddedMembers> {
     for item in items {
         match AddedMember::ALL.into_iter().find(|member| member.as_str() == item.text) {
             Some(member) => omits = omits.with(member),
-            None => {
-                item.fault("is no member that the gateway adds", AddedMember::ALL.map(AddedMember::as_str).join(", "))
-            }
+            None => item.unknown("no member that the gateway adds", AddedMember::ALL.map(AddedMember::as_str)),
         }
     }
     Some(omits)

@@ -202,7 +202,7 @@ fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
         let parsed = items.iter().filter_map(|item| {
             let objective = item.text.parse().ok();
             if objective.is_none() {
-                item.fault("is not an objective", "cheapest, fastest, reliable, balanced");
+                item.unknown("not an objective", Objective::ALL.map(Objective::as_str));
             }
             objective
         });

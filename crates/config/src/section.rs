@@ -6,13 +6,16 @@
 
 use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
 
-use pointsman_domain::listed_names;
+use pointsman_domain::{listed_names, quoted_names};
 
 use super::{
     fault::{Faults, ModelName, RequestedKey, SourceLocation, hint},
     quantity,
     tree::{Node, Table, Value},
 };
+
+/// Most characters of a wrong text in a message.
+const SHOWN: usize = 64;
 
 /// One table being read.
 pub(super) struct Section<'t> {
@@ -40,6 +43,13 @@ impl Item<'_> {
         self.faults.value(self.location, &self.path, wrong, allowed);
     }
 
+    /// Reports that this text is none of the words that are known. `what`: what each of them is, with its article.
+    pub(super) fn unknown<'k>(&self, what: &str, known: impl IntoIterator<Item = &'k str>) {
+        let known: Vec<&str> = known.into_iter().collect();
+        let wrong = format!("'{}' is {what}{}", beginning(self.text), hint(self.text, known.iter().copied()));
+        self.fault(wrong, listed_names(self.text, known));
+    }
+
     /// Reports that this text may be meant otherwise.
     pub(super) fn warning(&self, text: impl Into<String>) {
         self.faults.warning(self.location, &self.path, text);
@@ -55,6 +65,11 @@ impl Item<'_> {
         let (location, key, name) = (self.location.clone(), self.path.clone(), self.text.to_owned());
         self.faults.model_name(ModelName { location, key, name, may_be_alias });
     }
+}
+
+/// As much of a wrong text as a message shows.
+fn beginning(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
 }
 
 impl<'t> Section<'t> {
@@ -371,12 +386,12 @@ impl<'t> Section<'t> {
     /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let words = choices.iter().map(|(word, _)| *word);
-        let allowed = || words.clone().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
-        self.record(key, "word", allowed);
+        self.record(key, "word", || words.clone().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", "));
         let text = self.text(key)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if chosen.is_none() {
-            self.fault(key, format!("unknown value{}", hint(text, words.clone())), allowed());
+            let wrong = format!("'{}' is unknown{}", beginning(text), hint(text, words.clone()));
+            self.fault(key, wrong, quoted_names(text, words));
         }
         chosen
     }

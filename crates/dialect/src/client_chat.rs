@@ -7,6 +7,7 @@ use pointsman_domain::Invalid;
 
 use super::{
     client_request::{ClientRequest, ClientShape},
+    neutral::base64::with_plain_base64,
     openai::request::{Author, ChatPurpose, ChatRequest, RequestLimits},
 };
 
@@ -22,6 +23,11 @@ impl ClientRequest {
         limits: &RequestLimits,
     ) -> Result<Box<ChatRequest>, Invalid> {
         let mut chat = self.shape.parse_chat(chat, purpose, limits)?;
+        if chat.extras.odd_base64
+            && let Some(plain) = std::str::from_utf8(&self.body).ok().and_then(with_plain_base64)
+        {
+            self.body = plain;
+        }
         if let ClientShape::Completion { shows_usage } = &mut self.shape {
             *shows_usage = chat.include_usage == Some(true);
         }

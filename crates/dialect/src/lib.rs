@@ -55,7 +55,7 @@ pub use embeddings::{
 };
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
 pub use lost_parameters::{lost_parameters, unmet_translation};
-pub use neutral::{StateKey, UnsupportedFields, refuse_repeated};
+pub use neutral::{StateKey, UnsupportedFields, refuse_repeated, with_whole_characters};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, SILENT_WORK, StreamError,
     StreamOptions, UsageChunk,

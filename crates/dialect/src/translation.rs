@@ -15,7 +15,9 @@ use super::{
     client_request::{ClientRequest, ClientShape},
     converse,
     gemini::{self, SignatureSources},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, UnsupportedFields},
+    neutral::{
+        AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, UnsupportedFields, lone_halves_replaced,
+    },
     openai::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
@@ -188,7 +190,7 @@ pub fn makes_images(dialect: Dialect, upstream_model: &str, through_chat: bool) 
 pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
     let Some(translation) = &outgoing.translation else { return Ok(Cow::Borrowed(body)) };
     let mut completion = CompletionWriter::default();
-    translation.decoder().whole(utf8(body)?, &mut completion)?;
+    translation.decoder().whole(&lone_halves_replaced(utf8(body)?), &mut completion)?;
     Ok(Cow::Owned(completion.finish()?))
 }
 
@@ -377,19 +379,19 @@ pub fn rewrite_whole(
     {
         // Arguments that come as an object are at most twice as long as a string.
         let most = body.len().saturating_mul(2).max(MIN_HELD_BYTES);
-        return whole_answer(utf8(body)?, translation, client, context, most);
+        return whole_answer(&lone_halves_replaced(utf8(body)?), translation, client, context, most);
     }
     let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;
     let Some(client) = client else { return Ok(chat) };
     if outgoing.is_clients_own {
-        let (text, id) = (utf8(body)?, context.generation.as_str());
+        let (text, id) = (lone_halves_replaced(utf8(body)?), context.generation.as_str());
         let own = match &client.shape {
-            ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model, &chat.outcome)?,
+            ClientShape::Messages { .. } => anthropic::splice::splice_answer(&text, id, &context.model, &chat.outcome)?,
             ClientShape::Responses(echo) => {
                 let identity = responses::splice::ResponseIdentity::new(context, outgoing.state, echo);
-                responses::splice::splice_answer(text, &identity, || chat.outcome.usage)?
+                responses::splice::splice_answer(&text, &identity, || chat.outcome.usage)?
             }
-            ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,
+            ClientShape::Completion { .. } => text_completion::splice::splice_answer(&text, id, &context.model)?,
         };
         return Ok(Answer { body: own, ..chat });
     }

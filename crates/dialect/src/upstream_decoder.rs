@@ -56,6 +56,20 @@ impl UpstreamDecoder {
         }
     }
 
+    /// Hands on what is held of texts whose stream breaks off.
+    ///
+    /// # Errors
+    /// Fails if the sink does.
+    pub(super) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self {
+            UpstreamDecoder::Anthropic(decoder) => decoder.break_off(sink),
+            UpstreamDecoder::Gemini(decoder) => decoder.break_off(sink),
+            UpstreamDecoder::Responses(decoder) => decoder.break_off(sink),
+            UpstreamDecoder::Converse(decoder) => decoder.break_off(sink),
+            UpstreamDecoder::Completion(_) => Ok(()),
+        }
+    }
+
     /// Whether the stream has ended by its own word.
     pub(super) const fn is_done(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use super::{
-    failure::{FailureCause, FailureKind},
+    failure::{Failure, FailureCause, FailureKind},
     id::EndpointId,
     modality::Modality,
     money::Usd,
@@ -234,6 +234,15 @@ pub enum ExclusionDetail {
         /// The last failure.
         last: Option<FailureCause>,
     },
+    /// The same for a `Retry-After` that was longer than any that is heeded.
+    Shortened {
+        /// Remaining cooldown.
+        wait: Duration,
+        /// The last failure.
+        last: Option<FailureCause>,
+        /// The wait that the provider told.
+        told: Duration,
+    },
     /// The configured account or model name at the provider is wrong.
     ConfigFault {
         /// Time until the next attempt.
@@ -265,6 +274,7 @@ impl ExclusionDetail {
         match self {
             ExclusionDetail::Open { wait, .. }
             | ExclusionDetail::Cooling { wait, .. }
+            | ExclusionDetail::Shortened { wait, .. }
             | ExclusionDetail::ConfigFault { wait, .. }
             | ExclusionDetail::Paced { wait } => Some(*wait),
             _ => None,
@@ -292,6 +302,11 @@ impl fmt::Display for ExclusionDetail {
             ExclusionDetail::Retired(day) => write!(f, "retired on {day}"),
             ExclusionDetail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
             ExclusionDetail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
+            ExclusionDetail::Shortened { wait, last, told } => {
+                waiting(f, *last, "retry", *wait)?;
+                let taken = Failure::LONGEST_WAIT.as_secs();
+                write!(f, ": told to wait {}, taken as {taken} s", rough_time(*told))
+            }
             ExclusionDetail::ConfigFault { wait, last } => {
                 if let Some(last) = last {
                     let subject = if last.kind == FailureKind::Auth { "key or account" } else { "model" };
@@ -305,6 +320,15 @@ impl fmt::Display for ExclusionDetail {
             ExclusionDetail::Paced { wait } => write!(f, "paced, next in {:.1} s", wait.as_secs_f64()),
         }
     }
+}
+
+/// A long time in its largest unit, as in `141 years`.
+#[must_use]
+pub fn rough_time(time: Duration) -> String {
+    const UNITS: [(u64, &str); 4] = [(31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "minutes")];
+    let seconds = time.as_secs();
+    let unit = UNITS.into_iter().find(|(unit, _)| seconds >= 2 * unit);
+    unit.map_or_else(|| format!("{seconds} s"), |(unit, name)| format!("{} {name}", seconds / unit))
 }
 
 fn open(f: &mut fmt::Formatter<'_>, wait: Duration, failures: u32, last: Option<FailureCause>) -> fmt::Result {

@@ -186,13 +186,16 @@ pub struct Failure {
     pub kind: FailureKind,
     /// HTTP status of the upstream, if there was one.
     pub status: Option<u16>,
-    /// `Retry-After` of the upstream, clamped to 60 s.
+    /// `Retry-After` of the upstream, as it was told. No more of it is heeded than [`Failure::LONGEST_WAIT`].
     pub retry_after: Option<Duration>,
     /// What speaks for more than this one request.
     pub evidence: Evidence,
 }
 
 impl Failure {
+    /// The longest wait that is heeded.
+    pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
     /// A failure without status, wait or evidence.
     #[must_use]
     pub const fn of(kind: FailureKind) -> Failure {

@@ -69,7 +69,7 @@ pub use decision::{
 pub use dialect::{Dialect, Platform};
 pub use effort_budgets::EffortBudgets;
 pub use event::{EndpointEvent, EventKind, GateEvent};
-pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST};
+pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST, rough_time};
 pub use failure::{Blame, Evidence, Failure, FailureCause, FailureKind, Finding, Next};
 pub use generation::{FinishReason, Generation, GenerationStatus, Waited};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
@@ -96,7 +96,7 @@ pub use reopens::Reopens;
 pub use request_facts::RequestFacts;
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
 pub use service_tier::{RequestedService, ServedService, ServiceName, ServicePreference};
-pub use similar_names::{closest_name, listed_names, name_distance};
+pub use similar_names::{closest_name, listed_names, name_distance, quoted_names};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
 pub use task_class::{Task, TaskClass, TaskClassSource, TaskFeatures};
 pub use tick::Tick;

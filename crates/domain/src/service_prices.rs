@@ -27,7 +27,8 @@ impl Pricing {
     }
 
     /// The prices of what served, for a prompt of this length.
-    pub(super) fn served(&self, served: &ServedService, prompt_tokens: u64) -> Cow<'_, Pricing> {
+    #[must_use]
+    pub fn served(&self, served: &ServedService, prompt_tokens: u64) -> Cow<'_, Pricing> {
         let pricing = self.of_tier(served).at(prompt_tokens);
         match served.geography.and_then(|name| self.geography(&name)) {
             Some(per_mille) => Cow::Owned(pricing.times(per_mille)),
@@ -157,6 +158,13 @@ impl RequestedService {
         }
     }
 
+    /// The service that an endpoint with these prices is asked for by name; the standard where there is none.
+    #[must_use]
+    pub fn asked(self, pricing: Option<&Pricing>) -> ServedService {
+        let sent = self.sent_to(pricing);
+        ServedService { tier: sent.speed.name().or(sent.tier.name()), geography: sent.geography.name() }
+    }
+
     /// The fields that an endpoint with these prices does not get, because what they ask for has no price.
     pub fn unpriced(self, pricing: Option<&Pricing>) -> impl Iterator<Item = &'static str> + use<> {
         let sent = self.sent_to(pricing);
@@ -169,8 +177,7 @@ impl RequestedService {
     #[must_use]
     pub fn served(self, told: ServedService, pricing: Option<&Pricing>) -> ServedService {
         let sent = self.sent_to(pricing);
-        let asked_tier = sent.speed.name().or(sent.tier.name());
-        let asked_geography = sent.geography.name();
+        let ServedService { tier: asked_tier, geography: asked_geography } = self.asked(pricing);
         let is_open = sent.tier == ServicePreference::Open && sent.speed == ServicePreference::Open;
         let takes_tier = |name: &ServiceName| match pricing.and_then(|pricing| pricing.service_tier(name)) {
             // It repeats the request.

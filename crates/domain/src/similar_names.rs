@@ -19,11 +19,20 @@ pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) ->
 /// eight.
 #[must_use]
 pub fn listed_names<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    listed(text, known, str::to_owned)
+}
+
+/// The same with each name in quotes.
+#[must_use]
+pub fn quoted_names<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    listed(text, known, |name| format!("\"{name}\""))
+}
+
+fn listed<'k>(text: &str, known: impl IntoIterator<Item = &'k str>, written: impl Fn(&str) -> String) -> String {
     let mut names: Vec<&str> = known.into_iter().collect();
     names.sort_by_key(|name| name_distance(text, name).unwrap_or(usize::MAX));
     let more = names.len().saturating_sub(MAX_LISTED);
-    names.truncate(MAX_LISTED);
-    let listed = names.join(", ");
+    let listed = names.into_iter().take(MAX_LISTED).map(written).collect::<Vec<_>>().join(", ");
     if more == 0 { listed } else { format!("{listed} and {more} more") }
 }
 
@@ -70,6 +79,7 @@ mod tests {
         let listed = listed_names("acne", known.iter().map(String::as_str));
         assert!(listed.starts_with("acme, provider-0, ") && listed.ends_with("provider-6 and 13 more"), "{listed}");
         assert_eq!(listed_names("x", ["a", "b"]), "a, b");
+        assert_eq!(quoted_names("b", ["a", "b"]), "\"b\", \"a\"");
     }
 
     #[test]

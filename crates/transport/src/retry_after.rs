@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use actix_http::header::{HeaderMap, RETRY_AFTER};
 
-/// Longest wait that is accepted; longer ones are shortened.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Longest wait that can be told: some thirty thousand years.
+const MAX_WAIT: Duration = Duration::from_secs(1_000_000_000_000);
 
-/// The wait in `retry-after-ms` or `Retry-After` (seconds, or an HTTP date, which is compared with `now`), at most 60 s.
+/// The wait in `retry-after-ms` or `Retry-After` (seconds, or an HTTP date, which is compared with `now`), however long.
 /// `None` without a valid header.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
@@ -73,11 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn long_waits_are_shortened_to_a_minute() {
-        check(&[("retry-after", "86400")], Some(60_000));
-        check(&[("retry-after", "99999999999999999999999999999999999999")], Some(60_000));
-        check(&[("retry-after-ms", "99999999999")], Some(60_000));
-        check(&[("retry-after", "Sat, 06 Nov 2094 08:49:37 GMT")], Some(60_000));
+    fn long_waits_are_told_as_they_are_and_endless_ones_are_finite() {
+        check(&[("retry-after", "86400")], Some(86_400_000));
+        check(&[("retry-after", "99999999999999999999999999999999999999")], Some(1_000_000_000_000_000));
+        check(&[("retry-after-ms", "99999999000")], Some(99_999_999_000));
+        check(&[("retry-after", "Mon, 07 Nov 1994 08:49:37 GMT")], Some(86_400_000));
     }
 
     #[test]

@@ -14,7 +14,6 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        generations::ledger_query,
         models::measurements::rfc_3339,
         query_parameters,
     },
@@ -32,7 +31,7 @@ const MAX_LINES: i64 = 1_000;
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let mut limit = DEFAULT_LINES;
     for (_, value) in query_parameters::pairs(request.query_string(), &["limit"])? {
-        limit = ledger_query::integer("limit", &value, 1..=MAX_LINES)?;
+        limit = query_parameters::integer("limit", &value, 1..=MAX_LINES)?;
     }
     let entries = worker.shared.registry.audit(usize::try_from(limit).unwrap_or_default());
     Ok(uncached(&Data { data: entries.iter().map(EntryBody::new).collect::<Vec<_>>() }))

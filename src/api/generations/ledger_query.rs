@@ -14,7 +14,10 @@ use pointsman_ledger::{
 
 use crate::{
     access::keys::Caller,
-    api::{cursor, query_parameters},
+    api::{
+        cursor,
+        query_parameters::{self, LARGEST, MOST_DOLLARS, integer},
+    },
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -129,7 +132,7 @@ impl Selection {
             "provider" => self.require_label(label::PROVIDER, list(value)),
             "status" => self.require_label(label::STATUS, statuses(value)?),
             "min_ttft_ms" => {
-                let least = integer(name, value, 0..=i64::MAX)?;
+                let least = integer(name, value, 0..=LARGEST)?;
                 self.filter.numbers.push((number::FIRST_TOKEN_MS, least..=i64::MAX));
             }
             "min_cost" => {
@@ -224,22 +227,13 @@ pub(in crate::api) fn time(param: &str, value: &str) -> Result<i64, ApiError> {
     })
 }
 
-pub(in crate::api) fn integer(param: &str, value: &str, range: std::ops::RangeInclusive<i64>) -> Result<i64, ApiError> {
-    let number = value.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| {
-        let (min, max) = range.into_inner();
-        let bounds = if max == i64::MAX { format!("at least {min}") } else { format!("{min} to {max}") };
-        ApiError::bad_query(param, format!("'{param}' must be an integer, {bounds}."))
-    })
-}
-
 pub(in crate::api) fn flag(param: &str, value: &str) -> Result<bool, ApiError> {
     value.parse().map_err(|_| ApiError::invalid(Invalid::none_of(param, &shown(value), &["true", "false"])))
 }
 
 fn dollars(param: &str, value: &str) -> Result<Usd, ApiError> {
     // With an exponent too, as JavaScript writes numbers.
-    let amount = Usd::from_number(value).filter(|amount| *amount >= Usd::ZERO);
+    let amount = Usd::from_number(value).filter(|amount| (Usd::ZERO..=MOST_DOLLARS).contains(amount));
     amount.ok_or_else(|| ApiError::bad_query(param, format!("'{param}' must be US dollars, such as 0.0015.")))
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pointsman_domain::{Catalog, FailureCause, Provider, ProviderState};
+use pointsman_domain::{Catalog, Failure, FailureCause, Provider, ProviderState, rough_time};
 use pointsman_routing::stats::{ErrorCounts, Gate, LastError, LiveStatus, Quantiles, RefusedSince, Summary};
 use serde::Serialize;
 
@@ -89,6 +89,9 @@ pub(crate) struct MeasuredBody {
     pub(crate) open_until: Option<String>,
     /// End of the pause after a 429 or for a `Retry-After`; `null` without one. RFC 3339, UTC, with milliseconds.
     pub(crate) cooldown_until: Option<String>,
+    /// The wait that the provider told for that pause, if it was longer than a minute, which is the most that is heeded: such as
+    /// `told to wait 141 years, taken as 60 s`. `null` otherwise.
+    pub(crate) cooldown_shortened: Option<String>,
     /// Whether its unanswered requests have waited improbably long; of a provider, whether that is so at all its
     /// endpoints that were called.
     pub(crate) silent: bool,
@@ -310,13 +313,15 @@ impl<'a> EndpointHealthBody<'a> {
 impl MeasuredBody {
     fn new(measured: Measured<'_>, clocks: Clocks) -> MeasuredBody {
         let Measured { summary, live_status, condition } = measured;
-        let LiveStatus { circuit, open_until, cooldown_until, silent, in_flight, .. } = live_status;
+        let LiveStatus { circuit, open_until, cooldown_until, told, silent, in_flight, .. } = live_status;
+        let taken = Failure::LONGEST_WAIT.as_secs();
         let Summary { latency, first_token, throughput, .. } = summary;
         MeasuredBody {
             state: condition.as_str(),
             circuit: circuit.as_str(),
             open_until: open_until.map(|tick| clocks.format(tick)),
             cooldown_until: cooldown_until.map(|tick| clocks.format(tick)),
+            cooldown_shortened: told.map(|told| format!("told to wait {}, taken as {taken} s", rough_time(told))),
             silent,
             in_flight,
             window_secs: summary.window_seconds,
@@ -383,6 +388,7 @@ mod tests {
               "circuit": "closed",
               "open_until": null,
               "cooldown_until": null,
+              "cooldown_shortened": null,
               "silent": false,
               "in_flight": 0,
               "window_secs": 300,

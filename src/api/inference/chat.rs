@@ -9,7 +9,9 @@ use actix_web::{
 };
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
-use pointsman_dialect::{AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat};
+use pointsman_dialect::{
+    AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat, with_whole_characters,
+};
 use pointsman_domain::{ApiType, Dialect};
 
 use super::{admitted_request::AdmittedRequest, route_metadata};
@@ -66,7 +68,7 @@ pub async fn create(
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    body: Bytes,
+    mut body: Bytes,
     _: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
@@ -76,8 +78,8 @@ pub(in crate::api) fn read_chat(
         Ok(chat) => return Ok(chat),
         Err(refused) => refused,
     };
-    let AgentChat { chat, unsupported, has_written_messages } =
-        read_agent_chat(&body, &worker.shared.state_key).ok_or(refused)??;
+    let read = |body: &Bytes| read_agent_chat(body, &worker.shared.state_key).unwrap_or_else(|| Err(refused.clone()));
+    let AgentChat { chat, unsupported, has_written_messages } = with_whole_characters(&mut body, read)?;
     let mut chat = ChatRequest::parse(chat, purpose, limits)?;
     (chat.unsupported, chat.has_written_messages) = (unsupported, has_written_messages);
     Ok(chat)

@@ -8,6 +8,7 @@ use actix_web::{
 };
 use pointsman_dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, UnsupportedFields, read_completion_request,
+    with_whole_characters,
 };
 
 use super::as_chat;
@@ -31,12 +32,12 @@ pub async fn create(
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    body: Bytes,
+    mut body: Bytes,
     _: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let chat = read_completion_request(&body)?;
+    let chat = with_whole_characters(&mut body, |body| read_completion_request(body))?;
     let client = ClientRequest {
         shape: ClientShape::Completion { shows_usage: false },
         body,

@@ -7,7 +7,7 @@ use actix_web::{
 };
 use pointsman_dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, UpstreamHeaders, count_tokens_body,
-    read_count_tokens, read_messages,
+    read_count_tokens, read_messages, with_whole_characters,
 };
 
 use super::as_chat;
@@ -34,24 +34,24 @@ pub async fn create(
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    body: Bytes,
+    mut body: Bytes,
     request: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let read = read_messages(&body, &worker.shared.state_key)?;
+    let read = with_whole_characters(&mut body, |body| read_messages(body, &worker.shared.state_key))?;
     read.check_version(version(request.headers()))?;
     chat_of(read, body, request.headers(), worker, purpose)
 }
 
 /// Reads a request whose tokens are to be counted: it needs no limit on output.
 fn read_counted(
-    body: Bytes,
+    mut body: Bytes,
     request: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let read = read_count_tokens(&body, &worker.shared.state_key)?;
+    let read = with_whole_characters(&mut body, |body| read_count_tokens(body, &worker.shared.state_key))?;
     chat_of(read, body, request.headers(), worker, purpose)
 }
 

@@ -6,7 +6,7 @@ use actix_web::{
 };
 use pointsman_dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, ProviderState, input_tokens_body,
-    read_responses_with,
+    read_responses_with, with_whole_characters,
 };
 
 use super::as_chat;
@@ -30,13 +30,15 @@ pub async fn create(
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    body: Bytes,
+    mut body: Bytes,
     _: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, unsupported, native_feature, hosted_tool, echo } =
-        read_responses_with(&body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))?;
+        with_whole_characters(&mut body, |body| {
+            read_responses_with(body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))
+        })?;
     let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
     let client = ClientRequest {
         shape: ClientShape::Responses(echo),

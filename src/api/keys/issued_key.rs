@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_base::clock;
 use pointsman_config::{Scope, is_account_name, is_alias_text, spend_amount};
+use pointsman_dialect::shown;
 use pointsman_domain::{
     Catalog, Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd, closest_name,
 };
@@ -176,10 +177,9 @@ pub(crate) fn spend_limit(
         None => before.as_ref().and_then(|limit| limit.reset.clone()),
         Some(Value::Null) => None,
         Some(value) => {
-            let names = ResetPeriod::ALL.map(ResetPeriod::as_str);
             let period = value.as_str().and_then(ResetPeriod::parse);
-            let period =
-                period.ok_or_else(|| wrong("limit_reset", "daily, weekly, monthly or null").allowing(names))?;
+            let names = ResetPeriod::ALL.map(ResetPeriod::as_str);
+            let period = period.ok_or_else(|| none_of("limit_reset", value, &names))?;
             Some(period.as_str().to_owned())
         }
     };
@@ -231,9 +231,10 @@ fn label(name: &str, value: &Value, most: usize) -> Result<String, Invalid> {
 fn scopes(name: &str, value: &Value) -> Result<Vec<String>, Invalid> {
     let mut scopes = Vec::new();
     let allowed = Scope::ALL.map(Scope::as_str);
-    let unknown = || wrong(name, "a list of inference, read, admin").allowing(allowed);
-    for item in value.as_array().filter(|items| !items.is_empty()).ok_or_else(unknown)? {
-        let scope = item.as_str().and_then(Scope::parse).ok_or_else(unknown)?;
+    let no_list = || wrong(name, format!("a list of {}", allowed.join(", "))).allowing(allowed);
+    for item in value.as_array().filter(|items| !items.is_empty()).ok_or_else(no_list)? {
+        let scope = Scope::parse(item.as_str().ok_or_else(no_list)?);
+        let scope = scope.ok_or_else(|| none_of(name, item, &allowed))?;
         if !scopes.contains(&scope) {
             scopes.push(scope);
         }
@@ -274,7 +275,7 @@ fn objective(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
         return Ok(None);
     }
     let objective = value.as_str().and_then(|text| text.parse::<Objective>().ok());
-    let objective = objective.ok_or_else(|| wrong(name, "cheapest, fastest, reliable, balanced or null"))?;
+    let objective = objective.ok_or_else(|| none_of(name, value, &Objective::ALL.map(Objective::as_str)))?;
     Ok(Some(objective.as_str().to_owned()))
 }
 
@@ -282,9 +283,8 @@ fn task(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
     if value.is_null() {
         return Ok(None);
     }
-    let names = Task::ALL.map(Task::as_str);
     let task = value.as_str().and_then(Task::named);
-    let task = task.ok_or_else(|| wrong(name, format!("one of {}, or null", names.join(", "))).allowing(names))?;
+    let task = task.ok_or_else(|| none_of(name, value, &Task::ALL.map(Task::as_str)))?;
     Ok(Some(task.as_str().to_owned()))
 }
 
@@ -308,6 +308,11 @@ fn aliases(name: &str, value: &Value, catalog: &Catalog) -> Result<BTreeMap<Stri
         aliases.insert(alias.clone(), target.to_owned());
     }
     Ok(aliases)
+}
+
+fn none_of(name: &str, value: &Value, allowed: &[&str]) -> Invalid {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Invalid::none_of(name, &shown(&text), allowed)
 }
 
 pub(crate) fn wrong(name: &str, allowed: impl std::fmt::Display) -> Invalid {

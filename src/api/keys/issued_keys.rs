@@ -45,7 +45,7 @@ pub(crate) async fn list(_: Administrator, worker: Worker, request: HttpRequest)
     let (mut offset, mut disabled) = (0, false);
     for (name, value) in query_parameters::pairs(request.query_string(), &["offset", "include_disabled"])? {
         match name.as_str() {
-            "offset" => offset = ledger_query::integer("offset", &value, 0..=i64::MAX)?,
+            "offset" => offset = query_parameters::integer("offset", &value, 0..=query_parameters::LARGEST)?,
             _ => disabled = ledger_query::flag("include_disabled", &value)?,
         }
     }

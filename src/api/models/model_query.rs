@@ -3,13 +3,18 @@
 //! A model must match all filters. Unknown parameters are ignored, because clients add their own; an invalid value of a
 //! known one is a 400 that names it. [`super::model_list`] applies the query.
 
+use std::ops::RangeInclusive;
+
 use pointsman_dialect::shown;
 use pointsman_domain::{Invalid, Modalities, Modality, Usd};
 
-use crate::{api::query_parameters, base::error::ApiError};
+use crate::{
+    api::query_parameters::{self, LARGEST, MOST_DOLLARS, integer},
+    base::error::ApiError,
+};
 
 /// Largest page, in models.
-const MAX_PAGE: usize = 1000;
+const MAX_PAGE: i64 = 1000;
 /// Default size of a page, in models.
 const DEFAULT_PAGE: usize = 500;
 /// Allowed values of `output_modalities`.
@@ -130,15 +135,15 @@ impl QueryBuilder {
         }
         let Some(value) = value else { return Ok(()) };
         match name {
-            "limit" => self.limit = Some(integer(name, value, 1, MAX_PAGE)?),
-            "offset" => self.offset = Some(integer(name, value, 0, usize::MAX)?),
+            "limit" => self.limit = Some(size(name, value, 1..=MAX_PAGE)?),
+            "offset" => self.offset = Some(size(name, value, 0..=LARGEST)?),
             "output_modalities" => self.add_outputs(value)?,
             "input_modalities" => self.add_inputs(value)?,
             "supported_parameters" => self.parameters.extend(list(value).map(str::to_owned)),
             "providers" => self.providers.extend(list(value).map(str::to_lowercase)),
             "q" => self.search_terms.extend(value.split_whitespace().map(str::to_lowercase)),
             "context" => {
-                self.min_context = u32::try_from(integer(name, value, 0, u32::MAX as usize)?).unwrap_or(u32::MAX)
+                self.min_context = u32::try_from(integer(name, value, 0..=i64::from(u32::MAX))?).unwrap_or(u32::MAX)
             }
             "max_price" => self.max_price = Some(per_million(name, value)?),
             "sort" => self.sort = sort(value)?,
@@ -208,19 +213,15 @@ fn sort(value: &str) -> Result<Sort, ApiError> {
     found.map(|(_, sort)| *sort).ok_or_else(|| unknown("sort", value, &Sort::ALL.map(|(name, _)| name)))
 }
 
-fn integer(param: &str, value: &str, min: usize, max: usize) -> Result<usize, ApiError> {
-    let number = value.parse().ok().filter(|number| (min..=max).contains(number));
-    number.ok_or_else(|| {
-        let bounds = if max == usize::MAX { format!("at least {min}") } else { format!("{min} to {max}") };
-        ApiError::bad_query(param, format!("'{param}' must be an integer, {bounds}."))
-    })
+fn size(param: &str, value: &str, range: RangeInclusive<i64>) -> Result<usize, ApiError> {
+    integer(param, value, range).map(|size| usize::try_from(size).unwrap_or(usize::MAX))
 }
 
 /// Parses dollars per million tokens; returns the price of one token.
 fn per_million(param: &str, value: &str) -> Result<Usd, ApiError> {
     const MILLION: i128 = 1_000_000;
     // Accepts an exponent, as JavaScript writes numbers.
-    let dollars = value.parse().ok().and_then(Usd::from_f64).filter(|dollars| *dollars >= Usd::ZERO);
+    let dollars = Usd::from_number(value).filter(|dollars| (Usd::ZERO..=MOST_DOLLARS).contains(dollars));
     dollars.map(|dollars| Usd::from_femto(dollars.femto() / MILLION)).ok_or_else(|| {
         ApiError::bad_query(param, format!("'{param}' must be US dollars per million tokens, such as 0.5."))
     })
@@ -324,6 +325,8 @@ mod tests {
             ("limit=ten", "limit"),
             ("offset=-1", "offset"),
             ("offset=1.5", "offset"),
+            ("offset=9007199254740992", "offset"),
+            ("max_price=1000000000001", "max_price"),
             ("sort=best", "sort"),
             ("context=-4", "context"),
             ("max_price=cheap", "max_price"),

@@ -457,7 +457,8 @@ impl PlanRun {
         self.worker.setup.permits.get(self.provider(candidate.index)? as usize)
     }
 
-    fn record_failure(&mut self, position: usize, &Failure { kind, status, retry_after: wait, .. }: &Failure) {
+    fn record_failure(&mut self, position: usize, &Failure { kind, status, retry_after, .. }: &Failure) {
+        let wait = retry_after.map(|wait| wait.min(Failure::LONGEST_WAIT));
         let Some(candidate) = self.routed.decision.at(position) else { return };
         let catalog = &self.routed.catalog;
         let endpoint = catalog.endpoint(candidate.index);

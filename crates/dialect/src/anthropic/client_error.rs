@@ -8,6 +8,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::{
     json::{Raw, Splice, object, push_member, push_string, quoted, with_first_members},
+    neutral::lone_halves_replaced,
     openai::StreamError,
 };
 
@@ -74,6 +75,7 @@ impl MessagesError<'_> {
     /// feature out, or shorten the conversation. `None` if it has another form.
     #[must_use]
     pub fn passed_on(&self, refusal: &str) -> Option<Bytes> {
+        let refusal = &lone_halves_replaced(refusal);
         let whole = object(refusal).ok()?;
         let is_error = whole.member(b"type").and_then(Raw::text).as_deref() == Some("error");
         whole.member(b"error").filter(|error| is_error && error.member(b"message").is_some_and(Raw::is_string))?;
@@ -166,6 +168,8 @@ mod tests {
         assert_eq!(passed, refusal.replace("req_theirs", "req-1"));
         let nameless = MessagesError { request_id: None, ..error(400) };
         assert_eq!(nameless.passed_on(refusal).unwrap(), refusal.replace("\"req_theirs\"", "null"));
+        let cut = refusal.replace("\\u00e9", "\\ud83d");
+        assert!(String::from_utf8_lossy(&error(400).passed_on(&cut).unwrap()).contains("a\u{fffd}"));
         let chat = r#"{"error":{"message":"a"}}"#;
         for other in ["", "{}", "<html>", chat, r#"{"type":"error","error":{"message":1}}"#, refusal.get(..60).unwrap()]
         {

@@ -120,6 +120,33 @@ impl Decoder {
         self.finish(None, sink)
     }
 
+    /// Hands on what is held of texts whose stream breaks off.
+    ///
+    /// # Errors
+    /// Fails if the sink does.
+    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match &mut self.open {
+            Some((_, Block::Text { pairs, .. })) => match pairs.rest() {
+                Some(rest) => self.text(rest, sink),
+                None => Ok(()),
+            },
+            Some((_, Block::Reasoning { index, pairs, .. })) => match pairs.rest() {
+                Some(rest) => ReasoningBlock { index: *index, format: self.thoughts_of }.send(
+                    ReasoningKind::Text,
+                    Some(rest),
+                    None,
+                    sink,
+                ),
+                None => Ok(()),
+            },
+            Some((_, Block::Call { call, pairs })) => match pairs.rest() {
+                Some(rest) => call.piece(rest, sink),
+                None => Ok(()),
+            },
+            None | Some((_, Block::Hidden)) => Ok(()),
+        }
+    }
+
     /// Reads an unstreamed answer.
     ///
     /// # Errors
@@ -242,29 +269,15 @@ impl Decoder {
     }
 
     fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.break_off(sink)?;
         match self.open.take() {
-            None | Some((_, Block::Hidden)) => Ok(()),
-            Some((_, Block::Text { mut pairs, .. })) => match pairs.rest() {
-                Some(rest) => self.text(rest, sink),
-                None => Ok(()),
-            },
-            Some((_, Block::Reasoning { index, mut pairs, signature })) => {
+            Some((_, Block::Reasoning { index, signature, .. })) if !signature.is_empty() => {
                 let thought = ReasoningBlock { index, format: self.thoughts_of };
-                if let Some(rest) = pairs.rest() {
-                    thought.send(ReasoningKind::Text, Some(rest), None, sink)?;
-                }
-                if signature.is_empty() {
-                    return Ok(());
-                }
                 let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
                 thought.send(ReasoningKind::Text, None, Some(signature), sink)
             }
-            Some((_, Block::Call { mut call, mut pairs })) => {
-                if let Some(rest) = pairs.rest() {
-                    call.piece(rest, sink)?;
-                }
-                call.stop(sink)
-            }
+            Some((_, Block::Call { call, .. })) => call.stop(sink),
+            _ => Ok(()),
         }
     }
 

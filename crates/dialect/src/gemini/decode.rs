@@ -85,6 +85,14 @@ impl Decoder {
         self.candidates.iter_mut().try_for_each(|candidate| candidate.flush(sink))
     }
 
+    /// Hands on what is held of texts whose stream breaks off.
+    ///
+    /// # Errors
+    /// Fails if the sink does.
+    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.candidates.iter_mut().try_for_each(|candidate| candidate.flush(sink))
+    }
+
     /// Reads an unstreamed answer.
     ///
     /// # Errors

@@ -12,9 +12,10 @@ use crate::{
 
 /// What a message says about a signature that it refuses or misses, in lower case.
 const SIGNATURE: [&str; 3] = ["thought_signature", "thought signature", "thoughtsignature"];
-/// Longest wait that is accepted, as for `Retry-After`; longer ones are shortened. A limit of a day is waited for so long if
-/// the provider names no time.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Longest wait that can be told.
+const MAX_WAIT: Duration = Duration::from_secs(1_000_000_000_000);
+/// A limit of a day is waited for so long if the provider names no time.
+const OF_A_DAY: Duration = Duration::from_secs(60);
 
 /// Whether an answer of `status` says that a signature of a thought was refused or missed. The same body with
 /// [`super::Signatures::StandIns`] may then be accepted.
@@ -37,7 +38,7 @@ pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         seconds(rest.get(..=end)?)
     })
-    .or_else(|| is_daily(error).then_some(MAX_WAIT))
+    .or_else(|| is_daily(error).then_some(OF_A_DAY))
 }
 
 /// Whether a limit of a day was reached.

@@ -285,11 +285,10 @@ impl<'a> Cursor<'a> {
                 self.at += 6;
                 return Ok(12 - 4);
             }
-            0xd800..0xe000 => {
-                self.has_lone_surrogate = true;
-                2
+            _ => {
+                self.has_lone_surrogate |= (0xd800..0xe000).contains(&unit);
+                3
             }
-            _ => 3,
         };
         Ok(6 - bytes)
     }
@@ -528,7 +527,7 @@ mod tests {
             let mut cursor = Cursor::new(&text);
             let ours = cursor.value().ok().filter(|_| cursor.end().is_ok());
             let theirs = serde_json::from_str::<String>(&text).ok();
-            // Half of a surrogate pair is JSON, but no text.
+            // Half of a surrogate pair is JSON, but no text for serde.
             if !cursor.has_lone_surrogate() {
                 prop_assert_eq!(ours.map(Raw::text_bytes), theirs.as_ref().map(String::len));
                 let text = ours.and_then(Raw::text);

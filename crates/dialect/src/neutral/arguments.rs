@@ -4,6 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     conversation::ToolKind,
+    lone_halves_replaced,
     text::{EscapedText, json_value},
     unsupported_fields::UnsupportedFields,
 };
@@ -35,6 +36,8 @@ pub(crate) fn push_call_input(
 /// is wrapped as `{"value":…}`, and anything else as `{"INVALID_JSON":"…"}`.
 pub(crate) fn push_arguments_object(text: &EscapedText<'_>, out: &mut BytesMut) -> bool {
     let unescaped = text.unescaped();
+    // Within a text of JSON, an escape is written with two backslashes.
+    let unescaped = lone_halves_replaced(&unescaped);
     let trimmed = unescaped.trim();
     if trimmed.is_empty() {
         out.put_slice(b"{}");
@@ -74,6 +77,7 @@ mod tests {
     fn an_object_is_spliced_byte_for_byte_and_anything_else_is_wrapped() {
         let exact = r#"{"a": 1.0, "b":12345678901234567890,"c":"\u00e9"}"#;
         assert_eq!(object(exact), (exact.into(), true));
+        assert_eq!(object(r#"{"a":"x\ud83d"}"#), ("{\"a\":\"x\u{fffd}\"}".into(), true));
         assert_eq!(object(" \n"), ("{}".into(), true));
         assert_eq!(object("[1]"), (r#"{"value":[1]}"#.into(), false));
         assert_eq!(object("{bad"), (r#"{"INVALID_JSON":"{bad"}"#.into(), false));

@@ -143,9 +143,12 @@ pub(crate) fn type_of_name(name: &str) -> Option<&'static str> {
 
 /// Whether a text is base64 without the head of a data URL, and no address.
 pub(crate) fn is_bare_base64(text: &str) -> bool {
+    let text = text.trim_ascii_end();
     let data = text.trim_end_matches('=');
     let is_data = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
-    !data.is_empty() && text.len() - data.len() <= 2 && data.bytes().all(is_data)
+    // Some break lines, but no address has white space.
+    let is_space = |byte: u8| matches!(byte, b'\n' | b'\r' | b'\t' | b' ');
+    !data.is_empty() && text.len() - data.len() <= 2 && data.bytes().all(|byte| is_data(byte) || is_space(byte))
 }
 
 /// Base64 without the head of a data URL, which some clients send where only the data are wanted.
@@ -192,8 +195,8 @@ mod tests {
 
     #[test]
     fn addresses_are_no_base64() {
-        assert!(is_bare_base64("JVBERi0xLjQ=") && is_bare_base64("ab-_"));
-        for other in ["https://a.example/b", "data:text/plain;base64,AA", "gs://b/c", "", "==", "a b", "file.pdf"] {
+        assert!(is_bare_base64("JVBERi0xLjQ=") && is_bare_base64("JVBERi0x\r\nLjQ=\n") && is_bare_base64("ab-_"));
+        for other in ["https://a.example/b", "data:text/plain;base64,AA", "gs://b/c", "", "==", "a b.pdf", "file.pdf"] {
             assert!(!is_bare_base64(other), "{other}");
         }
         for written in ["data:audio/wav;base64,AAAA", "AAAA", "data:audio\\/wav;base64,AAAA"] {

@@ -7,6 +7,7 @@
 
 mod annotation;
 mod arguments;
+pub(crate) mod base64;
 mod block_messages;
 mod conversation;
 mod custom_tools;
@@ -37,8 +38,8 @@ pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
-pub use request_body::refuse_repeated;
 pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, body_members, none_of, of_type, optional_member};
+pub use request_body::{refuse_repeated, with_whole_characters};
 pub(crate) use schema_refs::with_lone_references;
 pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};
 pub use state_envelope::StateKey;

@@ -1,10 +1,11 @@
 //! The frame of any request: one JSON object whose names are given once.
 
-use std::fmt::Display;
+use std::{borrow::Cow, fmt::Display};
 
+use bytes::Bytes;
 use pointsman_domain::{Invalid, InvalidReason};
 
-use super::path::shown;
+use super::{lone_halves_replaced, path::shown};
 use crate::{
     json::{Cursor, JsonFault, MAX_DEPTH, Raw, object},
     openai::request::syntax,
@@ -100,6 +101,21 @@ pub fn refuse_repeated(body: &[u8]) -> Result<(), Invalid> {
     object(text).map_or(Ok(()), |object| check(object, ""))
 }
 
+/// Reads a body, and one that is refused again if it has halves of characters, with U+FFFD in their place: clients cut texts
+/// within a character, and send them again with every request.
+///
+/// # Errors
+/// Those of `read`.
+pub fn with_whole_characters<T>(body: &mut Bytes, read: impl Fn(&Bytes) -> Result<T, Invalid>) -> Result<T, Invalid> {
+    let refused = match read(body) {
+        Ok(value) => return Ok(value),
+        Err(refused) => refused,
+    };
+    let Cow::Owned(whole) = lone_halves_replaced(syntax::text(body)?) else { return Err(refused) };
+    *body = whole.into();
+    read(body)
+}
+
 /// The members of the body, a JSON object, that are not null.
 ///
 /// # Errors
@@ -112,6 +128,9 @@ pub(crate) fn body_members(body: &[u8]) -> Result<Vec<(Raw<'_>, Raw<'_>)>, Inval
         Ok::<_, JsonFault>(())
     });
     let other = read.and_then(|other| cursor.end().map(|()| other)).map_err(|_| syntax::broken(text, MAX_DEPTH))?;
+    if cursor.has_lone_surrogate() {
+        return Err(syntax::broken(text, MAX_DEPTH));
+    }
     if other.is_some() {
         return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
     }

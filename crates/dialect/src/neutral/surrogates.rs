@@ -12,6 +12,10 @@ const ESCAPE: usize = 6;
 
 /// JSON text in which every half of a pair that stands alone is U+FFFD.
 pub(crate) fn lone_halves_replaced(json: &str) -> Cow<'_, str> {
+    // Most texts have no such escapes, but many others.
+    if memchr::memmem::find(json.as_bytes(), b"\\u").is_none() {
+        return Cow::Borrowed(json);
+    }
     let (mut out, mut at, mut written) = (String::new(), 0, 0);
     while let Some(found) = memchr::memchr(b'\\', json.as_bytes().get(at..).unwrap_or_default()) {
         at += found;
@@ -39,7 +43,8 @@ pub(crate) fn lone_halves_replaced(json: &str) -> Cow<'_, str> {
 
 /// Whether the bytes begin with the escape of the second half of a surrogate pair.
 fn is_low_surrogate(escape: &[u8]) -> bool {
-    matches!(escape, [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..])
+    matches!(escape, [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
+        if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
 }
 
 /// Holds the first half of a pair at the end of a piece back until the next piece. Nothing is lost: the pieces together are
@@ -121,7 +126,9 @@ mod tests {
         ] {
             assert_eq!(lone_halves_replaced(text), expected, "{text}");
         }
-        for same in [r#"{"a":"\\ud83d \u00e9\ud83d\ude00"}"#, r#""\\\\ude00\"""#, "", "1"] {
+        for same in
+            [r#"{"a":"\\ud83d \u00e9\ud83d\ude00"}"#, r#""\\\\ude00\"""#, r#""\ud80null""#, r#""\ude0"#, "", "1"]
+        {
             assert!(matches!(lone_halves_replaced(same), Cow::Borrowed(text) if text == same), "{same}");
         }
     }

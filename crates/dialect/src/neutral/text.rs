@@ -109,9 +109,8 @@ impl fmt::Debug for EscapedText<'_> {
 
 /// Whether the bytes begin with the escape of the first half of a surrogate pair.
 pub(crate) fn is_high_surrogate(escape: &[u8]) -> bool {
-    let Some(digits) = escape.strip_prefix(b"\\u") else { return false };
-    matches!(digits.first(), Some(b'd' | b'D'))
-        && matches!(digits.get(1), Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B'))
+    matches!(escape, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', third, fourth, ..]
+        if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
 }
 
 /// A JSON value in a text, such as the arguments of a call; `None` if the text is no single JSON value.

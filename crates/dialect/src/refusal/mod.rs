@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
                     return Some(self.refusal(FailureKind::RefusedHere));
                 }
                 // A tier may lack a model that the endpoint has.
-                let is_plain = !names_another && !self.doubt().chooses_a_tier && self.request.is_some();
+                let is_plain = !names_another && !self.doubt().chooses_a_tier;
                 let proves = is_plain && (is_code || self.is_providers_own(words));
                 self.ours(kind, proves.then_some(Finding { words, meaning }))
             }
@@ -292,12 +292,12 @@ impl<'a> Reader<'a> {
         self.request.is_some_and(|request| !request.holds_start_of(&message, pattern, &self.words.model))
     }
 
-    /// Whether the message is about another model than the endpoint's: one that the request names, or any.
+    /// Whether the message is about another model than the endpoint's: one that the request names, or any. Without the request
+    /// and the model, whatever is quoted may be one.
     fn names_another_model(&self) -> bool {
         let quoted = &self.words.quoted;
-        self.words.name_another_model()
-            || quoted.len() > MOST_LOOK_UPS
-            || self.request.is_some_and(|request| quoted.iter().any(|word| request.holds(word)))
+        let is_elsewhere = |word: &String| self.request.is_none_or(|request| request.holds(word));
+        self.words.name_another_model() || quoted.len() > MOST_LOOK_UPS || quoted.iter().any(is_elsewhere)
     }
 
     /// What nothing in the table matches.

@@ -98,10 +98,10 @@ const TEXTS: &[&[u8]] = &[
 const TEXT_LISTS: &[&[u8]] = &[b"enum", b"functionDeclarations", b"function_declarations", b"functions"];
 /// Members that name a model. At the top it is the upstream name, which the gateway wrote.
 const MODELS: &[&[u8]] = &[b"model", b"models", b"model_id", b"modelId"];
-/// Members that choose a tier of service, and their values for the usual one.
-const TIERS: &[&[u8]] = &[b"service_tier", b"serviceTier", b"speed"];
+/// Members that choose a tier of service or a region, and their values for the usual one.
+const TIERS: &[&[u8]] = &[b"service_tier", b"serviceTier", b"speed", b"inference_geo"];
 const USUAL_TIERS: &[&str] =
-    &["auto", "default", "standard", "standard_only", "service_tier_unspecified", "unspecified"];
+    &["auto", "default", "global", "standard", "standard_only", "service_tier_unspecified", "unspecified"];
 /// Types of tools that run at the client, so that nothing in them can be refused but their form.
 const CLIENT_TOOLS: &[&str] = &["function", "custom"];
 /// Types of parts of messages that are known here. In a part of another type anything may be looked up.
@@ -119,6 +119,27 @@ const PARTS: &[&str] = &[
     "tool_result",
     "tool_use",
     "video_url",
+];
+/// The same of items of the Responses API, and of their parts.
+const ITEMS: &[&str] = &[
+    "compaction",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "function_call",
+    "function_call_output",
+    "message",
+    "reasoning",
+];
+const ITEM_PARTS: &[&str] = &[
+    "input_audio",
+    "input_file",
+    "input_image",
+    "input_text",
+    "output_text",
+    "reasoning_text",
+    "refusal",
+    "summary_text",
+    "text",
 ];
 /// What an entry of `tools` without a type has if it runs at the client.
 const CLIENT_TOOL_MEMBERS: &[&[u8]] =
@@ -250,7 +271,7 @@ pub struct Doubt {
     pub brings_its_own: bool,
     /// A resource: a file, a store, an address, an earlier answer. Then words that are not known prove nothing.
     pub names_a_resource: bool,
-    /// A tier of service. Then a refusal for a while is about that tier.
+    /// A tier of service, a region, or providers behind the provider. Then a refusal for a while, or of the model, is about that.
     pub chooses_a_tier: bool,
 }
 
@@ -390,7 +411,10 @@ impl Doubt {
     /// What a failure of the request is evidence of, whether there was an answer or not. `evidence`: without this doubt.
     #[must_use]
     pub const fn weigh(self, kind: FailureKind, evidence: Evidence) -> Evidence {
-        use FailureKind::{Malformed, Overloaded, RateLimited, Reset, Server, Timeout, Truncated, UnexpectedStatus};
+        use FailureKind::{
+            Forbidden, Malformed, NotFound, Overloaded, RateLimited, Reset, Server, Timeout, Truncated,
+            UnexpectedStatus,
+        };
         let is_busy = matches!(kind, RateLimited | Overloaded);
         let is_fault = matches!(kind, Overloaded | Server | Timeout | Reset | Malformed | Truncated | UnexpectedStatus);
         match evidence {
@@ -399,6 +423,8 @@ impl Doubt {
             // What the request brings may have broken, or have no room.
             _ if self.brings_its_own && (is_busy || is_fault) => Evidence::Request,
             Evidence::Known(_) if self.brings_its_own => Evidence::Request,
+            // A tier may lack a model that the endpoint has.
+            Evidence::Known(_) if self.chooses_a_tier && matches!(kind, NotFound | Forbidden) => Evidence::None,
             // What it names may be dead, late or too large.
             Evidence::None if self.names_a_resource && is_fault => Evidence::OF_ONE_CALLER,
             evidence => evidence,
@@ -417,10 +443,13 @@ impl Doubt {
             doubt.brings_its_own |= !ORDINARY.contains(&&*name);
             // Beside a conversation it is the name of one that is stored.
             doubt.names_a_resource |= &*name == b"prompt" && value.is_string() && is_conversation;
-            doubt.names_a_resource |= &*name == b"provider" || &*name == b"inference_geo";
+            // Providers behind the provider, or a region: they may lack a model or have no room, as a tier may.
+            doubt.names_a_resource |= matches!(&*name, b"provider" | b"inference_geo");
+            doubt.chooses_a_tier |= &*name == b"provider";
             doubt.brings_its_own |= &*name == b"background" && value.bytes() == b"true";
             doubt.brings_its_own |= &*name == b"tools" && value.elements().any(runs_at_the_provider);
             doubt.brings_its_own |= &*name == b"messages" && value.elements().any(has_an_unknown_part);
+            doubt.brings_its_own |= &*name == b"input" && value.elements().any(is_an_unknown_item);
             doubt.note(&name, value);
             if !is_text(&name, value) {
                 doubt.walk(&name, value);
@@ -491,6 +520,15 @@ fn has_an_unknown_part(message: Raw<'_>) -> bool {
         types.any(|kind| !known.contains(&&*kind))
     };
     has_other(b"content", PARTS) || has_other(b"tool_calls", CLIENT_TOOLS)
+}
+
+/// The same of an item of the Responses API.
+fn is_an_unknown_item(item: Raw<'_>) -> bool {
+    let is_other = |of: Raw<'_>, known: &[&str]| {
+        of.member(b"type").and_then(Raw::text).is_some_and(|kind| !known.contains(&&*kind))
+    };
+    let parts = [b"content".as_slice(), b"output", b"summary"].into_iter().filter_map(|name| item.member(name));
+    is_other(item, ITEMS) || parts.flat_map(Raw::elements).any(|part| is_other(part, ITEM_PARTS))
 }
 
 /// Whether a member of `value`, or of what it holds, has this name.

@@ -343,7 +343,16 @@ fn an_error_within_an_answer_closes_by_its_code_alone() {
     }
     let minimax =
         |code: u32| within(json!({"id": "x", "choices": null, "base_resp": {"status_code": code, "status_msg": "no"}}));
-    assert!(matches!((minimax(1008).kind, minimax(1008).evidence), (FailureKind::Auth, Evidence::Known(_))));
+    for (code, kind) in [(1008, FailureKind::Auth), (2061, FailureKind::NotFound)] {
+        let fault = minimax(code);
+        assert!(matches!(fault.evidence, Evidence::Known(_)), "{code}: {fault:?}");
+        assert_eq!(fault.kind, kind);
+        let own = Doubt { brings_its_own: true, ..Doubt::default() };
+        assert_eq!(own.weigh(kind, fault.evidence), Evidence::Request, "{code}");
+        let tier = Doubt { chooses_a_tier: true, ..Doubt::default() };
+        let is_of_tier = !matches!(tier.weigh(kind, fault.evidence), Evidence::Known(_));
+        assert_eq!(is_of_tier, kind == FailureKind::NotFound, "an account is one for all tiers: {code}");
+    }
     for (code, kind) in [
         (1002, FailureKind::RateLimited),
         (2045, FailureKind::RateLimited),
@@ -362,6 +371,44 @@ fn an_error_within_an_answer_closes_by_its_code_alone() {
     let flagged = within(json!({"error": {"code": 403, "message": "no", "metadata": {"reasons": ["x"]}}}));
     assert_eq!(flagged.kind, FailureKind::ContentPolicy);
     assert!(within(json!({"error": {"code": 402, "message": "You can, but can only afford 3"}})).wants_fewer_tokens);
+}
+
+#[test]
+fn a_place_or_a_part_that_the_client_chose_may_be_what_is_refused() {
+    let doubt = |extra: Value| {
+        let mut body = json!({"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        Doubt::of_request(body.to_string().as_bytes())
+    };
+    for extra in [json!({"inference_geo": "us"}), json!({"provider": {"only": ["x"]}})] {
+        let doubt = doubt(extra.clone());
+        assert!(doubt.chooses_a_tier && doubt.names_a_resource && !doubt.brings_its_own, "{extra}");
+    }
+    assert!(!doubt(json!({"inference_geo": "global"})).chooses_a_tier);
+    let said = |part: Value| json!([{"role": "user", "content": [{"type": "text", "text": "Hi"}, part]}]);
+    for extra in [
+        json!({"background": true}),
+        json!({"messages": said(json!({"type": "skill", "id": "x"}))}),
+        json!({"input": said(json!({"type": "input_video", "video": "x"}))}),
+        json!({"input": [{"type": "mcp_call", "server_label": "x"}]}),
+    ] {
+        assert!(doubt(extra.clone()).brings_its_own, "{extra}");
+    }
+    let item = json!({"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]});
+    for plain in [
+        json!({"background": false}),
+        json!({"messages": said(json!({"type": "text", "text": "x"}))}),
+        json!({"input": said(json!({"type": "input_text", "text": "x"}))}),
+        json!({"input": [item, {"role": "user", "content": "x"}, {"type": "reasoning", "summary": [{"type": "summary_text", "text": "x"}]}]}),
+        json!({"input": ["a", "b"]}),
+    ] {
+        assert!(!doubt(plain.clone()).brings_its_own, "{plain}");
+    }
+    let refused = json!({"error": {"code": "model_not_found", "message": "no"}});
+    for extra in [json!({"inference_geo": "us"}), json!({"background": true})] {
+        assert!(!is_known(&read(Dialect::OpenAi, 404, &refused, &extra)), "{extra}");
+    }
+    assert!(is_known(&read(Dialect::OpenAi, 404, &refused, &json!({}))));
 }
 
 proptest! {

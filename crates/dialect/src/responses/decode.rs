@@ -84,6 +84,14 @@ impl Decoder {
         if self.is_done { Ok(()) } else { Err(AnswerFault::truncated("the stream ended before response.completed")) }
     }
 
+    /// Hands on what is held of texts whose stream breaks off.
+    ///
+    /// # Errors
+    /// Fails if the sink does.
+    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.items.iter_mut().try_for_each(|(_, item)| item.close(&mut self.counters, sink))
+    }
+
     /// Reads a whole answer.
     ///
     /// # Errors

@@ -110,6 +110,11 @@ impl PassingToolCalls {
         self.added
     }
 
+    /// Another event was added.
+    pub(crate) fn note_added(&mut self) {
+        self.added += 1;
+    }
+
     /// The data of an event with the number that it has for the client. Unchanged if it has none, or no event was added.
     pub(crate) fn renumbered<'a>(&self, data: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
         if self.added == 0 {

@@ -7,10 +7,7 @@ use pointsman_domain::{AddedMember, Usage};
 
 use super::{
     encode::push_usage,
-    inbound::{
-        ResponseEcho,
-        echo::{self, complete_tools},
-    },
+    inbound::{ResponseEcho, echo},
     models::{LEAST_OUTPUT, capabilities},
     provider_state::ProviderState,
 };
@@ -259,12 +256,11 @@ impl ResponseIdentity {
                         splice.replace(value, &own);
                     }
                 }
-                b"tools" => complete_tools(value, splice),
                 b"output" => splice.elements(value, |item, splice| {
                     let _ = settle_call(item, splice);
                     SpliceAction::Kept
                 }),
-                _ => {}
+                name => echo::complete(name, value, splice),
             }
         }
     }

@@ -10,6 +10,8 @@ mod call_names;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod halves;
+#[cfg(test)]
 mod legacy_functions;
 #[cfg(test)]
 mod media;

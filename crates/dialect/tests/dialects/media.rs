@@ -403,3 +403,40 @@ fn a_function_with_an_empty_schema_has_no_arguments() {
     assert_eq!(gemini["tools"][0]["functionDeclarations"][0], json!({"name": "f"}));
     assert_eq!(body(Dialect::Responses, &chat)["tools"][0]["parameters"]["type"], "object");
 }
+
+#[test]
+fn base64_in_any_form_reaches_every_dialect_as_providers_want_it() {
+    let odd = "JVBERi0x\nLjQK-_8";
+    let plain = "JVBERi0xLjQK+/8=";
+    let url = |kind: &str| format!("data:{kind};base64,{odd}");
+    let says = |content: Value| json!([{"role": "user", "content": content}]);
+    let of_messages_client = |kind: &str, media_type: &str| {
+        let source = json!({"type": "base64", "media_type": media_type, "data": odd});
+        of_messages(
+            &json!({"model": "acme/m", "max_tokens": 9, "messages": says(json!([{"type": kind, "source": source}]))}),
+        )
+    };
+    let of_responses_client = |part: Value| of_responses(&json!({"model": "acme/m", "input": says(json!([part]))}));
+    for request in [
+        chat(json!([{"type": "image_url", "image_url": {"url": url("image/png")}}])),
+        chat(json!([{"type": "image_url", "image_url": url("image/png")}])),
+        chat(json!([file(&url("application/pdf"), "a.pdf")])),
+        chat(json!([file(odd, "a.pdf")])),
+        of_messages_client("image", "image/png"),
+        of_messages_client("document", "application/pdf"),
+        of_responses_client(json!({"type": "input_image", "image_url": url("image/png")})),
+        of_responses_client(json!({"type": "input_file", "file_data": url("application/pdf"), "filename": "a.pdf"})),
+        of_responses_client(json!({"type": "input_file", "file_data": odd, "filename": "a.pdf"})),
+    ] {
+        for dialect in Dialect::ALL {
+            let sent = body(dialect, &request).to_string();
+            assert!(sent.contains(&format!("{plain}\"")), "{dialect:?}: {sent}");
+        }
+    }
+    let sound = json!({"type": "input_audio", "input_audio": {"data": odd, "format": "wav"}});
+    for dialect in [Dialect::OpenAi, Dialect::Gemini, Dialect::Converse] {
+        for request in [chat(json!([sound])), of_responses_client(sound.clone())] {
+            assert!(body(dialect, &request).to_string().contains(&format!("{plain}\"")), "{dialect:?}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pointsman_dialect::{
     AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, OutgoingBody, RequestLimits, StateKey,
-    UnsupportedFields, chat_body, read_messages, read_responses,
+    UnsupportedFields, chat_body, read_completion_request, read_messages, read_responses, with_whole_characters,
 };
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
@@ -69,8 +69,8 @@ pub(crate) fn of_chat(body: &str) -> Box<ChatRequest> {
 
 /// The request of a client of Messages.
 pub(crate) fn of_messages(body: &impl ToString) -> Box<ChatRequest> {
-    let body = body.to_string();
-    let read = read_messages(body.as_bytes(), &KEY).unwrap();
+    let mut body = Bytes::from(body.to_string());
+    let read = with_whole_characters(&mut body, |body| read_messages(body, &KEY)).unwrap();
     let shape = ClientShape::Messages {
         omits_thinking: read.omits_thinking,
         stop_sequences: read.stop_sequences,
@@ -81,14 +81,21 @@ pub(crate) fn of_messages(body: &impl ToString) -> Box<ChatRequest> {
 
 /// The request of a client of Responses.
 pub(crate) fn of_responses(body: &impl ToString) -> Box<ChatRequest> {
-    let body = body.to_string();
-    let read = read_responses(body.as_bytes(), &KEY).unwrap();
+    let mut body = Bytes::from(body.to_string());
+    let read = with_whole_characters(&mut body, |body| read_responses(body, &KEY)).unwrap();
     of_client(ClientShape::Responses(read.echo), body, read.unsupported, read.chat)
 }
 
-fn of_client(shape: ClientShape, body: String, unsupported: UnsupportedFields, chat: Bytes) -> Box<ChatRequest> {
+/// The request of a client of completions of texts.
+pub(crate) fn of_completion(body: &impl ToString) -> Box<ChatRequest> {
+    let mut body = Bytes::from(body.to_string());
+    let chat = with_whole_characters(&mut body, |body| read_completion_request(body)).unwrap();
+    of_client(ClientShape::Completion { shows_usage: false }, body, UnsupportedFields::default(), chat)
+}
+
+fn of_client(shape: ClientShape, body: Bytes, unsupported: UnsupportedFields, chat: Bytes) -> Box<ChatRequest> {
     let (native_feature, headers) = (None, Vec::new());
-    let client = ClientRequest { shape, body: body.into(), unsupported, native_feature, headers, state_key: KEY };
+    let client = ClientRequest { shape, body, unsupported, native_feature, headers, state_key: KEY };
     client.parse_chat(chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
 }
 

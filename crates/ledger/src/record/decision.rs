@@ -37,6 +37,7 @@ stored_enum! {
         13 => ConfigFault { wait, last },
         14 => Saturated { in_flight, knee },
         15 => Paced { wait },
+        16 => Shortened { wait, last, told },
     }
     GateState { 0 => Cooling, 1 => Open, 2 => ConfigFault, 3 => HalfOpen, 4 => Probing }
     Task {

@@ -49,7 +49,7 @@ fn output_spread(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) 
     let facts = &candidate.stats.facts;
     let scale = context.snapshot.prompts.of(facts.model);
     let prompt_tokens = f64::from(candidate.live.prompt_tokens);
-    let rates = candidate.stats.prices.at(prompt_tokens);
+    let rates = candidate.stats.prices.asked(context.query.needs.service, prompt_tokens);
     OutputCostSpread {
         prompt_usd: rates.prompt * prompt_tokens - candidate.live.saving,
         prompt_variance: scale.variance,

@@ -1,6 +1,6 @@
 //! Why an endpoint that passed the hard filters is excluded for now.
 
-use pointsman_domain::{EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureCause, Tick};
+use pointsman_domain::{EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 
 use super::{context::DecisionContext, pooled_endpoint::PooledEndpoint};
 use crate::stats::Gate;
@@ -9,8 +9,7 @@ use crate::stats::Gate;
 pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> ExcludedEndpoint {
     let (index, endpoint) = (candidate.index, candidate.endpoint());
     if !candidate.live.gate.is_passing() {
-        let (failures, last) = last_failures(context, index, candidate.provider(), candidate.live.gate);
-        return refused_by_gate((index, endpoint), candidate.live.gate, context.now, failures, last);
+        return refused_by_gate(context, (index, endpoint), candidate.provider(), candidate.live.gate);
     }
     match candidate.live.due {
         Some(due) => {
@@ -27,32 +26,24 @@ pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PooledEndpoint
     }
 }
 
-/// The exclusion of an endpoint, by position and id, behind a refusing gate.
+/// The exclusion of an endpoint, by position and id, behind a refusing gate: its own or that of its provider.
 pub(crate) fn refused_by_gate(
-    (index, endpoint): (u32, EndpointId),
-    gate: Gate,
-    now: Tick,
-    failures: u32,
-    last: Option<FailureCause>,
-) -> ExcludedEndpoint {
-    let wait = gate.until().unwrap_or_default() - now;
-    let detail = match gate {
-        Gate::Cooling { .. } => ExclusionDetail::Cooling { wait, last },
-        Gate::ConfigFault { .. } => ExclusionDetail::ConfigFault { wait, last },
-        Gate::HalfOpen { .. } => ExclusionDetail::Text("half-open, not worth a probe now".into()),
-        Gate::Probing { .. } => ExclusionDetail::Text("half-open, its probe is out".into()),
-        Gate::Open { .. } | Gate::Passing => ExclusionDetail::Open { wait, failures, last },
-    };
-    ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
-}
-
-/// The failures behind the refusing gate, of the endpoint or its provider.
-pub(crate) fn last_failures(
     context: &DecisionContext<'_>,
-    index: u32,
+    (index, endpoint): (u32, EndpointId),
     provider: u32,
     gate: Gate,
-) -> (u32, Option<FailureCause>) {
+) -> ExcludedEndpoint {
     let (live, provider) = (context.live.endpoint(index), context.live.provider(provider));
-    if live.gate == gate { (live.failures, live.last) } else { (provider.failures, provider.last) }
+    let is_own = live.gate == gate;
+    let (failures, last) = if is_own { (live.failures, live.last) } else { (provider.failures, provider.last) };
+    let wait = gate.until().unwrap_or_default() - context.now;
+    let detail = match (gate, live.told.filter(|_| is_own)) {
+        (Gate::Cooling { .. }, Some(told)) => ExclusionDetail::Shortened { wait, last, told },
+        (Gate::Cooling { .. }, None) => ExclusionDetail::Cooling { wait, last },
+        (Gate::ConfigFault { .. }, _) => ExclusionDetail::ConfigFault { wait, last },
+        (Gate::HalfOpen { .. }, _) => ExclusionDetail::Text("half-open, not worth a probe now".into()),
+        (Gate::Probing { .. }, _) => ExclusionDetail::Text("half-open, its probe is out".into()),
+        (Gate::Open { .. } | Gate::Passing, _) => ExclusionDetail::Open { wait, failures, last },
+    };
+    ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
 }

@@ -187,7 +187,8 @@ impl Forecast {
             total_p95: total * stats.total_p95,
             cost: inputs.cost,
             failure: self.noiseless.failure,
-            measured: inputs.weight > 0.0,
+            // What fades after hours of quiet was measured nevertheless.
+            measured: inputs.weight > 0.0 || inputs.age.is_finite(),
         }
     }
 }

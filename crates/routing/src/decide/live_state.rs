@@ -42,7 +42,7 @@ impl LiveState {
         let prompt_tokens = prompt as u32;
         let (output_tokens, output_variance) = context.lengths.expected(facts.model, facts.longest_answer);
         let cached_tokens = context.cached_at(facts.id).min(prompt_tokens);
-        let rates = stats.prices.at(prompt);
+        let rates = stats.prices.asked(context.query.needs.service, prompt);
         let saving = f64::from(cached_tokens) * rates.cached_saving;
         LiveState {
             gate,

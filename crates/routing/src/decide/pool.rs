@@ -4,7 +4,7 @@ use pointsman_domain::{ExcludedEndpoint, Target, Tick};
 
 use super::{
     context::DecisionContext,
-    exclusion::{last_failures, refused_by_gate},
+    exclusion::refused_by_gate,
     filter::{HardFilters, purpose},
     live_state::LiveState,
     pending_tool_calls::prefer_keepers,
@@ -105,8 +105,7 @@ impl<'a> CandidatePool<'a> {
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
             self.costs.push(live.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-            let (failures, last) = last_failures(context, index, stats.facts.provider, live.gate);
-            self.excluded.push(refused_by_gate((index, stats.facts.id), live.gate, context.now, failures, last));
+            self.excluded.push(refused_by_gate(context, (index, stats.facts.id), stats.facts.provider, live.gate));
             return;
         }
         let mut candidate = PooledEndpoint::new(context, rank, index, stats, live);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pointsman_domain::{
     Alias, Candidate, Decision, DecisionCode,
     Objective::{self, *},
-    Preference, Query, RetryPolicy, RoutingPolicy, Source, Sourced, Weights,
+    Preference, Query, RequestedService, RetryPolicy, RoutingPolicy, ServicePreference, Source, Sourced, Weights,
 };
 use pointsman_routing::{
     decide::{decide, decide_to_serve, reference_scores},
@@ -36,6 +36,21 @@ fn cheapest_takes_the_lowest_expected_cost() {
     check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 +0.01", "", "acme/a bolt/b");
     // A list price is no bargain when most answers fail.
     check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 ok5 bad40 | core/c $2/4", "", "acme/a core/c bolt/b");
+}
+
+#[test]
+fn cheapest_ranks_by_the_prices_of_the_service_that_each_endpoint_will_be_asked_for() {
+    let asking = |word: &str| RequestedService { tier: ServicePreference::of(word), ..RequestedService::default() };
+    let there = RequestedService { geography: ServicePreference::of("us"), ..RequestedService::default() };
+    let pool = "acme/a $1/2 | bolt/b $1.5/3 flex$0.7/1.4 | core/c $2/4 flex$1.2/2.4";
+    for word in ["", "auto", "default", "priority"] {
+        let service = if word.is_empty() { RequestedService::default() } else { asking(word) };
+        check_with(Cheapest, pool, "", |q| q.needs.service = service, "acme/a bolt/b core/c");
+    }
+    check_with(Cheapest, pool, "", |q| q.needs.service = asking("flex"), "bolt/b acme/a core/c");
+    let near = "acme/a $1/2 us1.5 | bolt/b $1.2/2.4 us1.1";
+    check(Cheapest, near, "", "acme/a bolt/b");
+    check_with(Cheapest, near, "", |q| q.needs.service = there, "bolt/b acme/a");
 }
 
 #[test]

@@ -169,6 +169,13 @@ fn each_gate_has_its_reason() {
     check("acme/a probing | bolt/b", "", |_| (), "probe_in_flight", "half-open, its probe is out");
     check("acme/a cool0.7 | bolt/b", "", |_| (), "rate_limited", "429, retry in 0.7 s");
     check(
+        "acme/a cool42 told4469039625 | bolt/b",
+        "",
+        |_| (),
+        "rate_limited",
+        "429, retry in 42.0 s: told to wait 141 years, taken as 60 s",
+    );
+    check(
         "acme/a fault42 | bolt/b",
         "",
         |_| (),

@@ -583,6 +583,7 @@ fn faults_that_a_request_may_have_caused_count_from_the_second_caller_on() {
         check(&[-1; 9], Evidence::OF_ONE_CALLER, "closed");
         check(&[-1, -1, 2, -1, -1, -1], Evidence::OF_ONE_CALLER, "closed");
         check(&[-1, -2, -1, -2], Evidence::OF_ONE_CALLER, "open");
+        check(&[-1, -2, -1, -1, -1, -1, -1, -1], Evidence::OF_ONE_CALLER, "closed");
         check(&[-1, -2, -1, -2, -1, -2], Evidence::Request, "closed");
     }
 }

@@ -34,6 +34,15 @@ fn where_nothing_was_measured_a_plain_answer_has_the_time_of_a_stream_to_its_fir
 }
 
 #[test]
+fn what_was_measured_before_a_long_quiet_time_counts() {
+    let policy = RoutingPolicy::default();
+    let quiet = candidate("acme/a w0 idle90000 5ms 90000tps", &policy);
+    assert!(quiet.predicted.measured);
+    assert_eq!(overdue_after(&quiet, &policy), Duration::from_secs(2));
+    assert!(!candidate("acme/a unseen", &policy).predicted.measured);
+}
+
+#[test]
 fn a_configured_clock_on_the_first_byte_is_never_exceeded() {
     let mut policy = RoutingPolicy::default();
     policy.clocks.first_byte = Duration::from_millis(600);

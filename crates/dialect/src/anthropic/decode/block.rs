@@ -131,11 +131,17 @@ impl Block {
         }
     }
 
+    /// Hands on what is still held of it.
+    pub(super) fn break_off(&mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self.pairs.rest() {
+            Some(rest) => self.hand_on(rest, counters, sink),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the block.
     pub(super) fn stop(mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        if let Some(rest) = self.pairs.rest() {
-            self.hand_on(rest, counters, sink)?;
-        }
+        self.break_off(counters, sink)?;
         match self.kind {
             Kind::Text { start, citations } => citations.finish(start, counters.characters, sink),
             Kind::Reasoning { signature, .. } if signature.is_empty() => Ok(()),

@@ -5,7 +5,7 @@ use pointsman_domain::Invalid;
 use super::{ChatBodyWriter, content::Block, refused, required};
 use crate::{
     json::Raw,
-    neutral::{EscapedText, Path, media_type::bare_data},
+    neutral::{EscapedText, Path, media_type::bare_data, none_of},
     openai::message_parts::{MediaMember, MessageParts},
 };
 
@@ -50,7 +50,7 @@ impl ChatBodyWriter<'_> {
                 self.needs_native(path.member("type"));
                 return Ok(());
             }
-            _ => return Err(refused(path.member("type"), "The source must be base64 or url.")),
+            _ => return Err(none_of(path.member("type"), source.kind, &["base64", "url"])),
         };
         parts.media("image_url", [Some(("url", url)), None], breakpoint);
         Ok(())
@@ -92,8 +92,8 @@ impl ChatBodyWriter<'_> {
                 return Ok(());
             }
             _ => {
-                let message = "The source must be base64, text, url, content or file.";
-                return Err(refused(path.member("type"), message));
+                let allowed = ["base64", "text", "url", "content", "file"];
+                return Err(none_of(path.member("type"), source.kind, &allowed));
             }
         };
         let name = MediaMember::Text(title.unwrap_or(EscapedText::plain("document.pdf")));

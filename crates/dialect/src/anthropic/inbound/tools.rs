@@ -6,7 +6,7 @@ use pointsman_domain::Invalid;
 use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     json::{Raw, push_member},
-    neutral::{MemberType, optional_member, with_lone_references},
+    neutral::{MemberType, none_of, optional_member, with_lone_references},
 };
 
 /// Members of a tool that chat has, or that are written elsewhere.
@@ -113,7 +113,10 @@ impl ChatBodyWriter<'_> {
                 }
                 b""
             }
-            _ => return Err(refused("tool_choice.type", "'tool_choice.type' must be one of auto, any, tool, none.")),
+            _ => {
+                let allowed = ["auto", "any", "tool", "none"];
+                return Err(none_of("tool_choice.type", choice.member(b"type"), &allowed));
+            }
         };
         if !word.is_empty() {
             push_member(&mut self.out, b"tool_choice", word);

@@ -29,6 +29,8 @@ pub(crate) struct ChatExtras {
     pub(crate) misplaced_media: bool,
     /// A name of a tool, or an id of a call, is one that OpenAI does not take. Only looked for in what the gateway wrote.
     pub(crate) misfit_calls: bool,
+    /// Data of a medium are not in base64 as providers want it.
+    pub(crate) odd_base64: bool,
 }
 
 /// What is known of the conversation once it has gone by.

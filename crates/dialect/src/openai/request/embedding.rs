@@ -18,7 +18,7 @@ use super::{
     restrictions::{self, Restriction},
     stored_metadata, syntax,
 };
-use crate::outgoing::OutgoingBody;
+use crate::{neutral::with_whole_characters, outgoing::OutgoingBody};
 use bytes::Bytes;
 
 /// An embedding request that passed all checks that need no catalog.
@@ -56,8 +56,12 @@ impl EmbeddingRequest {
     ///
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
-    pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<EmbeddingRequest, Invalid> {
-        let text = syntax::text(&body)?;
+    pub fn parse(mut body: Bytes, limits: &RequestLimits) -> Result<EmbeddingRequest, Invalid> {
+        with_whole_characters(&mut body, |body| EmbeddingRequest::read(body, limits))
+    }
+
+    fn read(body: &Bytes, limits: &RequestLimits) -> Result<EmbeddingRequest, Invalid> {
+        let text = syntax::text(body)?;
         let mut reader = BodyReader::new(text, RequestKind::Embedding, limits);
         reader.read()?;
         let field = |name| FieldLocation::TopLevel.path(name);

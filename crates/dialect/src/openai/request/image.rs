@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
-    ParameterSet, RequestedService, RoutingParameters,
+    ParameterSet, RequestedService, RoutingParameters, listed_names,
 };
 
 use super::{
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     json::{Raw, object},
+    neutral::{base64::with_plain_base64, shown, with_whole_characters},
     outgoing::OutgoingBody,
 };
 
@@ -74,8 +75,18 @@ impl ImageRequest {
     ///
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
-    pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
-        let text = syntax::text(&body)?;
+    pub fn parse(mut body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
+        let image = with_whole_characters(&mut body, |body| ImageRequest::read(body, limits))?;
+        if image.references > 0
+            && let Some(plain) = with_plain_base64(syntax::text(&body)?)
+        {
+            return ImageRequest::read(&plain, limits);
+        }
+        Ok(image)
+    }
+
+    fn read(body: &Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
+        let text = syntax::text(body)?;
         let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
         let mut reader = BodyReader::new(text, RequestKind::Image, &limits);
         reader.read()?;
@@ -161,7 +172,8 @@ impl ImageRequest {
         if model.image_sizes.is_empty() || model.image_sizes.iter().any(|known| known == size) {
             return None;
         }
-        let message = format!("Model '{}' makes images of {}.", model.id, model.image_sizes.join(", "));
+        let listed = listed_names(size, model.image_sizes.iter().map(String::as_str));
+        let message = format!("Size '{}' is none that model '{}' makes. Allowed: {listed}.", shown(size), model.id);
         Some(Invalid::field(InvalidReason::InvalidValue, "size", message).allowing(&model.image_sizes))
     }
 

@@ -1,9 +1,12 @@
 //! The fields that only an image request has.
 
-use pointsman_domain::Invalid;
+use pointsman_domain::{Invalid, listed_names};
 
 use super::{fault, fields::Field, json, json_type::JsonType};
-use crate::{json::Raw, neutral::Path};
+use crate::{
+    json::Raw,
+    neutral::{Path, shown},
+};
 
 /// Longest description of an image, characters.
 const MAX_PROMPT_CHARS: usize = 32_000;
@@ -93,7 +96,9 @@ fn size<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
     if measured || TIERS.contains(&&*size) {
         return Ok(raw);
     }
-    let message = format!("'{path}' must be <width>x<height>, such as 1024x1024, or one of {}.", TIERS.join(", "));
+    let (size, listed) = (shown(&size), listed_names(&size, TIERS));
+    let message =
+        format!("Unknown value '{size}' in '{path}'. Allowed: <width>x<height>, such as 1024x1024, or {listed}.");
     Err(fault::refused(path, message))
 }
 

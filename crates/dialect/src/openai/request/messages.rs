@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use pointsman_domain::Invalid;
+use pointsman_domain::{Invalid, listed_names};
 
 use super::{
     byte_span::{ByteSpan, Edit, Replacement},
@@ -117,7 +117,8 @@ impl Role {
             "developer" => Role::Developer,
             "function" => Role::Function,
             other => {
-                let message = format!("Unknown role '{}'. Allowed: {}.", shown(other), Self::ALLOWED.join(", "));
+                let listed = listed_names(other, Self::ALLOWED);
+                let message = format!("Unknown role '{}'. Allowed: {listed}.", shown(other));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })

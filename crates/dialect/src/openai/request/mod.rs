@@ -81,7 +81,7 @@ use self::{
 use crate::{
     client_request::ClientRequest,
     json::{Raw, object},
-    neutral::{CHAT_NAMES, UnsupportedFields},
+    neutral::{CHAT_NAMES, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -196,7 +196,23 @@ impl ChatRequest {
     /// The same for a body of this author.
     pub(crate) fn parse_of(
         author: Author,
-        body: Bytes,
+        mut body: Bytes,
+        form: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let mut chat = with_whole_characters(&mut body, |body| ChatRequest::read(author, body, form, limits))?;
+        if chat.extras.odd_base64
+            && let Some(plain) = with_plain_base64(syntax::text(&body)?)
+        {
+            chat = ChatRequest::read(author, &plain, form, limits)?;
+            chat.extras.odd_base64 = true;
+        }
+        Ok(chat)
+    }
+
+    fn read(
+        author: Author,
+        body: &Bytes,
         form: ChatPurpose,
         limits: &RequestLimits,
     ) -> Result<Box<ChatRequest>, Invalid> {
@@ -204,7 +220,7 @@ impl ChatRequest {
             ChatPurpose::Chat => RequestKind::Chat,
             ChatPurpose::Preview => RequestKind::Preview,
         };
-        let text = syntax::text(&body)?;
+        let text = syntax::text(body)?;
         let mut reader = BodyReader::new(text, call, limits);
         reader.conversation.is_written = author == Author::Gateway;
         reader.read()?;

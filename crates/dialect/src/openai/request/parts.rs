@@ -18,6 +18,7 @@ use crate::{
     json::{Cursor, Raw},
     neutral::{
         Path,
+        base64::has_odd_base64,
         media_type::{FileKind, type_of_file, type_of_name},
         shown,
     },
@@ -122,6 +123,7 @@ pub(super) fn read_part<'a>(
     if content.is_unsafe {
         conversation.media = conversation.media.with(Capability::HttpMedia);
     }
+    conversation.extras.odd_base64 |= part.has_odd_base64();
     if let Some(modality) = kind.modality() {
         conversation.note_input(modality, place.0, place.1);
         conversation.has_media = true;
@@ -198,6 +200,19 @@ impl<'a> Part<'a> {
             PartKind::Video => video(given(self.video), &path.member("video_url")),
             PartKind::Unknown => Ok(PartContent::text(self.written_bytes())),
         }
+    }
+
+    /// Whether its data are not in base64 as providers want it.
+    fn has_odd_base64(&self) -> bool {
+        let member = |medium: Option<Raw<'a>>, name: &[u8]| medium.and_then(|medium| medium.member(name));
+        [
+            (self.image.filter(|image| image.is_string()).or_else(|| member(self.image, b"url")), false),
+            (member(self.video, b"url"), false),
+            (member(self.audio, b"data"), true),
+            (member(self.file, b"file_data"), true),
+        ]
+        .into_iter()
+        .any(|(value, is_bare)| value.is_some_and(|value| has_odd_base64(value, is_bare)))
     }
 
     /// All that an endpoint may read of a part that is not understood.

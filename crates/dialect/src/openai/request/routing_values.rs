@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use pointsman_domain::{Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights};
+use pointsman_domain::{
+    Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights, listed_names,
+};
 
 use super::{fault, json, json_type::JsonType};
 use crate::{
@@ -33,7 +35,7 @@ pub(super) fn objective(raw: Raw<'_>, path: &Path<'_>) -> Result<Objective, Inva
     let names = Objective::ALL.map(Objective::as_str);
     let value = json::text(raw, path).map_err(|invalid| invalid.allowing(names))?;
     value.parse().map_err(|()| {
-        let message = format!("Unknown objective '{}'. Allowed: {}.", shown(&value), names.join(", "));
+        let message = format!("Unknown objective '{}'. Allowed: {}.", shown(&value), listed_names(&value, names));
         fault::refused(path, message).allowing(names)
     })
 }

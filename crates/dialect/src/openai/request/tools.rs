@@ -103,9 +103,8 @@ fn read_tool<'a>(cursor: &mut Cursor<'a>, declared: &mut DeclaredTools<'a>, path
     let (function, member) = match &*json::text(kind, &of)? {
         "function" => (function, "function"),
         "custom" => (custom, "custom"),
-        _ => {
-            let message = "Only tools of the types 'function' and 'custom' are supported.";
-            let unknown = fault::refused(&of, message).allowing(["function", "custom"]);
+        other => {
+            let unknown = fault::not_one_of(&of, other, &["function", "custom"]);
             declared.bytes += other_bytes;
             declared.unknown.push(declared.count());
             declared.not_understood.get_or_insert(unknown);

@@ -23,8 +23,6 @@ use crate::{
 /// Bytes of other members that may wait together with a finish.
 pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
-/// What a character becomes of which only one half came.
-const LOST_HALF: &[u8] = "\"\u{fffd}\"".as_bytes();
 
 /// One element of a chunk's `choices`, read but not yet rewritten.
 #[derive(Debug, Default)]
@@ -277,11 +275,6 @@ impl ChoiceState {
         push_u64(out, self.index);
         out.put_slice(b",\"delta\":{");
         let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
-        let is_shown =
-            |name: &String| !rules.exclude_reasoning || MessageMember::of(name.as_bytes()) != MessageMember::Reasoning;
-        for name in self.halves.rest().iter().filter(|name| is_shown(name)) {
-            members.push(name.as_bytes(), LOST_HALF);
-        }
         if rules.legacy_functions {
             let mut call = FunctionCall::default();
             self.calls.end_first(whole, &mut call);

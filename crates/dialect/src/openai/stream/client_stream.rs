@@ -8,14 +8,18 @@ use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::{KEEP_ALIVE, StreamError, chunk::ChatRewriter};
+use super::{
+    KEEP_ALIVE, StreamError,
+    chunk::ChatRewriter,
+    passing_halves::{EventApi, PassingHalves},
+};
 use crate::{
     answer::{AnswerContext, AnswerFault},
     anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     frame::StreamEvent,
-    json::{Cursor, Raw, Splice},
+    json::{Cursor, Raw, Splice, object, with_first_member},
     neutral::{AnswerEvent, AnswerForm, AnswerSink as _, ToolArguments, ToolNames},
     openai::text_completion,
     outgoing::OutgoingBody,
@@ -45,6 +49,8 @@ pub(super) struct ClientStream {
     arguments: Option<ToolArguments>,
     /// Calls of functions in a response whose events pass.
     calls: PassingToolCalls,
+    /// Halves of characters at the end of texts that passed.
+    halves: PassingHalves,
     /// Whether an event with the reason of the message's end has passed.
     has_reason: bool,
     /// Whether an event that ends the message has passed.
@@ -94,6 +100,16 @@ enum SplicedApi {
     Completion { identity: MessageIdentity, shows_usage: bool },
 }
 
+impl SplicedApi {
+    const fn events(&self) -> EventApi {
+        match self {
+            SplicedApi::Messages(_) => EventApi::Messages,
+            SplicedApi::Responses(_) => EventApi::Responses,
+            SplicedApi::Completion { .. } => EventApi::Completion,
+        }
+    }
+}
+
 /// The id and model that the client sees.
 #[derive(Debug)]
 struct MessageIdentity {
@@ -131,6 +147,7 @@ impl ClientStream {
             open_block: None,
             arguments: None,
             calls: PassingToolCalls::default(),
+            halves: PassingHalves::default(),
             has_reason: false,
             is_stopped: false,
             is_cut_off: false,
@@ -176,6 +193,7 @@ impl ClientStream {
         if self.spliced.is_none() {
             return self.encode(out);
         }
+        self.end_halves(chat, out);
         if std::mem::replace(&mut self.is_stopped, true) {
             self.chunks.clear();
             return Ok(());
@@ -201,6 +219,19 @@ impl ClientStream {
         }
         self.chunks.clear();
         Ok(())
+    }
+
+    /// Appends what the chunks that are not read yet mean to the client, or U+FFFD for halves of characters in texts that passed.
+    pub(super) fn end_halves(&mut self, chat: &ChatRewriter, out: &mut BytesMut) {
+        if self.spliced.is_none() {
+            // What fails here is the gateway's own chunk, and the stream ends anyway.
+            let _ = self.encode(out);
+        } else if !self.is_stopped {
+            for lost in self.halves.ended() {
+                let next = self.next_number.map(|next| next.saturating_sub(self.calls.added()));
+                let _ = self.pass_lost(&lost, next, chat, out);
+            }
+        }
     }
 
     pub(super) fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
@@ -290,19 +321,61 @@ impl ClientStream {
     }
 
     fn pass(&mut self, event: &StreamEvent<'_>, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        let (Some(spliced), false) = (&self.spliced, self.is_stopped) else { return Ok(()) };
+        let (Some(api), false) = (self.spliced.as_ref().map(SplicedApi::events), self.is_stopped) else {
+            return Ok(());
+        };
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
+        if data == "[DONE]" && api == EventApi::Completion {
+            self.end_halves(chat, out);
+            self.is_stopped = true;
+            out.put_slice(DONE);
+            return Ok(());
+        }
+        let mut cursor = Cursor::new(data);
+        let Ok(value) = cursor.value() else { return Ok(()) };
+        if self.halves.is_empty() && !cursor.has_lone_surrogate() {
+            return self.pass_whole(data, value, chat, out);
+        }
+        let kind = value.member(b"type").and_then(Raw::text).unwrap_or_default();
+        for lost in self.halves.ended_by(api, &kind, value) {
+            let number = value.member(b"sequence_number").and_then(Raw::count);
+            self.pass_lost(&lost, number, chat, out)?;
+        }
+        let mended = self.halves.mended(api, &kind, data, value);
+        self.pass_whole(&mended, object(&mended)?, chat, out)
+    }
+
+    /// Passes an event on that the provider did not send, with this number, so that all later ones have higher numbers.
+    fn pass_lost(
+        &mut self,
+        lost: &str,
+        number: Option<u64>,
+        chat: &ChatRewriter,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        let Some(number) = number else { return self.pass_whole(lost, object(lost)?, chat, out) };
+        let numbered = with_first_member(lost.as_bytes(), b"sequence_number", number.to_string().as_bytes());
+        let lost = String::from_utf8_lossy(&numbered);
+        self.pass_whole(&lost, object(&lost)?, chat, out)?;
+        self.calls.note_added();
+        Ok(())
+    }
+
+    /// Passes an event on in which every character is whole.
+    fn pass_whole(
+        &mut self,
+        data: &str,
+        value: Raw<'_>,
+        chat: &ChatRewriter,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        let Some(spliced) = &self.spliced else { return Ok(()) };
         if let SplicedApi::Completion { identity, shows_usage } = spliced {
-            if data == "[DONE]" {
-                self.is_stopped = true;
-                out.put_slice(DONE);
-            } else if !data.is_empty() && (*shows_usage || !text_completion::splice::is_usage_only(data)) {
-                let changed = text_completion::splice::splice_answer(data, &identity.id, &identity.model)?;
-                put_data(&changed, out);
+            if *shows_usage || !text_completion::splice::is_usage_only(value) {
+                put_data(&text_completion::splice::splice_chunk(data, value, &identity.id, &identity.model), out);
             }
             return Ok(());
         }
-        let Ok(value) = Cursor::new(data).value() else { return Ok(()) };
         let Some(kind) = value.member(b"type").and_then(Raw::text) else { return Ok(()) };
         let usage = || chat.outcome().usage;
         let changed = match spliced {

@@ -9,6 +9,7 @@ mod chunk;
 mod chunk_prefix;
 mod client_stream;
 mod direct;
+mod passing_halves;
 mod split_halves;
 #[deny(clippy::float_arithmetic)]
 mod stream_end;
@@ -283,11 +284,23 @@ impl ChatStream {
 
     /// Ends the stream with an error: appends the error chunk and `[DONE]`, unless `[DONE]` is out.
     pub fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
-        let Some(client) = &mut self.client else { return self.chat.fail(error, out) };
-        if !self.chat.is_done() {
-            self.chat.fail(error, &mut client.chunks);
-            client.fail(error, out);
+        let ChatStream { translator, chat, client, .. } = self;
+        if chat.is_done() {
+            return;
         }
+        let Some(client) = client.as_deref_mut() else {
+            translator.iter_mut().for_each(|translator| translator.break_off(chat, None, out));
+            return chat.fail(error, out);
+        };
+        match translator {
+            Some(translator) if client.is_spliced() => translator.break_off(chat, None, &mut client.chunks),
+            Some(translator) => translator.break_off(chat, Some(client), out),
+            None => {}
+        }
+        chat.end_halves(&mut client.chunks);
+        client.end_halves(chat, out);
+        chat.fail(error, &mut client.chunks);
+        client.fail(error, out);
     }
 
     /// Whether `[DONE]` was written: nothing more will be.

@@ -6,12 +6,13 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{FinishReason, Usage};
 
 use super::{
-    UsageChunk,
+    Progress, UsageChunk,
     choice::{DeltaRules, HeldFinish},
     chunk::{ChatRewriter, End},
 };
 use crate::{
     answer::{AnswerFault, Outcome},
+    frame::StreamEvent,
     json::{push_member, push_string, push_u64},
     openai::{
         answer::push_finish,
@@ -89,6 +90,7 @@ impl ChatRewriter {
             choice.held.get_or_insert_with(|| HeldFinish::repaired(finish));
         }
         self.has_content = true;
+        self.end_halves(out);
         self.end = Some(End::Done);
         self.push_finishes(|_| true, out);
         self.push_usage_chunk(out);
@@ -111,6 +113,7 @@ impl ChatRewriter {
         if self.is_done() {
             return;
         }
+        self.end_halves(out);
         // The error takes the place of the first choice's finish; others that were whole keep theirs.
         self.push_finishes(|index| index != 0, out);
         out.put_slice(&self.head);
@@ -126,6 +129,20 @@ impl ChatRewriter {
         out.put_slice(END_OF_EVENT);
         out.put_slice(DONE);
         self.end = Some(End::Failed);
+    }
+
+    /// Appends chunks with U+FFFD for the halves of characters that stay alone.
+    pub(super) fn end_halves(&mut self, out: &mut BytesMut) {
+        for place in 0..self.choices.len() {
+            let Some(choice) = self.choices.get_mut(place).filter(|choice| !choice.halves.is_empty()) else { continue };
+            let index = choice.index;
+            for member in choice.halves.ended(|_| true) {
+                let chunk = format!("{{\"choices\":[{{\"index\":{index},\"delta\":{{{member}}}}}]}}");
+                let event = StreamEvent { data: Cow::Borrowed(chunk.as_bytes()), is_error: false };
+                // The gateway's own chunk, of members that the rewriter has read before.
+                let _ = self.event(&event, &mut Progress::default(), out);
+            }
+        }
     }
 
     pub(super) fn outcome(&self) -> Outcome {

@@ -74,6 +74,19 @@ impl StreamTranslator {
         self.decoder.works_silently()
     }
 
+    /// Hands on what is held of texts, because the stream breaks off.
+    pub(super) fn break_off(
+        &mut self,
+        chat: &mut ChatRewriter,
+        mut client: Option<&mut ClientStream>,
+        out: &mut BytesMut,
+    ) {
+        let StreamTranslator { decoder, writer, chunk } = self;
+        let (client, progress) = (&mut client, &mut Progress::default());
+        // The answer has failed already.
+        let _ = decoder.break_off(&mut EventSink { writer, chunk, chat, client, progress, out });
+    }
+
     /// Takes the end of the stream.
     pub(super) fn end(&mut self, chat: &mut ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let StreamTranslator { decoder, writer, chunk } = self;

@@ -32,12 +32,16 @@ pub(crate) fn splice_request(body: &str, call: &BodyEdits<'_>) -> Result<Bytes, 
     Ok(own.finish())
 }
 
-/// A whole answer, or a chunk of a stream, with our `id` and `model`.
+/// A whole answer with our `id` and `model`.
 ///
 /// # Errors
 /// When the body is not a JSON object.
 pub(crate) fn splice_answer(body: &str, id: &str, model: &str) -> Result<Bytes, JsonFault> {
-    let answer = object(body)?;
+    Ok(splice_chunk(body, object(body)?, id, model))
+}
+
+/// The same of an answer, or a chunk of a stream, that was read.
+pub(crate) fn splice_chunk(body: &str, answer: Raw<'_>, id: &str, model: &str) -> Bytes {
     let mut splice = Splice::new(body);
     for (key, value) in answer.members() {
         match &*key.name() {
@@ -46,13 +50,11 @@ pub(crate) fn splice_answer(body: &str, id: &str, model: &str) -> Result<Bytes, 
             _ => {}
         }
     }
-    Ok(splice.finish())
+    splice.finish()
 }
 
 /// Whether a chunk only reports usage, which not every client wants to see.
-pub(crate) fn is_usage_only(chunk: &str) -> bool {
-    object(chunk).is_ok_and(|chunk| {
-        let choices = chunk.member(b"choices");
-        choices.is_none_or(|choices| !choices.is_filled()) && chunk.member(b"usage").is_some_and(Raw::is_object)
-    })
+pub(crate) fn is_usage_only(chunk: Raw<'_>) -> bool {
+    let choices = chunk.member(b"choices");
+    choices.is_none_or(|choices| !choices.is_filled()) && chunk.member(b"usage").is_some_and(Raw::is_object)
 }

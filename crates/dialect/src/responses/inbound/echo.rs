@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::tools::{declaration, kind_of};
 use crate::{
     json::{Raw, Splice, SpliceAction, push_member},
     neutral::json_value,
@@ -36,8 +37,12 @@ const ECHOED: [(&str, &str); 22] = [
 ];
 /// Members whose value is the same for every request here.
 const FIXED: [&str; 4] = ["background", "previous_response_id", "store", "truncation"];
-/// Members that every function in `tools` has; null where the request has none.
-const OF_FUNCTIONS: [&str; 3] = ["description", "parameters", "strict"];
+/// Members that every function in `tools` has, and their values if the request has none.
+const OF_FUNCTIONS: [(&str, &str); 3] = [("description", "null"), ("parameters", "null"), ("strict", "null")];
+const OF_REASONING: [(&str, &str); 2] = [("effort", "null"), ("summary", "null")];
+const OF_TEXT: [(&str, &str); 1] = [("format", TEXT_FORMAT)];
+const OF_SCHEMAS: [(&str, &str); 3] = [("description", "null"), ("schema", "null"), ("strict", "false")];
+const TEXT_FORMAT: &str = "{\"type\":\"text\"}";
 
 /// What an answer repeats of its request, and the names that its calls are turned back to. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -53,14 +58,13 @@ impl ResponseEcho {
         for (name, default) in ECHOED {
             let given = members.iter().find(|(key, _)| *key.name() == *name.as_bytes() && !FIXED.contains(&name));
             let given = given.map(|(_, value)| *value).filter(|value| !value.is_null());
-            match given {
-                Some(tools) if name == "tools" && tools.is_filled() => {
-                    let mut splice = Splice::new(tools.written());
-                    complete_tools(tools, &mut splice);
-                    push_member(&mut out, b"tools", &splice.finish());
-                }
-                _ => push_member(&mut out, name.as_bytes(), given.map_or(default.as_bytes(), Raw::bytes)),
-            }
+            let Some(given) = given else {
+                push_member(&mut out, name.as_bytes(), default.as_bytes());
+                continue;
+            };
+            let mut splice = Splice::new(given.written());
+            complete(name.as_bytes(), given, &mut splice);
+            push_member(&mut out, name.as_bytes(), &splice.finish());
         }
         ResponseEcho { members: out.freeze(), namespaces: std::sync::Arc::new(namespaces) }
     }
@@ -101,17 +105,58 @@ pub(in crate::responses) fn may_be_null(name: &[u8]) -> bool {
     ECHOED.iter().any(|(known, default)| *known.as_bytes() == *name && *default == "null")
 }
 
-/// Gives the functions in a list of tools the members that clients expect of each.
-pub(in crate::responses) fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Splice<'a>) {
-    splice.elements(tools, |tool, splice| {
-        match tool.member(b"type").and_then(Raw::text).as_deref() {
-            Some("function") => {
-                let lacks = OF_FUNCTIONS.iter().filter(|name| tool.member(name.as_bytes()).is_none());
-                let missing: Vec<String> = lacks.map(|name| format!("\"{name}\":null")).collect();
-                if !missing.is_empty() {
-                    splice.add_first(tool, missing.join(",").as_bytes());
+/// Gives a member of a response object what clients expect within it, in the forms that they know.
+pub(in crate::responses) fn complete<'a>(name: &[u8], value: Raw<'a>, splice: &mut Splice<'a>) {
+    match name {
+        b"reasoning" => add_missing(value, &OF_REASONING, splice),
+        b"text" => {
+            add_missing(value, &OF_TEXT, splice);
+            value.member(b"format").into_iter().for_each(|format| complete_format(format, splice));
+        }
+        b"tools" => complete_tools(value, splice),
+        b"tool_choice" => match flat(value) {
+            Some(flat) => splice.replace(value, &flat),
+            None => splice.members(value, |key, value, splice| {
+                if *key.name() == *b"tools" {
+                    let each = |tool, splice: &mut Splice<'a>| {
+                        flat(tool).into_iter().for_each(|flat| splice.replace(tool, &flat));
+                        SpliceAction::Kept
+                    };
+                    splice.elements(value, each);
                 }
-            }
+                SpliceAction::Kept
+            }),
+        },
+        _ => {}
+    }
+}
+
+fn complete_format<'a>(format: Raw<'a>, splice: &mut Splice<'a>) {
+    if format.is_null() {
+        return splice.replace(format, TEXT_FORMAT.as_bytes());
+    }
+    if format.member(b"type").is_none_or(|kind| kind.inner() != b"json_schema") {
+        return;
+    }
+    add_missing(format, &OF_SCHEMAS, splice);
+    if let Some(strict) = format.member(b"strict").filter(|strict| strict.is_null()) {
+        splice.replace(strict, b"false");
+    }
+}
+
+fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Splice<'a>) {
+    splice.elements(tools, |tool, splice| {
+        match kind_of(tool).as_deref() {
+            Some("function") => match flat(tool) {
+                Some(flat) => {
+                    let flat = String::from_utf8_lossy(&flat);
+                    let mut completed = Splice::new(&flat);
+                    json_value(&flat).into_iter().for_each(|tool| add_missing(tool, &OF_FUNCTIONS, &mut completed));
+                    splice.replace(tool, &completed.finish());
+                }
+                None => add_missing(tool, &OF_FUNCTIONS, splice),
+            },
+            Some("custom") => flat(tool).into_iter().for_each(|flat| splice.replace(tool, &flat)),
             Some("namespace") => splice.members(tool, |key, value, splice| {
                 if *key.name() == *b"tools" {
                     complete_tools(value, splice);
@@ -122,6 +167,44 @@ pub(in crate::responses) fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Spli
         }
         SpliceAction::Kept
     });
+}
+
+/// A tool, or the choice of one, in the form of this API; `None` if it has it.
+fn flat(tool: Raw<'_>) -> Option<BytesMut> {
+    let (kind, declared) = (tool.member(b"type")?, declaration(tool));
+    let is_flat = declared.bytes().as_ptr() == tool.bytes().as_ptr();
+    if is_flat && (declared.member(b"input_schema").is_none() || kind_of(tool).as_deref() != Some("function")) {
+        return None;
+    }
+    let mut out = BytesMut::from(&b"{\"type\":"[..]);
+    out.extend_from_slice(kind.bytes());
+    for (key, value) in declared.members() {
+        match &*key.name() {
+            b"type" => {}
+            b"input_schema" if declared.member(b"parameters").is_some() => {}
+            b"input_schema" => push_member(&mut out, b"parameters", value.bytes()),
+            b"format" => match value.member(b"grammar").filter(|grammar| grammar.is_filled()) {
+                Some(grammar) => {
+                    let format = [b"{\"type\":\"grammar\",", grammar.inner(), b"}"].concat();
+                    push_member(&mut out, b"format", &format);
+                }
+                None => push_member(&mut out, b"format", value.bytes()),
+            },
+            _ => push_member(&mut out, key.inner(), value.bytes()),
+        }
+    }
+    out.extend_from_slice(b"}");
+    Some(out)
+}
+
+/// Adds members that an object lacks. Nothing happens to anything else.
+fn add_missing<'a>(object: Raw<'a>, members: &[(&str, &str)], splice: &mut Splice<'a>) {
+    let lacks = |name: &str| object.is_object() && object.member(name.as_bytes()).is_none();
+    let missing = members.iter().filter(|(name, _)| lacks(name)).map(|(name, value)| format!("\"{name}\":{value}"));
+    let missing: Vec<String> = missing.collect();
+    if !missing.is_empty() {
+        splice.add_first(object, missing.join(",").as_bytes());
+    }
 }
 
 impl Default for ResponseEcho {

@@ -324,6 +324,62 @@ fn fields_of_the_chat_body_have_the_names_of_the_client() {
     assert_eq!(input_tokens_body(7), r#"{"object":"response.input_tokens","input_tokens":7}"#);
 }
 
+#[test]
+fn what_an_answer_repeats_has_all_that_clients_expect_within_it() {
+    let echo = |members: Value| {
+        let mut body = json!({"model": "a/b", "input": "x"});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let inbound = read_responses(body.to_string().as_bytes(), &KEY).unwrap();
+        let echo = format!("{{\"x\":1{}}}", String::from_utf8_lossy(inbound.echo.members()));
+        serde_json::from_str::<Value>(&echo).unwrap()
+    };
+    let schema = json!({"type": "object"});
+    let format = |members: Value| json!({"format": members});
+    let named = |members: Value| {
+        let mut tool = json!({"name": "f"});
+        tool.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        tool
+    };
+    let function = json!({"type": "function", "name": "f", "description": null, "parameters": schema, "strict": null});
+    for (name, given, expected) in [
+        ("reasoning", json!({"effort": "low"}), json!({"effort": "low", "summary": null})),
+        ("reasoning", json!({"summary": "auto"}), json!({"effort": null, "summary": "auto"})),
+        ("reasoning", json!({}), json!({"effort": null, "summary": null})),
+        ("text", json!({"verbosity": "low"}), json!({"verbosity": "low", "format": {"type": "text"}})),
+        ("text", format(Value::Null), format(json!({"type": "text"}))),
+        (
+            "text",
+            format(json!({"type": "json_schema", "name": "n", "schema": schema})),
+            format(json!({"type": "json_schema", "name": "n", "schema": schema, "strict": false, "description": null})),
+        ),
+        (
+            "text",
+            format(json!({"type": "json_schema", "name": "n", "schema": schema, "strict": null, "description": "d"})),
+            format(json!({"type": "json_schema", "name": "n", "schema": schema, "strict": false, "description": "d"})),
+        ),
+        ("tools", json!([{"type": "function", "function": named(json!({"parameters": schema}))}]), json!([function])),
+        ("tools", json!([{"type": "function", "name": "f", "input_schema": schema}]), json!([function])),
+        (
+            "tools",
+            json!([{"type": "custom", "custom": named(json!({"format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}}}))}]),
+            json!([{"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}]),
+        ),
+    ] {
+        assert_eq!(echo(json!({ name: given }))[name], expected, "{given}");
+    }
+    let tools = json!([function]);
+    for (given, expected) in [
+        (json!({"type": "function", "function": {"name": "f"}}), json!({"type": "function", "name": "f"})),
+        (json!({"type": "function", "name": "f"}), json!({"type": "function", "name": "f"})),
+        (
+            json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}),
+            json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}),
+        ),
+    ] {
+        assert_eq!(echo(json!({"tools": tools, "tool_choice": given}))["tool_choice"], expected, "{given}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_body_causes_a_panic_and_every_accepted_one_is_a_chat_body(

@@ -3,10 +3,10 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, mistyped, refused, required};
+use super::{ChatBodyWriter, mistyped, required};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{MemberType, optional_member},
+    neutral::{MemberType, none_of, optional_member},
     responses::namespaces::Namespaces,
 };
 
@@ -86,10 +86,7 @@ impl ChatBodyWriter<'_> {
             let path = format!("{path}.tools[{index}]");
             match kind_of(tool).as_deref() {
                 Some("function") => self.function((tool, "tools[].tools[]"), &path, Some(&namespace))?,
-                _ => {
-                    let message = format!("'{path}.type' must be function.");
-                    return Err(refused(format!("{path}.type"), message).allowing(["function"]));
-                }
+                _ => return Err(none_of(format!("{path}.type"), tool.member(b"type"), &["function"])),
             }
         }
         Ok(())
@@ -242,7 +239,7 @@ impl ChatBodyWriter<'_> {
 }
 
 /// Where a tool says what it is: in itself, or in an object of its own, as in chat. Agents mix both forms.
-fn declaration(tool: Raw<'_>) -> Raw<'_> {
+pub(super) fn declaration(tool: Raw<'_>) -> Raw<'_> {
     let inner = [b"function".as_slice(), b"custom"].into_iter().find_map(|name| tool.member(name));
     inner.filter(|inner| inner.is_object()).unwrap_or(tool)
 }
@@ -253,7 +250,7 @@ pub(super) fn is_flat(tool: Raw<'_>) -> bool {
     (declaration(tool).bytes() == tool.bytes() && has(b"name")) || has(b"input_schema")
 }
 
-fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
+pub(super) fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
     tool.member(b"type").and_then(Raw::text)
 }
 

@@ -69,7 +69,6 @@ fn a_body_that_is_not_json_is_told_where() {
         ("[1,2", "-", "invalid_json"),
         ("\u{feff}{}", "-", "invalid_json"),
         ("{\"x\":\"a\tb\"}", "-", "invalid_json"),
-        (r#"{"x":"\ud83d"}"#, "-", "invalid_json"),
         (r#"{"x":"\q"}"#, "-", "invalid_json"),
         (&format!("{{}}{}", "x"), "-", "invalid_json"),
         (&format!("{} {{}}", body("")), "-", "invalid_json"),

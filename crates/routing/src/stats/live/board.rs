@@ -391,7 +391,7 @@ impl EndpointCellState {
             EventKind::Completed { .. } => {
                 self.sign_of_life(claim.dispatched, now);
                 (self.refusals, self.mistakes) = (Witnesses::default(), Witnesses::default());
-                self.faults = Witnesses::default();
+                (self.faults, self.doubted) = Default::default();
                 if let Some(caller) = claim.caller {
                     self.served.hear(caller, 0);
                 }
@@ -431,14 +431,20 @@ impl EndpointCellState {
             self.outcomes.fail(now, policy.stats.half_life);
             if let Some(caller) = claim.caller {
                 self.faults.hear(caller, 0);
+                self.doubted.hear(caller, 0);
             }
         }
         match effect {
-            FailureEffect::UnclearFault if self.faults.count() < ENOUGH_CALLERS => {
+            FailureEffect::UnclearFault if self.doubted.count() < ENOUGH_CALLERS => {
                 self.breaker.release(claim.passed_as);
             }
             FailureEffect::Late if self.is_overloaded(claim) && claim.passed_as == PassedAs::Ordinary => {}
             FailureEffect::Refused | FailureEffect::Fault | FailureEffect::UnclearFault | FailureEffect::Late => {
+                if effect == FailureEffect::UnclearFault {
+                    // The next one needs another witness, so that one stray fault does not vouch for all of a caller's.
+                    self.doubted = Witnesses::default();
+                    claim.caller.into_iter().for_each(|caller| _ = self.doubted.hear(caller, 0));
+                }
                 self.breaker.count(cause);
                 self.failed = self.failed.max(Some(claim.dispatched));
                 let is_of_one = effect != FailureEffect::Refused && self.fails_one_of_several(claim.caller);

@@ -14,15 +14,13 @@
 
 use std::time::Duration;
 
-use pointsman_domain::{BreakerPolicy, ExclusionReason, FailureCause, FailureKind, Finding, Tick};
+use pointsman_domain::{BreakerPolicy, ExclusionReason, Failure, FailureCause, FailureKind, Finding, Tick};
 
 use super::gate::Gate;
 
 /// First and longest duration of a configuration fault.
 const FAULT_BASE: Duration = Duration::from_secs(60);
 const FAULT_MOST: Duration = Duration::from_secs(15 * 60);
-/// Longest `Retry-After` that is honoured.
-const COOLING_MOST: Duration = Duration::from_secs(60);
 /// Cooldown after a 429 without a date.
 const COOLING_DEFAULT: Duration = Duration::from_secs(1);
 /// Consecutive successes after which earlier openings are forgotten, so that the next outage starts with a short
@@ -71,6 +69,8 @@ pub struct Breaker {
     faults: u32,
     last: Option<FailureCause>,
     refused: Option<RefusedSince>,
+    /// The wait that was told for the present cooldown, if it was shortened.
+    told: Option<Duration>,
 }
 
 /// What a provider refuses, and since when without a success.
@@ -119,6 +119,11 @@ impl Breaker {
 
     pub fn last(&self) -> Option<FailureCause> {
         self.last
+    }
+
+    /// The wait that was told for the cooldown, if it was longer than any that is heeded.
+    pub fn told(&self) -> Option<Duration> {
+        self.told.filter(|_| matches!(self.state, State::Cooling { .. }))
     }
 
     /// The configuration fault that no success has ended yet.
@@ -210,7 +215,9 @@ impl Breaker {
 
     /// Starts the cooldown that a 429 asked for.
     pub fn cool(&mut self, now: Tick, asked: Option<Duration>, cause: FailureCause) {
-        let until = now.plus(asked.unwrap_or(COOLING_DEFAULT).min(COOLING_MOST));
+        let until = now.plus(asked.unwrap_or(COOLING_DEFAULT).min(Failure::LONGEST_WAIT));
+        let told = asked.filter(|asked| *asked > Failure::LONGEST_WAIT);
+        self.told = told.or(self.told.filter(|_| matches!(self.state, State::Cooling { until } if now < until)));
         self.state = match self.state {
             State::Closed | State::Probing { .. } => State::Cooling { until },
             State::Cooling { until: held } => State::Cooling { until: held.max(until) },
@@ -311,6 +318,21 @@ mod tests {
             "look" => {}
             other => panic!("{other}"),
         }
+    }
+
+    #[test]
+    fn a_wait_that_was_shortened_is_known_while_it_lasts() {
+        let (mut breaker, told) = (Breaker::default(), Duration::from_secs(4_469_039_625));
+        let shut = |breaker: &Breaker| breaker.gate(Tick(1)).until();
+        breaker.cool(Tick(0), Some(told), SERVER);
+        assert_eq!((shut(&breaker), breaker.told()), (Some(Tick(60_000_000)), Some(told)));
+        breaker.cool(Tick(1), Some(Duration::from_secs(1)), SERVER);
+        assert_eq!(breaker.told(), Some(told), "another answer changes nothing");
+        breaker.cool(Tick(70_000_000), None, SERVER);
+        assert_eq!(breaker.told(), None, "another rest");
+        breaker.cool(Tick(70_000_001), Some(told), SERVER);
+        assert!(breaker.admit(Tick(200_000_000), true, false).is_ok());
+        assert_eq!(breaker.told(), None, "its probe is out");
     }
 
     #[test]

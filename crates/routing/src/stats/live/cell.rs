@@ -90,6 +90,8 @@ pub(crate) struct EndpointCellState {
     pub mistakes: Witnesses,
     /// Callers whose requests failed since the last success, whatever the fault.
     pub faults: Witnesses,
+    /// The same since the last fault that counts although the request may have caused it, and the caller of that.
+    pub doubted: Witnesses,
     /// Callers whose requests were served.
     pub served: Witnesses,
     /// Refusals of requests that were sent before count no more: what was refused has changed.
@@ -185,6 +187,7 @@ impl EndpointCellState {
             tokens: self.quota.tokens(now),
             failures: self.breaker.failures(),
             last: self.breaker.last(),
+            told: self.breaker.told(),
             refused: self.breaker.refused(),
             all_mistaken: self.mistakes.is_full(),
             used: true,

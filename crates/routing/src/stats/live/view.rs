@@ -1,5 +1,7 @@
 //! Copy of the live state, as a decision reads it.
 
+use std::time::Duration;
+
 use pointsman_domain::{Catalog, Circuit, FailureCause, Tick};
 
 use super::{breaker::RefusedSince, gate::Gate, quota::TokensLeft};
@@ -21,6 +23,8 @@ pub struct LiveEndpoint {
     pub failures: u32,
     /// Last counted failure.
     pub last: Option<FailureCause>,
+    /// The wait that was told for the cooldown, if it was longer than any that is heeded.
+    pub told: Option<Duration>,
     /// What the provider refuses, until a success.
     pub refused: Option<RefusedSince>,
     /// Whether the requests of several callers are called wrong in the same words, without a success in between.
@@ -60,6 +64,8 @@ pub struct LiveStatus {
     pub open_until: Option<Tick>,
     /// When a cooldown ends.
     pub cooldown_until: Option<Tick>,
+    /// The wait that was told for it, if it was longer than any that is heeded.
+    pub told: Option<Duration>,
     /// Whether the account or the model name is wrong there.
     pub config_fault: bool,
     /// Whether the endpoint is silent although its circuit is still closed.
@@ -83,7 +89,8 @@ impl LiveView {
     pub fn status(&self, catalog: &Catalog, index: u32) -> LiveStatus {
         let cell = self.endpoint(index);
         let provider = catalog.endpoint(index).map_or(Gate::Passing, |endpoint| self.provider(endpoint.provider).gate);
-        LiveStatus::new(cell.gate.and(provider), cell.silent, cell.in_flight)
+        let status = LiveStatus::new(cell.gate.and(provider), cell.silent, cell.in_flight);
+        LiveStatus { told: cell.told.filter(|_| status.cooldown_until.is_some()), ..status }
     }
 
     /// Status of a provider: its own gate, or the mildest gate of its used endpoints if none of them lets requests
@@ -94,7 +101,10 @@ impl LiveView {
         let in_flight = cells.iter().map(|cell| cell.in_flight).sum();
         let mildest = cells.iter().map(|cell| cell.gate).reduce(|a, b| if a.and(b) == a { b } else { a });
         let silent = !cells.is_empty() && cells.iter().all(|cell| cell.silent);
-        LiveStatus::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), silent, in_flight)
+        let status = LiveStatus::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), silent, in_flight);
+        let told =
+            cells.iter().filter(|cell| status.cooldown_until.is_some() && cell.gate.until() == status.cooldown_until);
+        LiveStatus { told: told.filter_map(|cell| cell.told).next(), ..status }
     }
 }
 
@@ -105,6 +115,7 @@ impl LiveStatus {
             circuit: gate.circuit(),
             open_until: shut.filter(|_| gate.circuit() == Circuit::Open),
             cooldown_until: shut.filter(|_| matches!(gate, Gate::Cooling { .. })),
+            told: None,
             config_fault: matches!(gate, Gate::ConfigFault { .. }),
             silent,
             in_flight,

@@ -5,7 +5,10 @@
 
 use std::{iter, sync::Arc};
 
-use pointsman_domain::{Catalog, Endpoint, EndpointId, Modalities, PriceTier, Pricing, Provider, RoutingPolicy, Tick};
+use pointsman_domain::{
+    Catalog, Endpoint, EndpointId, Modalities, PriceTier, Pricing, Provider, RequestedService, RoutingPolicy,
+    ServedService, Tick,
+};
 
 use crate::stats::model::{
     estimates::{Curve, Estimates},
@@ -109,6 +112,8 @@ pub struct Prices {
     base: Rates,
     /// Prompts with more tokens than this have these prices; by ascending length. Most endpoints have no tiers.
     tiers: Option<Arc<[(f64, Rates)]>>,
+    /// Prices with those of services that have some of their own, and a factor for all of them. Most endpoints have none.
+    services: Option<(Arc<Pricing>, f64)>,
 }
 
 /// Prices for prompts of some length.
@@ -133,7 +138,9 @@ impl Prices {
         if let Some(pricing) = &endpoint.pricing {
             let tier = |tier: &PriceTier| (tier.above_prompt_tokens as f64, Rates::new(&tier.pricing(pricing)));
             let tiers = (!pricing.tiers.is_empty()).then(|| pricing.tiers.iter().map(tier).collect());
-            return Prices { base: Rates::new(pricing), tiers };
+            let has_services = !pricing.service_tiers.is_empty() || !pricing.geographies.is_empty();
+            let services = has_services.then(|| (Arc::clone(pricing), 1.0));
+            return Prices { base: Rates::new(pricing), tiers, services };
         }
         let highest = |is_counted: &dyn Fn(&Endpoint) -> bool| {
             let counted = catalog.endpoints.iter().filter(|other| is_counted(other));
@@ -141,7 +148,7 @@ impl Prices {
             rates.reduce(Rates::highest)
         };
         let base = highest(&|other| other.model == endpoint.model).or_else(|| highest(&|_| true)).unwrap_or_default();
-        Prices { base, tiers: None }
+        Prices { base, tiers: None, services: None }
     }
 
     /// The prices for a prompt of this length.
@@ -153,12 +160,29 @@ impl Prices {
         tier.map_or(self.base, |(_, rates)| *rates)
     }
 
+    /// The same of the service that the endpoint will be asked for. Without the name of one that has a price it is the standard.
+    #[inline]
+    #[must_use]
+    pub fn asked(&self, service: RequestedService, prompt_tokens: f64) -> Rates {
+        match &self.services {
+            Some((pricing, factor)) if service != RequestedService::default() => {
+                let asked = service.asked(Some(pricing));
+                if asked == ServedService::default() {
+                    return self.at(prompt_tokens);
+                }
+                Rates::new(&pricing.served(&asked, prompt_tokens as u64)).times(*factor)
+            }
+            _ => self.at(prompt_tokens),
+        }
+    }
+
     /// The same prices times a factor.
     #[must_use]
     pub fn times(&self, factor: f64) -> Prices {
         let tiers =
             self.tiers.as_ref().map(|tiers| tiers.iter().map(|(above, rates)| (*above, rates.times(factor))).collect());
-        Prices { base: self.base.times(factor), tiers }
+        let services = self.services.as_ref().map(|(pricing, own)| (Arc::clone(pricing), own * factor));
+        Prices { base: self.base.times(factor), tiers, services }
     }
 
     /// Expected dollars of a request.

@@ -26,8 +26,9 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
     Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, FailureCause, FailureKind,
-    Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-    ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
+    GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
+    ProviderSlug, ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName, ServiceTierPrices,
+    Source, Sourced, Target, Tick, Usd, Weights,
 };
 use pointsman_routing::{
     decide::decide,
@@ -96,7 +97,16 @@ impl Entry {
         let (prompt, completion) = self.pair("$", '/').unwrap_or((1.0, 2.0));
         #[expect(clippy::disallowed_methods, reason = "prices of test worlds are short decimals")]
         let usd = |dollars: f64| Usd::from_f64(dollars).expect("a price");
+        let flex = self.pair("flex$", '/').map(|(prompt, completion)| ServiceTierPrices {
+            name: service("flex"),
+            pricing: Pricing { prompt: usd(prompt / 1e6), completion: usd(completion / 1e6), ..Pricing::default() },
+        });
+        let us = self
+            .number("us", "")
+            .map(|factor| GeographyPrice { name: service("us"), per_mille: (factor * 1000.0) as u64 });
         Some(Pricing {
+            service_tiers: flex.into_iter().collect(),
+            geographies: us.into_iter().collect(),
             prompt: usd(prompt / 1e6),
             completion: usd(completion / 1e6),
             request: usd(self.number("+", "").unwrap_or(0.0)),
@@ -202,6 +212,7 @@ impl Entry {
             due: self.number("paced", "").map(soon),
             failures: if cause.is_some() { 3 } else { 0 },
             last: cause,
+            told: self.number("told", "").map(Duration::from_secs_f64),
             refused: None,
             all_mistaken: false,
             used: true,
@@ -222,6 +233,11 @@ impl Before for Tick {
     fn before(self, time: Duration) -> Tick {
         Tick(self.0.saturating_sub(time.as_micros() as u64))
     }
+}
+
+/// A service with prices of its own.
+pub fn service(name: &str) -> ServiceName {
+    ServiceName::parse(name).expect("a name")
 }
 
 /// The parameters among these words, in the registry of published names.
