@@ -12,7 +12,7 @@ const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
 pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
 
 /// The steps, in order. A released step is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
     create table pointsman_records (
         id bytea primary key,
@@ -59,6 +59,8 @@ const STEPS: [&str; 2] = [
     );
 ",
     VIEWS,
+    // What costs are made of, which the sum of the first step has no room for.
+    "alter table pointsman_sums add column more bytea",
 ];
 
 /// Columns and views of the same names as in the ledger on disk, so that a query works on both. A schema that has something else
