@@ -209,7 +209,7 @@ impl Asked {
                 (self.table(rows))
             }
             p.muted {
-                "From " (format::time(&rows.since)) " to " (format::time(&rows.until)) " UTC. Days begin at midnight "
+                "From " (format::time(&rows.since)) " to " (format::time(&rows.until)) " " (format::zone()) ". Days begin at midnight "
                 @if offset == 0 { "UTC" } @else { (signed_hours(offset)) " from UTC" }
                 ". A cost without a known price is in no sum."
             }
@@ -218,7 +218,8 @@ impl Asked {
 
     fn table(&self, body: &ActivityBody<'_>) -> Markup {
         let words = body.group_by.as_deref().unwrap_or_default();
-        let is_compared = body.before.is_some();
+        // Rows of days and hours are not compared one by one.
+        let is_compared = body.before.is_some() && !words.iter().any(|word| ["day", "hour"].contains(word));
         let total = body.totals.as_ref();
         html! {
             div.scroll.hide-caption tabindex="0" {
@@ -265,7 +266,7 @@ impl Asked {
                 @for word in words { td { (self.name(row, word)) } }
                 td.r { (leads("", format::sum(row.cost.0, row.unknown_costs))) }
                 td.r { (format::share(row.share.flatten().map(|share| share.value()))) }
-                @if body.before.is_some() && row.cost_before.is_some() {
+                @if before.is_some() {
                     td.r { (format::money(before)) }
                     td.r { (changed(row.cost.0, before)) }
                 }
@@ -359,7 +360,7 @@ fn explained(change: &ChangeBody) -> Markup {
                 }
                 p.muted {
                     "Compared with the time from " (format::time(&change.before.since)) " to " (format::time(&change.before.until))
-                    " UTC: " (change.requests_before) " requests then, " (change.requests) " now. The parts add up exactly."
+                    " " (format::zone()) ": " (change.requests_before) " requests then, " (change.requests) " now. The parts add up exactly."
                     @if change.unknown_costs > 0 { " The costs of " (change.unknown_costs) " requests are not known, and in no part." }
                 }
             }

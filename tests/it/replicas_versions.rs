@@ -36,7 +36,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
         alter table pointsman_records add column later text not null default 'unknown';
         alter table pointsman_changes add column later text not null default 'unknown';
         alter table pointsman_sums add column later text not null default 'unknown';
-        insert into pointsman_steps (step) values (3)";
+        insert into pointsman_steps (step) values (4)";
     run(&postgres, later);
     let two = replica(&upstream, &two, Some(&postgres), None).start().await;
     store_is(&two, "postgres", "ok").await;
@@ -50,7 +50,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
     let (text, _) = issue(&two, json!({ "name": "ci" })).await;
     let works = async || chat(&one, &text, json!({"max_tokens": 5})).await.status;
     eventually("the key works at the other replica", works, |status| *status == 200).await;
-    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "3", "no step is taken twice or back");
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "4", "no step is taken twice or back");
 }
 
 #[actix_web::test]
@@ -64,7 +64,32 @@ async fn replicas_that_start_at_one_moment_take_each_step_once() {
         one_call(gateway).await;
     }
     records(&postgres, "3").await;
-    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "2|2");
+    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "3|3");
+}
+
+#[actix_web::test]
+async fn sums_that_an_earlier_version_sent_are_read_and_count_once_when_they_are_sent_again() {
+    let Some(postgres) = stores::postgres() else { return };
+    let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
+    let one = replica(&upstream, &one, Some(&postgres), None).start().await;
+    let two = replica(&upstream, &two, Some(&postgres), None).start().await;
+    store_is(&two, "postgres", "ok").await;
+    let requests = async || {
+        let page = two.get("/api/v1/activity").await.expect(200);
+        page["data"].as_array().unwrap().iter().filter_map(|row| row["requests"].as_u64()).sum::<u64>()
+    };
+    one_call(&one).await;
+    eventually("the other replica counts the call", requests, |sum| *sum == 1).await;
+    // As an earlier version writes it: five names, and nothing beside the sum.
+    run(
+        &postgres,
+        "update pointsman_sums set more = null, key = convert_to(array_to_string(
+            (string_to_array(convert_from(key, 'UTF8'), chr(10)))[1:5], chr(10)), 'UTF8')",
+    );
+    assert_eq!(requests().await, 1);
+    one_call(&one).await;
+    eventually("both calls count, each once", requests, |sum| *sum >= 2).await;
+    assert_eq!(requests().await, 2);
 }
 
 #[actix_web::test]

@@ -1,5 +1,6 @@
 //! Sums of generations per 15 minutes.
 
+mod dimension;
 pub mod explanation;
 pub mod grouping;
 
@@ -7,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_domain::Usd;
 
-use self::grouping::Dimension;
+use self::dimension::Dimension;
 use crate::facts_view::FactsView;
 
 /// Width of a slot of the sums.

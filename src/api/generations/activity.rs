@@ -7,41 +7,19 @@
 pub(crate) mod explanation;
 mod names;
 mod query;
+mod reading;
 pub(crate) mod view;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_base::clock;
 use pointsman_config::Scope;
-use pointsman_domain::{Invalid, Usd};
-use pointsman_ledger::{
-    activity::{
-        ActivityCounters, ActivityKey, Sums,
-        grouping::{Dimension, Grouping},
-        slot, slot_start,
-    },
-    fault::Fault,
-    generations::{GenerationStore, owner_label},
-};
 
-use self::{
-    names::KnownNames,
-    query::{ActivityQuery, Asked, GroupBy},
-    view::ActivityBody,
-};
-use super::{
-    generation_list::{Coverage, ledger, unreadable},
-    ledger_query::Listed,
-};
+pub(crate) use self::reading::read;
+use super::ledger_query::Listed;
 use crate::{
     access::keys::Caller,
     api::{answer::uncached, auth::Authorized},
     base::error::ApiError,
-    state::{gateway::Worker, replicas::Replicas},
+    state::gateway::Worker,
 };
 
 /// Shows the activity of the caller.
@@ -99,206 +77,6 @@ pub(crate) async fn respond_csv(
     answer.insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"activity.csv\""));
     answer.insert_header((header::CACHE_CONTROL, "no-store"));
     Ok(answer.body(text))
-}
-
-/// The activity that `caller` asks for, to be shown.
-///
-/// # Errors
-/// As [`show`].
-pub(crate) async fn read(
-    worker: &Worker,
-    caller: &Caller,
-    listed: Listed<'_>,
-    query: &str,
-) -> Result<Activity, ApiError> {
-    let query = ActivityQuery::parse(query, listed.owner(), Asked::Rows, clock::unix_millis())?;
-    let (sources, asked) = (Sources::of(worker, listed)?, query.clone());
-    let read = move || {
-        let mut reading = match sources.begin(&asked)? {
-            Ok(reading) => reading,
-            Err(unknown) => return Ok(Err(unknown)),
-        };
-        let now = reading.sums(&asked.grouping(asked.since_ms, &asked.by, &reading.only))?;
-        // Rows of days and hours are not compared one by one: their totals are.
-        let compared = if asked.by.length.is_some() { GroupBy::NOTHING } else { asked.by.clone() };
-        let before = asked.before_ms.filter(|_| asked.is_grouped).map(|before_ms| {
-            let grouping = asked.grouping(before_ms, &compared, &reading.only);
-            reading.sums(&grouping)
-        });
-        let (before, coverage) = (before.transpose()?, reading.coverage);
-        Ok(Ok((now, before, coverage, reading.names)))
-    };
-    let read: Result<_, Fault> = worker.analyse(caller, read).await?;
-    let (now, before, replicas, names) = read.map_err(unreadable)?.map_err(ApiError::invalid)?;
-    Ok(Activity::new(query, now, before, replicas, names))
-}
-
-/// What an answer is read from.
-struct Sources {
-    ledger: Arc<GenerationStore>,
-    replicas: Option<Arc<Replicas>>,
-    names: KnownNames,
-    /// The account whose sums alone may be read.
-    owner: Option<u64>,
-}
-
-impl Sources {
-    fn of(worker: &Worker, listed: Listed<'_>) -> Result<Sources, ApiError> {
-        let (ledger, replicas) = (ledger(worker)?, worker.shared.replicas.clone());
-        Ok(Sources { ledger, replicas, names: KnownNames::of(worker, listed), owner: listed.owner() })
-    }
-
-    /// Finds what the filters of a query name. Blocks.
-    fn begin(self, query: &ActivityQuery) -> Result<Result<Reading, Invalid>, Fault> {
-        let Sources { ledger, replicas, names, owner } = self;
-        let mut reading = Reading { ledger, replicas, names, only: Vec::new(), coverage: None };
-        let own = owner.map(|owner| (Dimension::Account, vec![owner_label(owner).into()]));
-        let slots = slot(query.before_ms.unwrap_or(query.since_ms))..=slot(query.until_ms - 1);
-        let names = std::mem::take(&mut reading.names);
-        let only = query.resolved(&names, |dimension| {
-            // First of the slots in question, with those of other replicas; then of all that are kept.
-            let only = own.clone().into_iter().collect();
-            let asked = Grouping { slots: slots.clone(), by: vec![dimension], period: None, only };
-            let mut sums = reading.sums(&asked)?;
-            sums.append(&mut reading.ledger.activity(&Grouping { slots: 0..=*slots.end(), ..asked })?);
-            Ok::<_, Fault>(sums.into_keys().map(|(_, key)| key.get(dimension).to_owned()).collect())
-        })?;
-        reading.names = names;
-        Ok(only.map(|only| Reading { only, ..reading }))
-    }
-}
-
-/// An answer that is being read.
-struct Reading {
-    ledger: Arc<GenerationStore>,
-    replicas: Option<Arc<Replicas>>,
-    names: KnownNames,
-    /// Labels of which calls must have one, by dimension.
-    only: Vec<(Dimension, Vec<String>)>,
-    coverage: Option<Coverage>,
-}
-
-impl Reading {
-    /// Sums of this replica and of those that share their sums with it. Blocks.
-    fn sums(&mut self, grouping: &Grouping) -> Result<Sums, Fault> {
-        let replicas = self.replicas.as_ref();
-        let foreign = replicas.map_or(Ok(None), |replicas| replicas.activity(grouping.slots.clone(), &self.ledger));
-        let (foreign, coverage) = Coverage::of(foreign);
-        if self.coverage != Some(Coverage::Own) {
-            self.coverage = coverage;
-        }
-        let mut sums = self.ledger.activity(grouping)?;
-        for row in foreign.unwrap_or_default() {
-            if let Some(place) = grouping.place(row.slot, row.key) {
-                sums.entry(place).or_default().add(&row.counters);
-            }
-        }
-        Ok(sums)
-    }
-}
-
-/// The activity of a time range.
-pub(crate) struct Activity {
-    query: ActivityQuery,
-    /// As they are shown: latest first, and of one time the dearest first if rows were asked for by `group_by`.
-    rows: Vec<Row>,
-    total: ActivityCounters,
-    /// Of the period before.
-    before: Option<ActivityCounters>,
-    names: KnownNames,
-    replicas: Option<Coverage>,
-}
-
-/// What one row is about.
-type Place = (i64, ActivityKey);
-
-/// One row of the answer.
-struct Row {
-    /// Beginning of the day or hour.
-    start_ms: i64,
-    key: ActivityKey,
-    counted: Counted,
-    /// Cost in the period before; `None` where rows are not compared.
-    before: Option<Usd>,
-}
-
-/// What was counted, with what it has in common beside what it is told apart by.
-#[derive(Default)]
-struct Counted {
-    counters: ActivityCounters,
-    accounts: BTreeSet<String>,
-    teams: BTreeSet<String>,
-}
-
-impl Activity {
-    fn new(
-        query: ActivityQuery,
-        now: Sums,
-        before: Option<Sums>,
-        replicas: Option<Coverage>,
-        names: KnownNames,
-    ) -> Activity {
-        let add = |mut sum: ActivityCounters, counters: &ActivityCounters| {
-            sum.add(counters);
-            sum
-        };
-        let sum = |sums: &Sums| sums.values().fold(ActivityCounters::default(), add);
-        let (total, before_total) = (sum(&now), before.as_ref().map(sum));
-        let mut counted = query.counted(now);
-        let mut compared: Option<BTreeMap<Place, Counted>> = None;
-        if let Some(before) = before.filter(|_| query.by.length.is_none()) {
-            let before = query.counted(before);
-            // What cost something before and nothing now has a row too.
-            for (place, was) in &before {
-                let row = counted.entry((slot(query.since_ms), place.1.clone())).or_default();
-                row.accounts.extend(was.accounts.iter().cloned());
-                row.teams.extend(was.teams.iter().cloned());
-            }
-            compared = Some(before);
-        }
-        let cost_before = |key: &ActivityKey| {
-            let compared = compared.as_ref()?;
-            let of = compared.get(&(slot(query.before_ms?), key.clone()));
-            Some(of.map_or(Usd::ZERO, |counted| counted.counters.cost))
-        };
-        let row = |((start, key), counted): (Place, Counted)| {
-            let before = cost_before(&key);
-            Row { start_ms: slot_start(start), key, counted, before }
-        };
-        let mut rows: Vec<Row> = counted.into_iter().map(row).collect();
-        let is_grouped = query.is_grouped;
-        rows.sort_by(|one, other| {
-            let by_cost = other.counted.counters.cost.femto().cmp(&one.counted.counters.cost.femto());
-            let by_cost = if is_grouped { by_cost } else { std::cmp::Ordering::Equal };
-            let names = |row: &Row| {
-                [Dimension::Model, Dimension::Provider, Dimension::Account, Dimension::Key]
-                    .map(|dimension| row.key.get(dimension).to_owned())
-            };
-            other.start_ms.cmp(&one.start_ms).then(by_cost).then_with(|| names(one).cmp(&names(other)))
-        });
-        Activity { query, rows, total, before: before_total, names, replicas }
-    }
-
-    /// The activity as it is shown.
-    pub(crate) fn body(&self, worker: &Worker) -> ActivityBody<'_> {
-        ActivityBody::new(self, worker)
-    }
-}
-
-impl ActivityQuery {
-    /// Sums as rows tell them apart.
-    fn counted(&self, sums: Sums) -> BTreeMap<Place, Counted> {
-        let mut rows: BTreeMap<Place, Counted> = BTreeMap::new();
-        for ((start, key), counters) in sums {
-            let label = |dimension| key.get(dimension).to_owned();
-            let (account, team) = (label(Dimension::Account), label(Dimension::Team));
-            let row = rows.entry((start, key.only(|dimension| self.by.has(dimension)))).or_default();
-            row.counters.add(&counters);
-            row.accounts.insert(account);
-            row.teams.insert(team);
-        }
-        rows
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Caption, described, percent, ticks};
+use super::{Caption, percent, ticks};
 
 /// A piece of a bar. Its title is shown on hover.
 #[derive(Debug, Clone)]
@@ -33,8 +33,8 @@ pub(in crate::console) fn stacked_bars(caption: Caption<'_>, bars: &[Bar], shown
     let places = bars.len().max(1) as f64;
     let every = bars.len().div_ceil(MOST_LABELS).max(1);
     html! {
-        svg.bars role="img" width="100%" height="180" {
-            (described(caption))
+        svg.bars role="group" aria-label=(caption.title) width="100%" height="180" {
+            desc { (caption.description) }
             @for tick in ticks(most) {
                 line.grid y1=(percent(most - tick, most)) y2=(percent(most - tick, most)) x1="0" x2="100%" {}
             }
@@ -68,7 +68,8 @@ fn pieces(bar: &Bar, place: f64, places: f64, most: f64) -> Markup {
     html! {
         @for (from, to, piece) in placed {
             @match &piece.address {
-                Some(address) => { a href=(address) aria-label=(piece.title) { (rect(from, to, piece)) } },
+                // The table has the same links: those who use a keyboard need not pass every piece.
+                Some(address) => { a href=(address) tabindex="-1" aria-label=(piece.title) { (rect(from, to, piece)) } },
                 None => { (rect(from, to, piece)) },
             }
         }

@@ -17,8 +17,8 @@ use pointsman_ledger::{
 use serde::Serialize;
 
 use super::{
-    Sources,
     query::{ActivityQuery, Asked, GroupBy},
+    reading::Sources,
     view::{Cost, RangeBody},
 };
 use crate::{

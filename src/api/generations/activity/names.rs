@@ -49,7 +49,7 @@ impl KnownNames {
         }
         let catalog = &setup.catalog;
         catalog.models.iter().for_each(|model| known.add_text(Dimension::Model, model.id.as_str()));
-        catalog.providers.iter().for_each(|provider| known.add_text(Dimension::Provider, &provider.slug));
+        catalog.providers.iter().for_each(|provider| known.add_text(Dimension::Provider, provider.slug.as_str()));
         catalog.aliases.iter().for_each(|alias| known.add_text(Dimension::Alias, &alias.id));
         Objective::ALL.iter().for_each(|objective| known.add_text(Dimension::Objective, objective.as_str()));
         Task::ALL.iter().for_each(|task| known.add_text(Dimension::Task, task.as_str()));

@@ -1,6 +1,10 @@
-use pointsman_ledger::activity::{SLOT, grouping::Period};
+use pointsman_ledger::activity::{
+    ActivityCounters, ActivityKey, SLOT, Sums,
+    grouping::{Dimension, Grouping, Period},
+    slot, slot_start,
+};
 
-use super::*;
+use super::query::{ActivityQuery, Asked};
 use crate::api::{generations::ledger_query, models::measurements::rfc_3339};
 
 const MINUTE_MS: i64 = 60_000;

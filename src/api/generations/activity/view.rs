@@ -7,8 +7,8 @@ use pointsman_ledger::activity::{ActivityCounters, grouping::Dimension};
 use serde::Serialize;
 
 use super::{
-    Activity, Row,
     query::{Length, date},
+    reading::{Activity, Row},
 };
 use crate::{
     api::{
@@ -231,8 +231,15 @@ pub(crate) struct RowBody<'a> {
     pub(crate) cost: Dollars,
 }
 
+impl Activity {
+    /// The activity as it is shown.
+    pub(crate) fn body(&self, worker: &Worker) -> ActivityBody<'_> {
+        ActivityBody::new(self, worker)
+    }
+}
+
 impl<'a> ActivityBody<'a> {
-    pub(super) fn new(activity: &'a Activity, worker: &Worker) -> ActivityBody<'a> {
+    fn new(activity: &'a Activity, worker: &Worker) -> ActivityBody<'a> {
         let query = &activity.query;
         let is_grouped = query.is_grouped;
         let length = query.by.length.map(Length::as_str);
