@@ -124,11 +124,6 @@ pub(super) fn zone() -> Markup {
     html! { span data-zone-name { "UTC" } }
 }
 
-/// The date of a time.
-pub(super) fn day(rfc_3339: &str) -> &str {
-    rfc_3339.get(..10).unwrap_or(rfc_3339)
-}
-
 /// A time without its year.
 pub(super) fn short_time(rfc_3339: &str) -> Markup {
     let date = rfc_3339.get(5..10).unwrap_or_default();

@@ -112,6 +112,9 @@ impl GroupBy {
     }
 }
 
+/// Of each dimension the labels of which calls must have one.
+pub(super) type Labels = Vec<(Dimension, Vec<String>)>;
+
 /// A validated query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ActivityQuery {
@@ -238,7 +241,7 @@ impl ActivityQuery {
         &self,
         known: &KnownNames,
         mut counted: impl FnMut(Dimension) -> Result<Vec<String>, E>,
-    ) -> Result<Result<Vec<(Dimension, Vec<String>)>, Invalid>, E> {
+    ) -> Result<Result<Labels, Invalid>, E> {
         let mut only = Vec::new();
         for (dimension, names) in &self.filters {
             let mut labels = Vec::new();

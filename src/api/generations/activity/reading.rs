@@ -19,7 +19,7 @@ use pointsman_ledger::{
 
 use super::{
     names::KnownNames,
-    query::{ActivityQuery, Asked, GroupBy},
+    query::{ActivityQuery, Asked, GroupBy, Labels},
 };
 use crate::{
     access::keys::Caller,
@@ -103,8 +103,7 @@ pub(super) struct Reading {
     pub(super) ledger: Arc<GenerationStore>,
     replicas: Option<Arc<Replicas>>,
     names: KnownNames,
-    /// Labels of which calls must have one, by dimension.
-    pub(super) only: Vec<(Dimension, Vec<String>)>,
+    pub(super) only: Labels,
     pub(super) coverage: Option<Coverage>,
 }
 

@@ -162,7 +162,8 @@ async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Ro
 }
 
 async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
-    let (mut slots, mut keys, mut sums, mut more): (Vec<i64>, Vec<&[u8]>, Vec<&[u8]>, Vec<&[u8]>) = Default::default();
+    let mut slots: Vec<i64> = Vec::new();
+    let (mut keys, mut sums, mut more): (Vec<&[u8]>, Vec<&[u8]>, Vec<&[u8]>) = Default::default();
     for ((slot, key), (sum, later)) in rows {
         slots.push(*slot);
         keys.push(key);
