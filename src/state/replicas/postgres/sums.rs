@@ -162,14 +162,10 @@ async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Ro
 }
 
 async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
-    let mut slots: Vec<i64> = Vec::new();
-    let (mut keys, mut sums, mut more): (Vec<&[u8]>, Vec<&[u8]>, Vec<&[u8]>) = Default::default();
-    for ((slot, key), (sum, later)) in rows {
-        slots.push(*slot);
-        keys.push(key);
-        sums.push(sum);
-        more.push(later);
-    }
+    let slots: Vec<i64> = rows.iter().map(|((slot, _), _)| *slot).collect();
+    let keys: Vec<&[u8]> = rows.iter().map(|((_, key), _)| key.as_slice()).collect();
+    let sums: Vec<&[u8]> = rows.iter().map(|(_, (sum, _))| sum.as_slice()).collect();
+    let more: Vec<&[u8]> = rows.iter().map(|(_, (_, more))| more.as_slice()).collect();
     // Keys of five names were sent by an earlier version: what they count, those of eight count again.
     let insert = "
         with replaced as (
