@@ -161,13 +161,16 @@ impl Asked {
         let changes = changes.iter().filter(|(_, value)| !value.is_empty());
         let changes: Vec<String> = changes.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let kept = kept.trim_start_matches('?');
-        let all: Vec<&str> = [kept].into_iter().filter(|kept| !kept.is_empty()).chain(changes.iter().map(String::as_str)).collect();
+        let all: Vec<&str> =
+            [kept].into_iter().filter(|kept| !kept.is_empty()).chain(changes.iter().map(String::as_str)).collect();
         format!("spend?{}", all.join("&"))
     }
 
     fn form(&self) -> Markup {
-        let given: Vec<(Dimension, &str)> =
-            Dimension::ALL.into_iter().filter_map(|dimension| Some((dimension, self.filters.get(dimension.as_str())?))).collect();
+        let given: Vec<(Dimension, &str)> = Dimension::ALL
+            .into_iter()
+            .filter_map(|dimension| Some((dimension, self.filters.get(dimension.as_str())?)))
+            .collect();
         html! {
             nav.ranges aria-label="Time" {
                 @for (word, name) in RANGES {
@@ -290,7 +293,9 @@ impl Asked {
                 html! { a href=(self.with(&changes)) title={ "By " (next) } { (format::name(name, 40)) } }
             }
             None => match (dimension, row.key_id.flatten(), row.owner) {
-                (Dimension::Key, Some(id), _) | (Dimension::Account, _, Some(id)) => html! { span.muted title=(id) { "removed" } },
+                (Dimension::Key, Some(id), _) | (Dimension::Account, _, Some(id)) => {
+                    html! { span.muted title=(id) { "removed" } }
+                }
                 _ => format::none(),
             },
         }
@@ -311,7 +316,8 @@ impl Asked {
         let (since, until) = match &row.start {
             None => (body.since.clone(), body.until.clone()),
             Some(start) => {
-                let length = if body.group_by.as_deref().unwrap_or_default().contains(&"hour") { DAY_MS / 24 } else { DAY_MS };
+                let length =
+                    if body.group_by.as_deref().unwrap_or_default().contains(&"hour") { DAY_MS / 24 } else { DAY_MS };
                 let begins = chrono::DateTime::parse_from_rfc3339(start).ok()?.timestamp_millis();
                 (start.clone(), (begins + length).to_string())
             }

@@ -31,7 +31,13 @@ fn teams(upstream: &Upstream, folder: &Folder) -> World {
 }
 
 /// A call of a key, so many days ago, with answers of this length.
-fn call_of(template: &Generation, days_ago: i64, n: u64, (team, account, key): (&str, &str, &str), output: u64) -> Generation {
+fn call_of(
+    template: &Generation,
+    days_ago: i64,
+    n: u64,
+    (team, account, key): (&str, &str, &str),
+    output: u64,
+) -> Generation {
     let midnight = template.created_ms - template.created_ms.rem_euclid(DAY_MS);
     let price = |nanos: u64, tokens: u64| Usd::from_femto(i128::from(nanos) * 1_000_000).times(tokens);
     let created_ms = midnight - days_ago * DAY_MS + n as i64 * 1_000;
@@ -147,12 +153,16 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
 
     let by_key = admin(&gateway, &format!("activity?group_by=key&{}", since(6))).await.expect(200);
     let row = &by_key["data"][0];
-    assert_eq!((&row["key"], &row["account"], &row["team"]), (&json!("webshop-prod"), &json!("webshop"), &json!("product")));
+    assert_eq!(
+        (&row["key"], &row["account"], &row["team"]),
+        (&json!("webshop-prod"), &json!("webshop"), &json!("product"))
+    );
     let gone = &by_key["data"][1];
     assert_eq!((&gone["key"], &gone["account"]), (&Value::Null, &json!("nightly")), "its key is not configured");
     assert_eq!(gone["key_id"], format!("{:016x}", key_number("nightly-batch")));
 
-    let daily = admin(&gateway, &format!("activity?group_by=day,objective,task,alias,provider&team=product&{}", since(12)));
+    let daily =
+        admin(&gateway, &format!("activity?group_by=day,objective,task,alias,provider&team=product&{}", since(12)));
     let daily = daily.await.expect(200);
     assert_eq!(daily["data"].as_array().unwrap().len(), 12, "{daily}");
     assert!(daily["data"][0]["objective"].is_string() && daily["data"][0]["alias"].is_null(), "{daily}");
@@ -168,7 +178,11 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
         assert_eq!(page["totals"]["requests"]["value"], requests, "{filters}");
     }
     for (filters, param, message) in [
-        ("team=prodct", "team", "Neither the configuration nor the ledger knows a team 'prodct'. Did you mean 'product'?"),
+        (
+            "team=prodct",
+            "team",
+            "Neither the configuration nor the ledger knows a team 'prodct'. Did you mean 'product'?",
+        ),
         ("key=webshop", "key", "Neither the configuration nor the ledger knows a key 'webshop'."),
         ("model=acme/smal", "model", "Did you mean 'acme/small'?"),
         ("owner=webshop", "owner", "'owner' must be the 16 hexadecimal digits"),
@@ -189,7 +203,10 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
     assert!(!error["message"].as_str().unwrap().contains("science'?"), "other teams are not told: {error}");
     let change = own(&format!("activity/explain?{}", since(6))).await.expect(200);
     assert_eq!(change["parts"][0], json!({"cause": "requests", "text": "more requests", "change": 0.072}));
-    let earlier = admin(&gateway, &format!("activity/explain?{}&until={}&compare_to={}", since(3), &since(0)[6..], &since(12)[6..]));
+    let earlier = admin(
+        &gateway,
+        &format!("activity/explain?{}&until={}&compare_to={}", since(3), &since(0)[6..], &since(12)[6..]),
+    );
     assert_eq!(earlier.await.expect(200)["requests_before"], 33);
 }
 
@@ -200,7 +217,15 @@ async fn the_page_shows_who_spent_what_and_leads_to_the_decisions_behind_each_nu
     let browser = Browser::logged_in(&gateway, ADMIN).await;
     let page = browser.page("/console/spend").await;
     assert!(page.contains("Spend rose by $0.0840 (+106 %)"), "{page}");
-    for part in ["<svg class=\"bars\"", "Explain this bill", "Download as CSV", ">product<", "95.6 %", "+117 %", "data-days=\"0\""] {
+    for part in [
+        "<svg class=\"bars\"",
+        "Explain this bill",
+        "Download as CSV",
+        ">product<",
+        "95.6 %",
+        "+117 %",
+        "data-days=\"0\"",
+    ] {
         assert!(page.contains(part), "no {part}: {page}");
     }
     let row = page.split("<tr data-row").nth(1).unwrap();

@@ -76,7 +76,8 @@ impl ActivityKey {
     pub fn read(bytes: &[u8]) -> Option<ActivityKey> {
         let parts: Vec<&str> = std::str::from_utf8(bytes).ok()?.split('\n').collect();
         let named = Dimension::EXCHANGED.into_iter().zip(&parts);
-        (parts.len() >= 5).then(|| named.fold(ActivityKey::default(), |key, (dimension, part)| key.with(dimension, *part)))
+        (parts.len() >= 5)
+            .then(|| named.fold(ActivityKey::default(), |key, (dimension, part)| key.with(dimension, *part)))
     }
 }
 
@@ -201,7 +202,8 @@ impl ActivityCounters {
 
     pub(super) const fn with(counts: [u64; ActivityCounters::COUNT], cost: Usd) -> ActivityCounters {
         let [requests, failed, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, ..] = counts;
-        let [_, _, _, _, _, _, cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, ..] = counts;
+        let [_, _, _, _, _, _, cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, ..] =
+            counts;
         let [.., images, web_searches, unknown_costs, input_nanos, cache_nanos, output_nanos, lost_nanos] = counts;
         ActivityCounters {
             requests,
@@ -280,7 +282,11 @@ mod tests {
         assert!(all.counts().iter().zip(ActivityCounters::NAMES).all(|(count, _)| *count > 0));
         assert!((0..bytes.len()).all(|cut| ActivityCounters::read(&bytes[..cut], &later).is_none()));
         let earlier = ActivityCounters::read(&bytes, &[]).unwrap();
-        assert_eq!((earlier.unknown_costs, earlier.lost_nanos, earlier.cost), (13, 0, all.cost), "of an earlier version");
+        assert_eq!(
+            (earlier.unknown_costs, earlier.lost_nanos, earlier.cost),
+            (13, 0, all.cost),
+            "of an earlier version"
+        );
     }
 
     #[test]

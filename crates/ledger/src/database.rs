@@ -175,7 +175,8 @@ impl Ledger {
             // A database of version 1 is only looked at: what is opened to write is extended.
             for table in EXTENDED {
                 let added = columns::COSTS.map(|(_, column)| format!("0 as {column}")).join(", ");
-                connection.execute_batch(&format!("create temp view {table} as select *, {added} from main.{table}"))?;
+                connection
+                    .execute_batch(&format!("create temp view {table} as select *, {added} from main.{table}"))?;
             }
         }
         Ok(connection)

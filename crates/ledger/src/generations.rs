@@ -11,10 +11,7 @@ use parking_lot::Mutex;
 use pointsman_domain::{Generation, GenerationId, GenerationStatus, Usd};
 
 use crate::{
-    activity::{
-        Spending, Sums,
-        grouping::Grouping,
-    },
+    activity::{Spending, Sums, grouping::Grouping},
     directory::Directory,
     disk::Disk,
     entry::{Entry, Facts, Filter, Id},

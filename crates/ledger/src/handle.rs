@@ -18,11 +18,7 @@ use pointsman_base::clock;
 use tokio::sync::oneshot;
 
 use crate::{
-    activity::{
-        ActivityKey, Spending, Sums,
-        grouping::Grouping,
-        slot,
-    },
+    activity::{ActivityKey, Spending, Sums, grouping::Grouping, slot},
     database::{Group, Identity, Ledger, View, columns::Row},
     directory::Directory,
     disk::Disk,

@@ -153,7 +153,8 @@ impl SpendRequest {
 
     /// A failure with what to do.
     fn with_remedy(&self, failed: Failed) -> Failed {
-        let is_other_listener = failed.message.contains("answers 404") && failed.message.contains("path does not exist");
+        let is_other_listener =
+            failed.message.contains("answers 404") && failed.message.contains("path does not exist");
         let remedy = match (is_other_listener, self.own) {
             (false, _) => return failed,
             (true, false) => {
@@ -183,7 +184,8 @@ impl Zone {
     fn time(self, text: &str, now_ms: i64) -> String {
         let local = now_ms + self.minutes * MINUTE_MS;
         let midnight = |days_ago: i64| local - local.rem_euclid(DAY_MS) - days_ago * DAY_MS - self.minutes * MINUTE_MS;
-        let count = |unit: char| text.strip_suffix(unit).and_then(|count| count.parse::<i64>().ok()).filter(|count| *count > 0);
+        let count =
+            |unit: char| text.strip_suffix(unit).and_then(|count| count.parse::<i64>().ok()).filter(|count| *count > 0);
         let date = |text: &str| chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
         let at = match text {
             "today" => Some(midnight(0)),

@@ -69,7 +69,13 @@ pub(super) fn bars(
                     rest += row.cost.0;
                     continue;
                 };
-                let title = format!("{}, {}: {}, {} requests", date(at), format::plain_name(&name(row), 60), shown_dollars(row.cost.0), row.requests);
+                let title = format!(
+                    "{}, {}: {}, {} requests",
+                    date(at),
+                    format::plain_name(&name(row), 60),
+                    shown_dollars(row.cost.0),
+                    row.requests
+                );
                 let class = CLASSES.get(rank).copied().unwrap_or(OTHER);
                 pieces.push((rank, Piece { class, value: row.cost.0.to_f64(), title, address: decisions(row) }));
             }
@@ -83,7 +89,11 @@ pub(super) fn bars(
         })
         .collect();
     let word = if is_hourly { "hour" } else { "day" };
-    let described = format!("{} bars, one a {word}, oldest first, divided by {}. The sums stand in the table below.", bars.len(), dimension.as_str());
+    let described = format!(
+        "{} bars, one a {word}, oldest first, divided by {}. The sums stand in the table below.",
+        bars.len(),
+        dimension.as_str()
+    );
     html! {
         figure.card.bars {
             figcaption { "Cost a " (word) ", by " (dimension.as_str()) }

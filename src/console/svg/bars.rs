@@ -89,7 +89,10 @@ mod tests {
             address: address.map(str::to_owned),
         };
         let bars = [
-            Bar { label: "11-20".to_owned(), pieces: vec![piece("t1", 1.0, Some("decisions?a=1&b=2")), piece("t2", 3.0, None)] },
+            Bar {
+                label: "11-20".to_owned(),
+                pieces: vec![piece("t1", 1.0, Some("decisions?a=1&b=2")), piece("t2", 3.0, None)],
+            },
             Bar { label: "11-21".to_owned(), pieces: Vec::new() },
         ];
         let caption = Caption { title: "T", description: "D" };

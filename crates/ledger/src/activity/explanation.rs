@@ -119,8 +119,7 @@ pub fn explain(before: &Bill, after: &Bill, is_divided: bool) -> Vec<Part> {
         note(Cause::Attempts, before.lost, after.lost);
     }
     let parts = changes.into_iter().filter(|(_, change)| *change != 0);
-    let mut parts: Vec<Part> =
-        parts.map(|(cause, change)| Part { cause, change: Usd::from_femto(change) }).collect();
+    let mut parts: Vec<Part> = parts.map(|(cause, change)| Part { cause, change: Usd::from_femto(change) }).collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.change.femto().unsigned_abs()));
     parts
 }
@@ -232,7 +231,8 @@ fn scaled(amount: i128, times: i128, by: i128) -> i128 {
     }
     let whole = amount.checked_mul(times).map(|product| product / by);
     // Of amounts so large the last digits do not matter, and the parts add up all the same.
-    whole.unwrap_or_else(|| (amount / by).saturating_mul(times).saturating_add((amount % by).saturating_mul(times) / by))
+    whole
+        .unwrap_or_else(|| (amount / by).saturating_mul(times).saturating_add((amount % by).saturating_mul(times) / by))
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ impl Grouping {
     /// Under which slot and key the sum of another slot and key counts; `None` if it does not.
     #[must_use]
     pub fn place(&self, slot: i64, key: ActivityKey) -> Option<(i64, ActivityKey)> {
-        let counts = |(dimension, names): &(Dimension, Vec<String>)| names.iter().any(|name| name == key.get(*dimension));
+        let counts =
+            |(dimension, names): &(Dimension, Vec<String>)| names.iter().any(|name| name == key.get(*dimension));
         if !self.slots.contains(&slot) || !self.only.iter().all(counts) {
             return None;
         }

@@ -163,7 +163,8 @@ impl View<'_> {
     /// # Errors
     /// The disk refuses.
     pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
-        let select = "select slot from stored_sums where slot > ?1 and input_nanos + cache_nanos + output_nanos + lost_nanos > 0
+        let select =
+            "select slot from stored_sums where slot > ?1 and input_nanos + cache_nanos + output_nanos + lost_nanos > 0
                       order by slot limit 1";
         let mut read = self.connection()?.prepare_cached(select)?;
         Ok(read.query_row([LONG_AGO], |row| row.get(0)).optional()?)

@@ -149,14 +149,20 @@ fn sums_are_added_up_by_the_database_as_by_hand_whatever_is_asked() {
     let view = ledger.view().unwrap();
     let slots = slot(START_MS)..=slot(START_MS) + 200;
     let all = view.sums(&Grouping::all(slots.clone())).unwrap();
-    let named = |dimension, names: &[&str]| (dimension, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let named =
+        |dimension, names: &[&str]| (dimension, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let day = Some(Period { slots: 96, offset: 22 });
     for (by, period, only, groups) in [
         (vec![], None, vec![], 1),
         (vec![Dimension::Team], None, vec![], 3),
         (vec![Dimension::Task, Dimension::Model], day, vec![], 8),
         (vec![Dimension::Provider], None, vec![named(Dimension::Team, &["search", "web"])], 3),
-        (vec![Dimension::Key], day, vec![named(Dimension::Model, &["nova/large"]), named(Dimension::Objective, &["cheapest"])], 4),
+        (
+            vec![Dimension::Key],
+            day,
+            vec![named(Dimension::Model, &["nova/large"]), named(Dimension::Objective, &["cheapest"])],
+            4,
+        ),
         (vec![Dimension::Team], None, vec![named(Dimension::Team, &["nobody"])], 0),
         (vec![Dimension::Team], None, vec![named(Dimension::Alias, &[""])], 0),
     ] {
@@ -189,7 +195,11 @@ fn a_database_of_the_first_version_is_looked_at_as_it_is_and_extended_when_it_is
     let requests = |ledger: &Ledger| {
         let view = ledger.view().unwrap();
         let mut rows = 0;
-        view.each_columns(-1, |_, _| { rows += 1; Ok(()) }).unwrap();
+        view.each_columns(-1, |_, _| {
+            rows += 1;
+            Ok(())
+        })
+        .unwrap();
         let all = Grouping { period: None, by: Vec::new(), ..Grouping::all(slot(START_MS)..=slot(START_MS) + 200) };
         (rows, view.sums(&all).unwrap().values().next().unwrap().requests, view.first_divided_slot().unwrap())
     };

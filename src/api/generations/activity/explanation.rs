@@ -256,7 +256,10 @@ fn summary(before: Usd, now: Usd, parts: &[Part]) -> String {
     let named: Vec<&Part> = parts.iter().filter(is_named).take(MOST_NAMED).collect();
     let is_with = |part: &&&Part| (part.change.femto() > 0) == is_rise;
     let with = named.iter().filter(is_with).map(|part| format!("{} from {}", size(part.change), words(part)));
-    let against = named.iter().filter(|part| !is_with(part)).map(|part| format!("less {} from {}", size(part.change), words(part)));
+    let against = named
+        .iter()
+        .filter(|part| !is_with(part))
+        .map(|part| format!("less {} from {}", size(part.change), words(part)));
     let said = named.iter().fold(Usd::ZERO, |sum, part| sum + part.change);
     let rest = change - said;
     let rest = (!rest.is_zero()).then(|| {
@@ -288,7 +291,8 @@ mod tests {
     }
 
     fn sentence(before: &str, now: &str, parts: &[(Cause, &str)]) -> String {
-        let parts: Vec<Part> = parts.iter().map(|(cause, change)| Part { cause: *cause, change: usd(change) }).collect();
+        let parts: Vec<Part> =
+            parts.iter().map(|(cause, change)| Part { cause: *cause, change: usd(change) }).collect();
         summary(usd(before), usd(now), &parts)
     }
 

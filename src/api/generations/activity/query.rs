@@ -14,10 +14,7 @@ use pointsman_ledger::{
 
 use super::names::{KnownNames, Named};
 use crate::{
-    api::{
-        generations::ledger_query,
-        query_parameters,
-    },
+    api::{generations::ledger_query, query_parameters},
     base::error::ApiError,
 };
 
@@ -228,7 +225,9 @@ impl ActivityQuery {
         Grouping {
             slots: slot(since_ms)..=slot(since_ms + length_ms - 1),
             by: dimensions,
-            period: by.length.map(|length| Period { slots: length.millis() / SLOT_MS, offset: self.offset_ms / SLOT_MS }),
+            period: by
+                .length
+                .map(|length| Period { slots: length.millis() / SLOT_MS, offset: self.offset_ms / SLOT_MS }),
             only: only.to_vec(),
         }
     }

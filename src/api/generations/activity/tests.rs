@@ -30,7 +30,8 @@ fn periods(query: &str, times: &[&str]) -> Vec<(String, u64)> {
         let place = grouping.place(at(time), ActivityKey::default()).unwrap();
         sums.entry(place).or_default().requests += 1;
     }
-    let shown = |((start, _), sum): (&(i64, ActivityKey), &ActivityCounters)| (rfc_3339(slot_start(*start)), sum.requests);
+    let shown =
+        |((start, _), sum): (&(i64, ActivityKey), &ActivityCounters)| (rfc_3339(slot_start(*start)), sum.requests);
     sums.iter().rev().map(shown).collect()
 }
 
@@ -102,6 +103,10 @@ fn single_days_add_up_to_the_range_and_to_its_hours_in_every_zone_and_across_cha
         let range = midnight(2)..midnight(30);
         let truth: u64 = rows.iter().filter(|(slot, _)| range.contains(slot)).map(|(_, requests)| requests).sum();
         assert!(truth > 1_000, "{truth}");
-        assert_eq!((days(SLOTS_A_DAY), days(4), sum(range, SLOTS_A_DAY, after)), (truth, truth, truth), "{before} {after}");
+        assert_eq!(
+            (days(SLOTS_A_DAY), days(4), sum(range, SLOTS_A_DAY, after)),
+            (truth, truth, truth),
+            "{before} {after}"
+        );
     }
 }

@@ -289,15 +289,15 @@ impl<'a> RowBody<'a> {
         let has_account = by.has(Dimension::Account) || by.has(Dimension::Key);
         let owner = one(&row.counted.accounts).filter(|_| has_account);
         let account = has_account.then(|| owner.and_then(|owner| names.name(Dimension::Account, owner)));
-        let team = (has_account || by.has(Dimension::Team))
-            .then(|| one(&row.counted.teams).filter(|team| !team.is_empty()));
+        let team =
+            (has_account || by.has(Dimension::Team)).then(|| one(&row.counted.teams).filter(|team| !team.is_empty()));
         let key = by.has(Dimension::Key).then(|| {
             let number = |label: &str| u64::from_str_radix(label, 16).ok();
             match query.is_grouped {
                 true => names.name(Dimension::Key, label(Dimension::Key)).map(str::to_owned),
-                false => owner.and_then(number).and_then(|owner| {
-                    key_name(worker, owner, number(label(Dimension::Key)).unwrap_or_default())
-                }),
+                false => owner
+                    .and_then(number)
+                    .and_then(|owner| key_name(worker, owner, number(label(Dimension::Key)).unwrap_or_default())),
             }
         });
         RowBody {

@@ -264,9 +264,15 @@ mod tests {
 
     #[test]
     fn days_are_columns_beside_names_and_rows_alone() {
-        let row = |date: &str, model: &str, cost: f64| json!({"date": date, "model": model, "requests": 5, "failed": 0,
-            "prompt_tokens": 1, "completion_tokens": 1, "cost": cost, "share": 0.5});
-        let data = json!([row("2026-11-21", "acme/small", 1.0), row("2026-11-20", "acme/large", 3.0), row("2026-11-20", "acme/small", 0.5)]);
+        let row = |date: &str, model: &str, cost: f64| {
+            json!({"date": date, "model": model, "requests": 5, "failed": 0,
+            "prompt_tokens": 1, "completion_tokens": 1, "cost": cost, "share": 0.5})
+        };
+        let data = json!([
+            row("2026-11-21", "acme/small", 1.0),
+            row("2026-11-20", "acme/large", 3.0),
+            row("2026-11-20", "acme/small", 0.5)
+        ]);
         expect_test::expect![[r#"
             Spend from 2026-11-20 01:00 to 2026-11-22 01:00; before: from 2026-11-18 01:00, as long
 

@@ -77,7 +77,10 @@ fn a_planted_cause_is_the_only_part() {
         (Cause::Caches, two(Calls { cached: 800, ..CALLS })),
         (Cause::Caches, two(Calls { cached: 0, ..CALLS })),
         (Cause::Attempts, two(Calls { lost: 4_000_000_000, ..CALLS })),
-        (Cause::Requests, bill(&[("acme/small", Calls { requests: 250, ..CALLS }), ("acme/large", Calls { requests: 250, ..CALLS })])),
+        (
+            Cause::Requests,
+            bill(&[("acme/small", Calls { requests: 250, ..CALLS }), ("acme/large", Calls { requests: 250, ..CALLS })]),
+        ),
     ] {
         assert_eq!(parts(&two(CALLS), &after), [(cause, 100)], "{cause:?}");
     }
@@ -86,7 +89,9 @@ fn a_planted_cause_is_the_only_part() {
 #[test]
 fn requests_that_move_to_a_dearer_model_are_a_change_of_models() {
     let large = Calls { prices: Prices { input: 30_000, cached: 3_000, output: 150_000 }, ..CALLS };
-    let split = |small, big| bill(&[("acme/small", Calls { requests: small, ..CALLS }), ("acme/large", Calls { requests: big, ..large })]);
+    let split = |small, big| {
+        bill(&[("acme/small", Calls { requests: small, ..CALLS }), ("acme/large", Calls { requests: big, ..large })])
+    };
     assert_eq!(parts(&split(90, 10), &split(10, 90)), [(Cause::Models, 100)]);
     let only_small = bill(&[("acme/small", CALLS)]);
     assert_eq!(parts(&only_small, &bill(&[("acme/large", large)])), [(Cause::Models, 100)], "a new model");
@@ -102,7 +107,10 @@ fn the_first_hits_of_a_cache_are_told_from_its_price() {
 fn what_nobody_served_is_lost_and_more_of_it_is_no_request() {
     let mut after = bill(&[("acme/small", CALLS)]);
     let cost = Usd::from_femto(5);
-    after.insert(at("acme/small", ""), ActivityCounters { requests: 40, failed: 40, cost, ..ActivityCounters::default() });
+    after.insert(
+        at("acme/small", ""),
+        ActivityCounters { requests: 40, failed: 40, cost, ..ActivityCounters::default() },
+    );
     assert_eq!(parts(&bill(&[("acme/small", CALLS)]), &after), [(Cause::Attempts, 100)]);
 }
 
@@ -116,7 +124,11 @@ fn a_first_period_is_all_requests_and_an_empty_one_is_all_fewer() {
 
 #[test]
 fn sums_of_an_earlier_version_tell_requests_and_models_only() {
-    let undivided = |calls: Calls| ActivityCounters { requests: calls.requests, cost: calls.counted().cost, ..ActivityCounters::default() };
+    let undivided = |calls: Calls| ActivityCounters {
+        requests: calls.requests,
+        cost: calls.counted().cost,
+        ..ActivityCounters::default()
+    };
     let bill = |calls| Bill::from([(at("acme/small", "acme"), undivided(calls))]);
     let (before, after) = (bill(CALLS), bill(Calls { requests: 200, output: 300, ..CALLS }));
     let causes: Vec<Cause> = explain(&before, &after, false).iter().map(|part| part.cause).collect();
@@ -146,7 +158,8 @@ prop_compose! {
 }
 
 fn any_bill() -> impl Strategy<Value = Bill> {
-    let endpoint = (0..4_usize, 0..3_usize).prop_map(|(model, provider)| at(["a", "b", "c", "d"][model], ["", "x", "y"][provider]));
+    let endpoint = (0..4_usize, 0..3_usize)
+        .prop_map(|(model, provider)| at(["a", "b", "c", "d"][model], ["", "x", "y"][provider]));
     prop::collection::btree_map(endpoint, any_counters(), 0..9)
 }
 
