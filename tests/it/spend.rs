@@ -161,9 +161,8 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
     assert_eq!((&gone["key"], &gone["account"]), (&Value::Null, &json!("nightly")), "its key is not configured");
     assert_eq!(gone["key_id"], format!("{:016x}", key_number("nightly-batch")));
 
-    let daily =
-        admin(&gateway, &format!("activity?group_by=day,objective,task,alias,provider&team=product&{}", since(12)));
-    let daily = daily.await.expect(200);
+    let path = format!("activity?group_by=day,objective,task,alias,provider&team=product&{}", since(12));
+    let daily = admin(&gateway, &path).await.expect(200);
     assert_eq!(daily["data"].as_array().unwrap().len(), 12, "{daily}");
     assert!(daily["data"][0]["objective"].is_string() && daily["data"][0]["alias"].is_null(), "{daily}");
     for (filters, requests) in [
@@ -203,11 +202,9 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
     assert!(!error["message"].as_str().unwrap().contains("science'?"), "other teams are not told: {error}");
     let change = own(&format!("activity/explain?{}", since(6))).await.expect(200);
     assert_eq!(change["parts"][0], json!({"cause": "requests", "text": "more requests", "change": 0.072}));
-    let earlier = admin(
-        &gateway,
-        &format!("activity/explain?{}&until={}&compare_to={}", since(3), &since(0)[6..], &since(12)[6..]),
-    );
-    assert_eq!(earlier.await.expect(200)["requests_before"], 33);
+    let path = format!("activity/explain?{}&until={}&compare_to={}", since(3), &since(0)[6..], &since(12)[6..]);
+    let earlier = admin(&gateway, &path).await.expect(200);
+    assert_eq!(earlier["requests_before"], 33);
 }
 
 #[actix_web::test]

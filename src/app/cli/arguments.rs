@@ -41,7 +41,8 @@ ENVIRONMENT
                             provider on. 'pointsman check' lists the names.
   POINTSMAN__SECTION__KEY   overrides a key of the configuration, for example POINTSMAN__SERVER__BIND or
                             POINTSMAN__PROVIDERS__OLLAMA__ENABLED; the value is TOML, or plain text
-  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'spend', unless --url names one
+  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'spend', unless --url
+                            names one
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES

@@ -30,7 +30,7 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// Which spending to show, and in what form.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct SpendRequest {
-    /// What to tell apart, divided by commas: team, account, key, model, provider, alias, objective, task, day, hour
+    /// Groups, divided by commas: team, account, key, model, provider, alias, objective, task, day, hour
     #[arg(long, value_name = "GROUPS", default_value = "model")]
     by: String,
     /// Beginning: 7d (days, today included), 12h, today, month, 2026-11-23, 2026-11-23T06:00:00Z
@@ -69,10 +69,10 @@ pub struct SpendRequest {
     /// Only these classes of tasks
     #[arg(long, value_name = "NAMES")]
     task: Option<String>,
-    /// Only what the key in POINTSMAN_API_KEY spent, at the address that models are called at
+    /// What the key in POINTSMAN_API_KEY spent, at the address of calls; default: http://127.0.0.1:8080
     #[arg(long)]
     own: bool,
-    /// The gateway: its admin address; default: POINTSMAN_URL, else http://127.0.0.1:8081 (with --own :8080)
+    /// The gateway: its admin address; default: POINTSMAN_URL, else http://127.0.0.1:8081
     #[arg(long)]
     url: Option<String>,
     /// Environment variable with a key of the scope admin; default: POINTSMAN_ADMIN_KEY

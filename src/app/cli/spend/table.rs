@@ -151,9 +151,9 @@ fn totals(page: &Value) -> String {
             change => format!("{text} ({change})"),
         }
     };
-    let count = |name: &str| part(name, shown(page, &format!("/totals/{name}/value")));
+    let count = |name: &str| part(name, format!("{} {name}", shown(page, &format!("/totals/{name}/value"))));
     let cost = part("cost", format!("${}", dollars(page, "/totals/cost/value")));
-    format!("Total: {cost}, {} requests, {} failed", count("requests"), count("failed"))
+    format!("Total: {cost}, {}, {}", count("requests"), count("failed"))
 }
 
 /// Why the cost changed: the answer of `/activity/explain`.
