@@ -35,6 +35,23 @@ macro_rules! words {
     )*};
 }
 
+/// A text, or `null`, of a member that may be absent, too.
+pub(crate) enum TextOrNull {}
+
+impl JsonSchema for TextOrNull {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TextOrNull".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [{ "type": "string" }, { "type": "null" }] })
+    }
+}
+
 words! {
     ApiType = ["completions", "image", "embeddings", "messages", "responses"];
     AuditAction = [

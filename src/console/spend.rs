@@ -18,13 +18,16 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    api::generations::{
-        activity::{
-            self,
-            explanation::{self, ChangeBody},
-            view::{ActivityBody, Count, RowBody},
+    api::{
+        generations::{
+            activity::{
+                self,
+                explanation::{self, ChangeBody},
+                view::{ActivityBody, Count, RowBody},
+            },
+            ledger_query::Listed,
         },
-        ledger_query::Listed,
+        number::Figure,
     },
     base::error::ApiError,
     state::gateway::Worker,
@@ -268,7 +271,7 @@ impl Asked {
             tr data-row {
                 @for word in words { td { (self.name(row, word)) } }
                 td.r { (leads("", format::sum(row.cost.0, row.unknown_costs))) }
-                td.r { (format::share(row.share.flatten().map(|share| share.value()))) }
+                td.r { (format::share(row.share.map(Figure::value))) }
                 @if before.is_some() {
                     td.r { (format::money(before)) }
                     td.r { (changed(row.cost.0, before)) }

@@ -1,6 +1,7 @@
 //! The activity as it is read: sums of this replica and of others, their names, and the rows of an answer.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -196,14 +197,10 @@ impl Activity {
         };
         let mut rows: Vec<Row> = counted.into_iter().map(row).collect();
         let is_grouped = query.is_grouped;
-        rows.sort_by(|one, other| {
-            let by_cost = other.counted.counters.cost.femto().cmp(&one.counted.counters.cost.femto());
-            let by_cost = if is_grouped { by_cost } else { std::cmp::Ordering::Equal };
-            let names = |row: &Row| {
-                [Dimension::Model, Dimension::Provider, Dimension::Account, Dimension::Key]
-                    .map(|dimension| row.key.get(dimension).to_owned())
-            };
-            other.start_ms.cmp(&one.start_ms).then(by_cost).then_with(|| names(one).cmp(&names(other)))
+        rows.sort_by_cached_key(|row| {
+            let cost = if is_grouped { row.counted.counters.cost } else { Usd::ZERO };
+            let names = [Dimension::Model, Dimension::Provider, Dimension::Account, Dimension::Key];
+            (Reverse(row.start_ms), Reverse(cost), names.map(|dimension| row.key.get(dimension).to_owned()))
         });
         Activity { query, rows, total, before: before_total, names, replicas }
     }

@@ -156,16 +156,16 @@ pub(crate) struct RowBody<'a> {
     pub(crate) model: Option<&'a str>,
     /// Slug of the provider that served; `null` if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<&str>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) provider_slug: Option<Option<&'a str>>,
     /// Name of the key that called; `null` if it does not exist any more. Without `group_by` the name of another key of its
     /// account stands for that of a removed one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) key: Option<Option<String>>,
     /// Number of the key, as 16 hexadecimal digits; `null` for callers without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<&str>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) key_id: Option<Option<&'a str>>,
     /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
     /// were removed.
@@ -173,22 +173,22 @@ pub(crate) struct RowBody<'a> {
     pub(crate) owner: Option<&'a str>,
     /// Name of the account; `null` if it has no key any more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<&str>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) account: Option<Option<&'a str>>,
     /// Name of the team at the time; `null` without one, and where there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<&str>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) team: Option<Option<&'a str>>,
     /// The alias that was asked for; `null` for a fixed model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<&str>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) alias: Option<Option<&'a str>>,
     /// What the choice optimised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) objective: Option<&'a str>,
     /// Class of the task; `null` without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<&str>"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
     pub(crate) task: Option<Option<&'a str>>,
     /// Calls that were admitted in it and have ended.
     pub(crate) requests: u64,
@@ -216,10 +216,9 @@ pub(crate) struct RowBody<'a> {
     pub(crate) web_searches: u64,
     /// Requests of which `cost` leaves something out, because an endpoint has no known price.
     pub(crate) unknown_costs: u64,
-    /// Its part of the cost of all rows, from 0 to 1; `null` while nothing was spent. Absent without `group_by`.
+    /// Its part of the cost of all rows, from 0 to 1. Absent without `group_by`, and while nothing was spent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<f64>"))]
-    pub(crate) share: Option<Option<Figure>>,
+    pub(crate) share: Option<Figure>,
     /// US dollars in the period before. Absent without `group_by`, with `day` or `hour` in it, and where that period began
     /// more than 90 days ago.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -326,7 +325,7 @@ impl<'a> RowBody<'a> {
             images: counters.images,
             web_searches: counters.web_searches,
             unknown_costs: counters.unknown_costs,
-            share: query.is_grouped.then(|| Figure::part(counters.cost, activity.total.cost)),
+            share: Figure::part(counters.cost, activity.total.cost).filter(|_| query.is_grouped),
             cost_before: row.before.map(Dollars),
             cost_change: row.before.map(|before| Dollars(counters.cost - before)),
             cost: Dollars(counters.cost),
