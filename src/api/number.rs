@@ -69,6 +69,12 @@ impl Figure {
         Figure::rounded(value, 4)
     }
 
+    /// A part of an amount with four decimals; `None` of nothing.
+    pub(crate) fn part(part: Usd, whole: Usd) -> Option<Figure> {
+        let part = part.femto().saturating_mul(10_000).checked_div(whole.femto())?;
+        Some(Figure(part as f64 / 1e4))
+    }
+
     /// The number with this many decimals.
     pub(crate) fn rounded(value: f64, decimals: i32) -> Figure {
         let scale = 10_f64.powi(decimals);

@@ -20,6 +20,7 @@ mod names;
 mod reference;
 mod reload;
 mod replay;
+mod spend;
 
 use std::{
     ffi::OsString,
@@ -49,6 +50,7 @@ pub use models::ModelsRequest;
 pub use reference::complete;
 pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
+pub use spend::SpendRequest;
 
 /// Exit code when a replayed decision differs from the recorded one, a gateway is not ready, or the ledger has a fault.
 pub const EXIT_DIFFERENT: u8 = 1;
@@ -90,6 +92,8 @@ pub enum Command {
     Preview(PreviewRequest),
     /// Show generations as lines.
     Logs(LogsRequest),
+    /// Show what was spent.
+    Spend(Box<SpendRequest>),
     /// Ask a gateway whether it is ready.
     Health(HealthRequest),
     /// Have a gateway read its configuration again.
@@ -192,6 +196,7 @@ impl Command {
             }
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
+            Some(Subcommands::Spend(request)) => refuse_config("spend").map(|()| Command::Spend(request)),
             Some(Subcommands::Logs(request)) => refuse_config("logs").map(|()| Command::Logs(request)),
             Some(Subcommands::Health(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
@@ -319,6 +324,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
         Ok(Command::Logs(request)) => logs::run(&request, environment),
+        Ok(Command::Spend(request)) => spend::run(&request, environment),
         Ok(Command::Health(request)) => health::run(&request, environment),
         Ok(Command::Reload(request)) => reload::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),

@@ -35,6 +35,23 @@ macro_rules! words {
     )*};
 }
 
+/// A text, or `null`, of a member that may be absent, too.
+pub(crate) enum TextOrNull {}
+
+impl JsonSchema for TextOrNull {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TextOrNull".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [{ "type": "string" }, { "type": "null" }] })
+    }
+}
+
 words! {
     ApiType = ["completions", "image", "embeddings", "messages", "responses"];
     AuditAction = [
@@ -50,6 +67,7 @@ words! {
         "Condition in one word. `healthy`: answers. `degraded`: the success rate is below 0.95, a cooldown runs, \
          the breaker is half-open, or nothing comes although requests wait. `down`: the breaker is open, or the \
          provider refuses the gateway's key or account. `unknown`: not called lately. `off`: not enabled.";
+    CostCause = pointsman_ledger::activity::explanation::Cause::ALL.map(|cause| cause.as_str());
     DecisionCode = domain::DecisionCode::ALL.map(domain::DecisionCode::as_str),
         "Why this endpoint is the choice, or which fallback served. `fixed_model`: the request named one model, and \
          this is its best endpoint; `only_candidate`: no other was left; `cheapest_available`: least expected cost; \

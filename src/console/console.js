@@ -48,7 +48,18 @@
     const show = () => { button.textContent = isLocal() ? own : 'UTC'; showTimes(document, isLocal()); };
     button.hidden = false;
     show();
-    button.addEventListener('click', () => { keep('zone', isLocal() ? 'utc' : 'local'); show(); });
+    days(false);
+    button.addEventListener('click', () => { keep('zone', isLocal() ? 'utc' : 'local'); show(); days(true); });
+  }
+
+  // Days of sums begin at midnight of the zone that is shown. Without a parameter for it the page has days of UTC.
+  function days(isAsked) {
+    if (!document.querySelector('[data-days]')) return;
+    const there = new URL(location.href), name = 'tz_offset_minutes';
+    const minutes = isLocal() ? -Math.round(new Date().getTimezoneOffset() / 15) * 15 : 0;
+    if (!isAsked && (there.searchParams.has(name) || !minutes)) return;
+    if (minutes) there.searchParams.set(name, minutes); else there.searchParams.delete(name);
+    if (there.href !== location.href) location.replace(there);
   }
 
   function copying() {

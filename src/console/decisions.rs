@@ -25,6 +25,8 @@ use crate::{
 const EVENTS: [&str; 5] = ["rescued", "hedged", "explored", "missed_target", "slower_than_predicted"];
 /// Statuses of ended generations.
 const STATUSES: [&str; 3] = ["completed", "failed", "cancelled"];
+/// Filters that pages with sums lead here with. They are shown only where they are set.
+const SUMMED: [&str; 5] = ["team", "account", "alias", "objective", "task"];
 /// Seconds between two refreshes of the newest page.
 const REFRESH: u32 = 5;
 
@@ -134,6 +136,7 @@ fn form(filters: &Filters, keys: &[&str]) -> Markup {
             (text("provider", "Provider", "slug", 10))
             (choice("status", "Status", &STATUSES))
             (choice("key", "Key", keys))
+            @for name in SUMMED { @if filters.get(name).is_some() { (text(name, &words::spaced(name), "", 12)) } }
             (text("since", "Since", "2026-11-23T06:00Z", 15))
             (text("until", "Until", "2026-11-24", 15))
             (text("min_ttft_ms", "First token ≥ ms", "800", 7))

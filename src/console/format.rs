@@ -1,11 +1,9 @@
 //! Numbers, money and times as people read them. Exact values are kept in `data-v` and `title`.
 
 use maud::{Markup, html};
-use pointsman_domain::Usd;
+use pointsman_domain::{Usd, grouped, shown_dollars};
 use serde::Serialize;
 
-/// Femtodollars of one dollar.
-const DOLLAR: u128 = 1_000_000_000_000_000;
 /// Digits shown of an amount below one dollar.
 const DIGITS: u32 = 3;
 
@@ -23,21 +21,9 @@ pub(super) fn sum(known: Usd, unknown: u64) -> Markup {
     }
 }
 
-/// An amount with unit: at least two decimals, and three significant digits below one dollar. Never an exponent.
+/// An amount with unit.
 pub(super) fn dollars(amount: Usd) -> String {
-    let (sign, femto) = (if amount.femto() < 0 { "-" } else { "" }, amount.femto().unsigned_abs());
-    if femto == 0 {
-        return "$0".to_owned();
-    }
-    // The power of ten of the last shown digit, in femtodollars.
-    let last = if femto >= DOLLAR { 13 } else { (femto.ilog10() + 1).saturating_sub(DIGITS).min(13) };
-    let unit = 10_u128.pow(last);
-    let rounded = (femto + unit / 2) / unit * unit;
-    let (whole, fraction) = (rounded / DOLLAR, rounded % DOLLAR);
-    // What is rounded up to a dollar has two decimals too.
-    let decimals = if whole > 0 { 2 } else { 15 - last as usize };
-    let fraction: String = format!("{fraction:015}").chars().take(decimals).collect();
-    format!("{sign}${}.{fraction}", grouped(whole))
+    shown_dollars(amount)
 }
 
 /// An expected amount, which is a float because it only ranks.
@@ -138,11 +124,6 @@ pub(super) fn zone() -> Markup {
     html! { span data-zone-name { "UTC" } }
 }
 
-/// The date of a time.
-pub(super) fn day(rfc_3339: &str) -> &str {
-    rfc_3339.get(..10).unwrap_or(rfc_3339)
-}
-
 /// A time without its year.
 pub(super) fn short_time(rfc_3339: &str) -> Markup {
     let date = rfc_3339.get(5..10).unwrap_or_default();
@@ -202,18 +183,6 @@ pub(super) fn none() -> Markup {
 /// A value that should be known, and is not.
 pub(super) fn unknown(why: &str) -> Markup {
     html! { span.unknown title=(why) { "unknown" } }
-}
-
-fn grouped(value: u128) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() * 2);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

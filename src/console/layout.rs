@@ -11,7 +11,7 @@ use crate::base::build;
 pub(super) enum Nav {
     Overview,
     Decisions,
-    Activity,
+    Spend,
     Providers,
     Models,
     Keys,
@@ -26,7 +26,7 @@ impl Nav {
     const ALL: [Nav; 11] = [
         Nav::Overview,
         Nav::Decisions,
-        Nav::Activity,
+        Nav::Spend,
         Nav::Providers,
         Nav::Models,
         Nav::Keys,
@@ -43,7 +43,7 @@ impl Nav {
             Nav::Overview => ("Overview", "./", "o"),
             Nav::Providers => ("Providers", "providers", "p"),
             Nav::Decisions => ("Decisions", "decisions", "d"),
-            Nav::Activity => ("Activity", "activity", "v"),
+            Nav::Spend => ("Spend", "spend", "v"),
             Nav::Models => ("Models", "models", "m"),
             Nav::Keys => ("Keys", "keys", "k"),
             Nav::Playground => ("Playground", "try", "s"),

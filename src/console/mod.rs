@@ -9,8 +9,6 @@
 pub(crate) mod headers;
 
 mod about;
-#[expect(clippy::disallowed_methods, reason = "heights of bars")]
-mod activity;
 mod answer;
 mod assets;
 mod breakers;
@@ -32,6 +30,8 @@ mod overview;
 mod playground;
 mod providers;
 mod session;
+#[expect(clippy::disallowed_methods, reason = "heights of bars")]
+mod spend;
 mod svg;
 mod targets;
 mod visitor;
@@ -103,7 +103,9 @@ fn pages() -> Vec<Resource> {
         call("/try/send").app_data(forms).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
-        page("/activity").route(read().to(activity::show)),
+        page("/spend").route(read().to(spend::show)),
+        page("/spend.csv").route(read().to(spend::csv)),
+        page("/activity").route(read().to(spend::moved)),
         page("/config").route(read().to(configuration::show)),
         call("/config/reload").route(web::post().to(configuration::reload)),
         page("/about").route(read().to(about::show)),

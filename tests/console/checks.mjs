@@ -56,7 +56,7 @@ const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', activity: 'activity', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {
@@ -276,7 +276,7 @@ try {
     const [on, off] = [await open(), await open({ context: { javaScriptEnabled: false } })];
     for (const { page } of [on, off]) await logIn(page, gateway);
     // Nothing ends meanwhile, and what a page says of the present is left out: it moves between two looks at it.
-    for (const path of ['', 'decisions', why, 'providers', 'models', 'keys', 'calibration', 'targets', 'activity']) {
+    for (const path of ['', 'decisions', why, 'providers', 'models', 'keys', 'calibration', 'targets', 'spend']) {
       const shown = [];
       for (const { page } of [on, off]) { await page.goto(url(path)); shown.push(await numbers(page)); }
       assert(shown[0] === shown[1], `${path}: ${shown[0]} with scripts, ${shown[1]} without`);
@@ -368,7 +368,7 @@ try {
   await check('on a screen of 1280 pixels no list is cut off at the right', async () => {
     const { context, page } = await open();
     await logIn(page, gateway);
-    for (const path of ['', 'decisions', 'activity', why, 'providers', 'models', 'keys']) {
+    for (const path of ['', 'decisions', 'spend', why, 'providers', 'models', 'keys']) {
       await page.goto(url(path));
       const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).map(box => `${box.querySelector('caption')?.textContent}: ${box.scrollWidth} in ${box.clientWidth}`));
       assert(cut.length === 0, `${path}: ${cut.join('; ')}`);

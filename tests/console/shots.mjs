@@ -17,7 +17,7 @@ try {
     await page.screenshot({ path: join(directory, `login-${name}.png`) });
     await logIn(page, gateway);
     const pages = {
-      overview: './', decisions: 'decisions', activity: 'activity', why: `decisions/${id}?why_not=sim-thrift&replay=true`,
+      overview: './', decisions: 'decisions', spend: 'spend', why: `decisions/${id}?why_not=sim-thrift&replay=true`,
       providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets',
       configuration: 'config', about: 'about',
     };

@@ -88,7 +88,8 @@ async fn bad_parameters_a_missing_scope_and_a_missing_ledger_are_told_apart() {
         ("since", "since=now"),
         ("until", "since=2026-02-01T00:07:00Z&until=2026-02-01T00:05:00Z"),
         ("key", "key=other"),
-        ("model", "model=acme/small"),
+        ("modle", "modle=acme/small"),
+        ("group", "group=day&group_by=team"),
     ] {
         let error = error_of(&gateway.get(&format!("/api/v1/activity?{query}")).await, 400);
         assert_eq!(error["param"], param, "{query}");

@@ -34,7 +34,7 @@ async fn a_list_that_gets_no_turn_is_refused_with_the_reason_and_no_empty_list_i
     let gateway: TestGateway = world(&upstream, &folder).with("[limits]\nkey_analyses = 1").start().await;
     let browser = Browser::logged_in(&gateway, ADMIN).await;
     let held = hold_turn_of(&gateway, "admin").await;
-    for page in ["/console/decisions", "/console/activity"] {
+    for page in ["/console/decisions", "/console/spend"] {
         let busy = browser.get(page).await;
         assert_eq!((busy.status, busy.header("content-type")), (429, Some("text/html; charset=utf-8")), "{page}");
         assert!(busy.header("retry-after").is_some(), "{page}");

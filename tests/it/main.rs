@@ -335,6 +335,8 @@ mod simulation;
 #[cfg(test)]
 mod smoke;
 #[cfg(test)]
+mod spend;
+
 mod stickiness;
 #[cfg(test)]
 mod stores;

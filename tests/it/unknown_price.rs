@@ -130,10 +130,10 @@ async fn sums_say_how_many_unknown_costs_they_leave_out() {
     );
     assert_eq!(verified.await["fault_count"], 0);
     let browser = Browser::logged_in(&gateway, ADMIN).await;
-    let page = browser.page("/console/activity").await;
-    let (_, rest) = page.split_once("All together").unwrap();
-    let (sum, rows) = rest.split_once("</tr>").unwrap();
+    let page = browser.page("/console/spend?by=model").await;
+    let (rows, sum) = page.split_once("All together").unwrap();
     assert!(sum.contains(">$0.00200<") && sum.contains(">+ 1 unknown<"), "{sum}");
+    let (_, rows) = rows.split_once("<tbody><tr data-row").unwrap();
     assert_eq!(rows.matches("unknown<").count(), 1, "only the row of acme/dark: {rows}");
     assert!(browser.page("/console/").await.contains(">+ 1 unknown<"));
 }

@@ -75,7 +75,7 @@ pub use generation::{FinishReason, Generation, GenerationStatus, Waited};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
-pub use money::{Price, Usd, UsdFault};
+pub use money::{Price, Usd, UsdFault, grouped, shown_dollars};
 pub use objective::{Objective, Weights};
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};

@@ -182,6 +182,42 @@ impl Sum for Usd {
     }
 }
 
+/// Digits shown of an amount below one dollar.
+const DIGITS: u32 = 3;
+
+/// An amount for people, with unit: at least two decimals, and three significant digits below one dollar. Never an exponent.
+#[must_use]
+pub fn shown_dollars(amount: Usd) -> String {
+    let (sign, femto) = (if amount.0 < 0 { "-" } else { "" }, amount.0.unsigned_abs());
+    if femto == 0 {
+        return "$0".to_owned();
+    }
+    let dollar = SCALE.unsigned_abs();
+    // The power of ten of the last shown digit, in femtodollars.
+    let last = if femto >= dollar { 13 } else { (femto.ilog10() + 1).saturating_sub(DIGITS).min(13) };
+    let unit = 10_u128.pow(last);
+    let rounded = (femto + unit / 2) / unit * unit;
+    let (whole, fraction) = (rounded / dollar, rounded % dollar);
+    // What is rounded up to a dollar has two decimals too.
+    let decimals = if whole > 0 { 2 } else { 15 - last as usize };
+    let fraction: String = format!("{fraction:015}").chars().take(decimals).collect();
+    format!("{sign}${}.{fraction}", grouped(whole))
+}
+
+/// A number with commas between thousands.
+#[must_use]
+pub fn grouped(value: u128) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 2);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,15 @@
 //! Sums of generations per 15 minutes.
 
+mod dimension;
+pub mod explanation;
+pub mod grouping;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_domain::Usd;
 
-use crate::{facts::label, facts_view::FactsView};
+use self::dimension::Dimension;
+use crate::facts_view::FactsView;
 
 /// Width of a slot of the sums.
 pub const SLOT: Duration = Duration::from_secs(15 * 60);
@@ -17,71 +22,72 @@ pub fn slot(ms: i64) -> i64 {
     ms.div_euclid(SLOT.as_millis() as i64)
 }
 
-/// What sums are shown by.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ActivityKey {
-    /// Catalog id of the model, or the requested name if none served.
-    pub model: String,
-    /// Slug of the provider; empty if none served.
-    pub provider: String,
-    /// Label of the owner ([`owner_label`](crate::generations::owner_label)).
-    pub owner: String,
-    /// Label of the key; empty for callers without one.
-    pub key: String,
-    /// Team of the account; empty without one.
-    pub team: String,
+/// Beginning of a slot, Unix milliseconds.
+#[must_use]
+pub fn slot_start(slot: i64) -> i64 {
+    slot.saturating_mul(SLOT.as_millis() as i64)
 }
+
+/// What sums are kept by: a name for each [`Dimension`], empty where there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ActivityKey([String; Dimension::ALL.len()]);
 
 impl ActivityKey {
     /// The key under which an entry with these facts counts.
     #[must_use]
     pub fn of(facts: &FactsView<'_>) -> ActivityKey {
-        let text = |field| facts.label(field).to_owned();
-        ActivityKey {
-            model: text(label::MODEL),
-            provider: text(label::PROVIDER),
-            owner: text(label::OWNER),
-            key: text(label::KEY),
-            team: text(label::TEAM),
+        ActivityKey(Dimension::ALL.map(|dimension| facts.label(dimension.label()).to_owned()))
+    }
+
+    /// Its name in a dimension.
+    #[must_use]
+    pub fn get(&self, dimension: Dimension) -> &str {
+        self.0.get(dimension as usize).map_or("", String::as_str)
+    }
+
+    /// The same with another name in a dimension.
+    #[must_use]
+    pub fn with(mut self, dimension: Dimension, name: impl Into<String>) -> ActivityKey {
+        if let Some(place) = self.0.get_mut(dimension as usize) {
+            *place = name.into();
         }
+        self
+    }
+
+    /// The names of the dimensions that `keeps` admits; the others are empty.
+    #[must_use]
+    pub fn only(mut self, keeps: impl Fn(Dimension) -> bool) -> ActivityKey {
+        for (name, dimension) in self.0.iter_mut().zip(Dimension::ALL) {
+            if !keeps(dimension) {
+                name.clear();
+            }
+        }
+        self
     }
 
     /// The key as replicas exchange it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let parts = [&self.model, &self.provider, &self.owner, &self.key, &self.team];
-        parts.map(|part| part.replace('\n', " ")).join("\n").into_bytes()
+        Dimension::EXCHANGED.map(|dimension| self.get(dimension).replace('\n', " ")).join("\n").into_bytes()
     }
 
-    /// Undoes [`ActivityKey::to_bytes`]; `None` if these bytes are no key.
+    /// Undoes [`ActivityKey::to_bytes`]; `None` if these bytes are no key. Replicas of earlier versions send the first five names.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<ActivityKey> {
-        let mut parts = std::str::from_utf8(bytes).ok()?.split('\n').map(str::to_owned);
-        Some(ActivityKey {
-            model: parts.next()?,
-            provider: parts.next()?,
-            owner: parts.next()?,
-            key: parts.next()?,
-            team: parts.next()?,
-        })
+        let parts: Vec<&str> = std::str::from_utf8(bytes).ok()?.split('\n').collect();
+        let named = Dimension::EXCHANGED.into_iter().zip(&parts);
+        (parts.len() >= 5)
+            .then(|| named.fold(ActivityKey::default(), |key, (dimension, part)| key.with(dimension, *part)))
     }
 }
 
-/// Generations of one slot, model, provider, owner, key and team.
+/// Generations of one slot and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityRow {
-    /// Start of the 15-minute slot, Unix milliseconds.
-    pub slot_ms: i64,
-    /// Catalog id of the model, or the requested name if none served.
-    pub model: String,
-    /// Slug of the provider; empty if none served.
-    pub provider: String,
-    /// Label of the owner ([`owner_label`](crate::generations::owner_label)).
-    pub owner: String,
-    /// Label of the key; empty for callers without one.
-    pub key: String,
-    /// Team of the account; empty without one.
-    pub team: String,
+    /// Number of the slot.
+    pub slot: i64,
+    /// What they have in common.
+    pub key: ActivityKey,
     /// What was counted.
     pub counters: ActivityCounters,
 }
@@ -130,13 +136,24 @@ pub struct ActivityCounters {
     pub web_searches: u64,
     /// Generations with an attempt at an unknown price, which `cost` leaves out.
     pub unknown_costs: u64,
+    /// What the cost of the answers is made of, whole billionths of a dollar: tokens of prompts that a cache neither gave nor took.
+    /// 0 in this and the next three for generations that earlier versions counted.
+    pub input_nanos: u64,
+    /// Tokens read from caches and written to them.
+    pub cache_nanos: u64,
+    /// Tokens of answers.
+    pub output_nanos: u64,
+    /// Cost of attempts that did not serve: they failed, or lost a race.
+    pub lost_nanos: u64,
     /// Known cost of all attempts.
     pub cost: Usd,
 }
 
 impl ActivityCounters {
     /// Number of counters beside the cost.
-    pub(super) const COUNT: usize = 13;
+    pub(super) const COUNT: usize = 17;
+    /// How many of them replicas of the first version exchange.
+    const EXCHANGED: usize = 13;
 
     /// Names of the counters, in the order of [`ActivityCounters::counts`].
     pub const NAMES: [&str; ActivityCounters::COUNT] = [
@@ -153,6 +170,10 @@ impl ActivityCounters {
         "images",
         "web_searches",
         "unknown_costs",
+        "input_nanos",
+        "cache_nanos",
+        "output_nanos",
+        "lost_nanos",
     ];
 
     /// All counters but the cost.
@@ -172,13 +193,18 @@ impl ActivityCounters {
             self.images,
             self.web_searches,
             self.unknown_costs,
+            self.input_nanos,
+            self.cache_nanos,
+            self.output_nanos,
+            self.lost_nanos,
         ]
     }
 
     pub(super) const fn with(counts: [u64; ActivityCounters::COUNT], cost: Usd) -> ActivityCounters {
         let [requests, failed, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, ..] = counts;
-        let [.., cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, _, _, _] = counts;
-        let [.., images, web_searches, unknown_costs] = counts;
+        let [_, _, _, _, _, _, cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, ..] =
+            counts;
+        let [.., images, web_searches, unknown_costs, input_nanos, cache_nanos, output_nanos, lost_nanos] = counts;
         ActivityCounters {
             requests,
             failed,
@@ -193,8 +219,18 @@ impl ActivityCounters {
             images,
             web_searches,
             unknown_costs,
+            input_nanos,
+            cache_nanos,
+            output_nanos,
+            lost_nanos,
             cost,
         }
+    }
+
+    /// The same without what the cost is made of.
+    #[must_use]
+    pub const fn undivided(self) -> ActivityCounters {
+        ActivityCounters { input_nanos: 0, cache_nanos: 0, output_nanos: 0, lost_nanos: 0, ..self }
     }
 
     /// Adds another sum.
@@ -204,36 +240,32 @@ impl ActivityCounters {
         *self = ActivityCounters::with(counts, self.cost + other.cost);
     }
 
-    /// The counters, then the cost, as replicas exchange them.
+    /// The counters of the first version, then the cost, as replicas exchange them; and the counters that came later.
     #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let counts = self.counts().into_iter().flat_map(u64::to_le_bytes);
-        counts.chain(self.cost.femto().to_le_bytes()).collect()
+    pub fn to_bytes(&self) -> (Vec<u8>, Vec<u8>) {
+        let counts = self.counts();
+        let (first, later) = counts.split_at(ActivityCounters::EXCHANGED);
+        let bytes = |counts: &[u64]| counts.iter().flat_map(|count| count.to_le_bytes()).collect::<Vec<u8>>();
+        ([bytes(first), self.cost.femto().to_le_bytes().to_vec()].concat(), bytes(later))
     }
 
-    /// Undoes [`ActivityCounters::to_bytes`]; `None` if these bytes are no counters.
+    /// Undoes [`ActivityCounters::to_bytes`]; `None` if these bytes are no counters. Replicas of earlier versions send nothing
+    /// in `later`.
     #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<ActivityCounters> {
-        let (stored, cost) = bytes.split_at_checked(ActivityCounters::COUNT * 8)?;
+    pub fn read(bytes: &[u8], later: &[u8]) -> Option<ActivityCounters> {
+        let (stored, cost) = bytes.split_at_checked(ActivityCounters::EXCHANGED * 8)?;
         let mut counts = [0; ActivityCounters::COUNT];
-        counts.iter_mut().zip(stored.as_chunks().0).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
+        let words = stored.as_chunks().0.iter().chain(later.as_chunks().0);
+        counts.iter_mut().zip(words).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
         Some(ActivityCounters::with(counts, Usd::from_femto(i128::from_le_bytes(cost.try_into().ok()?))))
     }
 }
 
 impl ActivityRow {
-    /// The row of a sum.
-    #[must_use]
-    pub fn of(slot: i64, key: ActivityKey, counters: ActivityCounters) -> ActivityRow {
-        let ActivityKey { model, provider, owner, key, team } = key;
-        let slot_ms = slot.saturating_mul(SLOT.as_millis() as i64);
-        ActivityRow { slot_ms, model, provider, owner, key, team, counters }
-    }
-
     /// The row of a sum that a replica sent; `None` if it is none.
     #[must_use]
-    pub fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
-        Some(ActivityRow::of(slot, ActivityKey::read(key)?, ActivityCounters::read(sum)?))
+    pub fn read(slot: i64, key: &[u8], sum: &[u8], later: &[u8]) -> Option<ActivityRow> {
+        Some(ActivityRow { slot, key: ActivityKey::read(key)?, counters: ActivityCounters::read(sum, later)? })
     }
 }
 
@@ -243,20 +275,27 @@ mod tests {
 
     #[test]
     fn sums_are_read_as_they_were_written_and_no_part_of_one_is_a_sum() {
-        let all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], Usd::from_femto(-14));
-        let bytes = all.to_bytes();
-        assert_eq!(ActivityCounters::read(&bytes), Some(all));
+        let counts = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17];
+        let all = ActivityCounters::with(counts, Usd::from_femto(-14));
+        let (bytes, later) = all.to_bytes();
+        assert_eq!(ActivityCounters::read(&bytes, &later), Some(all));
         assert!(all.counts().iter().zip(ActivityCounters::NAMES).all(|(count, _)| *count > 0));
-        assert!((0..bytes.len()).all(|cut| ActivityCounters::read(&bytes[..cut]).is_none()));
+        assert!((0..bytes.len()).all(|cut| ActivityCounters::read(&bytes[..cut], &later).is_none()));
+        let earlier = ActivityCounters::read(&bytes, &[]).unwrap();
+        assert_eq!(
+            (earlier.unknown_costs, earlier.lost_nanos, earlier.cost),
+            (13, 0, all.cost),
+            "of an earlier version"
+        );
     }
 
     #[test]
-    fn a_key_is_read_as_it_was_written() {
-        for (key, parts) in [("m\np\no\nk\n", ("k", "")), ("m\np\no\n\nblue", ("", "blue"))] {
-            let read = ActivityKey::read(key.as_bytes()).unwrap();
-            assert_eq!((&*read.key, &*read.team), parts, "{key:?}");
-            assert_eq!(read.to_bytes(), key.as_bytes());
-        }
+    fn a_key_is_read_as_it_was_written_and_that_of_an_earlier_version_lacks_the_last_names() {
+        let all = Dimension::ALL.into_iter().fold(ActivityKey::default(), |key, at| key.with(at, format!("<{at:?}>")));
+        assert_eq!(ActivityKey::read(&all.to_bytes()), Some(all.clone()));
+        let kept = [Dimension::Model, Dimension::Provider, Dimension::Account, Dimension::Key, Dimension::Team];
+        let earlier = all.clone().only(|dimension| kept.contains(&dimension));
+        assert_eq!(ActivityKey::read(b"<Model>\n<Provider>\n<Account>\n<Key>\n<Team>"), Some(earlier));
         assert_eq!(ActivityKey::read(b"m\np\no\nk"), None);
     }
 }

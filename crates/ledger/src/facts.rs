@@ -60,6 +60,14 @@ pub mod number {
     pub const WEB_SEARCHES: u8 = 14;
     /// Time from sending the request to the last byte, at the upstream that served, milliseconds.
     pub const DURATION_MS: u8 = 15;
+    /// Cost of the answer, whole billionths of a dollar: input tokens that a cache neither gave nor took.
+    pub const INPUT_NANOS: u8 = 16;
+    /// Input tokens read from a cache or written to it.
+    pub const CACHE_NANOS: u8 = 17;
+    /// Output tokens.
+    pub const OUTPUT_NANOS: u8 = 18;
+    /// Cost of the attempts that did not serve, whole billionths of a dollar.
+    pub const LOST_NANOS: u8 = 19;
 }
 
 /// 10⁻¹⁵ dollars in a thousandth of a dollar.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pointsman_domain::{Generation, GenerationId, GenerationStatus, Usd};
 
 use crate::{
-    activity::{ActivityRow, Spending},
+    activity::{Spending, Sums, grouping::Grouping},
     directory::Directory,
     disk::Disk,
     entry::{Entry, Facts, Filter, Id},
@@ -165,13 +165,20 @@ impl GenerationStore {
         self.store.spending()
     }
 
-    /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
+    /// Sums of the generations admitted in some slots of 15 minutes. Reads the disk.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn activity(&self, since_ms: i64, until_ms: i64) -> Result<Vec<ActivityRow>, Fault> {
-        let sums = self.store.sums(since_ms, until_ms)?;
-        Ok(sums.into_iter().map(|((slot, key), counters)| ActivityRow::of(slot, key, counters)).collect())
+    pub fn activity(&self, grouping: &Grouping) -> Result<Sums, Fault> {
+        self.store.sums(grouping)
+    }
+
+    /// The first slot of which sums tell what costs are made of; `None` before there is one. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
+        self.store.first_divided_slot()
     }
 
     /// Deletes records: those created before a time, Unix milliseconds, of an owner, or both. Sums stay. Gives their number.
@@ -393,7 +400,8 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
         labels.put(label::EVENT, event.as_str());
     }
     let usage = &generation.usage;
-    let (cost_millis, cost_rest) = divided(generation.known_spending());
+    let spent = generation.known_spending();
+    let (cost_millis, cost_rest) = divided(spent);
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let mut numbers = Fields::<i64>::default();
     numbers.put(number::COST_MILLIS, cost_millis);
@@ -411,6 +419,14 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
         (number::WEB_SEARCHES, usage.web_searches),
     ];
     rare.into_iter().filter(|(_, amount)| *amount > 0).for_each(|(field, amount)| numbers.put(field, count(amount)));
+    let (cost, served) = (generation.cost.unwrap_or_default(), generation.total_cost().unwrap_or_default());
+    let parts = [
+        (number::INPUT_NANOS, cost.prompt + cost.audio),
+        (number::CACHE_NANOS, cost.cache_read + cost.cache_write + cost.cache_write_1h),
+        (number::OUTPUT_NANOS, cost.output()),
+        (number::LOST_NANOS, spent - served),
+    ];
+    parts.into_iter().filter(|(_, part)| !part.is_zero()).for_each(|(field, part)| numbers.put(field, nanos(part)));
     // Without a known cost it passes no filter on cost.
     if let Some(cost) = generation.spent() {
         numbers.put(number::COST_NANOS, nanos(cost));
@@ -438,10 +454,10 @@ fn divided(cost: Usd) -> (i64, i64) {
     )
 }
 
-/// Fields of the facts of one generation: of numbers there are at most fifteen, of labels sixteen.
+/// Fields of the facts of one generation: of numbers there are at most nineteen, of labels sixteen.
 #[derive(Default)]
 struct Fields<T> {
-    list: [(u8, T); 16],
+    list: [(u8, T); 19],
     length: usize,
 }
 

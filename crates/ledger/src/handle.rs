@@ -18,12 +18,13 @@ use pointsman_base::clock;
 use tokio::sync::oneshot;
 
 use crate::{
-    activity::{ActivityKey, Spending, Sums, slot},
+    activity::{ActivityKey, Spending, Sums, grouping::Grouping, slot},
     database::{Group, Identity, Ledger, View, columns::Row},
     directory::Directory,
     disk::Disk,
     engine::{Blob, Engine, Now, Shared},
     entry::{Entry, Filter, Id},
+    facts::label,
     fault::Fault,
     journal::{Position, Started, Trouble, Writer},
     packed::Packed,
@@ -181,12 +182,20 @@ impl Store {
         self.control.shared.read(|_| Ok(()))
     }
 
-    /// Sums of all entries, stored or waiting, per slot and key. Reads the disk.
+    /// Sums of entries, stored or waiting, as they are asked for. Reads the disk.
     ///
     /// # Errors
     /// As for [`Store::get`].
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<Sums, Fault> {
-        self.control.shared.sums(since_ms, until_ms)
+    pub fn sums(&self, grouping: &Grouping) -> Result<Sums, Fault> {
+        self.control.shared.sums(grouping)
+    }
+
+    /// The first slot of which sums tell what costs are made of; `None` before there is one. Reads the disk.
+    ///
+    /// # Errors
+    /// As for [`Store::get`].
+    pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
+        self.control.shared.read(|ledger| ledger.view()?.first_divided_slot())
     }
 
     /// What was spent, by day, account, key and team. Reads the disk.
@@ -524,17 +533,15 @@ impl Shared {
     ///
     /// # Errors
     /// As for [`Shared::get`].
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<Sums, Fault> {
+    pub fn sums(&self, grouping: &Grouping) -> Result<Sums, Fault> {
         let waiting = self.queue.entries();
-        let slots = slot(since_ms)..=slot(until_ms);
         self.read(|ledger| {
             let view = ledger.view()?;
-            let (counted, mut sums) = (self.counted(&view)?, view.sums(since_ms, until_ms)?);
+            let (counted, mut sums) = (self.counted(&view)?, view.sums(grouping)?);
             for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
-                let (slot, facts) = (slot(entry.key().created_ms), entry.facts());
-                if slots.contains(&slot) {
-                    let sum = sums.entry((slot, ActivityKey::of(&facts))).or_default();
-                    sum.add(&Row::of(&facts, &mut |_| Ok(0))?.counters());
+                let facts = entry.facts();
+                if let Some(place) = grouping.place(slot(entry.key().created_ms), ActivityKey::of(&facts)) {
+                    sums.entry(place).or_default().add(&Row::of(&facts, &mut |_| Ok(0))?.counters());
                 }
             }
             Ok(sums)
@@ -550,7 +557,8 @@ impl Shared {
             let (counted, mut spent) = (self.counted(&view)?, view.spending()?);
             for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
                 let facts = entry.facts();
-                let ActivityKey { owner, key, team, .. } = ActivityKey::of(&facts);
+                let [owner, key, team] =
+                    [label::OWNER, label::KEY, label::TEAM].map(|field| facts.label(field).to_owned());
                 let day_ms = Some(entry.key().created_ms.div_euclid(DAY_MS).saturating_mul(DAY_MS));
                 let cost = Row::of(&facts, &mut |_| Ok(0))?.counters().cost;
                 spent.push(Spending { day_ms, owner, key, team, cost });

@@ -1,11 +1,14 @@
-//! `/admin/activity`: requests, tokens and cost of all keys by day or hour, model, provider and key.
+//! `/admin/activity`, `/admin/activity.csv` and `/admin/activity/explain`: requests, tokens and cost of all keys.
 
 use actix_web::{HttpRequest, HttpResponse};
 
 use crate::{
     api::{
         auth::Administrator,
-        generations::{activity, ledger_query::Listed},
+        generations::{
+            activity::{self, explanation},
+            ledger_query::Listed,
+        },
     },
     base::error::ApiError,
     state::gateway::Worker,
@@ -21,4 +24,28 @@ pub(crate) async fn show(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     activity::respond(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
+}
+
+/// The same as CSV.
+///
+/// # Errors
+/// As [`show`].
+pub(crate) async fn csv(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    activity::respond_csv(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
+}
+
+/// Explains a change of the spending of all keys.
+///
+/// # Errors
+/// As [`show`].
+pub(crate) async fn explain(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    explanation::respond(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
 }

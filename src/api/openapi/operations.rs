@@ -110,6 +110,12 @@ pub(super) fn inference() -> Vec<Operation> {
         get("/activity", "showActivity", "records", "Sums per day or hour and model")
             .parameters(activity())
             .answers("Activity"),
+        get("/activity.csv", "exportActivity", "records", "The same as CSV")
+            .parameters(activity())
+            .answers_text("text/csv"),
+        get("/activity/explain", "explainActivity", "records", "Why the cost of a period differs from that of another")
+            .parameters(change_of_cost())
+            .answers("CostChange"),
         get(
             "/models",
             "listModels",
@@ -280,8 +286,19 @@ pub(super) fn admin() -> Vec<Operation> {
             .parameters([query("limit", "Most lines.", integer(1, 1000))])
             .answers("Audit"),
         get("/api/v1/admin/activity", "showAllActivity", "records", "Sums of all keys per day or hour and model")
-            .parameters(activity().into_iter().chain(of_key()))
+            .parameters(activity().into_iter().chain([of_owner()]))
             .answers("AdminActivity"),
+        get("/api/v1/admin/activity.csv", "exportAllActivity", "records", "The same as CSV")
+            .parameters(activity().into_iter().chain([of_owner()]))
+            .answers_text("text/csv"),
+        get(
+            "/api/v1/admin/activity/explain",
+            "explainAllActivity",
+            "records",
+            "Why the cost of a period differs from that of another",
+        )
+        .parameters(change_of_cost().into_iter().chain([of_owner()]))
+        .answers("CostChange"),
         get("/api/v1/admin/generations", "listAllGenerations", "records", "Generations of all keys, newest first")
             .parameters(generations(200).into_iter().chain(of_key()))
             .answers("AdminGenerations"),
@@ -446,6 +463,10 @@ fn generations(most: i64) -> Vec<Value> {
         ),
         query("model", "Ids, divided by commas.", text()),
         query("provider", "Slugs, divided by commas.", json!({ "type": "string" })),
+        query("team", "Names of teams at the time of the calls, divided by commas.", text()),
+        query("alias", "Aliases that were asked for, divided by commas.", text()),
+        query("objective", "Objectives of decisions, divided by commas.", text()),
+        query("task", "Classes of tasks, divided by commas.", text()),
         query(
             "status",
             "One or more of `completed`, `failed`, `cancelled`, divided by commas.",
@@ -464,8 +485,19 @@ fn generations(most: i64) -> Vec<Value> {
     ]
 }
 
-fn activity() -> Vec<Value> {
-    vec![
+/// The range of time of sums, and the calls that count.
+fn counted() -> Vec<Value> {
+    let filters = [
+        ("team", "Names of teams, divided by commas. A name that nobody knows is an error."),
+        ("account", "Names of accounts, divided by commas."),
+        ("key", "Names of keys, divided by commas."),
+        ("model", "Ids of models, divided by commas."),
+        ("provider", "Slugs, divided by commas."),
+        ("alias", "Aliases, divided by commas."),
+        ("objective", "Objectives, divided by commas."),
+        ("task", "Classes of tasks, divided by commas."),
+    ];
+    let mut parameters = vec![
         query(
             "since",
             "A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or Unix \
@@ -478,23 +510,43 @@ fn activity() -> Vec<Value> {
             Unix milliseconds.",
             reference("Time"),
         ),
-        query("group", "Length of a period.", json!({ "type": "string", "enum": ["day", "hour"] })),
         query(
             "tz_offset_minutes",
             "Offset of the reader from UTC.",
             json!({ "type": "integer", "minimum": -720, "maximum": 840, "multipleOf": 15 }),
         ),
-    ]
+    ];
+    parameters.extend(filters.map(|(name, description)| query(name, description, text())));
+    parameters
+}
+
+fn activity() -> Vec<Value> {
+    let words = "team|account|key|model|provider|alias|objective|task|day|hour";
+    let mut parameters = counted();
+    parameters.extend([
+        query("group", "Length of a period, without `group_by`.", json!({ "type": "string", "enum": ["day", "hour"] })),
+        query("group_by", "What rows are told apart by, divided by commas. Adds totals to the answer.", listed(words)),
+    ]);
+    parameters
+}
+
+fn change_of_cost() -> Vec<Value> {
+    let mut parameters = counted();
+    let description = "Beginning of the earlier period, which is as long: a time, a date or Unix milliseconds. Without it the \
+                       period just before.";
+    parameters.push(query("compare_to", description, text()));
+    parameters
 }
 
 /// The key or the account whose records are meant.
-fn of_key() -> [Value; 2] {
-    [
-        query("key", "Name of a key.", text()),
-        query(
-            "owner",
-            "16 hexadecimal digits, as in `GET /admin/ledger`.",
-            json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
-        ),
-    ]
+fn of_key() -> [Value; 3] {
+    [query("key", "Name of a key.", text()), query("account", "Name of an account.", text()), of_owner()]
+}
+
+fn of_owner() -> Value {
+    query(
+        "owner",
+        "16 hexadecimal digits, as in `GET /admin/ledger`.",
+        json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
+    )
 }

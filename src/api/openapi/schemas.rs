@@ -60,8 +60,9 @@ fn derived() -> BTreeMap<String, Value> {
 fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     vec![
         ("Accounts", list::<admin::accounts::HolderBody>(generator, "All accounts that have keys or limits.")),
-        ("Activity", body::<generations::activity::ActivityBody>(generator)),
-        ("AdminActivity", body::<generations::activity::ActivityBody>(generator)),
+        ("Activity", body::<generations::activity::view::ActivityBody>(generator)),
+        ("AdminActivity", body::<generations::activity::view::ActivityBody>(generator)),
+        ("CostChange", body::<generations::activity::explanation::ChangeBody>(generator)),
         ("AdminGenerations", body::<generations::generation_list::PageBody>(generator)),
         ("AdminKey", data::<admin::keys::KeyBody>(generator)),
         (

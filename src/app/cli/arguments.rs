@@ -18,6 +18,7 @@ use super::{
     models::ModelsRequest,
     reload::ReloadRequest,
     replay::ReplayRequest,
+    spend::SpendRequest,
 };
 use crate::base::build;
 
@@ -40,7 +41,8 @@ ENVIRONMENT
                             provider on. 'pointsman check' lists the names.
   POINTSMAN__SECTION__KEY   overrides a key of the configuration, for example POINTSMAN__SERVER__BIND or
                             POINTSMAN__PROVIDERS__OLLAMA__ENABLED; the value is TOML, or plain text
-  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs' and 'replay', unless --url names one
+  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'spend', unless --url
+                            names one
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES
@@ -52,8 +54,8 @@ EXIT CODES
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
      cannot be written
-  4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'keys --url',
-     'ledger --url', 'models --url'; or the price list of 'catalog --from'
+  4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'spend',
+     'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -100,6 +102,8 @@ pub(super) enum Subcommands {
     Preview(PreviewRequest),
     /// Show the generations of a running gateway as lines
     Logs(LogsRequest),
+    /// Show what was spent, by team, key, model, day and the like, and why that changed
+    Spend(Box<SpendRequest>),
     /// Ask a gateway whether it can take requests
     Health(HealthRequest),
     /// Have a running gateway read its configuration again

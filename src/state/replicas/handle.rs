@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use pointsman_config::SharedConfig;
 use pointsman_domain::{Generation, GenerationId};
 use pointsman_ledger::{
-    activity::{ActivityRow, slot},
+    activity::ActivityRow,
     fault::Fault,
     generations::{GenerationStore, entry_id, owner_of},
     other_replicas::ForeignPage,
@@ -225,21 +225,21 @@ impl Replicas {
         answered.recv_timeout(LOOKUP_TIMEOUT).map_err(|_| LookupFault::Away)
     }
 
-    /// The activity of the other replicas between two times, Unix milliseconds. `None` without PostgreSQL. Blocks.
+    /// The activity of the other replicas in some slots of 15 minutes. `None` without PostgreSQL. Blocks.
     ///
     /// # Errors
     /// PostgreSQL is away.
     #[cfg(feature = "postgres")]
     pub fn activity(
         &self,
-        times: RangeInclusive<i64>,
+        slots: RangeInclusive<i64>,
         ledger: &GenerationStore,
     ) -> Result<Option<Vec<ActivityRow>>, LookupFault> {
         let Some(questions) = &self.questions else { return Ok(None) };
         let own = ledger.entries().identity().map_err(|_| LookupFault::Away)?;
-        let slots = slot(*times.start())..=slot(*times.end());
         let sums = self.wait_for(questions, |answer| super::postgres::Question::Sums(slots, own, answer))?;
-        Ok(Some(sums.iter().filter_map(|(slot, key, sum)| ActivityRow::read(*slot, key, sum)).collect()))
+        let rows = sums.iter().filter_map(|(slot, key, sum, more)| ActivityRow::read(*slot, key, sum, more));
+        Ok(Some(rows.collect()))
     }
 
     /// Without PostgreSQL there is none.

@@ -47,6 +47,14 @@ pub const NUMBERS: [(u8, &str); 12] = [
     (number::DURATION_MS, "duration_ms"),
 ];
 
+/// What costs are made of, whole billionths of a dollar, with their columns.
+pub const COSTS: [(u8, &str); 4] = [
+    (number::INPUT_NANOS, "input_nanos"),
+    (number::CACHE_NANOS, "cache_nanos"),
+    (number::OUTPUT_NANOS, "output_nanos"),
+    (number::LOST_NANOS, "lost_nanos"),
+];
+
 /// Bits of a key below the time: enough for the first characters of an id.
 const ID_BITS: u32 = 21;
 const ID_MASK: i64 = (1 << ID_BITS) - 1;
@@ -103,6 +111,8 @@ pub struct Row {
     pub events: i64,
     /// In the order of [`NUMBERS`].
     pub numbers: [Option<i64>; NUMBERS.len()],
+    /// In the order of [`COSTS`].
+    pub costs: [i64; COSTS.len()],
     /// Known cost, whole billionths of a dollar.
     pub cost_nanos: i64,
     /// The rest of it, 10⁻¹⁵ dollars.
@@ -142,6 +152,10 @@ impl Row {
                     let at = NUMBERS.iter().position(|(other, _)| *other == field);
                     if let Some(place) = at.and_then(|at| row.numbers.get_mut(at)) {
                         *place = Some(number);
+                    } else if let Some(at) = COSTS.iter().position(|(other, _)| *other == field)
+                        && let Some(place) = row.costs.get_mut(at)
+                    {
+                        *place = number;
                     }
                 }
             }
@@ -161,6 +175,8 @@ impl Row {
     pub fn counters(&self) -> ActivityCounters {
         let [prompt, completion, cached, reasoning, written, written_1h, audio, audio_output, images, searches, ..] =
             self.numbers.map(|number| u64::try_from(number.unwrap_or_default()).unwrap_or_default());
+        let [input_nanos, cache_nanos, output_nanos, lost_nanos] =
+            self.costs.map(|cost| u64::try_from(cost).unwrap_or_default());
         ActivityCounters {
             requests: 1,
             failed: u64::from(self.failed),
@@ -175,6 +191,10 @@ impl Row {
             images,
             web_searches: searches,
             unknown_costs: u64::from(self.cost_unknown),
+            input_nanos,
+            cache_nanos,
+            output_nanos,
+            lost_nanos,
             cost: whole(self.cost_nanos, self.cost_rest),
         }
     }
@@ -193,9 +213,8 @@ impl Row {
         self.names.iter().try_for_each(|name| bind(Some(*name)))?;
         bind(Some(self.events))?;
         self.numbers.iter().try_for_each(|number| bind(*number))?;
-        [self.cost_nanos, self.cost_rest, i64::from(self.cost_unknown)]
-            .into_iter()
-            .try_for_each(|cost| bind(Some(cost)))
+        let costs = [self.cost_nanos, self.cost_rest, i64::from(self.cost_unknown)];
+        costs.into_iter().chain(self.costs).try_for_each(|cost| bind(Some(cost)))
     }
 
     /// The columns of a stored row, the first of which has the index `from`. `failed` is the number of the name of that status.
@@ -210,6 +229,7 @@ impl Row {
         read.events = row.get(next())?;
         read.numbers.iter_mut().try_for_each(|number| row.get(next()).map(|value| *number = value))?;
         (read.cost_nanos, read.cost_rest, read.cost_unknown) = (row.get(next())?, row.get(next())?, row.get(next())?);
+        read.costs.iter_mut().try_for_each(|cost| row.get(next()).map(|value| *cost = value))?;
         read.failed = LABELS.iter().zip(read.names).any(|((field, _), name)| *field == label::STATUS && name == failed);
         Ok(read)
     }
@@ -219,11 +239,11 @@ impl Row {
     pub fn columns() -> String {
         let labels = LABELS.iter().map(|(_, column)| *column).chain(["events"]);
         let numbers = NUMBERS.iter().map(|(_, column)| *column).chain(["cost_nanos", "cost_rest", "cost_unknown"]);
-        labels.chain(numbers).collect::<Vec<_>>().join(", ")
+        labels.chain(numbers).chain(COSTS.iter().map(|(_, column)| *column)).collect::<Vec<_>>().join(", ")
     }
 
     /// The number of columns.
-    pub const COUNT: usize = LABELS.len() + NUMBERS.len() + 4;
+    pub const COUNT: usize = LABELS.len() + NUMBERS.len() + COSTS.len() + 4;
 }
 
 /// The status of generations that ended with an error.

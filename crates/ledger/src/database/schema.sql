@@ -32,7 +32,11 @@ create table stored_generations (
     duration_ms integer,
     cost_nanos integer not null,
     cost_rest integer not null,
-    cost_unknown integer not null
+    cost_unknown integer not null,
+    input_nanos integer not null default 0,
+    cache_nanos integer not null default 0,
+    output_nanos integer not null default 0,
+    lost_nanos integer not null default 0
 );
 create table stored_records (id integer primary key, newest_ms integer not null, bytes blob not null) strict;
 create index stored_records_newest on stored_records (newest_ms);
@@ -61,6 +65,10 @@ create table stored_sums (
     unknown_costs integer not null,
     cost_nanos integer not null,
     cost_rest integer not null,
+    input_nanos integer not null default 0,
+    cache_nanos integer not null default 0,
+    output_nanos integer not null default 0,
+    lost_nanos integer not null default 0,
     primary key (slot, account, key_name, team, model, provider, alias, objective, task)
 ) strict, without rowid;
 create table versions (hash blob primary key, bytes blob not null, used_ms integer) strict;
@@ -166,4 +174,4 @@ left join names provider on provider.id = s.provider
 left join names alias on alias.id = s.alias
 left join names objective on objective.id = s.objective
 left join names task on task.id = s.task;
-pragma user_version = 1;
+pragma user_version = 2;

@@ -5,15 +5,19 @@ use std::{
     sync::LazyLock,
 };
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     Ledger, View,
-    columns::{DIMENSIONS, LABELS, Row, divided, whole},
+    columns::{self, DIMENSIONS, LABELS, Row, divided, whole},
     placeholders,
 };
 use crate::{
-    activity::{ActivityCounters, ActivityKey, SLOT, Spending, Sums, slot},
+    activity::{
+        ActivityCounters, ActivityKey, SLOT, Spending, Sums,
+        grouping::{Dimension, Grouping, Period},
+        slot,
+    },
     fault::Fault,
 };
 
@@ -33,16 +37,36 @@ pub type Names = [i64; DIMENSIONS];
 pub struct NewSums(HashMap<(i64, Names), ActivityCounters>);
 
 static ADD: LazyLock<String> = LazyLock::new(|| {
-    let counters: Vec<&str> = ActivityCounters::NAMES.into_iter().chain(["cost_nanos", "cost_rest"]).collect();
-    let added: Vec<String> = counters.iter().map(|name| format!("{name} = {name} + excluded.{name}")).collect();
     format!(
         "insert into stored_sums (slot, {}, {}) values ({}) on conflict do update set {}",
         dimensions(),
-        counters.join(", "),
-        placeholders(1 + DIMENSIONS + counters.len()),
-        added.join(", ")
+        COUNTERS.join(", "),
+        placeholders(1 + DIMENSIONS + COUNTERS.len()),
+        added()
     )
 });
+
+/// The columns of what is counted.
+static COUNTERS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| ActivityCounters::NAMES.into_iter().chain(["cost_nanos", "cost_rest"]).collect());
+
+/// What becomes of a sum that is there already.
+fn added() -> String {
+    COUNTERS.iter().map(|name| format!("{name} = {name} + excluded.{name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The column of a dimension.
+fn column(dimension: Dimension) -> &'static str {
+    LABELS.iter().find(|(label, _)| *label == dimension.label()).map_or("0", |(_, column)| *column)
+}
+
+/// That a dimension has one of these names. All values in it are integers.
+fn is_one_of(connection: &Connection, dimension: Dimension, names: &[String]) -> Result<String, Fault> {
+    let number = |name: &String| if name.is_empty() { Ok(Some(0)) } else { columns::find_name(connection, name) };
+    let numbers: Vec<Option<i64>> = names.iter().map(number).collect::<Result<_, _>>()?;
+    let numbers: Vec<String> = numbers.into_iter().flatten().map(|number| number.to_string()).collect();
+    Ok(format!(" and {} in ({})", column(dimension), numbers.join(", ")))
+}
 
 fn dimensions() -> String {
     LABELS.iter().take(DIMENSIONS).map(|(_, column)| *column).collect::<Vec<_>>().join(", ")
@@ -73,29 +97,14 @@ impl NewSums {
     }
 }
 
-static READ: LazyLock<String> = LazyLock::new(|| {
-    let counters: Vec<String> = ActivityCounters::NAMES.iter().map(|name| format!("sum({name})")).collect();
-    format!(
-        "select slot, coalesce(model.text, ''), coalesce(provider.text, ''), coalesce(account.text, ''),
-             coalesce(key_name.text, ''), coalesce(team.text, ''), {}, sum(cost_nanos), sum(cost_rest)
-         from (select * from stored_sums where slot between ?1 and ?2) s
-         left join names account on account.id = s.account
-         left join names key_name on key_name.id = s.key_name
-         left join names team on team.id = s.team
-         left join names model on model.id = s.model
-         left join names provider on provider.id = s.provider
-         group by slot, s.account, s.key_name, s.team, s.model, s.provider",
-        counters.join(", ")
-    )
-});
-
 impl View<'_> {
-    /// Sums of the slots from the one at `since_ms` to the one at `until_ms`. Those of long ago are not among them.
+    /// Sums as they are asked for, added up by SQLite. Those of long ago are in none.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<Sums, Fault> {
-        self.sums_in(slot(since_ms).max(LONG_AGO + 1), slot(until_ms))
+    pub fn sums(&self, grouping: &Grouping) -> Result<Sums, Fault> {
+        let first = (*grouping.slots.start()).max(LONG_AGO + 1);
+        self.sums_in(first, *grouping.slots.end(), grouping)
     }
 
     /// Sums of the slots of long ago.
@@ -104,24 +113,61 @@ impl View<'_> {
     /// The disk refuses.
     #[cfg(test)]
     pub fn sums_of_long_ago(&self) -> Result<Sums, Fault> {
-        self.sums_in(LONG_AGO, LONG_AGO)
+        self.sums_in(LONG_AGO, LONG_AGO, &Grouping { period: None, ..Grouping::all(LONG_AGO..=LONG_AGO) })
     }
 
-    fn sums_in(&self, first: i64, last: i64) -> Result<Sums, Fault> {
-        let mut read = self.connection()?.prepare_cached(&READ)?;
+    fn sums_in(&self, first: i64, last: i64, grouping: &Grouping) -> Result<Sums, Fault> {
+        let connection = self.connection()?;
+        let start = match grouping.period {
+            None => "?1".to_owned(),
+            // Slots of times since 1970 are positive, so that the rest is.
+            Some(Period { slots, offset }) => format!("slot - (slot + {offset}) % {slots}"),
+        };
+        let by: Vec<&str> = grouping.by.iter().map(|dimension| column(*dimension)).collect();
+        let only = |(dimension, names): &(Dimension, Vec<String>)| is_one_of(connection, *dimension, names);
+        let only: String = grouping.only.iter().map(only).collect::<Result<_, _>>()?;
+        let counters: Vec<String> = COUNTERS.iter().map(|name| format!("sum({name})")).collect();
+        let mut columns = vec![format!("{start} as start")];
+        columns.extend(by.iter().map(|name| (*name).to_owned()).chain(counters));
+        let groups: Vec<String> = (1..=1 + by.len()).map(|at| at.to_string()).collect();
+        let select = format!(
+            "select {} from stored_sums where slot between ?1 and ?2{only} group by {}",
+            columns.join(", "),
+            groups.join(", ")
+        );
+        let mut read = connection.prepare_cached(&select)?;
         let mut rows = read.query([first, last])?;
-        let mut sums = BTreeMap::new();
+        let (mut names, mut sums) = (HashMap::from([(0, String::new())]), BTreeMap::new());
         while let Some(row) = rows.next()? {
-            let key = ActivityKey {
-                model: row.get(1)?,
-                provider: row.get(2)?,
-                owner: row.get(3)?,
-                key: row.get(4)?,
-                team: row.get(5)?,
-            };
-            sums.insert((row.get(0)?, key), read_counters(row, 6)?);
+            let mut key = ActivityKey::default();
+            for (at, dimension) in (1..).zip(&grouping.by) {
+                key = key.with(*dimension, self.remembered(&mut names, row.get(at)?)?);
+            }
+            sums.insert((row.get(0)?, key), read_counters(row, 1 + by.len())?);
         }
         Ok(sums)
+    }
+
+    /// The name of a number, which is looked up once.
+    fn remembered(&self, names: &mut HashMap<i64, String>, number: i64) -> Result<String, Fault> {
+        if let Some(name) = names.get(&number) {
+            return Ok(name.clone());
+        }
+        let name = self.name(number)?.map(String::from).unwrap_or_default();
+        names.insert(number, name.clone());
+        Ok(name)
+    }
+
+    /// The first slot of which sums tell what costs are made of; `None` before there is one. Earlier versions did not count it.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
+        let select =
+            "select slot from stored_sums where slot > ?1 and input_nanos + cache_nanos + output_nanos + lost_nanos > 0
+                      order by slot limit 1";
+        let mut read = self.connection()?.prepare_cached(select)?;
+        Ok(read.query_row([LONG_AGO], |row| row.get(0)).optional()?)
     }
 
     /// What was spent, by day, account, key and team.
@@ -224,17 +270,15 @@ impl Ledger {
         };
         let Some(first) = first.filter(|first| *first < bound) else { return Ok(false) };
         let until = bound.min(first + DAY);
-        let counters: Vec<&str> = ActivityCounters::NAMES.into_iter().chain(["cost_nanos", "cost_rest"]).collect();
-        let summed: Vec<String> = counters.iter().map(|name| format!("sum({name})")).collect();
-        let added: Vec<String> = counters.iter().map(|name| format!("{name} = {name} + excluded.{name}")).collect();
+        let summed: Vec<String> = COUNTERS.iter().map(|name| format!("sum({name})")).collect();
         let dimensions = dimensions();
         let merge = format!(
             "insert into stored_sums (slot, {dimensions}, {})
              select ?1, {dimensions}, {} from stored_sums where slot > ?1 and slot < ?2 group by {dimensions}
              on conflict do update set {}",
-            counters.join(", "),
+            COUNTERS.join(", "),
             summed.join(", "),
-            added.join(", ")
+            added()
         );
         self.change(|transaction, _| {
             transaction.execute(&merge, [LONG_AGO, until])?;

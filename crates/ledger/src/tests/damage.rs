@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::{
+    activity::grouping::Grouping,
     disk::Disk as _,
     engine::{Engine, Now, Shared},
     entry::{Entry, Facts, Filter, Id},
@@ -323,7 +324,7 @@ fn after_retention(shelf: &Shelf, oldest_ms: i64) -> (u64, usize) {
     while ledger.retain_sums(oldest_ms).unwrap() {}
     let view = ledger.view().unwrap();
     let long_ago = view.sums_of_long_ago().unwrap();
-    (long_ago.values().map(|sum| sum.requests).sum(), view.sums(i64::MIN, i64::MAX).unwrap().len())
+    (long_ago.values().map(|sum| sum.requests).sum(), view.sums(&Grouping::all(i64::MIN..=i64::MAX)).unwrap().len())
 }
 
 #[test]

@@ -13,6 +13,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::{
+    activity::grouping::Grouping,
     engine::{Engine, Now, Shared},
     entry::{Entry, Facts, Filter, Id},
     facts::{label, number},
@@ -222,7 +223,7 @@ impl World {
         let query = Query { limit: usize::MAX, blocks: usize::MAX, ..Query::default() };
         let page = self.shared.page(&query).unwrap();
         assert!(page.entries.is_sorted_by(|a, b| a.key() > b.key()), "out of order, or twice");
-        let sums = self.shared.sums(0, i64::MAX / 2).unwrap();
+        let sums = self.shared.sums(&Grouping::all(0..=i64::MAX / 2)).unwrap();
         let counted: u64 = sums.values().map(|sum| sum.requests).sum();
         let present: BTreeSet<Id> = page.entries.iter().map(|entry| entry.id).collect();
         for entry in page.entries {

@@ -10,6 +10,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::memory_disk::MemoryDisk;
 use crate::{
+    activity::{grouping::Grouping, slot},
     engine::{Engine, Now, Shared},
     entry::{Entry, Facts, Filter, Id, Key},
     facts::{label, number},
@@ -137,7 +138,7 @@ fn entries_of_one_millisecond_come_in_the_order_of_their_ids_however_many_share_
         assert!(read == shelf.entries, "limit {limit}: {} entries", read.len());
     }
     assert!(shelf.entries.iter().all(|entry| shelf.shared.get(&entry.id).unwrap().as_ref() == Some(entry)));
-    let sums = shelf.shared.sums(START_MS, START_MS).unwrap();
+    let sums = shelf.shared.sums(&Grouping::all(slot(START_MS)..=slot(START_MS))).unwrap();
     assert_eq!(sums.values().map(|sum| sum.requests).sum::<u64>(), 200);
 }
 

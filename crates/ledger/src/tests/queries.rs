@@ -6,7 +6,12 @@ use rusqlite::{Connection, types::ValueRef};
 
 use super::memory_disk::MemoryDisk;
 use crate::{
-    database::Ledger,
+    activity::{
+        Sums,
+        grouping::{Dimension, Grouping, Period},
+        slot,
+    },
+    database::{Ledger, columns::COSTS},
     disk::Disk,
     entry::{Entry, Facts, Id},
     facts::{label, number},
@@ -97,9 +102,7 @@ fn table(connection: &Connection, query: &str) -> String {
 #[test]
 fn the_page_about_the_ledger_shows_what_its_queries_give() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(1));
-    let ledger = Ledger::open(&disk, u64::MAX).unwrap();
-    let item = |at: u64| Queued { item: Item::Entry(Packed::new(&entry(at))), position: None, ordinal: at + 1 };
-    ledger.commit(1, &(0..400).map(item).collect::<Vec<_>>(), &[]).unwrap();
+    let _ledger = filled(&disk);
     let connection = Connection::open(disk.folder().join("ledger.db")).unwrap();
     let page = std::fs::read_to_string(PAGE).unwrap();
     let (mut written, mut rest, mut queries) = (String::new(), page.as_str(), 0);
@@ -150,4 +153,83 @@ fn the_tables_of_the_schema_have_the_columns_that_are_written() {
     };
     let row = crate::database::columns::Row::columns();
     assert_eq!(columns("stored_generations"), format!("key, tail, record, {row}"));
+}
+
+/// A ledger with the first 400 generations.
+fn filled(disk: &Arc<dyn Disk>) -> Ledger {
+    let ledger = Ledger::open(disk, u64::MAX).unwrap();
+    let item = |at: u64| Queued { item: Item::Entry(Packed::new(&entry(at))), position: None, ordinal: at + 1 };
+    ledger.commit(1, &(0..400).map(item).collect::<Vec<_>>(), &[]).unwrap();
+    ledger
+}
+
+#[test]
+fn sums_are_added_up_by_the_database_as_by_hand_whatever_is_asked() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(2));
+    let ledger = filled(&disk);
+    let view = ledger.view().unwrap();
+    let slots = slot(START_MS)..=slot(START_MS) + 200;
+    let all = view.sums(&Grouping::all(slots.clone())).unwrap();
+    let named =
+        |dimension, names: &[&str]| (dimension, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let day = Some(Period { slots: 96, offset: 22 });
+    for (by, period, only, groups) in [
+        (vec![], None, vec![], 1),
+        (vec![Dimension::Team], None, vec![], 3),
+        (vec![Dimension::Task, Dimension::Model], day, vec![], 8),
+        (vec![Dimension::Provider], None, vec![named(Dimension::Team, &["search", "web"])], 3),
+        (
+            vec![Dimension::Key],
+            day,
+            vec![named(Dimension::Model, &["nova/large"]), named(Dimension::Objective, &["cheapest"])],
+            4,
+        ),
+        (vec![Dimension::Team], None, vec![named(Dimension::Team, &["nobody"])], 0),
+        (vec![Dimension::Team], None, vec![named(Dimension::Alias, &[""])], 0),
+    ] {
+        let asked = Grouping { slots: slots.clone(), by, period, only };
+        let mut by_hand = Sums::new();
+        for ((slot, key), counters) in &all {
+            if let Some(place) = asked.place(*slot, key.clone()) {
+                by_hand.entry(place).or_default().add(counters);
+            }
+        }
+        let summed = view.sums(&asked).unwrap();
+        assert_eq!(summed.len(), groups, "{asked:?}");
+        assert_eq!(summed, by_hand, "{asked:?}");
+    }
+}
+
+#[test]
+fn a_database_of_the_first_version_is_looked_at_as_it_is_and_extended_when_it_is_opened() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(3));
+    drop(filled(&disk));
+    {
+        let connection = Connection::open(disk.folder().join("ledger.db")).unwrap();
+        for table in ["stored_generations", "stored_sums"] {
+            for (_, column) in COSTS {
+                connection.execute_batch(&format!("alter table {table} drop column {column}")).unwrap();
+            }
+        }
+        connection.execute_batch("pragma user_version = 1").unwrap();
+    }
+    let requests = |ledger: &Ledger| {
+        let view = ledger.view().unwrap();
+        let mut rows = 0;
+        view.each_columns(-1, |_, _| {
+            rows += 1;
+            Ok(())
+        })
+        .unwrap();
+        let all = Grouping { period: None, by: Vec::new(), ..Grouping::all(slot(START_MS)..=slot(START_MS) + 200) };
+        (rows, view.sums(&all).unwrap().values().next().unwrap().requests, view.first_divided_slot().unwrap())
+    };
+    assert_eq!(requests(&Ledger::inspect(&disk).unwrap()), (400, 400, None));
+    let ledger = Ledger::open(&disk, u64::MAX).unwrap();
+    assert_eq!(requests(&ledger), (400, 400, None));
+    let mut divided = entry(401);
+    divided.facts.numbers.push((number::OUTPUT_NANOS, 7));
+    let item = Queued { item: Item::Entry(Packed::new(&divided)), position: None, ordinal: 401 };
+    ledger.commit(1, &[item], &[]).unwrap();
+    assert_eq!(requests(&ledger), (401, 401, Some(slot(divided.created_ms))));
 }

@@ -72,6 +72,8 @@ const STEPS: [&str; 1] = ["
         ledger bytea not null,
         key bytea not null,
         sum bytea not null,
+        -- What costs are made of.
+        more bytea,
         primary key (slot, node, ledger, key)
     );
 

@@ -11,7 +11,7 @@ use std::{
 
 use pointsman_base::clock;
 use pointsman_ledger::{
-    activity::{SLOT, slot},
+    activity::{SLOT, grouping::Grouping, slot},
     database::Identity,
     fault::Fault,
 };
@@ -34,12 +34,12 @@ const MAX_AGE: Duration = Duration::from_secs(90 * 86_400);
 /// Most sums of one answer. Of a longer range of time nothing is read.
 const MOST_READ: i64 = 200_000;
 
-/// Slot and key to what was counted, both as replicas exchange them.
-type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
+/// Slot and key to what was counted, all as replicas exchange them.
+type SlotSums = BTreeMap<(i64, Vec<u8>), (Vec<u8>, Vec<u8>)>;
 
 /// The own sums of these slots.
 fn own_sums(sources: &Sources, first: i64, last: i64) -> Result<SlotSums, Fault> {
-    let sums = sources.ledger.entries().sums(start_ms(first), start_ms(last))?;
+    let sums = sources.ledger.entries().sums(&Grouping::all(first..=last))?;
     Ok(sums.into_iter().map(|((slot, key), sum)| ((slot, key.to_bytes()), sum.to_bytes())).collect())
 }
 
@@ -128,11 +128,6 @@ impl Sums {
     }
 }
 
-/// Beginning of a slot.
-fn start_ms(slot: i64) -> i64 {
-    slot.saturating_mul(SLOT.as_millis() as i64)
-}
-
 /// The oldest slot of the sums that are kept.
 #[must_use]
 pub fn oldest(current: i64) -> i64 {
@@ -149,7 +144,7 @@ async fn first_open(client: &Client, node: &str, ledger: Identity, current: i64)
 }
 
 /// Slot and key, and what was counted.
-type Row<'a> = (&'a (i64, Vec<u8>), &'a Vec<u8>);
+type Row<'a> = (&'a (i64, Vec<u8>), &'a (Vec<u8>, Vec<u8>));
 
 async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
     let mut pieces = Pieces::of(rows);
@@ -167,22 +162,27 @@ async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Ro
 }
 
 async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
-    let (mut slots, mut keys, mut sums): (Vec<i64>, Vec<&[u8]>, Vec<&[u8]>) = Default::default();
-    for ((slot, key), sum) in rows {
-        slots.push(*slot);
-        keys.push(key);
-        sums.push(sum);
-    }
+    let slots: Vec<i64> = rows.iter().map(|((slot, _), _)| *slot).collect();
+    let keys: Vec<&[u8]> = rows.iter().map(|((_, key), _)| key.as_slice()).collect();
+    let sums: Vec<&[u8]> = rows.iter().map(|(_, (sum, _))| sum.as_slice()).collect();
+    let more: Vec<&[u8]> = rows.iter().map(|(_, (_, more))| more.as_slice()).collect();
+    // Keys of five names were sent by an earlier version: what they count, those of eight count again.
     let insert = "
-        insert into pointsman_sums (node, ledger, slot, key, sum)
-        select $1, $2, slot, key, sum from unnest($3, $4, $5) as new(slot, key, sum)
-        on conflict (slot, node, ledger, key) do update set sum = excluded.sum where pointsman_sums.sum <> excluded.sum";
-    let parameters: [Parameter<'_>; 5] = [
+        with replaced as (
+            delete from pointsman_sums where node = $1 and ledger = $2 and slot = any($3)
+                and cardinality(string_to_array(encode(key, 'escape'), chr(10))) = 5
+        )
+        insert into pointsman_sums (node, ledger, slot, key, sum, more)
+        select $1, $2, slot, key, sum, more from unnest($3, $4, $5, $6) as new(slot, key, sum, more)
+        on conflict (slot, node, ledger, key) do update set sum = excluded.sum, more = excluded.more
+            where (pointsman_sums.sum, pointsman_sums.more) is distinct from (excluded.sum, excluded.more)";
+    let parameters: [Parameter<'_>; 6] = [
         (&node, Type::TEXT),
         (&ledger.as_slice(), Type::BYTEA),
         (&slots, Type::INT8_ARRAY),
         (&keys, Type::BYTEA_ARRAY),
         (&sums, Type::BYTEA_ARRAY),
+        (&more, Type::BYTEA_ARRAY),
     ];
     client.execute_typed(insert, &parameters).await?;
     Ok(())
@@ -198,8 +198,9 @@ pub async fn retain(client: &Client, now_ms: i64) -> Result<(), PostgresFault> {
     Ok(())
 }
 
-/// A sum of another ledger: its slot, its key and what was counted. Several ledgers may have sums of one slot and key.
-pub type ForeignSum = (i64, Vec<u8>, Vec<u8>);
+/// A sum of another ledger: its slot, its key and what was counted, in two parts. Several ledgers may have sums of one slot and
+/// key.
+pub type ForeignSum = (i64, Vec<u8>, Vec<u8>, Vec<u8>);
 
 /// The sums in these slots of all ledgers but the own one. `None` if there are too many.
 ///
@@ -211,7 +212,7 @@ pub async fn read(
     (node, own): (&str, Identity),
 ) -> Result<Option<Vec<ForeignSum>>, PostgresFault> {
     let select = "
-        select slot, key, sum from pointsman_sums
+        select slot, key, sum, coalesce(more, '') from pointsman_sums
         where slot between $1 and $2 and not (node = $3 and ledger = $4)
         limit $5";
     let (first, last, most) = (*slots.start(), *slots.end(), MOST_READ + 1);
@@ -224,5 +225,5 @@ pub async fn read(
     ];
     let rows = client.query_typed(select, &parameters).await?;
     let is_whole = rows.len() as i64 <= MOST_READ;
-    Ok(is_whole.then(|| rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()))
+    Ok(is_whole.then(|| rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()))
 }

@@ -1,0 +1,402 @@
+//! The activity in answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pointsman_domain::Usd;
+use pointsman_ledger::activity::{ActivityCounters, grouping::Dimension};
+use serde::Serialize;
+
+use super::{
+    query::{Length, date},
+    reading::{Activity, Row},
+};
+use crate::{
+    api::{
+        csv::Csv,
+        generations::generation_list::{Coverage, key_name},
+        models::measurements::rfc_3339,
+        number::{Dollars, Figure},
+    },
+    state::gateway::Worker,
+};
+
+const MINUTE_MS: i64 = 60_000;
+
+/// The activity in answers.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct ActivityBody<'a> {
+    /// Latest first. With `group_by`, of one time the dearest first.
+    pub(crate) data: Vec<RowBody<'a>>,
+    /// Beginning of the first quarter of an hour that is counted. RFC 3339, UTC, with milliseconds.
+    pub(crate) since: String,
+    /// End of the last one. RFC 3339, UTC, with milliseconds.
+    pub(crate) until: String,
+    /// What the rows are summed up by, beside model, provider and key; absent with `group_by`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<&'static str>,
+    /// What the rows are told apart by, as asked for; absent without `group_by`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) group_by: Option<Vec<&'static str>>,
+    /// Local time less UTC in minutes, as asked for; days begin at local midnight.
+    pub(crate) tz_offset_minutes: i64,
+    /// The time just before, which is as long. Its figures are `before` in `totals` and `cost_before` in rows. Absent without
+    /// `group_by`, and where it began more than 90 days ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<RangeBody>,
+    /// All rows together; absent without `group_by`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) totals: Option<TotalsBody>,
+    /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
+    /// replica alone. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replicas: Option<Coverage>,
+}
+
+/// A range of time.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct RangeBody {
+    /// Its beginning. RFC 3339, UTC, with milliseconds.
+    pub(crate) since: String,
+    /// Its end. RFC 3339, UTC, with milliseconds.
+    pub(crate) until: String,
+}
+
+/// Sums of all rows, each with that of the period before and the difference.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ActivityTotals"))]
+pub(crate) struct TotalsBody {
+    pub(crate) requests: Count,
+    pub(crate) failed: Count,
+    pub(crate) prompt_tokens: Count,
+    pub(crate) completion_tokens: Count,
+    pub(crate) cached_tokens: Count,
+    pub(crate) reasoning_tokens: Count,
+    pub(crate) cache_write_tokens: Count,
+    pub(crate) cache_write_1h_tokens: Count,
+    pub(crate) audio_tokens: Count,
+    pub(crate) audio_output_tokens: Count,
+    pub(crate) images: Count,
+    pub(crate) web_searches: Count,
+    pub(crate) unknown_costs: Count,
+    pub(crate) cost: Cost,
+}
+
+/// A count and that of the period before.
+#[derive(Serialize, Clone, Copy)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct Count {
+    /// In the period.
+    pub(crate) value: u64,
+    /// In the period before; `null` where it is not known.
+    pub(crate) before: Option<u64>,
+    /// The first less the second; `null` where that is not known.
+    pub(crate) change: Option<i64>,
+}
+
+/// An amount of US dollars and that of the period before.
+#[derive(Serialize, Clone, Copy)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct Cost {
+    /// In the period.
+    pub(crate) value: Dollars,
+    /// In the period before; `null` where it is not known.
+    pub(crate) before: Option<Dollars>,
+    /// The first less the second; `null` where that is not known.
+    pub(crate) change: Option<Dollars>,
+}
+
+impl Cost {
+    pub(super) fn new(value: Usd, before: Option<Usd>) -> Cost {
+        let change = before.map(|before| Dollars(value - before));
+        Cost { value: Dollars(value), before: before.map(Dollars), change }
+    }
+}
+
+impl TotalsBody {
+    fn new(now: &ActivityCounters, before: Option<&ActivityCounters>) -> TotalsBody {
+        let count = |of: fn(&ActivityCounters) -> u64| {
+            let (value, before) = (of(now), before.map(of));
+            let change = before.map(|before| value.cast_signed().saturating_sub(before.cast_signed()));
+            Count { value, before, change }
+        };
+        TotalsBody {
+            requests: count(|sum| sum.requests),
+            failed: count(|sum| sum.failed),
+            prompt_tokens: count(|sum| sum.prompt_tokens),
+            completion_tokens: count(|sum| sum.completion_tokens),
+            cached_tokens: count(|sum| sum.cached_tokens),
+            reasoning_tokens: count(|sum| sum.reasoning_tokens),
+            cache_write_tokens: count(|sum| sum.cache_write_tokens),
+            cache_write_1h_tokens: count(|sum| sum.cache_write_1h_tokens),
+            audio_tokens: count(|sum| sum.audio_tokens),
+            audio_output_tokens: count(|sum| sum.audio_output_tokens),
+            images: count(|sum| sum.images),
+            web_searches: count(|sum| sum.web_searches),
+            unknown_costs: count(|sum| sum.unknown_costs),
+            cost: Cost::new(now.cost, before.map(|before| before.cost)),
+        }
+    }
+}
+
+/// Sums of calls that have in common what rows are told apart by: without `group_by` day or hour, model, provider and key. Of
+/// the members that name it a row has those alone, and account and team of a key.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ActivityRow"))]
+pub(crate) struct RowBody<'a> {
+    /// Local date of the day or hour, by `tz_offset_minutes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) date: Option<String>,
+    /// Beginning of the day or hour. RFC 3339, UTC, with milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) start: Option<String>,
+    /// Id of the model that served; if none did, the requested one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<&'a str>,
+    /// Slug of the provider that served; `null` if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) provider_slug: Option<Option<&'a str>>,
+    /// Name of the key that called; `null` if it does not exist any more. Without `group_by` the name of another key of its
+    /// account stands for that of a removed one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) key: Option<Option<String>>,
+    /// Number of the key, as 16 hexadecimal digits; `null` for callers without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) key_id: Option<Option<&'a str>>,
+    /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
+    /// were removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<&'a str>,
+    /// Name of the account; `null` if it has no key any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) account: Option<Option<&'a str>>,
+    /// Name of the team at the time; `null` without one, and where there were several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) team: Option<Option<&'a str>>,
+    /// The alias that was asked for; `null` for a fixed model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) alias: Option<Option<&'a str>>,
+    /// What the choice optimised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) objective: Option<&'a str>,
+    /// Class of the task; `null` without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    pub(crate) task: Option<Option<&'a str>>,
+    /// Calls that were admitted in it and have ended.
+    pub(crate) requests: u64,
+    /// Requests that ended with an error. A client that left is no error.
+    pub(crate) failed: u64,
+    /// Tokens of the prompt, those read from or written to a cache included.
+    pub(crate) prompt_tokens: u64,
+    /// Tokens of the answer, reasoning included.
+    pub(crate) completion_tokens: u64,
+    /// Prompt tokens read from the provider's cache.
+    pub(crate) cached_tokens: u64,
+    /// Tokens of the answer that were spent on reasoning.
+    pub(crate) reasoning_tokens: u64,
+    /// Prompt tokens written to the provider's cache.
+    pub(crate) cache_write_tokens: u64,
+    /// Of those, the tokens written to be kept for one hour.
+    pub(crate) cache_write_1h_tokens: u64,
+    /// Other prompt tokens that are audio.
+    pub(crate) audio_tokens: u64,
+    /// Tokens of the answer that are audio.
+    pub(crate) audio_output_tokens: u64,
+    /// Billed images.
+    pub(crate) images: u64,
+    /// Billed web searches.
+    pub(crate) web_searches: u64,
+    /// Requests of which `cost` leaves something out, because an endpoint has no known price.
+    pub(crate) unknown_costs: u64,
+    /// Its part of the cost of all rows, from 0 to 1. Absent without `group_by`, and while nothing was spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) share: Option<Figure>,
+    /// US dollars in the period before. Absent without `group_by`, with `day` or `hour` in it, and where that period began
+    /// more than 90 days ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost_before: Option<Dollars>,
+    /// `cost` less `cost_before`; absent where that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost_change: Option<Dollars>,
+    /// US dollars of all attempts whose price is known, failed ones included.
+    pub(crate) cost: Dollars,
+}
+
+impl Activity {
+    /// The activity as it is shown.
+    pub(crate) fn body(&self, worker: &Worker) -> ActivityBody<'_> {
+        ActivityBody::new(self, worker)
+    }
+}
+
+impl<'a> ActivityBody<'a> {
+    fn new(activity: &'a Activity, worker: &Worker) -> ActivityBody<'a> {
+        let query = &activity.query;
+        let is_grouped = query.is_grouped;
+        let length = query.by.length.map(Length::as_str);
+        let words = query.by.dimensions.iter().map(|dimension| dimension.as_str()).chain(length).collect();
+        let before = query.before_ms.filter(|_| is_grouped).map(|before_ms| RangeBody {
+            since: rfc_3339(before_ms),
+            until: rfc_3339(before_ms + query.until_ms - query.since_ms),
+        });
+        ActivityBody {
+            data: activity.rows.iter().map(|row| RowBody::new(row, activity, worker)).collect(),
+            since: rfc_3339(query.since_ms),
+            until: rfc_3339(query.until_ms),
+            group: length.filter(|_| !is_grouped),
+            group_by: is_grouped.then_some(words),
+            tz_offset_minutes: query.offset_ms / MINUTE_MS,
+            before,
+            totals: is_grouped.then(|| TotalsBody::new(&activity.total, activity.before.as_ref())),
+            replicas: activity.replicas,
+        }
+    }
+
+    /// The rows as CSV: the members that they have, in their order, without those that are made of others.
+    pub(super) fn csv(&self) -> Csv {
+        let mut csv = Csv::default();
+        let rows: Vec<BTreeMap<&str, String>> = self.data.iter().map(RowBody::cells).collect();
+        let is_counted = |name: &str| !CELLS.iter().take(ABOUT).any(|about| *about == name);
+        let has = |name: &&str| rows.iter().any(|row| row.contains_key(name)) || (rows.is_empty() && is_counted(name));
+        let columns: Vec<&str> = CELLS.into_iter().filter(has).collect();
+        csv.row(columns.iter().copied());
+        let row = |row: &BTreeMap<&str, String>| {
+            csv.row(columns.iter().map(|name| row.get(name).map_or("", String::as_str)));
+        };
+        rows.iter().for_each(row);
+        csv
+    }
+}
+
+impl<'a> RowBody<'a> {
+    fn new(row: &'a Row, activity: &'a Activity, worker: &Worker) -> RowBody<'a> {
+        let (query, names, counters) = (&activity.query, &activity.names, &row.counted.counters);
+        let by = &query.by;
+        let label = |dimension| row.key.get(dimension);
+        let text = |dimension| by.has(dimension).then(|| Some(label(dimension)).filter(|text| !text.is_empty()));
+        let one = |of: &'a BTreeSet<String>| {
+            Some(of).filter(|of| of.len() == 1).and_then(|of| of.first()).map(String::as_str)
+        };
+        let has_account = by.has(Dimension::Account) || by.has(Dimension::Key);
+        let owner = one(&row.counted.accounts).filter(|_| has_account);
+        let account = has_account.then(|| owner.and_then(|owner| names.name(Dimension::Account, owner)));
+        let team =
+            (has_account || by.has(Dimension::Team)).then(|| one(&row.counted.teams).filter(|team| !team.is_empty()));
+        let key = by.has(Dimension::Key).then(|| {
+            let number = |label: &str| u64::from_str_radix(label, 16).ok();
+            match query.is_grouped {
+                true => names.name(Dimension::Key, label(Dimension::Key)).map(str::to_owned),
+                false => owner
+                    .and_then(number)
+                    .and_then(|owner| key_name(worker, owner, number(label(Dimension::Key)).unwrap_or_default())),
+            }
+        });
+        RowBody {
+            date: by.length.map(|_| date(row.start_ms, query.offset_ms)),
+            start: by.length.map(|_| rfc_3339(row.start_ms)),
+            model: by.has(Dimension::Model).then(|| label(Dimension::Model)),
+            provider_slug: text(Dimension::Provider),
+            key,
+            key_id: text(Dimension::Key),
+            owner,
+            account,
+            team,
+            alias: text(Dimension::Alias),
+            objective: by.has(Dimension::Objective).then(|| label(Dimension::Objective)),
+            task: text(Dimension::Task),
+            requests: counters.requests,
+            failed: counters.failed,
+            prompt_tokens: counters.prompt_tokens,
+            completion_tokens: counters.completion_tokens,
+            cached_tokens: counters.cached_tokens,
+            reasoning_tokens: counters.reasoning_tokens,
+            cache_write_tokens: counters.cache_write_tokens,
+            cache_write_1h_tokens: counters.cache_write_1h_tokens,
+            audio_tokens: counters.audio_tokens,
+            audio_output_tokens: counters.audio_output_tokens,
+            images: counters.images,
+            web_searches: counters.web_searches,
+            unknown_costs: counters.unknown_costs,
+            share: Figure::part(counters.cost, activity.total.cost).filter(|_| query.is_grouped),
+            cost_before: row.before.map(Dollars),
+            cost_change: row.before.map(|before| Dollars(counters.cost - before)),
+            cost: Dollars(counters.cost),
+        }
+    }
+
+    /// What the row is about in a dimension; `None` where rows are not told apart by it, or where there is none.
+    pub(crate) fn name(&self, dimension: Dimension) -> Option<&str> {
+        match dimension {
+            Dimension::Account => self.account.flatten(),
+            Dimension::Key => self.key.as_ref().and_then(Option::as_deref),
+            Dimension::Team => self.team.flatten(),
+            Dimension::Model => self.model,
+            Dimension::Provider => self.provider_slug.flatten(),
+            Dimension::Alias => self.alias.flatten(),
+            Dimension::Objective => self.objective,
+            Dimension::Task => self.task.flatten(),
+        }
+    }
+
+    fn cells(&self) -> BTreeMap<&'static str, String> {
+        let Ok(serde_json::Value::Object(members)) = serde_json::to_value(self) else { return BTreeMap::new() };
+        // As exact decimals: a value of JSON would be a float.
+        let amount = |name| match name {
+            "cost" => Some(self.cost),
+            "cost_before" => self.cost_before,
+            _ => None,
+        };
+        let cell = |name: &'static str| {
+            let text = match (amount(name), members.get(name)?) {
+                (Some(amount), _) => amount.0.to_string(),
+                (None, serde_json::Value::Null) => String::new(),
+                (None, serde_json::Value::String(text)) => text.clone(),
+                (None, value) => value.to_string(),
+            };
+            Some((name, text))
+        };
+        CELLS.into_iter().filter_map(cell).collect()
+    }
+}
+
+/// How many of [`CELLS`] say what a row is about.
+const ABOUT: usize = 12;
+/// The members of rows in the order of CSV.
+const CELLS: [&str; 28] = [
+    "date",
+    "start",
+    "team",
+    "account",
+    "owner",
+    "key",
+    "key_id",
+    "model",
+    "provider_slug",
+    "alias",
+    "objective",
+    "task",
+    "requests",
+    "failed",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "audio_tokens",
+    "audio_output_tokens",
+    "images",
+    "web_searches",
+    "unknown_costs",
+    "cost",
+    "share",
+    "cost_before",
+];
