@@ -63,7 +63,7 @@ impl LastHour {
                 (format::sum(hour.spent, hour.unknown_costs))
                 small.below { "in 24 hours " (format::sum(self.day.spent, self.day.unknown_costs)) }
             } }
-            div.warn[hour.shed > 0] { dt { "Refused under load" } dd { (format::count(hour.shed)) } }
+            div.warn[hour.shed > 0] { dt { "Refused under load" } dd { a href="refused" { (format::count(hour.shed)) } } }
         }
     }
 
