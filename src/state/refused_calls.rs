@@ -61,10 +61,16 @@ impl RefusedCalls {
     #[must_use]
     pub fn newest(&self, most: usize, passes: impl Fn(&RefusedCall) -> bool) -> Vec<RefusedCall> {
         let rings = self.0.lock();
-        let mut calls: Vec<RefusedCall> =
-            rings.of_keys.iter().chain(&rings.of_others).filter(|call| passes(call)).cloned().collect();
+        let mut calls: Vec<RefusedCall> = rings
+            .of_others
+            .iter()
+            .rev()
+            .chain(rings.of_keys.iter().rev())
+            .filter(|call| passes(call))
+            .cloned()
+            .collect();
         drop(rings);
-        // Both rings are in order, so that sorting is merging.
+        // Both are in order, so that sorting is merging.
         calls.sort_by_key(|call| std::cmp::Reverse(call.at_ms));
         calls.truncate(most);
         calls

@@ -54,8 +54,8 @@ EXIT CODES
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
      cannot be written
-  4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay', 'keys --url',
-     'ledger --url', 'models --url'; or the price list of 'catalog --from'
+  4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay',
+     'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";

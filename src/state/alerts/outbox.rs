@@ -125,9 +125,11 @@ impl Outbox {
         now_ms: i64,
         chance: f64,
     ) -> Settled {
-        let Some(mailbox) = self.receivers.get_mut(receiver) else { return Settled::GivenUp };
+        // A reload may have removed the receiver meanwhile.
+        let alone = if result.is_ok() { Settled::Sent } else { Settled::GivenUp };
+        let Some(mailbox) = self.receivers.get_mut(receiver) else { return alone };
         mailbox.is_sending = false;
-        let Some(first) = mailbox.waiting.front_mut().filter(|first| first.id == id) else { return Settled::GivenUp };
+        let Some(first) = mailbox.waiting.front_mut().filter(|first| first.id == id) else { return alone };
         let (event, outcome) = (first.alert.event.clone(), result.as_ref().err().cloned());
         mailbox.last = Some(Delivery { at_ms: now_ms, event, outcome: outcome.unwrap_or_else(|| "sent".to_owned()) });
         let settled = match result {
