@@ -56,7 +56,7 @@ use crate::{
     },
     state::{
         accounts,
-        alerts::{self, Alerts},
+        alerts::{Alerts, delivery},
         breaker_history::BreakerHistory,
         control::{Control, ControlThread, StatsPersistence},
         drain::Drain,
@@ -195,7 +195,7 @@ impl Gateway {
         reload::begin(&shared);
         let watchdog = watchdog::start(&shared);
         accounts::start_upkeep(&shared);
-        alerts::start(&shared, verdict::findings);
+        delivery::start(&shared, verdict::findings);
         if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
             series_restore::start(store, shared.control.ledger(), &arbiter);
         }

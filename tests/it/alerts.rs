@@ -218,7 +218,7 @@ async fn a_test_says_in_a_sentence_how_it_ended() {
     let sentence = |n: usize| tests["data"][n]["sentence"].as_str().unwrap().to_owned();
     let taken: Vec<bool> = (0..5).map(|n| tests["data"][n]["ok"].as_bool().unwrap()).collect();
     assert_eq!(taken, [true, false, true, false, false], "{tests}");
-    assert!(sentence(0).starts_with("'good' at http://127.0.0.1:") && sentence(0).ends_with(" took the test."));
+    assert!(sentence(0).starts_with("'good' at http://127.0.0.2:") && sentence(0).ends_with(" took the test."));
     assert!(sentence(1).contains("it answered 302, and redirects are not followed"), "{}", sentence(1));
     assert!(sentence(3).contains("timeout"), "{}", sentence(3));
     assert!(elsewhere.requests().is_empty());

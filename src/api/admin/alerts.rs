@@ -16,7 +16,7 @@ use crate::{
     base::{error::ApiError, events},
     state::{
         alerts::{
-            self,
+            delivery,
             outbox::{Delivery, Mailbox},
         },
         gateway::{GatewayView, Worker},
@@ -54,7 +54,7 @@ pub(crate) async fn test(
     let actor = audit::actor(&request, &caller);
     let tests = receivers.into_iter().map(|receiver| {
         let (shared, actor) = (&worker.shared, actor.clone());
-        async move { TestBody::new(receiver, alerts::test(shared, receiver, actor).await) }
+        async move { TestBody::new(receiver, delivery::test(shared, receiver, actor).await) }
     });
     Ok(uncached(&Data { data: join_all(tests).await }))
 }
