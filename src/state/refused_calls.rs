@@ -57,6 +57,17 @@ impl RefusedCalls {
         drop(oldest);
     }
 
+    /// How many there were since `since_ms`, and whether there were more, which had to make room.
+    #[must_use]
+    pub fn count_since(&self, since_ms: i64) -> (usize, bool) {
+        let rings = self.0.lock();
+        let rings = [(&rings.of_keys, MOST_OF_KEYS), (&rings.of_others, MOST_OF_OTHERS)];
+        rings.into_iter().fold((0, false), |(count, is_cut), (ring, most)| {
+            let recent = ring.iter().rev().take_while(|call| call.at_ms >= since_ms).count();
+            (count + recent, is_cut || recent >= most)
+        })
+    }
+
     /// The calls that pass, newest first, at most `most`.
     #[must_use]
     pub fn newest(&self, most: usize, passes: impl Fn(&RefusedCall) -> bool) -> Vec<RefusedCall> {
@@ -119,6 +130,8 @@ mod tests {
         let all = calls.newest(usize::MAX, |_| true);
         assert_eq!(all.len(), MOST_OF_KEYS + MOST_OF_OTHERS);
         assert_eq!((all[0].at_ms, all[all.len() - 1].at_ms), (8_999, 1_000));
+        assert_eq!(calls.count_since(8_990), (10, false));
+        assert_eq!(calls.count_since(0), (MOST_OF_KEYS + MOST_OF_OTHERS, true));
         let of_keys = calls.newest(2, |call| call.caller.is_some());
         assert_eq!(of_keys.iter().map(|call| call.at_ms).collect::<Vec<_>>(), [1_999, 1_998]);
     }

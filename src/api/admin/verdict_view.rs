@@ -166,7 +166,8 @@ impl Situation {
             self.down.iter().chain(&self.recovering).map(|name| ("endpoints_down".to_owned(), name.clone()));
         let spent = self.short_budgets.iter().filter(|budget| budget.is_spent);
         let spent = spent.map(|budget| ("budget_near".to_owned(), budget.text()));
-        Findings { notices: notices.collect(), lasting: recovering.chain(spent).collect() }
+        let is_partial = !self.silent_actors.is_empty();
+        Findings { notices: notices.collect(), lasting: recovering.chain(spent).collect(), is_partial }
     }
 
     fn notices(&self) -> Vec<NoticeBody> {

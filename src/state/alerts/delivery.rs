@@ -10,7 +10,7 @@ use pointsman_base::clock;
 use pointsman_config::AlertReceiver;
 
 use super::{
-    outbox::{Delivery, Mailbox, Settled, Waiting},
+    outbox::{Delivery, Mailbox, Outbox, Settled, Waiting},
     sender,
     watch::{Alert, Findings, Phase},
 };
@@ -38,9 +38,13 @@ async fn run(shared: Weak<Shared>, evaluate: impl AsyncFn(&GatewayView) -> Findi
     loop {
         let Some(view) = shared.upgrade().map(GatewayView::of) else { return };
         // While it drains, what is wrong is that it stops.
-        if !view.setup.config.alerts.is_empty() && !view.shared.is_draining() {
-            let findings = evaluate(&view).await;
-            look(&view, &findings).await;
+        if !view.shared.is_draining() {
+            if !view.setup.config.alerts.is_empty() {
+                look(&view, &evaluate(&view).await).await;
+            } else if !view.shared.alerts.read(Outbox::is_empty) {
+                // A reload removed the last receiver.
+                look(&view, &Findings::default()).await;
+            }
         }
         drop(view);
         actix_rt::time::sleep(INTERVAL).await;

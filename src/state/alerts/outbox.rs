@@ -152,6 +152,12 @@ impl Outbox {
         self.receivers.entry(receiver.to_owned()).or_default().last = Some(delivery);
     }
 
+    /// Whether nothing is known of any receiver.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.receivers.is_empty()
+    }
+
     /// The state of a receiver; `None` before it was first looked at.
     #[must_use]
     pub fn mailbox(&self, receiver: &str) -> Option<&Mailbox> {

@@ -43,6 +43,8 @@ pub struct Findings {
     pub notices: Vec<Notice>,
     /// Events that have not ended although there is no notice of them.
     pub lasting: BTreeSet<EventKey>,
+    /// Whether a part of the gateway did not answer, so that a notice may be missing: nothing ends then.
+    pub is_partial: bool,
 }
 
 /// Where an event is.
@@ -153,7 +155,8 @@ impl Watch {
             if present.contains(key) || !is_wanted(&key.0) {
                 return is_wanted(&key.0);
             }
-            match watched.absent(&key.0, findings.lasting.contains(key), now_ms, period_ms) {
+            let lasts = findings.is_partial || findings.lasting.contains(key);
+            match watched.absent(&key.0, lasts, now_ms, period_ms) {
                 Absent::Waits => true,
                 Absent::Forgotten => false,
                 Absent::Ended => {
@@ -354,6 +357,8 @@ mod tests {
     fn an_endpoint_that_is_probed_has_not_recovered() {
         let mut watch = Watch::default();
         assert_eq!(told(&mut watch, &down(&["a"]), 0), ["began a"]);
+        let partial = Findings { is_partial: true, ..Findings::default() };
+        assert_eq!(told(&mut watch, &partial, 0), [""; 0], "nobody knows");
         let probed =
             Findings { lasting: [("endpoints_down".to_owned(), "a".to_owned())].into(), ..Findings::default() };
         assert_eq!(told(&mut watch, &probed, 1), [""; 0]);
