@@ -8,13 +8,13 @@ use sha2::Sha256;
 
 use crate::{
     folder::Folder,
-    harness::TestGateway,
+    harness::{KEY, TestGateway},
     issued_keys::{ADMIN, call, chat, issue, world},
     keys_durable::{self, ENVIRONMENT},
     patience::{eventually, until},
     process::{ConfigFile, Process, run},
     scripted::{Gate, Script, Upstream, refused_address},
-    world::{World, saying},
+    world::{Model, World, always, saying},
 };
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -262,4 +262,34 @@ async fn a_receiver_that_a_reload_adds_hears_what_lasts_and_one_that_is_removed_
     assert_eq!(alert["data"]["subjects"], json!(["key ci ($0.17 in all)"]));
     world.take_over(&gateway).await;
     assert_eq!(admin(&gateway, Method::GET, "alerts").await["data"], json!([]));
+}
+
+#[actix_web::test]
+async fn an_endpoint_whose_breaker_opens_is_told_by_name() {
+    let (broken, good, folder, ops) = (always(500, &json!({})), saying("Hello"), Folder::new(), receiver(&[OK]));
+    let world = world(&broken, &folder).provider("bolt", good.address());
+    let world = world.model(&Model::new("acme/other").at("bolt", "0.01", "0.01"));
+    let events = "events = [\"endpoints_down\"]";
+    let gateway = told(world, &table("ops", &ops.url("/hook"), events)).start().await;
+    let call_and_look = async || {
+        chat(&gateway, KEY, json!({ "max_tokens": 5 })).await;
+        ops.requests().len()
+    };
+    eventually("the alert arrives", call_and_look, |requests| *requests > 0).await;
+    let alert = received(&ops).remove(0).json();
+    assert_eq!((&alert["type"], &alert["data"]["event"]), (&json!("alert.began"), &json!("endpoints_down")));
+    assert_eq!(alert["data"]["subjects"], json!(["acme/small at Acme"]));
+}
+
+#[actix_web::test]
+async fn a_price_that_a_reload_changes_is_told_once() {
+    let (upstream, folder, ops) = (saying("Hello"), Folder::new(), receiver(&[OK]));
+    let world = told(world(&upstream, &folder), &table("ops", &ops.url("/hook"), "events = [\"catalogue_changed\"]"));
+    let gateway = world.start().await;
+    let environment: Vec<(&str, &str)> =
+        world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    gateway.adopt(&world.toml().replace("\"0.01\"", "\"0.02\""), &environment).await;
+    let alert = arrived(&ops, 1).await.remove(0).json();
+    let sentence = "Version 2 of the configuration changed the catalogue: prices of acme/small at Acme.";
+    assert_eq!((&alert["data"]["sentence"], &alert["data"]["severity"]), (&json!(sentence), &json!("info")));
 }
