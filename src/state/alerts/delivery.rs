@@ -75,7 +75,7 @@ async fn look(view: &GatewayView, findings: &Findings) {
 }
 
 /// Sends the first alert of a receiver, and those behind it while the receiver takes them.
-async fn send_due(shared: Arc<Shared>, receiver: AlertReceiver, first: Waiting) {
+async fn send_due(shared: Arc<Shared>, mut receiver: AlertReceiver, first: Waiting) {
     let mut next = Some(first);
     while let Some(waiting) = next {
         let sent = sender::send(&receiver, (&*waiting.id, &waiting.alert), clock::unix_millis(), TIMEOUT).await;
@@ -89,6 +89,10 @@ async fn send_due(shared: Arc<Shared>, receiver: AlertReceiver, first: Waiting) 
             Settled::GivenUp => AlertResult::GivenUp,
         };
         conclude(&shared, &receiver.name, &waiting.alert.event, result, &outcome).await;
+        // A reload may have changed its address meanwhile, or removed it.
+        let in_force = shared.setup.load().config.alerts.iter().find(|it| it.name == receiver.name).cloned();
+        let Some(in_force) = in_force else { return };
+        receiver = in_force;
         show_waiting(&shared, &receiver.name);
         next = shared.alerts.outbox.lock().begin(&receiver.name, clock::unix_millis());
     }
