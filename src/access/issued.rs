@@ -232,6 +232,15 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         settings: Vec<String>,
     },
+    /// Sent an alert, or gave it up.
+    SendAlert {
+        /// Name of the receiver.
+        receiver: String,
+        /// The event.
+        event: String,
+        /// `sent`, or why it was not.
+        result: String,
+    },
     /// Deleted records.
     DeleteRecords {
         /// Only those admitted before this time, Unix milliseconds.
@@ -261,6 +270,7 @@ impl Change {
             Change::PutTeam(team) => ("put_team", Some(&team.name)),
             Change::RemoveTeam { name } => ("remove_team", Some(name)),
             Change::Reload { .. } => ("reload", None),
+            Change::SendAlert { receiver, .. } => ("send_alert", Some(receiver)),
             Change::DeleteRecords { owner, .. } => ("delete_records", owner.as_deref()),
         }
     }

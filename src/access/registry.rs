@@ -376,7 +376,9 @@ impl Registry {
     pub fn record(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
         let _turn = self.turn.lock();
         match change {
-            Change::Reload { .. } | Change::DeleteRecords { .. } => self.store_or_apply(actor, change),
+            Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => {
+                self.store_or_apply(actor, change)
+            }
             _ => self.store(actor, change),
         }
     }
@@ -466,7 +468,7 @@ impl State {
             Change::RemoveTeam { name } => {
                 self.teams.remove(name);
             }
-            Change::Reload { .. } | Change::DeleteRecords { .. } => {}
+            Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod activity;
+pub(crate) mod alerts;
 pub(crate) mod audit;
 pub(crate) mod breakers_view;
 pub(crate) mod budget_notices;
@@ -10,6 +11,7 @@ pub(crate) mod generations;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod live;
+pub(crate) mod refused;
 pub(crate) mod running;
 pub(crate) mod series;
 pub(crate) mod series_view;

@@ -8,10 +8,7 @@ use std::{
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, http::header::HeaderMap};
 
 use crate::{
-    access::{
-        key_state::KeyState,
-        keys::{Caller, KeyTable},
-    },
+    access::keys::{Caller, KeyTable},
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -63,25 +60,17 @@ fn authenticate(
 ) -> Result<Arc<Caller>, ApiError> {
     let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
     let caller = find(&worker.setup.keys, request.headers())?;
-    request.extensions_mut().insert(CallerLabel {
-        number: caller.id,
-        name: Arc::clone(&caller.key.name),
-        state: Arc::clone(&caller.state),
-    });
+    request.extensions_mut().insert(KnownCaller(Arc::clone(&caller)));
     Ok(caller)
 }
 
-/// Number, name and state of the caller's key, attached to a request with a valid one.
+/// The caller of a request with a valid key, attached to it.
 #[derive(Clone)]
-pub(crate) struct CallerLabel {
-    pub(crate) number: u64,
-    pub(crate) name: Arc<str>,
-    pub(crate) state: Arc<KeyState>,
-}
+pub(crate) struct KnownCaller(pub(crate) Arc<Caller>);
 
-impl CallerLabel {
-    /// The label at the request.
-    pub(crate) fn of(request: &HttpRequest) -> Option<CallerLabel> {
-        request.extensions().get::<CallerLabel>().cloned()
+impl KnownCaller {
+    /// The caller of the request.
+    pub(crate) fn of(request: &HttpRequest) -> Option<Arc<Caller>> {
+        request.extensions().get::<KnownCaller>().map(|known| Arc::clone(&known.0))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
+mod alerts;
 mod arguments;
 mod catalog;
 mod check;
@@ -36,6 +37,7 @@ use pointsman_config::{Config, Environment, Fault, LoadedConfig, schema};
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::base::licenses;
 
+pub use alerts::AlertsRequest;
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
 pub use doctor::DoctorRequest;
@@ -52,7 +54,8 @@ pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
 pub use spend::SpendRequest;
 
-/// Exit code when a replayed decision differs from the recorded one, a gateway is not ready, or the ledger has a fault.
+/// Exit code when a replayed decision differs from the recorded one, a gateway is not ready, the ledger has a fault, or a
+/// receiver of alerts does not take a test.
 pub const EXIT_DIFFERENT: u8 = 1;
 /// Exit code when the command line or the configuration is invalid.
 pub const EXIT_CONFIGURATION: u8 = 2;
@@ -98,6 +101,8 @@ pub enum Command {
     Health(HealthRequest),
     /// Have a gateway read its configuration again.
     Reload(ReloadRequest),
+    /// Test the receivers of alerts.
+    Alerts(AlertsRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
     /// Repeat a recorded decision.
@@ -203,6 +208,7 @@ impl Command {
                 Ok(Command::Health(request))
             }
             Some(Subcommands::Reload(request)) => refuse_config("reload").map(|()| Command::Reload(request)),
+            Some(Subcommands::Alerts(request)) => refuse_config("alerts").map(|()| Command::Alerts(request)),
             Some(Subcommands::Schema) => refuse_config("schema").map(|()| Command::Print(schema())),
             Some(Subcommands::Completions { shell }) => {
                 refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
@@ -327,6 +333,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Spend(request)) => spend::run(&request, environment),
         Ok(Command::Health(request)) => health::run(&request, environment),
         Ok(Command::Reload(request)) => reload::run(&request, environment),
+        Ok(Command::Alerts(request)) => alerts::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {

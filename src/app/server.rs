@@ -46,6 +46,7 @@ use pointsman_routing::stats::{LiveBoard, Statistics, seeded_hash};
 
 use crate::{
     access::{analysis::Analyses, keys, registry::Registry},
+    api::admin::verdict,
     base::events::Metrics,
     console::{Console, Transport},
     http::{
@@ -55,6 +56,7 @@ use crate::{
     },
     state::{
         accounts,
+        alerts::{Alerts, delivery},
         breaker_history::BreakerHistory,
         control::{Control, ControlThread, StatsPersistence},
         drain::Drain,
@@ -62,6 +64,7 @@ use crate::{
         images::ImageFiles,
         live::LiveFeed,
         reasoning_seal_key,
+        refused_calls::RefusedCalls,
         reload::{self, AdoptError, Reload, ReloadTrigger},
         reload_status::Reloads,
         replicas::{
@@ -192,6 +195,7 @@ impl Gateway {
         reload::begin(&shared);
         let watchdog = watchdog::start(&shared);
         accounts::start_upkeep(&shared);
+        delivery::start(&shared, verdict::findings);
         if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
             series_restore::start(store, shared.control.ledger(), &arbiter);
         }
@@ -388,6 +392,7 @@ fn shared(
     let live = LiveBoard::new(&draft.catalog, seeded_hash(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let state_key = reasoning_seal_key::open(draft.config.ledger.durable_directory());
+    let alerts = Alerts::open(draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
     if let Some(ledger) = durable.as_deref() {
         accounts::restore_spending(&registry, ledger);
@@ -419,6 +424,8 @@ fn shared(
         memory,
         breaker_history: BreakerHistory::default(),
         live: LiveFeed::default(),
+        refused_calls: RefusedCalls::default(),
+        alerts,
         drain: Drain::default(),
         reloads: Reloads::default(),
         startup_key: generated_key,

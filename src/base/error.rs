@@ -54,6 +54,8 @@ struct Problem {
     allowed_values: Vec<String>,
     faults: Vec<String>,
     generation: Option<GenerationId>,
+    /// The model that the call asked for, cut.
+    model: Option<Box<str>>,
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
     availability: Option<Availability>,
@@ -132,6 +134,7 @@ impl ApiError {
             allowed_values: Vec::new(),
             faults: Vec::new(),
             generation: None,
+            model: None,
             upstream: None,
             previous: Vec::new(),
             availability: None,
@@ -553,7 +556,7 @@ impl ApiError {
                 response.insert_header(("x-should-retry", "false"));
             }
         }
-        response.extensions_mut().insert(ErrorReason(self.finest_reason()));
+        response.extensions_mut().insert(self.error_reason());
         match problem.dialect {
             Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => {
                 response.json(body::ErrorBody::new(problem))

@@ -2,6 +2,7 @@
 //! Labels come from closed sets: configured slugs, model ids and the gateway's own codes. Events contain no keys, no
 //! prompts and no text of providers.
 
+mod alerts;
 mod decisions;
 mod endpoints;
 #[expect(clippy::disallowed_methods, reason = "a counter of Prometheus is a float")]
@@ -24,6 +25,8 @@ use prometheus::{
 
 use crate::base::{build, log_output};
 
+use alerts::AlertMetrics;
+pub use alerts::{AlertAttempt, AlertResult};
 pub use decisions::Decided;
 use decisions::DecisionMetrics;
 use endpoints::EndpointMetrics;
@@ -78,6 +81,7 @@ pub struct Metrics {
     decisions: DecisionMetrics,
     keys: KeyMetrics,
     pub(crate) life: LifeMetrics,
+    pub(crate) alerts: AlertMetrics,
     /// Spans sent and lost.
     pub spans: SpanCounts,
 }
@@ -135,6 +139,7 @@ impl Metrics {
             decisions: DecisionMetrics::new(&make)?,
             keys: KeyMetrics::new(&make)?,
             life: LifeMetrics::new(&make)?,
+            alerts: AlertMetrics::new(&make)?,
             spans: SpanCounts::new(&make)?,
             registry,
         })
@@ -236,7 +241,7 @@ impl Answered<'_> {
 
 impl Answered<'_> {
     /// Whether it is an inference call that was refused before there was a generation; others are counted at their end.
-    fn is_refused_call(&self) -> bool {
+    pub(crate) fn is_refused_call(&self) -> bool {
         let is_inference = |route: &str| INFERENCE.iter().any(|end| route.ends_with(end));
         self.generation.is_none() && self.status >= 400 && self.route.is_some_and(is_inference)
     }

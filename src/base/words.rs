@@ -56,7 +56,7 @@ words! {
     ApiType = ["completions", "image", "embeddings", "messages", "responses"];
     AuditAction = [
         "create_key", "update_key", "rotate_key", "disable_key", "enable_key", "revoke_key", "put_account",
-        "remove_account", "put_team", "remove_team", "reload", "delete_records",
+        "remove_account", "put_team", "remove_team", "reload", "send_alert", "delete_records",
     ];
     AvailabilityCode = ["model_not_found", "model_deprecated", "constraint_filtered", "no_endpoints"];
     Change = ["price", "ttft_ms", "tokens_per_second", "failure_probability", "weights.latency"];

@@ -35,6 +35,8 @@ pub(super) struct LastHour {
     /// One per minute, oldest first; the last one is not over.
     minutes: Vec<Slot>,
     day: Totals,
+    /// Calls that were refused before there was a generation, and whether there were more.
+    refused: (usize, bool),
 }
 
 impl LastHour {
@@ -45,7 +47,8 @@ impl LastHour {
     pub(super) async fn now(worker: &Worker) -> Result<LastHour, ApiError> {
         let (start_ms, minutes) = series::minutes(worker, HOUR_MS).await?;
         let (_, day) = series::minutes(worker, 24 * HOUR_MS).await?;
-        Ok(LastHour { start_ms, minutes, day: Totals::of(&day) })
+        let refused = worker.shared.refused_calls.count_since(start_ms);
+        Ok(LastHour { start_ms, minutes, day: Totals::of(&day), refused })
     }
 
     /// The figures as entries of a list of tiles.
@@ -54,6 +57,7 @@ impl LastHour {
         let last_minute = Totals::of(self.minutes.iter().rev().skip(1).take(1));
         let share = |part: u64| (hour.calls() > 0).then(|| part as f64 / hour.calls() as f64);
         let first = |percent| first_output_ms(&self.minutes, percent).map(|millis| millis as f64);
+        let (refused, is_more) = self.refused;
         html! {
             div { dt { "Requests" } dd { (format::count(last_minute.calls())) small { " /min" } } }
             div.bad[hour.failed > 0] { dt { "Failures shown" } dd { (self.decisions("status=failed", hour.failed)) (of_calls(share(hour.failed))) } }
@@ -63,7 +67,10 @@ impl LastHour {
                 (format::sum(hour.spent, hour.unknown_costs))
                 small.below { "in 24 hours " (format::sum(self.day.spent, self.day.unknown_costs)) }
             } }
-            div.warn[hour.shed > 0] { dt { "Refused under load" } dd { (format::count(hour.shed)) } }
+            div.warn[refused > 0] { dt { "Refused" } dd {
+                a href="refused" { (format::count(refused as u64)) } @if is_more { "+" }
+                @if hour.shed > 0 { small.below { (format::count(hour.shed)) " under load" } }
+            } }
         }
     }
 

@@ -29,6 +29,7 @@ mod models;
 mod overview;
 mod playground;
 mod providers;
+mod refused;
 mod session;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod spend;
@@ -90,6 +91,7 @@ fn pages() -> Vec<Resource> {
     vec![
         page("/").route(read().to(overview::show)),
         page("/providers").route(read().to(providers::show)),
+        page("/refused").route(read().to(refused::show)),
         page("/decisions").route(read().to(decisions::show)),
         page("/decisions/{id}").route(read().to(decision::show)),
         page("/models").route(read().to(models::show)),

@@ -8,8 +8,8 @@ use super::{
     last_hour::LastHour,
     layout::{Frame, Nav, api_line},
     measured::{self, Columns},
+    refused,
     visitor::Visitor,
-    words,
 };
 use crate::{
     api::{
@@ -56,7 +56,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
                 div { dt { "In flight" } dd { (running.in_flight) @if let Some(most) = most_in_flight { small { " of " (most) } } } }
                 div { dt { "Endpoints healthy" } dd { (healthy) small { " of " (endpoints.len()) } } }
             }
-            (refused(&RefusedBody::all(&worker)))
+            (refused::band(&RefusedBody::all(&worker)))
             (hour.strips())
             (now_running(&running))
             h2 { "Endpoints " span.muted { (endpoints.len()) } }
@@ -79,25 +79,6 @@ fn sentence(verdict: &VerdictBody) -> Markup {
             @for notice in others { li.(class(notice.severity)) { strong { (word(notice.severity)) } " " (notice.sentence) } }
         }
     }
-}
-
-/// Calls that were refused before an endpoint was called, by reason.
-fn refused(reasons: &[RefusedBody]) -> Markup {
-    let total: u64 = reasons.iter().map(|refused| refused.count).sum();
-    html! {
-        @if total > 0 {
-            p.refused {
-                strong { "Refused " (format::count(total)) } " "
-                span.muted { "before an endpoint was called, since the start; no records:" }
-                @for refused in reasons { " " span.tag.warn[is_spent(&refused.reason)] { (words::spaced(&refused.reason)) " " (format::count(refused.count)) } }
-            }
-        }
-    }
-}
-
-/// Whether the reason is a spending limit that is used up.
-fn is_spent(reason: &str) -> bool {
-    ["key_limit", "account_limit", "team_limit"].contains(&reason)
 }
 
 const fn class(severity: Severity) -> &'static str {

@@ -17,17 +17,22 @@ use actix_web::{
 };
 use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
+use pointsman_base::clock;
 use pointsman_domain::Dialect;
 
 use crate::{
-    api::auth::CallerLabel,
+    access::keys::Caller,
+    api::auth::KnownCaller,
     base::{
         error::{ApiError, ErrorReason},
         events,
         request_id::{REQUEST_ID, RequestId},
     },
     http::{connections::OngoingRequest, cors, dialect, host},
-    state::gateway::{Shared, WorkerHandle},
+    state::{
+        gateway::{Shared, WorkerHandle},
+        refused_calls::RefusedCall,
+    },
 };
 
 const GENERATION_ID: HeaderName = HeaderName::from_static("x-generation-id");
@@ -82,29 +87,48 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
         Ok(response) => response.status(),
         Err(error) => error.as_response_error().status_code(),
     };
-    let caller = result.as_ref().ok().and_then(|response| CallerLabel::of(response.request()));
+    let caller = result.as_ref().ok().and_then(|response| KnownCaller::of(response.request()));
     if let Some(caller) = &caller {
         caller.state.life.answered(status.as_u16());
     }
     let route = result.as_ref().ok().and_then(|response| response.request().match_pattern());
-    events::Answered {
+    let reason = error_reason(result);
+    let answered = events::Answered {
         route: route.as_deref(),
         status: status.as_u16(),
         took: started.elapsed(),
-        reason: error_reason(result),
+        reason: reason.as_ref().map(|reason| reason.reason),
         request_id: id.as_str(),
         generation: result.as_ref().ok().and_then(generation),
-        key: caller.as_ref().map(|caller| caller.number),
-        key_name: caller.as_ref().map(|caller| &*caller.name),
+        key: caller.as_ref().map(|caller| caller.id),
+        key_name: caller.as_ref().map(|caller| &*caller.key.name),
+    };
+    answered.emit(&shared.metrics);
+    if answered.is_refused_call() {
+        shared.refused_calls.enter(refused_call(status.as_u16(), reason, caller, id));
     }
-    .emit(&shared.metrics);
 }
 
 /// Reason of the error in the answer, if it is one.
-fn error_reason(result: &Result<ServiceResponse<BoxBody>, Error>) -> Option<&'static str> {
+fn error_reason(result: &Result<ServiceResponse<BoxBody>, Error>) -> Option<ErrorReason> {
     match result {
-        Ok(response) => response.response().extensions().get::<ErrorReason>().map(|reason| reason.0),
-        Err(error) => error.as_error::<ApiError>().map(ApiError::finest_reason),
+        Ok(response) => response.response().extensions().get::<ErrorReason>().cloned(),
+        Err(error) => error.as_error::<ApiError>().map(ApiError::error_reason),
+    }
+}
+
+/// The call for the list of refused ones.
+fn refused_call(status: u16, reason: Option<ErrorReason>, caller: Option<Arc<Caller>>, id: &RequestId) -> RefusedCall {
+    let team = caller.as_ref().and_then(|caller| caller.account.team.load_full());
+    let (reason, model) = reason.map_or(("unknown", None), |it| (it.reason, it.model));
+    RefusedCall {
+        at_ms: clock::unix_millis(),
+        status,
+        reason,
+        team: team.map(|team| Arc::clone(&team.name)),
+        caller,
+        model,
+        request_id: id.shared(),
     }
 }
 

@@ -137,6 +137,9 @@ fn admin_pages(below: &str) -> Vec<Resource> {
             .route(web::put().to(admin::accounts::put_team))
             .route(web::delete().to(admin::accounts::remove_team)),
         page(&at("/audit")).route(read().to(admin::audit::show)),
+        page(&at("/refused")).route(read().to(admin::refused::show)),
+        page(&at("/alerts")).route(read().to(admin::alerts::show)),
+        call(&at("/alerts/test")).route(web::post().to(admin::alerts::test)),
         page(&at("/activity")).route(read().to(admin::activity::show)),
         page(&at("/activity.csv")).route(read().to(admin::activity::csv)),
         page(&at("/activity/explain")).route(read().to(admin::activity::explain)),

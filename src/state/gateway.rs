@@ -38,11 +38,13 @@ use crate::{
         events::{ActorReplaced, Metrics},
     },
     state::{
+        alerts::Alerts,
         breaker_history::BreakerHistory,
         control::{self, Control, ControlThread},
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,
+        refused_calls::RefusedCalls,
         reload_status::Reloads,
         replicas::Replicas,
         request_history::RequestHistory,
@@ -99,6 +101,10 @@ pub struct Shared {
     pub breaker_history: BreakerHistory,
     /// Subscribers of the live feed.
     pub live: LiveFeed,
+    /// The inference calls that were refused last.
+    pub refused_calls: RefusedCalls,
+    /// Alerts that wait, and what receivers were told.
+    pub alerts: Alerts,
     /// State of the shutdown.
     pub drain: Drain,
     /// Sends spans of generations to a collector; `None` when traces are off.
@@ -117,12 +123,26 @@ impl Shared {
 #[derive(Clone)]
 pub struct Worker(Rc<WorkerState>);
 
-/// State of a [`Worker`].
-pub struct WorkerState {
+/// The process with one setup: all that is shown of a gateway. On any thread.
+#[derive(Clone)]
+pub struct GatewayView {
     /// State of the process.
     pub shared: Arc<Shared>,
-    /// The setup of the requests that hold this worker.
+    /// The setup of the requests that hold this worker, or the one in force.
     pub setup: Arc<Setup>,
+}
+
+impl GatewayView {
+    /// The process with the setup in force.
+    #[must_use]
+    pub fn of(shared: Arc<Shared>) -> GatewayView {
+        GatewayView { setup: shared.setup.load_full(), shared }
+    }
+}
+
+/// State of a [`Worker`].
+pub struct WorkerState {
+    view: GatewayView,
     /// This thread's router.
     pub router: Arc<Addr<Router>>,
     /// One client per enabled provider, by position in the catalog.
@@ -143,6 +163,14 @@ impl Deref for Worker {
     }
 }
 
+impl Deref for WorkerState {
+    type Target = GatewayView;
+
+    fn deref(&self) -> &GatewayView {
+        &self.view
+    }
+}
+
 impl Worker {
     /// A worker for the setup in force. It takes over the clients of `before`, with their open connections, for
     /// providers whose connection settings are unchanged.
@@ -153,11 +181,10 @@ impl Worker {
         recorder: Option<Rc<RefCell<GenerationRecorder>>>,
         before: Option<&Worker>,
     ) -> Worker {
-        let setup = shared.setup.load_full();
+        let view = GatewayView::of(Arc::clone(shared));
         Worker(Rc::new(WorkerState {
-            clients: setup.providers.clients(before.map(|worker| (&worker.setup.providers, &*worker.clients))),
-            setup,
-            shared: Arc::clone(shared),
+            clients: view.setup.providers.clients(before.map(|worker| (&worker.setup.providers, &*worker.clients))),
+            view,
             router: Arc::clone(router),
             events: Arc::clone(events),
             calls: Arc::clone(calls),

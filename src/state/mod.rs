@@ -2,6 +2,7 @@
 
 #[deny(clippy::float_arithmetic)]
 pub mod accounts;
+pub mod alerts;
 pub mod ask;
 pub mod breaker_history;
 pub mod control;
@@ -10,6 +11,7 @@ pub mod gateway;
 pub mod images;
 pub mod live;
 pub mod reasoning_seal_key;
+pub mod refused_calls;
 pub mod reload;
 pub mod reload_status;
 pub mod replicas;

@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-use crate::state::reload_status::ConfigReloaded;
+use crate::state::reload_status::{CatalogueChange, ConfigReloaded};
 pub use crate::state::reload_status::{Reload, ReloadOutcome, ReloadTrigger};
 use stable_files::{MAX_PAUSE, StabilityCheck};
 
@@ -183,6 +183,7 @@ fn announce(shared: &Shared, version: u64) {
     log_output::configure(log.format, log.level, log.requests);
     let keys = setup.keys.callers().into_iter().map(|caller| (caller.id, Arc::clone(&caller.key.name)));
     shared.metrics.adopt(&setup.catalog, keys);
+    shared.metrics.alerts.adopt(setup.config.alerts.iter().map(|receiver| &*receiver.name));
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 
@@ -202,6 +203,9 @@ async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<(u64, Vec
     let (providers, endpoints) = published.live.pardon(clock::now(), &providers, &endpoints);
     let reopened = names(&catalog, &providers, &endpoints);
     let ledger = draft.config.ledger.clone();
+    if let Some(change) = CatalogueChange::between(&before.catalog, &catalog, clock::unix_millis()) {
+        shared.reloads.status.set_catalogue(change);
+    }
     shared.setup.store(Arc::new(draft.adopt(published, shared.startup_key.as_ref(), &shared.registry, Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));
     shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });

@@ -6,9 +6,41 @@ use std::fmt;
 
 use parking_lot::Mutex;
 use pointsman_config::PendingRestart;
+use pointsman_domain::Catalog;
 use tokio::sync::MutexGuard;
 
 use crate::base::events::Metrics;
+
+/// A reload that changed prices or retirements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueChange {
+    /// The version that brought it.
+    pub version: u64,
+    /// When, in Unix milliseconds.
+    pub at_ms: i64,
+    /// Each price and each date that is different, for people.
+    pub changes: Vec<String>,
+}
+
+impl CatalogueChange {
+    /// What is different in `after`, for endpoints and models of both catalogs; `None` if nothing is.
+    #[must_use]
+    pub fn between(before: &Catalog, after: &Catalog, at_ms: i64) -> Option<CatalogueChange> {
+        let known = |id| before.endpoints.iter().find(|endpoint| endpoint.id == id);
+        let prices = after.endpoints.iter().filter(|new| known(new.id).is_some_and(|old| old.pricing != new.pricing));
+        let prices = prices.filter_map(|endpoint| {
+            let (model, provider) = (after.model_of(endpoint)?, after.provider_of(endpoint)?);
+            Some(format!("prices of {} at {}", model.id, provider.name))
+        });
+        let retired = after.models.iter().filter_map(|new| {
+            let old = before.models.iter().find(|old| old.id == new.id)?;
+            let day = new.expiration_date.map_or_else(|| "not retired".to_owned(), |day| format!("retired on {day}"));
+            (old.expiration_date != new.expiration_date).then(|| format!("{} is {day}", new.id))
+        });
+        let changes: Vec<String> = prices.chain(retired).collect();
+        (!changes.is_empty()).then_some(CatalogueChange { version: after.version, at_ms, changes })
+    }
+}
 
 /// Lock and status of reloads. Only one reload runs at a time.
 #[derive(Debug, Default)]
@@ -162,6 +194,7 @@ pub struct ReloadStatus(Mutex<StatusState>);
 #[derive(Debug, Default, Clone)]
 struct StatusState {
     loaded_ms: i64,
+    catalogue: Option<CatalogueChange>,
     last: Option<Reload>,
 }
 
@@ -176,6 +209,17 @@ impl ReloadStatus {
         self.0.lock().last = Some(reload);
     }
 
+    /// Records that a reload changed prices or retirements.
+    pub fn set_catalogue(&self, change: CatalogueChange) {
+        self.0.lock().catalogue = Some(change);
+    }
+
+    /// The last reload that changed prices or retirements.
+    #[must_use]
+    pub fn catalogue(&self) -> Option<CatalogueChange> {
+        self.0.lock().catalogue.clone()
+    }
+
     /// When the configuration in force was loaded, in Unix milliseconds.
     #[must_use]
     pub fn loaded_ms(&self) -> i64 {
@@ -186,5 +230,34 @@ impl ReloadStatus {
     #[must_use]
     pub fn last(&self) -> Option<Reload> {
         self.0.lock().last.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pointsman_config::Config;
+
+    use super::*;
+
+    fn catalog(version: u64, price: &str, more: &str) -> Catalog {
+        let text = format!(
+            "[simulation]\nmode = \"off\"\n[providers.acme]\nname = \"Acme\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+             [[models]]\nid = \"acme/small\"\ncontext_length = 1000\n{more}\n\
+             endpoints = [{{ provider = \"acme\", upstream_model = \"s\", pricing = {{ prompt = \"{price}\", completion = \"1\" }} }}]\n"
+        );
+        let environment = Vec::<(String, String)>::new().into_iter().collect();
+        Config::parse(&text, "test", Path::new("."), &environment).unwrap().catalog(version)
+    }
+
+    #[test]
+    fn a_change_of_the_catalogue_names_prices_and_retirements() {
+        let before = catalog(1, "1", "");
+        let between = |after: &Catalog| CatalogueChange::between(&before, after, 7).map(|change| change.changes);
+        assert_eq!(between(&catalog(2, "1", "description = \"Small.\"")), None);
+        let after = catalog(2, "2", "expiration_date = \"2027-01-31\"");
+        assert_eq!(between(&after).unwrap(), ["prices of acme/small at Acme", "acme/small is retired on 2027-01-31"]);
+        assert_eq!(CatalogueChange::between(&before, &after, 7).unwrap().version, 2);
     }
 }

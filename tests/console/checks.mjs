@@ -56,7 +56,7 @@ const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', refused: 'refused', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {

@@ -18,7 +18,7 @@ try {
     await logIn(page, gateway);
     const pages = {
       overview: './', decisions: 'decisions', spend: 'spend', why: `decisions/${id}?why_not=sim-thrift&replay=true`,
-      providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets',
+      providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', refused: 'refused',
       configuration: 'config', about: 'about',
     };
     for (const [title, path] of Object.entries(pages)) {

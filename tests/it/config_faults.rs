@@ -67,7 +67,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing and 19 more
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing and 20 more
         "#]],
     );
     check(

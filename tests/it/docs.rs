@@ -10,7 +10,8 @@ use regex::Regex;
 use serde_json::Value;
 
 /// Words of the form of a key or a metric that are none.
-const NO_NAMES: [&str; 7] = [
+const NO_NAMES: [&str; 8] = [
+    "alerts.json",
     "accounts.log",
     "shared.log",
     "ledger.db",

@@ -14,6 +14,8 @@ mod admin_series;
 #[cfg(test)]
 mod admin_verdict;
 #[cfg(test)]
+mod alerts;
+#[cfg(test)]
 mod amazon;
 #[cfg(test)]
 mod analyses;
@@ -272,6 +274,8 @@ mod raw_client;
 mod refusal_waits;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod refused_calls;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]

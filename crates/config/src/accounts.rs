@@ -128,7 +128,8 @@ fn name(section: &Section<'_>) -> Arc<str> {
     name.into()
 }
 
-fn refuse_duplicates<'n>(root: &Section<'_>, key: &'static str, names: impl Iterator<Item = &'n Arc<str>>) {
+/// Reports a name that two entries of the list `key` have.
+pub(super) fn refuse_duplicates<'n>(root: &Section<'_>, key: &'static str, names: impl Iterator<Item = &'n Arc<str>>) {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first) {

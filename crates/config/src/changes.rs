@@ -19,8 +19,9 @@ use super::{
 const MAX_LISTED: usize = 20;
 /// Longest shown value, in characters.
 const MAX_SHOWN: usize = 120;
-/// Ends of paths whose values are not shown: digests of keys, and headers, into which people put secrets by mistake.
-const UNSHOWN: [&str; 2] = [".sha256", ".headers"];
+/// Ends of paths whose values are not shown: digests of keys, and headers and addresses of alerts, into which people put
+/// secrets by mistake.
+const UNSHOWN: [&str; 3] = [".sha256", ".headers", ".url"];
 
 /// Every key of a configuration with the digest of its value and its place. Entries in lists of tables are identified by
 /// their name, so that an entry inserted in the middle does not change the others.

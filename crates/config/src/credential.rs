@@ -71,6 +71,17 @@ fn from_variable(section: &Section<'_>, variable: &str, environment: &Environmen
     }
 }
 
+/// The text of a variable that must be set.
+pub(super) fn secret_of_variable(variable: &str, environment: &Environment) -> Result<Secret, String> {
+    if !is_variable_name(variable) {
+        return Err("is not the name of an environment variable".to_owned());
+    }
+    match environment.get(variable).map(str::trim) {
+        None | Some("") => Err(format!("{variable} is not set")),
+        Some(text) => Ok(Secret::new(text.to_owned())),
+    }
+}
+
 fn missing(why: String) -> Credential {
     Credential::Missing { why, variable: None }
 }

@@ -12,6 +12,7 @@
 mod accounts;
 mod address;
 mod admin;
+mod alerts;
 mod aliases;
 mod assemble;
 mod auth;
@@ -66,6 +67,7 @@ use pointsman_domain::{Alias, Catalog, RoutingPolicy};
 pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
+pub use alerts::{ALERT_EVENTS, AlertFormat, AlertReceiver, SigningKey};
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use catalog::{BuiltInProvider, built_in_providers};
 pub use changes::{ChangedKey, WrittenConfig};
@@ -165,6 +167,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
+    /// `[[alerts]]`.
+    pub alerts: Vec<AlertReceiver>,
     /// `[traces]`, completed by the standard variables.
     pub traces: TracesConfig,
     /// `[cors]`.
@@ -401,6 +405,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         images: root.section("images", ImagesConfig::read),
         log: root.section("log", LogConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
+        alerts: alerts::read_all(root, surroundings),
         traces: root.section("traces", |section| TracesConfig::read(section, surroundings)),
         cors: root.section("cors", CorsConfig::read),
         reload: root.section("reload", ReloadConfig::read),
@@ -447,7 +452,15 @@ fn warnings(config: &Config) -> Vec<String> {
     let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
     let empty = config.models.aliases.iter().filter_map(|alias| empty_alias(&config.models, alias));
     let keys = no_usable_key(config).into_iter().chain(unencrypted_clients(config)).chain(unencrypted_admin(config));
-    keys.chain(conflicts).chain(certificate).chain(empty).collect()
+    keys.chain(conflicts).chain(certificate).chain(empty).chain(alerts_in_memory(config)).collect()
+}
+
+/// Warns when alerts that are not delivered yet would be lost at a restart.
+fn alerts_in_memory(config: &Config) -> Option<String> {
+    let kept = config.alerts.is_empty() || config.ledger.durable_directory().is_some();
+    let note = "Alerts that are not delivered yet are kept in memory only, and lost at a restart: ledger.data_dir and \
+                ledger.durability keep them.";
+    (!kept).then(|| note.to_owned())
 }
 
 /// Warns of an alias whose lists leave no model: a name may be misspelt, or its model not yet in the catalog.

@@ -9,8 +9,7 @@ use pointsman_base::secret::Secret;
 
 use super::{
     Surroundings,
-    credential::{ca_file, open_to_others},
-    keys::is_variable_name,
+    credential::{ca_file, open_to_others, secret_of_variable},
     quantity::{DAY, HOUR, MILLISECOND},
     section::Section,
     storage::{Durability, LedgerConfig},
@@ -98,7 +97,7 @@ fn address(section: &Section<'_>, schemes: &[&str], context: &Surroundings<'_>) 
     }
     let ca_file = ca_file(section, true, context);
     let (key, found) = match (section.filled("url_env"), section.filled("url_file")) {
-        (Some(variable), None) => ("url_env", from_variable(variable, context)),
+        (Some(variable), None) => ("url_env", secret_of_variable(variable, context.environment)),
         (None, Some(path)) => ("url_file", from_file(&context.directory.join(path), context)),
         (None, None) => {
             if !section.has("url") {
@@ -161,16 +160,6 @@ fn refused_parameter(url: &Secret) -> Option<String> {
     let is_refused = |parameter: &&str| !is_readable(&Secret::new(format!("postgres://host/database?{parameter}")));
     let refused = parameters.split('&').find(is_refused).filter(|_| url.expose().starts_with("postgres"))?;
     refused.split('=').next().map(str::to_owned)
-}
-
-fn from_variable(variable: &str, context: &Surroundings<'_>) -> Result<Secret, String> {
-    if !is_variable_name(variable) {
-        return Err("is not the name of an environment variable".to_owned());
-    }
-    match context.environment.get(variable).map(str::trim) {
-        None | Some("") => Err(format!("{variable} is not set")),
-        Some(url) => Ok(Secret::new(url.to_owned())),
-    }
 }
 
 fn from_file(path: &std::path::Path, context: &Surroundings<'_>) -> Result<Secret, String> {

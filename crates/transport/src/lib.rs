@@ -11,7 +11,7 @@
 //! removes keys from text that is shown, `mask` from bytes that pass through.
 //!
 //! Three others use the same connections with the same checks, and so live here too: `image_fetcher` downloads images that
-//! a provider links to, `single_call` asks a gateway or a provider for the command line, `collector_client` posts spans.
+//! a provider links to, `single_call` asks a gateway or a provider for the command line, `post_client` posts spans and alerts.
 //! `http_client` builds the awc client of all of them.
 //!
 //! Nothing is routed here, and no answer of a model is read: the dialect decides whether a body is a *valid* answer, and the
@@ -19,7 +19,6 @@
 
 mod body;
 mod client;
-mod collector_client;
 pub mod concurrency;
 mod connection;
 mod connection_events;
@@ -33,6 +32,7 @@ mod keep_alive;
 mod mask;
 mod names;
 mod objection;
+mod post_client;
 pub mod providers;
 mod rate_limits;
 mod redact;
@@ -49,12 +49,12 @@ mod transport;
 
 pub use body::UpstreamBody;
 pub use client::{TransportLimits, UpstreamClient, UpstreamRequest, UpstreamResponse};
-pub use collector_client::{CollectorAnswer, CollectorClient};
 pub use connection::{Connection, ConnectionFault};
 pub use connection_events::Phases;
 pub use failure::UpstreamError;
 pub use guard::dry_run::{ExaminedExchange, examine};
 pub use objection::{Lesson, Objection};
+pub use post_client::{PostAnswer, PostClient};
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use signer::Signer;

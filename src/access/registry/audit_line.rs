@@ -26,7 +26,8 @@ pub struct AuditLine {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ChangedMember {
     /// Name of the member. `on`: whether a key of the configuration is switched on. `result` and `settings`: how a
-    /// reload ended and the names of the settings that it changed. `before_ms` and `owner`: which records were deleted.
+    /// reload ended and the names of the settings that it changed. `event` and `result`: which alert was sent to the
+    /// receiver, and `sent` or why it was not. `before_ms` and `owner`: which records were deleted.
     pub member: String,
     /// Its value before; `null` if it had none.
     pub from: Value,
@@ -59,7 +60,7 @@ fn before(state: &State, change: &Change) -> Map<String, Value> {
         Change::RemoveAccount { name } => members(state.accounts.get(name)),
         Change::PutTeam(team) => members(state.teams.get(&team.name)),
         Change::RemoveTeam { name } => members(state.teams.get(name)),
-        Change::Reload { .. } | Change::DeleteRecords { .. } => Map::new(),
+        Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => Map::new(),
     }
 }
 
@@ -73,6 +74,7 @@ fn after(change: &Change) -> Map<String, Value> {
         Change::SwitchKey { on, .. } => switched(*on),
         Change::PutAccount(account) => members(Some(account)),
         Change::PutTeam(team) => members(Some(team)),
+        Change::SendAlert { event, result, .. } => members(Some(&json!({ "event": event, "result": result }))),
         Change::Reload { result, settings } => members(Some(&json!({ "result": result, "settings": settings }))),
         Change::DeleteRecords { before_ms, owner } => members(Some(&json!({ "before_ms": before_ms, "owner": owner }))),
         Change::RevokeKey { .. } | Change::RemoveAccount { .. } | Change::RemoveTeam { .. } => Map::new(),

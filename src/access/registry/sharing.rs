@@ -176,6 +176,7 @@ impl Touched {
             | Change::PutTeam(_)
             | Change::RemoveTeam { .. }
             | Change::Reload { .. }
+            | Change::SendAlert { .. }
             | Change::DeleteRecords { .. } => {}
         }
     }

@@ -26,7 +26,7 @@ use crate::{
         path_name::PathName,
     },
     base::{error::ApiError, events},
-    state::gateway::Worker,
+    state::gateway::{GatewayView, Worker},
 };
 
 /// Lists all accounts that have keys or limits.
@@ -66,7 +66,7 @@ pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
 }
 
 /// Names of all teams, in order.
-pub(crate) fn team_names(worker: &Worker) -> BTreeSet<Arc<str>> {
+pub(crate) fn team_names(worker: &GatewayView) -> BTreeSet<Arc<str>> {
     let configured = worker.setup.config.teams.iter().map(|team| Arc::clone(&team.name));
     configured.chain(worker.shared.registry.teams().into_iter().map(|team| Arc::from(team.name))).collect()
 }

@@ -42,16 +42,16 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
 pub(crate) struct EntryBody<'a> {
     /// When. RFC 3339, UTC, with milliseconds.
     at: String,
-    /// Name of the administrator's key, or `command line`.
+    /// Name of the administrator's key, `command line`, or `gateway` for alerts.
     by: &'a str,
-    /// Address of the client, or the name of the machine's user.
+    /// Address of the client, or the name of the machine's user; empty for the gateway itself.
     from: &'a str,
-    /// Id of the request; `null` for the command line.
+    /// Id of the request; `null` for the command line and the gateway.
     request_id: Option<&'a str>,
     /// What was done.
     #[cfg_attr(test, schemars(with = "crate::base::words::AuditAction"))]
     action: &'static str,
-    /// Name of the key, account or team; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
+    /// Name of the key, account or team, or of the receiver of an alert; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
     /// none.
     object: Option<&'a str>,
     /// The members that changed, by name.

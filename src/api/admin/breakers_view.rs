@@ -8,7 +8,7 @@ use crate::{
     api::models::measurements::Clocks,
     state::{
         breaker_history::{BreakerMove, Phase, Subject, circuit_of},
-        gateway::Worker,
+        gateway::GatewayView,
     },
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct PhaseBody {
 
 impl BreakerBody {
     /// The breakers of a provider now.
-    pub(crate) fn of_provider(worker: &Worker, slug: &str, clocks: Clocks) -> Vec<BreakerBody> {
+    pub(crate) fn of_provider(worker: &GatewayView, slug: &str, clocks: Clocks) -> Vec<BreakerBody> {
         let all = worker.shared.breaker_history.phases(slug, clock::started(), clocks.now);
         let body = |(Subject { model, .. }, phases): (Subject, Vec<Phase>)| BreakerBody {
             model: model.map(|model| model.to_string()),

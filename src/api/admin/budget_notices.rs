@@ -4,7 +4,7 @@ use pointsman_base::clock;
 use pointsman_domain::{ResetPeriod, Usd};
 
 use super::accounts;
-use crate::{access::budget::BudgetReading, state::gateway::Worker};
+use crate::{access::budget::BudgetReading, state::gateway::GatewayView};
 
 /// The part of a limit, one in so many, below which it counts as spent: hardly any call fits into what is left.
 pub(crate) const SPENT: u64 = 200;
@@ -46,7 +46,7 @@ impl ShortBudget {
     }
 
     /// The notices of all budgets: teams first, then accounts, then keys.
-    pub(crate) fn all(worker: &Worker) -> Vec<ShortBudget> {
+    pub(crate) fn all(worker: &GatewayView) -> Vec<ShortBudget> {
         let (registry, now_ms) = (&worker.shared.registry, clock::unix_millis());
         let mut short: Vec<ShortBudget> = accounts::team_names(worker)
             .into_iter()

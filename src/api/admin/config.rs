@@ -12,7 +12,7 @@ use crate::{
     api::{answer::uncached, auth::Administrator, models::measurements::rfc_3339},
     base::{error::ApiError, events},
     state::{
-        gateway::Worker,
+        gateway::{GatewayView, Worker},
         reload::{
             self, Reload, ReloadOutcome, ReloadTrigger,
             preview::{self, ReloadPreview},
@@ -250,7 +250,7 @@ impl SettingBody {
 }
 
 impl ConfigBody {
-    pub(crate) fn now(worker: &Worker) -> ConfigBody {
+    pub(crate) fn now(worker: &GatewayView) -> ConfigBody {
         let status = &worker.shared.reloads.status;
         let written = worker.setup.written.iter().flat_map(|written| written.places());
         let source = &worker.setup.config.source;

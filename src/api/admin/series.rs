@@ -15,7 +15,10 @@ use super::series_view::{SeriesBody, Totals};
 use crate::{
     api::{answer::uncached, auth::Administrator, generations::generation_list::key_name, query_parameters},
     base::error::ApiError,
-    state::{ask::ask, gateway::Worker},
+    state::{
+        ask::ask,
+        gateway::{GatewayView, Worker},
+    },
 };
 
 /// Values of `span`, in milliseconds.
@@ -50,7 +53,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
 ///
 /// # Errors
 /// 503 when the ledger does not answer in time.
-pub(crate) async fn totals(worker: &Worker) -> Result<(Totals, Totals), ApiError> {
+pub(crate) async fn totals(worker: &GatewayView) -> Result<(Totals, Totals), ApiError> {
     let (_, slots) = minutes(worker, HOUR_MS).await?;
     let minute = slots.iter().rev().skip(1).take(1);
     Ok((Totals::of(minute), Totals::of(&slots)))
@@ -61,7 +64,7 @@ pub(crate) async fn totals(worker: &Worker) -> Result<(Totals, Totals), ApiError
 ///
 /// # Errors
 /// 503 when the ledger does not answer in time.
-pub(crate) async fn minutes(worker: &Worker, span_ms: i64) -> Result<(i64, Vec<Slot>), ApiError> {
+pub(crate) async fn minutes(worker: &GatewayView, span_ms: i64) -> Result<(i64, Vec<Slot>), ApiError> {
     let range = read(worker, GroupBy::All, span_ms).await?;
     Ok(range.map_or_else(Default::default, |range| {
         (range.start_ms, range.series.into_iter().next().map(|(_, slots)| slots).unwrap_or_default())
@@ -72,7 +75,7 @@ pub(crate) async fn minutes(worker: &Worker, span_ms: i64) -> Result<(i64, Vec<S
 ///
 /// # Errors
 /// 503 when the ledger does not answer in time.
-pub(crate) async fn endpoint_totals(worker: &Worker) -> Result<EndpointTotals, ApiError> {
+pub(crate) async fn endpoint_totals(worker: &GatewayView) -> Result<EndpointTotals, ApiError> {
     let range = read(worker, GroupBy::Endpoint, HOUR_MS).await?;
     let sums = range.into_iter().flat_map(|range| range.series).filter_map(|(subject, slots)| match subject {
         Subject::Endpoint { model, provider } => Some(((model, provider), Totals::of(&slots))),
@@ -85,7 +88,7 @@ pub(crate) async fn endpoint_totals(worker: &Worker) -> Result<EndpointTotals, A
 pub(crate) type EndpointTotals = BTreeMap<(Arc<str>, Arc<str>), Totals>;
 
 /// The series now, calls included that have just ended.
-async fn read(worker: &Worker, by: GroupBy, span_ms: i64) -> Result<Option<SeriesRange>, ApiError> {
+async fn read(worker: &GatewayView, by: GroupBy, span_ms: i64) -> Result<Option<SeriesRange>, ApiError> {
     worker.shared.event_batchers.flush();
     ask(&worker.shared.control.ledger(), ReadSeries { by, span_ms, now_ms: clock::unix_millis() }).await
 }

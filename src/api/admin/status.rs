@@ -19,7 +19,10 @@ use crate::{
         models::measurements::Clocks,
     },
     base::error::ApiError,
-    state::{ask::ask, gateway::Worker},
+    state::{
+        ask::ask,
+        gateway::{GatewayView, Worker},
+    },
 };
 
 /// Shows the process, its configuration, its actors, and the concurrency limits of providers.
@@ -58,7 +61,7 @@ pub(crate) struct StatusBody<'a> {
 
 impl StatusBody<'_> {
     /// The state now.
-    pub(crate) async fn now(worker: &Worker) -> StatusBody<'_> {
+    pub(crate) async fn now(worker: &GatewayView) -> StatusBody<'_> {
         StatusBody {
             process: ProcessBody::now(worker),
             config: ConfigBody::now(worker),
@@ -85,7 +88,7 @@ pub(crate) struct RefusedBody {
 
 impl RefusedBody {
     /// The reasons that calls were refused for.
-    pub(crate) fn all(worker: &Worker) -> Vec<RefusedBody> {
+    pub(crate) fn all(worker: &GatewayView) -> Vec<RefusedBody> {
         let refused = worker.shared.metrics.refused().into_iter();
         let mut all: Vec<_> = refused.map(|(reason, count)| RefusedBody { reason, count }).collect();
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.reason.cmp(&other.reason)));
@@ -133,7 +136,7 @@ pub(crate) struct ProviderBody<'a> {
     pub(crate) breakers: Vec<BreakerBody>,
 }
 
-async fn actors(worker: &Worker) -> Vec<ActorBody> {
+async fn actors(worker: &GatewayView) -> Vec<ActorBody> {
     let (control, depths) = (&worker.shared.control, &worker.shared.event_batchers.depths);
     let (health_waits, ledger_waits) = (depths.health.get(), depths.ledger.get());
     let routers = worker.shared.routers.all();
@@ -171,7 +174,7 @@ where
     Some((asked.elapsed().as_secs_f64() * 1e6).round() / 1e3)
 }
 
-fn providers(worker: &Worker) -> Vec<ProviderBody<'_>> {
+fn providers(worker: &GatewayView) -> Vec<ProviderBody<'_>> {
     let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
     let config = &worker.setup.config;
     let body = |(slug, taken, most)| {

@@ -1,10 +1,16 @@
 //! `GET /admin/verdict`: one sentence about the gateway, the worst thing first, and everything else that needs attention.
 
+use std::time::Duration;
+
 use actix_web::HttpResponse;
+use pointsman_base::clock;
+use pointsman_domain::{Catalog, Circuit, Endpoint};
+use pointsman_routing::stats::{Accuracy, Calibration, Tally, TargetReport};
 
 use super::{
     budget_notices::ShortBudget,
-    series,
+    series::{self, HOUR_MS},
+    series_view::Totals,
     status::StatusBody,
     verdict_view::{Situation, VerdictBody},
 };
@@ -12,15 +18,32 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        health::{ledger_health::LedgerHealthBody, metrics::price_ages, routing_memory::RoutingMemoryBody, stats},
+        condition::Condition,
+        health::{
+            calibration, ledger_health::LedgerHealthBody, metrics::price_ages, routing_memory::RoutingMemoryBody, slo,
+        },
         models::measurements::Measurements,
     },
     base::error::ApiError,
-    state::{gateway::Worker, setup::Setup},
+    state::{
+        alerts::watch::Findings,
+        gateway::{GatewayView, Worker},
+        setup::Setup,
+    },
 };
 
 /// Age of prices above which they are told, seconds.
 const OLD_PRICES: f64 = 90.0 * 86_400.0;
+/// Minutes in which failures that clients saw are counted: five, and the one that runs.
+const RECENT_MINUTES: usize = 6;
+/// Calibrations up to this old are good enough.
+const CALIBRATION_AGE: Duration = Duration::from_secs(10);
+/// Share of outcomes within the predicted 95th percentile below which predictions do not hold, and the predictions that it
+/// takes to say so: those of the alert rule for Prometheus.
+const MIN_WITHIN_P95: f64 = 0.85;
+const MIN_PREDICTIONS: u64 = 100;
+/// Requests of an hour that it takes to say that a target is missed.
+const MIN_TARGET_REQUESTS: u64 = 20;
 
 /// Shows the verdict.
 ///
@@ -37,13 +60,19 @@ impl VerdictBody {
     }
 }
 
-async fn situation(worker: &Worker) -> Situation {
+/// What receivers of alerts may have to be told.
+pub(crate) async fn findings(view: &GatewayView) -> Findings {
+    situation(view).await.findings()
+}
+
+async fn situation(worker: &GatewayView) -> Situation {
     let status = StatusBody::now(worker).await;
     let (ledger, memory) = (LedgerHealthBody::now(worker), RoutingMemoryBody::now(worker));
     // Without an answer the actor is named as silent.
     let measurements = Measurements::now(worker).await.ok();
-    let (endpoints, down, degraded) =
-        measurements.map(|measurements| endpoints(worker, &measurements)).unwrap_or_default();
+    let endpoints = measurements.map(|measurements| Endpoints::new(worker, &measurements)).unwrap_or_default();
+    let slots = series::minutes(worker, HOUR_MS).await.ok().map(|(_, slots)| slots);
+    let last = |skipped, minutes| Some(Totals::of(slots.as_ref()?.iter().rev().skip(skipped).take(minutes)));
     let reload = status.config.last_reload;
     let (config_faults, pending) = reload.map(|it| (it.faults, it.restart_pending)).unwrap_or_default();
     let replicas = worker.shared.replicas.as_ref();
@@ -56,9 +85,12 @@ async fn situation(worker: &Worker) -> Situation {
         draining: worker.shared.is_draining(),
         silent_actors: status.actors.iter().filter(|actor| !actor.ok).map(|actor| actor.name).collect(),
         restarted_actors: restarted.map(|actor| (actor.name, actor.restarts)).collect(),
-        endpoints,
-        down,
-        degraded,
+        endpoints: endpoints.enabled,
+        down: endpoints.down,
+        degraded: endpoints.degraded,
+        recovering: endpoints.recovering,
+        mispredicted: mispredicted(worker).await,
+        missed_targets: missed_targets(worker),
         config_version: status.config.version,
         config_faults,
         restart_pending: pending.into_iter().map(|pending| pending.key).collect(),
@@ -72,7 +104,9 @@ async fn situation(worker: &Worker) -> Situation {
         stores_refusing: refusing.map(|(name, _)| name).collect(),
         short_budgets: ShortBudget::all(worker),
         shedding: worker.setup.admission.load().read().shedding,
-        calls: series::totals(worker).await.ok(),
+        calls: last(1, 1).zip(last(0, usize::MAX)),
+        recent_calls: last(0, RECENT_MINUTES).unwrap_or_default(),
+        catalogue: worker.shared.reloads.status.catalogue().filter(|it| clock::unix_millis() - it.at_ms < HOUR_MS),
     }
 }
 
@@ -85,13 +119,71 @@ fn old_prices(setup: &Setup) -> Vec<String> {
     old.map(|(slug, _)| slug.to_owned()).collect()
 }
 
-/// Number of enabled endpoints, and the names of those that are down and degraded.
-fn endpoints(worker: &Worker, measurements: &Measurements) -> (usize, Vec<String>, Vec<String>) {
-    let snapshot = worker.setup.published.snapshot();
-    let bodies = stats::endpoint_bodies(&snapshot, measurements, None);
-    let named = |state: &str| {
-        let found = bodies.iter().filter(|endpoint| endpoint.measured.state == state);
-        found.map(|endpoint| format!("{} at {}", endpoint.model, endpoint.provider_name)).collect()
+/// The enabled endpoints, as `model at provider`.
+#[derive(Default)]
+struct Endpoints {
+    enabled: usize,
+    down: Vec<String>,
+    degraded: Vec<String>,
+    /// Those that are not down, and whose breaker is not closed.
+    recovering: Vec<String>,
+}
+
+impl Endpoints {
+    fn new(worker: &GatewayView, measurements: &Measurements) -> Endpoints {
+        let catalog = &*worker.setup.catalog;
+        let mut endpoints = Endpoints::default();
+        for (position, endpoint) in (0_u32..).zip(&catalog.endpoints) {
+            let Some(name) = name(catalog, endpoint) else { continue };
+            endpoints.enabled += 1;
+            let measured = measurements.endpoint(catalog, position);
+            match measured.condition {
+                Condition::Down => endpoints.down.push(name),
+                condition => {
+                    if measured.live_status.circuit != Circuit::Closed {
+                        endpoints.recovering.push(name.clone());
+                    }
+                    if condition == Condition::Degraded {
+                        endpoints.degraded.push(name);
+                    }
+                }
+            }
+        }
+        endpoints
+    }
+}
+
+/// The name of an endpoint that is enabled.
+fn name(catalog: &Catalog, endpoint: &Endpoint) -> Option<String> {
+    let provider = catalog.provider_of(endpoint).filter(|provider| provider.is_on() && !endpoint.disabled)?;
+    Some(format!("{} at {}", catalog.model_of(endpoint)?.id, provider.name))
+}
+
+/// Endpoints whose outcomes exceed the predicted 95th percentile too often.
+async fn mispredicted(worker: &GatewayView) -> Vec<String> {
+    let Ok(known) = calibration::read(worker, CALIBRATION_AGE).await else { return Vec::new() };
+    let catalog = &*worker.setup.catalog;
+    let is_off = |accuracy: &Accuracy| {
+        accuracy.samples >= MIN_PREDICTIONS && accuracy.within_p95.is_some_and(|share| share < MIN_WITHIN_P95)
     };
-    (bodies.len(), named("down"), named("degraded"))
+    let off = catalog.endpoints.iter().zip(&known.endpoints).filter(|(_, known)| {
+        let Calibration { first_token, total, .. } = &known.calibration;
+        is_off(first_token) || is_off(total)
+    });
+    off.filter_map(|(endpoint, _)| name(catalog, endpoint)).collect()
+}
+
+/// Latency targets of which the last hour allows no further miss, and that are still missed too often.
+fn missed_targets(worker: &GatewayView) -> Vec<String> {
+    let is_missed = |report: &&TargetReport| {
+        let [minutes, hour, _] = &report.windows;
+        let burns = |window: &Tally| report.burn_rate(window).is_some_and(|rate| rate > 1.0);
+        hour.requests() >= MIN_TARGET_REQUESTS && burns(hour) && burns(minutes)
+    };
+    let reports = slo::reports(worker);
+    let missed = reports.iter().filter(is_missed).map(|report| {
+        let (percentile, seconds) = (report.percentile.as_str(), report.bound.as_secs_f64());
+        format!("{} ({percentile} within {seconds} s)", report.name)
+    });
+    missed.collect()
 }

@@ -1,9 +1,19 @@
 //! The verdict: everything that needs attention, worst first, and one sentence for the worst.
 
+use pointsman_config::ALERT_EVENTS;
 use pointsman_domain::Usd;
 use serde::Serialize;
 
 use super::{budget_notices::ShortBudget, series_view::Totals};
+use crate::state::{
+    alerts::watch::{Findings, Notice},
+    reload_status::CatalogueChange,
+};
+
+/// Clients see too many failures when more than one call in so many failed, of at least so many: the alert rule for
+/// Prometheus has 2 % of one call in ten seconds.
+const FAILED_SHARE: u64 = 50;
+const MIN_RECENT_CALLS: u64 = 30;
 
 /// How urgent a notice is. The order of the variants is their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,6 +30,17 @@ pub(crate) enum Severity {
     Critical,
 }
 
+impl Severity {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Ok => "ok",
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
@@ -28,11 +49,14 @@ pub(crate) struct NoticeBody {
     /// look soon. `info`: good to know. `ok`: nothing to do.
     pub(crate) severity: Severity,
     /// Name of what needs attention, such as `draining`, `actor_silent`, `actor_restarted`, `shedding`,
-    /// `all_endpoints_down`, `endpoints_down`, `endpoints_degraded`, `config_refused`, `restart_pending`, `prices_old`,
-    /// `budget_spent`, `budget_near`, `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
+    /// `all_endpoints_down`, `endpoints_down`, `endpoints_degraded`, `failures_shown`, `target_at_risk`,
+    /// `predictions_off`, `config_refused`, `restart_pending`, `prices_old`, `catalogue_changed`, `budget_spent`,
+    /// `budget_near`, `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
     pub(crate) code: &'static str,
     /// The same as a sentence for people.
     pub(crate) sentence: String,
+    /// What it is about, such as endpoints or budgets, by name; empty if it is about the gateway.
+    pub(crate) subjects: Vec<String>,
 }
 
 /// The worst finding, and all of them.
@@ -65,6 +89,12 @@ pub(crate) struct Situation {
     pub(crate) down: Vec<String>,
     /// Endpoints that fail often or are being probed.
     pub(crate) degraded: Vec<String>,
+    /// Endpoints that are not down, and whose breaker is not closed.
+    pub(crate) recovering: Vec<String>,
+    /// Endpoints whose predictions do not hold.
+    pub(crate) mispredicted: Vec<String>,
+    /// Latency targets that are missed more often than allowed.
+    pub(crate) missed_targets: Vec<String>,
     /// Version of the configuration in force.
     pub(crate) config_version: u64,
     /// Faults of the configuration that was refused.
@@ -93,6 +123,10 @@ pub(crate) struct Situation {
     pub(crate) short_budgets: Vec<ShortBudget>,
     /// Calls of the last complete minute and of the last hour; `None` when they could not be read.
     pub(crate) calls: Option<(Totals, Totals)>,
+    /// Calls of the last minutes.
+    pub(crate) recent_calls: Totals,
+    /// Prices and retirements that a reload changed lately.
+    pub(crate) catalogue: Option<CatalogueChange>,
 }
 
 impl VerdictBody {
@@ -118,10 +152,29 @@ impl Situation {
         format!("All well: {taking} of {} endpoints take calls{}.", self.endpoints, calls.unwrap_or_default())
     }
 
+    /// The notices that alerts tell, and what has not ended although there is no notice of it.
+    pub(crate) fn findings(&self) -> Findings {
+        let alerts = self.notices().into_iter().filter(|notice| ALERT_EVENTS.contains(&notice.code));
+        let notices = alerts.map(|notice| Notice {
+            event: notice.code,
+            severity: notice.severity.as_str(),
+            sentence: notice.sentence,
+            subjects: notice.subjects,
+        });
+        // A breaker that is probed has not closed. A budget that is spent is no longer near, and has not recovered.
+        let recovering =
+            self.down.iter().chain(&self.recovering).map(|name| ("endpoints_down".to_owned(), name.clone()));
+        let spent = self.short_budgets.iter().filter(|budget| budget.is_spent);
+        let spent = spent.map(|budget| ("budget_near".to_owned(), budget.text()));
+        let is_partial = !self.silent_actors.is_empty();
+        Findings { notices: notices.collect(), lasting: recovering.chain(spent).collect(), is_partial }
+    }
+
     fn notices(&self) -> Vec<NoticeBody> {
         let mut notices = Vec::new();
         self.process_notices(&mut notices);
         self.endpoint_notices(&mut notices);
+        self.outcome_notices(&mut notices);
         self.budget_notices(&mut notices);
         self.config_notices(&mut notices);
         self.record_notices(&mut notices);
@@ -135,13 +188,14 @@ impl Situation {
         }
         if !self.silent_actors.is_empty() {
             let sentence = format!("A part of the gateway does not answer: {}.", self.silent_actors.join(", "));
-            notices.push(notice(Severity::Critical, "actor_silent", sentence));
+            notices.push(notice(Severity::Critical, "actor_silent", sentence).about(&self.silent_actors));
         }
         if !self.restarted_actors.is_empty() {
             let each = self.restarted_actors.iter().map(|(name, times)| format!("{name} ({times} times)"));
             let each = each.collect::<Vec<_>>().join(", ");
             let sentence = format!("A part of the gateway was restarted: {each}; its panics are in the log.");
-            notices.push(notice(Severity::Warning, "actor_restarted", sentence));
+            let names: Vec<_> = self.restarted_actors.iter().map(|(name, _)| name).collect();
+            notices.push(notice(Severity::Warning, "actor_restarted", sentence).about(&names));
         }
         if self.shedding {
             let sentence = "Calls are refused because a limit of the gateway is reached.";
@@ -157,12 +211,39 @@ impl Situation {
         } else if !self.down.is_empty() {
             let sentence =
                 format!("{} of {all} endpoints {} down: {}.", self.down.len(), are(&self.down), some(&self.down));
-            notices.push(notice(Severity::Warning, "endpoints_down", sentence));
+            notices.push(notice(Severity::Warning, "endpoints_down", sentence).about(&self.down));
         }
         if !self.degraded.is_empty() {
             let (some, are) = (some(&self.degraded), are(&self.degraded));
             let sentence = format!("{} of {all} endpoints {are} degraded: {some}.", self.degraded.len());
-            notices.push(notice(Severity::Warning, "endpoints_degraded", sentence));
+            notices.push(notice(Severity::Warning, "endpoints_degraded", sentence).about(&self.degraded));
+        }
+    }
+
+    fn outcome_notices(&self, notices: &mut Vec<NoticeBody>) {
+        let Totals { failed, .. } = self.recent_calls;
+        let calls = self.recent_calls.calls();
+        if calls >= MIN_RECENT_CALLS && failed * FAILED_SHARE > calls {
+            let percent = (failed * 100 + calls / 2) / calls;
+            let sentence = format!(
+                "Clients see failures: {percent} % of the last {calls} calls ended with an error or a broken stream."
+            );
+            notices.push(notice(Severity::Critical, "failures_shown", sentence));
+        }
+        if !self.missed_targets.is_empty() {
+            let sentence = format!(
+                "First tokens are late more often than allowed in the last hour: {}.",
+                some(&self.missed_targets)
+            );
+            notices.push(notice(Severity::Warning, "target_at_risk", sentence).about(&self.missed_targets));
+        }
+        if !self.mispredicted.is_empty() {
+            let sentence = format!(
+                "Predictions do not hold, so choices may be wrong: more than 15 % of the times of the last hour exceed the \
+                 predicted 95th percentile at {}.",
+                some(&self.mispredicted)
+            );
+            notices.push(notice(Severity::Warning, "predictions_off", sentence).about(&self.mispredicted));
         }
     }
 
@@ -174,11 +255,11 @@ impl Situation {
         let (spent, near) = (texts(true), texts(false));
         if !spent.is_empty() {
             let sentence = format!("Calls are refused with 402: the budget is spent of {}.", some(&spent));
-            notices.push(notice(Severity::Critical, "budget_spent", sentence));
+            notices.push(notice(Severity::Critical, "budget_spent", sentence).about(&spent));
         }
         if !near.is_empty() {
             let sentence = format!("Less than a tenth is left of the budget of {}.", some(&near));
-            notices.push(notice(Severity::Warning, "budget_near", sentence));
+            notices.push(notice(Severity::Warning, "budget_near", sentence).about(&near));
         }
     }
 
@@ -192,14 +273,18 @@ impl Situation {
         }
         if !self.restart_pending.is_empty() {
             let sentence = format!("Settings wait for a restart: {}.", self.restart_pending.join(", "));
-            notices.push(notice(Severity::Warning, "restart_pending", sentence));
+            notices.push(notice(Severity::Warning, "restart_pending", sentence).about(&self.restart_pending));
         }
         if !self.old_prices.is_empty() {
             let sentence = format!(
                 "Prices are older than 90 days: {}. 'pointsman catalog diff' compares them with a list.",
                 some(&self.old_prices)
             );
-            notices.push(notice(Severity::Warning, "prices_old", sentence));
+            notices.push(notice(Severity::Warning, "prices_old", sentence).about(&self.old_prices));
+        }
+        if let Some(CatalogueChange { version, changes, .. }) = &self.catalogue {
+            let sentence = format!("Version {version} of the configuration changed the catalogue: {}.", some(changes));
+            notices.push(notice(Severity::Info, "catalogue_changed", sentence).about(&[format!("version {version}")]));
         }
     }
 
@@ -226,19 +311,25 @@ impl Situation {
         }
         if !self.stores_away.is_empty() {
             let sentence = format!("A store that replicas share is away: {}.", self.stores_away.join(", "));
-            notices.push(notice(Severity::Warning, "store_away", sentence));
+            notices.push(notice(Severity::Warning, "store_away", sentence).about(&self.stores_away));
         }
         if !self.stores_refusing.is_empty() {
             let names = self.stores_refusing.join(", ");
             let sentence =
                 format!("A store that replicas share refuses a part of what is sent, as the log says: {names}.");
-            notices.push(notice(Severity::Warning, "store_refuses", sentence));
+            notices.push(notice(Severity::Warning, "store_refuses", sentence).about(&self.stores_refusing));
         }
     }
 }
 
 fn notice(severity: Severity, code: &'static str, sentence: impl Into<String>) -> NoticeBody {
-    NoticeBody { severity, code, sentence: sentence.into() }
+    NoticeBody { severity, code, sentence: sentence.into(), subjects: Vec::new() }
+}
+
+impl NoticeBody {
+    fn about(self, subjects: &[impl ToString]) -> NoticeBody {
+        NoticeBody { subjects: subjects.iter().map(ToString::to_string).collect(), ..self }
+    }
 }
 
 /// The first three names.
@@ -332,8 +423,68 @@ mod tests {
         check(Situation { dropped: 7, ..well() }, Warning, "records_dropped", "7");
         check(Situation { memory_failing: Some("disk full".into()), ..well() }, Warning, "memory_failing", "disk full");
         check(Situation { memory_not_restored: Some("cut".into()), ..well() }, Warning, "memory_not_restored", "cut");
+        let calls = |failed| Totals { ok: 100 - failed, failed, ..Totals::default() };
+        check(Situation { recent_calls: calls(3), ..well() }, Critical, "failures_shown", "3 % of the last 100 calls");
+        check(Situation { recent_calls: calls(2), ..well() }, Ok, "all_well", "All well");
+        let few = Totals { failed: 29, ..Totals::default() };
+        check(Situation { recent_calls: few, ..well() }, Ok, "all_well", "All well");
+        let missed_targets = vec!["fast (p95 within 0.8 s)".to_owned()];
+        check(Situation { missed_targets, ..well() }, Warning, "target_at_risk", "fast (p95 within 0.8 s)");
+        check(Situation { mispredicted: names(1), ..well() }, Warning, "predictions_off", "acme/1 at acme");
         check(Situation { stores_away: vec!["redis"], ..well() }, Warning, "store_away", "redis");
         check(Situation { stores_refusing: vec!["redis"], ..well() }, Warning, "store_refuses", "redis");
+    }
+
+    #[test]
+    fn every_notice_is_an_event_that_alerts_can_tell_but_for_three() {
+        let budget = |is_spent| ShortBudget {
+            holder: "team product".to_owned(),
+            limit: "1".parse().unwrap(),
+            reset: None,
+            is_spent,
+        };
+        let names = || vec!["a at b".to_owned()];
+        let catalogue = CatalogueChange { version: 2, at_ms: 0, changes: names() };
+        let some = Situation {
+            draining: true,
+            silent_actors: vec!["ledger"],
+            restarted_actors: vec![("ledger", 1)],
+            down: names(),
+            degraded: names(),
+            mispredicted: names(),
+            missed_targets: names(),
+            config_faults: names(),
+            restart_pending: vec!["server.bind"],
+            ledger_failing: Some("noon".to_owned()),
+            ledger_in_memory: true,
+            dropped: 1,
+            memory_failing: Some("full".to_owned()),
+            memory_not_restored: Some("cut".to_owned()),
+            old_prices: names(),
+            stores_away: vec!["redis"],
+            stores_refusing: vec!["redis"],
+            shedding: true,
+            short_budgets: vec![budget(true), budget(false)],
+            recent_calls: Totals { failed: 100, ..Totals::default() },
+            catalogue: Some(catalogue),
+            ..well()
+        };
+        let all_down = Situation { endpoints: 1, down: names(), ..Situation::default() };
+        let mut codes: Vec<_> = some.notices().iter().chain(&all_down.notices()).map(|notice| notice.code).collect();
+        codes.retain(|code| !["draining", "endpoints_degraded", "ledger_in_memory"].contains(code));
+        codes.sort_unstable();
+        assert_eq!(codes, ALERT_EVENTS);
+        assert_eq!(some.findings().notices.len() + all_down.findings().notices.len(), ALERT_EVENTS.len());
+    }
+
+    #[test]
+    fn an_endpoint_that_is_probed_and_a_budget_that_is_spent_have_not_recovered() {
+        let budget =
+            ShortBudget { holder: "team lab".to_owned(), limit: "1".parse().unwrap(), reset: None, is_spent: true };
+        let situation = Situation { recovering: vec!["a at b".to_owned()], short_budgets: vec![budget], ..well() };
+        let lasting = situation.findings().lasting.into_iter().collect::<Vec<_>>();
+        let expected = [("budget_near", "team lab ($1 in all)"), ("endpoints_down", "a at b")];
+        assert_eq!(lasting, expected.map(|(event, subject)| (event.to_owned(), subject.to_owned())));
     }
 
     #[test]

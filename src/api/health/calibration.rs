@@ -12,7 +12,10 @@ use super::calibration_view::CalibrationsBody;
 use crate::{
     api::{answer::uncached, auth::Authorized},
     base::error::ApiError,
-    state::{ask::ask, gateway::Worker},
+    state::{
+        ask::ask,
+        gateway::{GatewayView, Worker},
+    },
 };
 
 /// Shows the accuracy per enabled endpoint, per enabled provider, and overall.
@@ -31,7 +34,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 ///
 /// # Errors
 /// 503 when the statistics actor does not answer in time.
-pub(crate) async fn read(worker: &Worker, max_age: Duration) -> Result<Arc<Calibrations>, ApiError> {
+pub(crate) async fn read(worker: &GatewayView, max_age: Duration) -> Result<Arc<Calibrations>, ApiError> {
     let question = ReadCalibrations { now: clock::now(), patience: max_age };
     let calibrations = ask(&worker.shared.control.health(), question).await?;
     // While a new configuration takes effect, the versions can differ. Positions are valid in one version only.

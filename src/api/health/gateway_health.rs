@@ -27,7 +27,10 @@ use crate::{
         path_name::PathName,
     },
     base::{build, error::ApiError},
-    state::{ask::ask, gateway::Worker},
+    state::{
+        ask::ask,
+        gateway::{GatewayView, Worker},
+    },
 };
 
 /// Liveness: answers as long as the process serves.
@@ -131,7 +134,7 @@ pub(crate) struct BuildBody {
 }
 
 impl ProcessBody {
-    pub(crate) fn now(worker: &Worker) -> ProcessBody {
+    pub(crate) fn now(worker: &GatewayView) -> ProcessBody {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         ProcessBody {
             status: if worker.shared.is_draining() { "draining" } else { "ok" },

@@ -4,7 +4,11 @@ use pointsman_ledger::handle::Status;
 use prometheus::{Error, IntCounter, IntGauge, Registry, proto::MetricFamily};
 use serde::Serialize;
 
-use crate::{api::models::measurements::rfc_3339, base::events::PREFIX, state::gateway::Worker};
+use crate::{
+    api::models::measurements::rfc_3339,
+    base::events::PREFIX,
+    state::gateway::{GatewayView, Worker},
+};
 
 /// State of the ledger. The reason of a failure is in the log only, because it may name files.
 #[derive(Serialize)]
@@ -27,7 +31,7 @@ pub(crate) struct LedgerHealthBody {
 }
 
 impl LedgerHealthBody {
-    pub(crate) fn now(worker: &Worker) -> LedgerHealthBody {
+    pub(crate) fn now(worker: &GatewayView) -> LedgerHealthBody {
         LedgerHealthBody::new(worker.shared.ledger.as_ref().map(|ledger| ledger.status()))
     }
 

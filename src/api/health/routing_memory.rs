@@ -13,7 +13,7 @@ use crate::{
     },
     base::{error::ApiError, events::PREFIX},
     state::{
-        gateway::Worker,
+        gateway::{GatewayView, Worker},
         routing_memory::{LoadOutcome, RoutingMemoryStatus},
     },
 };
@@ -67,7 +67,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 
 impl RoutingMemoryBody {
     /// The state now.
-    pub(crate) fn now(worker: &Worker) -> RoutingMemoryBody {
+    pub(crate) fn now(worker: &GatewayView) -> RoutingMemoryBody {
         RoutingMemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()))
     }
 

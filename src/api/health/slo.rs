@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     api::{answer::uncached, auth::Authorized, number::Figure},
     base::error::ApiError,
-    state::gateway::Worker,
+    state::gateway::{GatewayView, Worker},
 };
 
 /// Shows all latency targets: those of aliases, also unused ones, then those set by requests.
@@ -26,7 +26,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 }
 
 /// The reports on all targets.
-pub(crate) fn reports(worker: &Worker) -> Vec<TargetReport> {
+pub(crate) fn reports(worker: &GatewayView) -> Vec<TargetReport> {
     let mut reports = worker.shared.history.targets.report(clock::now());
     let objective = worker.setup.config.routing.objective;
     let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));

@@ -87,13 +87,17 @@ impl AdmittedRequest {
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
         let AdmittedRequest { caller, worker, request, accepted, mut admitted, share, running } = self;
-        let record = |routed: &Routed, call: &RunningRequest| opening.record(&request, routed, call);
         let planned = dispatch::plan(&worker, &work, query, (worst, accepted), &mut admitted).await;
         let (routed, budget, waiting) = match planned {
             Ok(planned) => planned,
-            Err(unserved) => return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await),
+            Err(unserved) => {
+                let model = Arc::clone(&opening.requested_model);
+                let record = |routed: &Routed, call: &RunningRequest| opening.record(&request, routed, call);
+                let error = Box::pin(unserved.end(&worker, &admitted, running, record)).await;
+                return Err(error.for_model(&model));
+            }
         };
-        let record = record(&routed, &running);
+        let record = opening.record(&request, &routed, &running);
         let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
         let running_record = running_record.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);

@@ -95,7 +95,8 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
     request_headers::check_session(&request)?;
     request_headers::add_models(&mut chat.models, &request)?;
     let catalog = &*worker.setup.catalog;
-    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
+    let query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None);
+    let mut query = query.map_err(|error| error.for_model(query::first_name(&chat.model, &chat.models)))?;
     let opening = opening(&chat, &request, &caller);
     let (history, now) = (&worker.shared.history, clock::tick(accepted));
     let intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
@@ -108,8 +109,10 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
         Ok(planned) => planned,
         Err(unserved) => {
             intent.refused(history, &unserved.error, clock::now());
+            let model = Arc::clone(&opening.requested_model);
             let record = |routed: &Routed, call: &RunningRequest| opening.record(&request, routed, call);
-            return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await);
+            let error = Box::pin(unserved.end(&worker, &admitted, running, record)).await;
+            return Err(error.for_model(&model));
         }
     };
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());

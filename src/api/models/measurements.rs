@@ -14,7 +14,7 @@ use pointsman_routing::stats::{Figures, LiveStatus, LiveView, Summary};
 use crate::{
     api::condition::Condition,
     base::error::ApiError,
-    state::{ask::ask, gateway::Worker},
+    state::{ask::ask, gateway::GatewayView},
 };
 
 /// All measurements, by position in one catalog.
@@ -41,7 +41,7 @@ impl Measurements {
     ///
     /// # Errors
     /// 503 when the statistics actor does not answer in time.
-    pub(crate) async fn now(worker: &Worker) -> Result<Measurements, ApiError> {
+    pub(crate) async fn now(worker: &GatewayView) -> Result<Measurements, ApiError> {
         worker.shared.event_batchers.flush();
         Measurements::read(worker, Duration::ZERO).await
     }
@@ -50,11 +50,11 @@ impl Measurements {
     ///
     /// # Errors
     /// As [`Measurements::now`].
-    pub(crate) async fn recent(worker: &Worker) -> Result<Measurements, ApiError> {
+    pub(crate) async fn recent(worker: &GatewayView) -> Result<Measurements, ApiError> {
         Measurements::read(worker, Duration::from_secs(1)).await
     }
 
-    async fn read(worker: &Worker, max_age: Duration) -> Result<Measurements, ApiError> {
+    async fn read(worker: &GatewayView, max_age: Duration) -> Result<Measurements, ApiError> {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         let question = ReadFigures { now: clocks.now, patience: max_age };
         let figures = ask(&worker.shared.control.health(), question).await?;

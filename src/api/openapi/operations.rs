@@ -216,6 +216,18 @@ pub(super) fn admin() -> Vec<Operation> {
             ),
         ])
         .answers("AdminSeries"),
+        get(
+            "/api/v1/admin/refused",
+            "listRefused",
+            "process",
+            "Inference calls that were refused before an endpoint was called, newest first",
+        )
+        .parameters([
+            query("reason", "Only calls with this reason of the error.", text()),
+            query("key", "Only calls of the key with this name.", text()),
+            query("limit", "Most calls; 100 without it.", integer(1, 1200)),
+        ])
+        .answers("AdminRefused"),
         get("/api/v1/admin/running", "listRunning", "process", "Calls in progress, oldest first, at most 200")
             .answers("AdminRunning"),
         get(
@@ -282,6 +294,21 @@ pub(super) fn admin() -> Vec<Operation> {
         Operation::new("delete", "/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
             .parameters([in_path("name", "Name.", text())])
             .answers("Teams"),
+        get(
+            "/api/v1/admin/alerts",
+            "listAlertReceivers",
+            "process",
+            "Receivers of alerts, and what they were told last",
+        )
+        .answers("AlertReceivers"),
+        post(
+            "/api/v1/admin/alerts/test",
+            "testAlerts",
+            "process",
+            "Send a test to all receivers of alerts or one, now and once; waits for how it ends, at most 5 s",
+        )
+        .parameters([query("receiver", "Name of the receiver; all without it.", text())])
+        .answers("AlertTests"),
         get("/api/v1/admin/audit", "showAudit", "process", "Changes by administrators, newest first")
             .parameters([query("limit", "Most lines.", integer(1, 1000))])
             .answers("Audit"),

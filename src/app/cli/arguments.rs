@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::{
+    alerts::AlertsRequest,
     catalog::CatalogRequest,
     check::CheckRequest,
     doctor::DoctorRequest,
@@ -49,13 +50,14 @@ EXIT CODES
   0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
      has no fault
   1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, the
-     ledger has a fault or records that cannot be read, or prices differ from a list ('catalog')
+     ledger has a fault or records that cannot be read, prices differ from a list ('catalog'), or a receiver
+     does not take a test ('alerts')
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
      cannot be written
-  4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'spend',
-     'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
+  4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay',
+     'spend', 'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -108,6 +110,8 @@ pub(super) enum Subcommands {
     Health(HealthRequest),
     /// Have a running gateway read its configuration again
     Reload(ReloadRequest),
+    /// Test the receivers of alerts of a running gateway
+    Alerts(AlertsRequest),
     /// Generate a key, and print the lines for the configuration
     Keygen {
         /// Label of the new key in logs and records

@@ -4,11 +4,33 @@ use actix_web::http::StatusCode;
 
 use super::ApiError;
 
+/// Longest model name that is kept with an error, in characters.
+const MAX_MODEL: usize = 64;
+
 /// Reason of an error, in the extensions of its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorReason(pub &'static str);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorReason {
+    /// The finest reason that is known.
+    pub reason: &'static str,
+    /// The model that the call asked for, cut; `None` if its body was not read.
+    pub model: Option<Box<str>>,
+}
 
 impl ApiError {
+    /// The same error, of a call that asked for `model`. For the list of refused calls alone: clients do not see it.
+    #[must_use]
+    pub fn for_model(mut self, model: &str) -> ApiError {
+        let cut = model.char_indices().nth(MAX_MODEL).map_or(model.len(), |(end, _)| end);
+        self.0.model = model.get(..cut).filter(|model| !model.is_empty()).map(Box::from);
+        self
+    }
+
+    /// Reason and model of the error.
+    #[must_use]
+    pub fn error_reason(&self) -> ErrorReason {
+        ErrorReason { reason: self.finest_reason(), model: self.0.model.clone() }
+    }
+
     /// Whether the request was valid but could not be served: 429 and every 5xx.
     #[must_use]
     pub fn is_capacity_error(&self) -> bool {

@@ -19,7 +19,7 @@ use opentelemetry_sdk::{
 };
 use pointsman_config::TracesConfig;
 use pointsman_domain::Generation;
-use pointsman_transport::CollectorClient;
+use pointsman_transport::PostClient;
 use rustls::ClientConfig;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -111,7 +111,7 @@ struct Outgoing {
 impl Outgoing {
     fn new(thread: &Exporter) -> Result<Outgoing, String> {
         let collector = thread.config.collector.as_ref().map(ToString::to_string).unwrap_or_default();
-        let client = CollectorClient::new(&collector, &thread.tls, CONNECT).map_err(|fault| fault.to_string())?;
+        let client = PostClient::new(&collector, &thread.tls, CONNECT).map_err(|fault| fault.to_string())?;
         let (calls, queue) = mpsc::channel(1);
         actix_rt::spawn(answer_calls(client, queue, thread.config.batches.timeout));
         let retries = RetryPolicy::recommended().with_max_retries(1);
@@ -228,7 +228,7 @@ impl HttpClient for ExportQueue {
 }
 
 /// Ends with the exporter.
-async fn answer_calls(client: CollectorClient, mut queue: mpsc::Receiver<QueuedExport>, limit: Duration) {
+async fn answer_calls(client: PostClient, mut queue: mpsc::Receiver<QueuedExport>, limit: Duration) {
     while let Some(QueuedExport { request, mut answer }) = queue.recv().await {
         let called = tokio::select! {
             called = call(&client, request, limit) => called,
@@ -239,11 +239,7 @@ async fn answer_calls(client: CollectorClient, mut queue: mpsc::Receiver<QueuedE
     }
 }
 
-async fn call(
-    client: &CollectorClient,
-    request: Request<Bytes>,
-    limit: Duration,
-) -> Result<Response<Bytes>, HttpError> {
+async fn call(client: &PostClient, request: Request<Bytes>, limit: Duration) -> Result<Response<Bytes>, HttpError> {
     let (head, body) = request.into_parts();
     let headers: Vec<_> = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let answer = client.post(&headers, body, Instant::now() + limit).await.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Posts batches of spans to a collector.
+//! Posts to one address: spans to a collector, alerts to a receiver.
 
 use std::{
     sync::Arc,
@@ -9,7 +9,7 @@ use actix_http::{
     HttpMessage as _, Method, Uri,
     header::{ACCEPT_ENCODING, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
 };
-use awc::Client;
+use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use rustls::ClientConfig;
 use tokio::time::timeout_at;
@@ -29,16 +29,16 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// How long the connection is kept: less than most servers do.
 const KEEP_ALIVE: KeepAlive = KeepAlive { idle: Duration::from_secs(55), lifetime: Duration::from_secs(3600) };
 
-/// Calls one collector from one thread.
-pub struct CollectorClient {
+/// Calls one address from one thread. Redirects are not followed.
+pub struct PostClient {
     client: Client,
     connection: Connection,
     uri: Uri,
 }
 
-/// The answer of a collector.
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CollectorAnswer {
+pub struct PostAnswer {
     /// Its status.
     pub status: u16,
     /// Its header `retry-after`, as text.
@@ -47,16 +47,18 @@ pub struct CollectorAnswer {
     pub body: Bytes,
 }
 
-impl CollectorClient {
+impl PostClient {
     /// A client that posts to `url`, without an open connection.
     ///
     /// # Errors
-    /// When `url` is not the URL of a collector.
-    pub fn new(url: &str, tls: &Arc<ClientConfig>, connect: Duration) -> Result<CollectorClient, ConnectionFault> {
+    /// When `url` is not an absolute `http` or `https` URL with a host.
+    pub fn new(url: &str, tls: &Arc<ClientConfig>, connect: Duration) -> Result<PostClient, ConnectionFault> {
         let connection = Connection::new(url)?;
-        let uri = connection.uri("")?;
+        // A connection drops the slash at the end of its path, which may matter to the receiver.
+        let path = url.split('?').next().unwrap_or_default();
+        let uri = connection.uri(if path.ends_with('/') { "/" } else { "" })?;
         let client = http_client::build(Connector::new(&connection, tls, connect, KEEP_ALIVE));
-        Ok(CollectorClient { client, connection, uri })
+        Ok(PostClient { client, connection, uri })
     }
 
     /// Posts `body` with further `headers`, and reads the answer, until `deadline`. Headers that are none are left out.
@@ -68,7 +70,30 @@ impl CollectorClient {
         headers: &[(&str, &[u8])],
         body: Bytes,
         deadline: Instant,
-    ) -> Result<CollectorAnswer, UpstreamError> {
+    ) -> Result<PostAnswer, UpstreamError> {
+        let mut response = self.send(headers, body, deadline).await?;
+        let bounds = BodyBounds { deadline, idle: None, size: MAX_ANSWER };
+        let announced = http_client::announced_length(response.headers());
+        let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        Ok(PostAnswer { status: response.status().as_u16(), retry_after: retry_after.map(str::to_owned), body })
+    }
+
+    /// Posts `body` with further `headers`, and gives the status of the answer. Its body is not read: the connection is closed.
+    ///
+    /// # Errors
+    /// When no regular head of an answer arrives until `deadline`.
+    pub async fn tell(&self, headers: &[(&str, &[u8])], body: Bytes, deadline: Instant) -> Result<u16, UpstreamError> {
+        Ok(self.send(headers, body, deadline).await?.status().as_u16())
+    }
+
+    /// Posts `body` and waits for the head of the answer until `deadline`.
+    async fn send(
+        &self,
+        headers: &[(&str, &[u8])],
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<ClientResponse, UpstreamError> {
         let mut request = self.client.request(Method::POST, self.uri.clone());
         let map = request.headers_mut();
         add(map, headers);
@@ -77,12 +102,7 @@ impl CollectorClient {
         map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let sent = timeout_at(deadline.into(), request.send_body(body)).await;
         let sent = sent.map_err(|_| UpstreamError::timeout("no head in time"))?;
-        let mut response = sent.map_err(|error| failure::of_send(&error))?;
-        let bounds = BodyBounds { deadline, idle: None, size: MAX_ANSWER };
-        let announced = http_client::announced_length(response.headers());
-        let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        Ok(CollectorAnswer { status: response.status().as_u16(), retry_after: retry_after.map(str::to_owned), body })
+        sent.map_err(|error| failure::of_send(&error))
     }
 }
 

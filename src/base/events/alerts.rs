@@ -1,0 +1,89 @@
+//! Attempts to deliver alerts.
+
+use prometheus::{IntCounterVec, IntGaugeVec};
+
+use super::{Metrics, instruments::Instruments};
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlertResult {
+    /// The receiver has the alert.
+    Sent,
+    /// The receiver did not take it; it is tried again.
+    Failed,
+    /// It is not tried any more.
+    GivenUp,
+}
+
+impl AlertResult {
+    const ALL: [AlertResult; 3] = [AlertResult::Sent, AlertResult::Failed, AlertResult::GivenUp];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            AlertResult::Sent => "sent",
+            AlertResult::Failed => "failed",
+            AlertResult::GivenUp => "given_up",
+        }
+    }
+}
+
+/// Metrics of these events. Receivers are those of the configuration.
+pub struct AlertMetrics {
+    attempts: IntCounterVec,
+    waiting: IntGaugeVec,
+}
+
+impl AlertMetrics {
+    pub(super) fn new(make: &Instruments<'_>) -> Result<AlertMetrics, prometheus::Error> {
+        let attempts = "Attempts to deliver an alert, by receiver and result";
+        Ok(AlertMetrics {
+            attempts: make.counters("alert_attempts_total", attempts, &["receiver", "result"])?,
+            waiting: make.gauges("alerts_waiting", "Alerts that wait to be delivered", &["receiver"])?,
+        })
+    }
+
+    /// Creates the series of these receivers, and removes the gauges of others.
+    pub(crate) fn adopt<'r>(&self, receivers: impl Iterator<Item = &'r str>) {
+        self.waiting.reset();
+        for receiver in receivers {
+            self.waiting.with_label_values(&[receiver]).set(0);
+            for result in AlertResult::ALL {
+                let _ = self.attempts.with_label_values(&[receiver, result.as_str()]);
+            }
+        }
+    }
+
+    /// Alerts that wait for a receiver.
+    pub(crate) fn waiting(&self, receiver: &str, alerts: usize) {
+        self.waiting.with_label_values(&[receiver]).set(i64::try_from(alerts).unwrap_or(i64::MAX));
+    }
+}
+
+/// An attempt to deliver an alert ended.
+pub struct AlertAttempt<'a> {
+    /// Name of the receiver.
+    pub receiver: &'a str,
+    /// The event.
+    pub event: &'a str,
+    /// How it ended.
+    pub result: AlertResult,
+    /// `sent`, or why it was not.
+    pub outcome: &'a str,
+}
+
+impl AlertAttempt<'_> {
+    /// Counts and logs it: a failure that is tried again at `warn`, the loss of an alert at `error`.
+    pub fn emit(&self, metrics: &Metrics) {
+        let AlertAttempt { receiver, event, result, outcome } = *self;
+        metrics.alerts.attempts.with_label_values(&[receiver, result.as_str()]).inc();
+        match result {
+            AlertResult::Sent => log::info!(event = "alert"; "alert '{event}' is sent to '{receiver}'"),
+            AlertResult::Failed => {
+                log::warn!(event = "alert"; "alert '{event}' did not reach '{receiver}' and is tried again: {outcome}");
+            }
+            AlertResult::GivenUp => {
+                log::error!(event = "alert"; "alert '{event}' never reached '{receiver}': {outcome}");
+            }
+        }
+    }
+}
