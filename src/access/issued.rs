@@ -244,6 +244,22 @@ pub enum Change {
 }
 
 impl Change {
+    /// Names of all actions.
+    pub const ACTIONS: [&'static str; 12] = [
+        "create_key",
+        "update_key",
+        "rotate_key",
+        "disable_key",
+        "enable_key",
+        "revoke_key",
+        "put_account",
+        "remove_account",
+        "put_team",
+        "remove_team",
+        "reload",
+        "delete_records",
+    ];
+
     /// Name of the action, and of its object.
     #[must_use]
     pub fn names(&self) -> (&'static str, Option<&str>) {

@@ -61,6 +61,7 @@ mod config_show;
 mod config_targets;
 #[cfg(test)]
 mod console_empty;
+mod console_forms;
 #[cfg(test)]
 mod console_login;
 #[cfg(test)]

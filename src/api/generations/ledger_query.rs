@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_dialect::shown;
-use pointsman_domain::{Generation, Invalid, Usd};
+use pointsman_domain::{Generation, Invalid, Objective, Usd};
 use pointsman_ledger::{
     entry::{Filter, Key, TextFilter},
     event::Event,
@@ -13,7 +13,7 @@ use pointsman_ledger::{
 };
 
 use crate::{
-    access::keys::Caller,
+    access::{holders::account_number, keys::Caller},
     api::{cursor, query_parameters},
     base::error::ApiError,
     state::gateway::Worker,
@@ -57,7 +57,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    const PARAMETERS: [&'static str; 15] = [
+    const PARAMETERS: [&'static str; 19] = [
         "limit",
         "after",
         "since",
@@ -73,6 +73,10 @@ impl Selection {
         "min_ttft_ms",
         "min_cost",
         "q",
+        "objective",
+        "alias",
+        "cause",
+        "team",
     ];
 
     /// Parses a query string. `limit` is at most `most`, by default `default`.
@@ -88,7 +92,9 @@ impl Selection {
         if let Listed::Own(caller) = listed {
             selection.require_label(label::OWNER, [owner_label(caller.owner)]);
         }
-        for (name, value) in query_parameters::pairs(query, &allowed(&Selection::PARAMETERS, listed))? {
+        let mut known = allowed(&Selection::PARAMETERS, listed);
+        known.extend(listed.owner().is_none().then_some("account"));
+        for (name, value) in query_parameters::pairs(query, &known)? {
             selection.add(&name, &value, listed, most)?;
         }
         in_order(selection.filter.since_ms, selection.filter.until_ms)?;
@@ -128,6 +134,11 @@ impl Selection {
             "model" => self.require_label(label::MODEL, list(value)),
             "provider" => self.require_label(label::PROVIDER, list(value)),
             "status" => self.require_label(label::STATUS, statuses(value)?),
+            "objective" => self.require_label(label::OBJECTIVE, objectives(value)?),
+            "alias" => self.require_label(label::ALIAS, list(value)),
+            "cause" => self.require_label(label::CAUSE, list(value)),
+            "team" => self.require_label(label::TEAM, [value.into()]),
+            "account" => self.require_label(label::OWNER, [owner_label(account_number(value))]),
             "min_ttft_ms" => {
                 let least = integer(name, value, 0..=i64::MAX)?;
                 self.filter.numbers.push((number::FIRST_TOKEN_MS, least..=i64::MAX));
@@ -244,10 +255,18 @@ fn dollars(param: &str, value: &str) -> Result<Usd, ApiError> {
 }
 
 fn statuses(value: &str) -> Result<Vec<Box<str>>, ApiError> {
-    let unknown = list(value).find(|status| !STATUSES.contains(&&**status));
-    match unknown {
+    words("status", value, &STATUSES)
+}
+
+fn objectives(value: &str) -> Result<Vec<Box<str>>, ApiError> {
+    words("objective", value, &Objective::ALL.map(Objective::as_str))
+}
+
+/// The words of a list, which must be among `allowed`.
+fn words(param: &str, value: &str, allowed: &[&str]) -> Result<Vec<Box<str>>, ApiError> {
+    match list(value).find(|word| !allowed.contains(&&**word)) {
         None => Ok(list(value).collect()),
-        Some(status) => Err(ApiError::invalid(Invalid::none_of("status", &shown(&status), &STATUSES))),
+        Some(word) => Err(ApiError::invalid(Invalid::none_of(param, &shown(&word), allowed))),
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::operation::{
     Headers, Operation, get, in_header, in_path, integer, number, post, query, reference, required, text,
 };
-use crate::api::models::model_query::Sort;
+use crate::{access::issued::Change, api::models::model_query::Sort};
 
 /// How streams of the chat API of OpenAI end.
 const DONE: &str = " The last one is `[DONE]`. An error after the first token is an event with the member \
@@ -277,16 +277,16 @@ pub(super) fn admin() -> Vec<Operation> {
             .parameters([in_path("name", "Name.", text())])
             .answers("Teams"),
         get("/api/v1/admin/audit", "showAudit", "process", "Changes by administrators, newest first")
-            .parameters([query("limit", "Most lines.", integer(1, 1000))])
+            .parameters(audit())
             .answers("Audit"),
         get("/api/v1/admin/activity", "showAllActivity", "records", "Sums of all keys per day or hour and model")
             .parameters(activity().into_iter().chain(of_key()))
             .answers("AdminActivity"),
         get("/api/v1/admin/generations", "listAllGenerations", "records", "Generations of all keys, newest first")
-            .parameters(generations(200).into_iter().chain(of_key()))
+            .parameters(generations(200).into_iter().chain(of_key()).chain([of_account()]))
             .answers("AdminGenerations"),
         get("/api/v1/admin/generations.csv", "exportGenerations", "records", "The same as CSV")
-            .parameters(generations(10000).into_iter().chain(of_key()))
+            .parameters(generations(10000).into_iter().chain(of_key()).chain([of_account()]))
             .headers(Headers::Page)
             .answers_text("text/csv"),
         get("/api/v1/admin/ledger", "showLedger", "records", "Size and owners of the stored records")
@@ -459,8 +459,25 @@ fn generations(most: i64) -> Vec<Value> {
         query("min_ttft_ms", "Least milliseconds to the first token.", integer(0, 9007199254740991)),
         query("min_cost", "Least US dollars.", number(0, 1000000000000)),
         query("q", "Requested model, model or provider contains this, in any case.", json!({ "type": "string" })),
+        query("objective", "Objectives, divided by commas.", listed("cheapest|fastest|reliable|balanced")),
+        query("alias", "Aliases that were asked for, divided by commas.", text()),
+        query("cause", "What the last attempt of a failed call failed of, divided by commas.", text()),
+        query("team", "Name of a team.", text()),
         query("limit", "Most records.", integer(1, most)),
         query("after", "Cursor of the page before.", text()),
+    ]
+}
+
+/// The filters of the audit log.
+fn audit() -> Vec<Value> {
+    vec![
+        query("limit", "Most lines.", integer(1, 1000)),
+        query("offset", "Lines to pass over.", integer(0, 4294967295)),
+        query("by", "Name of the administrator's key, or `command line`.", text()),
+        query("action", "What was done.", json!({ "type": "string", "enum": Change::ACTIONS })),
+        query("object", "Name of a key, an account or a team.", text()),
+        query("since", "Beginning.", reference("Time")),
+        query("until", "End, excluded.", reference("Time")),
     ]
 }
 
@@ -485,6 +502,11 @@ fn activity() -> Vec<Value> {
             json!({ "type": "integer", "minimum": -720, "maximum": 840, "multipleOf": 15 }),
         ),
     ]
+}
+
+/// The account whose records are meant, by name.
+fn of_account() -> Value {
+    query("account", "Name of an account.", text())
 }
 
 /// The key or the account whose records are meant.

@@ -73,7 +73,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("AdminSeries", body::<admin::series_view::SeriesBody>(generator)),
         ("AdminStatus", data::<admin::status::StatusBody>(generator)),
         ("AdminVerdict", data::<admin::verdict_view::VerdictBody>(generator)),
-        ("Audit", list::<admin::audit::EntryBody>(generator, "Newest first.")),
+        ("Audit", body::<admin::audit::PageBody>(generator)),
         ("Calibration", body::<health::calibration_view::CalibrationsBody>(generator)),
         ("CreatedKey", body::<keys::issued_keys::Issued>(generator)),
         ("Credits", data::<keys::own_key::CreditsBody>(generator)),
