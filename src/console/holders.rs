@@ -24,6 +24,17 @@ use crate::{
     state::gateway::Worker,
 };
 
+const NAME: [Field; 1] = [("name", FieldKind::Text)];
+const OF_TEAM: [Field; 2] = [("limit", FieldKind::Text), ("limit_reset", FieldKind::Text)];
+const OF_ACCOUNT: [Field; 6] = [
+    ("limit", FieldKind::Text),
+    ("limit_reset", FieldKind::Text),
+    ("team", FieldKind::Text),
+    ("requests_per_minute", FieldKind::Number),
+    ("tokens_per_minute", FieldKind::Number),
+    ("concurrency", FieldKind::Number),
+];
+
 /// An account or a team.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -48,18 +59,10 @@ impl Kind {
     }
 
     /// The fields of its form, but for the name.
-    fn fields(self) -> &'static [Field] {
-        const FIELDS: [Field; 6] = [
-            ("limit", FieldKind::Text),
-            ("limit_reset", FieldKind::Text),
-            ("team", FieldKind::Text),
-            ("requests_per_minute", FieldKind::Number),
-            ("tokens_per_minute", FieldKind::Number),
-            ("concurrency", FieldKind::Number),
-        ];
+    const fn fields(self) -> &'static [Field] {
         match self {
-            Kind::Account => &FIELDS,
-            Kind::Team => FIELDS.first_chunk::<2>().map_or(&[], |fields| fields),
+            Kind::Account => &OF_ACCOUNT,
+            Kind::Team => &OF_TEAM,
         }
     }
 
@@ -286,7 +289,9 @@ async fn set(
     let is_new = holder.is_none();
     let is_taken = is_new && kind.find(&worker, &name).is_ok_and(|known| known.origin != Origin::Keys);
     let done = match kind {
-        _ if is_taken => Err(wrong("name", format!("another one: there is a {} '{name}' already", kind.word())).into()),
+        _ if is_taken => {
+            Err(wrong("name", format!("another one: the {} '{name}' is there already", kind.word())).into())
+        }
         Kind::Account => accounts::set_account(&worker, &request, &visitor.caller, &name, &members).await,
         Kind::Team => accounts::set_team(&worker, &request, &visitor.caller, &name, &members).await,
     };
@@ -334,7 +339,7 @@ fn form_page(
         Some(holder) => format!("{}{}", frame.root, kind.path(&holder.name)),
         None => format!("{}new/{word}", frame.root),
     };
-    let known: Vec<Field> = [&[("name", FieldKind::Text)], kind.fields()].concat();
+    let known = [NAME.as_slice(), kind.fields()].concat();
     let content = html! {
         p.crumbs { a href={ (frame.root) "accounts" } { "Accounts and teams" } " / " (title) }
         h1 { (title) }

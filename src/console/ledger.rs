@@ -114,13 +114,10 @@ fn check(frame: &Frame, body: &LedgerBody) -> Markup {
         } @else {
             p { "Reads every record and compares it with the sums of the spending and with what the limits count. Takes about a minute per GB; calls go on meanwhile." }
             form.inline method="post" action={ (frame.root) "ledger/verify" } { (frame.token()) button.primary type="submit" { "Verify the records" } }
-            p.muted { "In a terminal: " code { "pointsman ledger verify --url " (URL) } ". Export: " code { "pointsman ledger export" } "." }
+            p.muted { "In a terminal: " code { "pointsman ledger verify --url ADMIN-ADDRESS" } ". Export: " code { "pointsman ledger export" } "." }
         }
     }
 }
-
-/// Stands for the address of this listener.
-const URL: &str = "$POINTSMAN_URL";
 
 fn verification(found: &VerificationBody) -> Markup {
     let tone = if found.fault_count == 0 { "good" } else { "bad" };

@@ -68,7 +68,8 @@ fn text_on(page: &str) -> String {
 /// The value of a hidden field.
 #[track_caller]
 fn hidden(page: &str, name: &str) -> String {
-    let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\"")).unwrap_or_else(|| panic!("no {name}: {page}"));
+    let (_, rest) =
+        page.split_once(&format!("name=\"{name}\" value=\"")).unwrap_or_else(|| panic!("no {name}: {page}"));
     rest.split('"').next().unwrap().replace(' ', "+")
 }
 
@@ -261,13 +262,19 @@ async fn forms_of_foreign_pages_other_sessions_and_former_administrators_change_
         let stranger = Browser::new(&gateway).post(&path, &whole).await;
         assert_eq!(stranger.status, 303, "{path}");
         assert!(stranger.header("location").unwrap().ends_with("login"), "{path}");
-        assert_eq!(browser.send(Method::GET, &path, &[], "").await.status / 100, if path.contains("enable") || path.contains("verify") { 4 } else { 2 }, "{path}");
+        assert_eq!(
+            browser.send(Method::GET, &path, &[], "").await.status / 100,
+            if path.contains("enable") || path.contains("verify") { 4 } else { 2 },
+            "{path}"
+        );
     }
     assert_eq!(api(&gateway, "/api/v1/admin/audit").await["total"], total, "nothing was changed");
 
     let keys = api(&gateway, "/api/v1/keys").await;
     let hash = keys["data"].as_array().unwrap().iter().find(|key| key["name"] == "deputy").unwrap()["hash"].clone();
-    patch(&gateway, &format!("/api/v1/keys/{}", hash.as_str().unwrap()), json!({ "scopes": ["read"] })).await.expect(200);
+    patch(&gateway, &format!("/api/v1/keys/{}", hash.as_str().unwrap()), json!({ "scopes": ["read"] }))
+        .await
+        .expect(200);
     for (path, fields) in CALLS {
         let reply = other.post(&format!("/console/{path}"), &format!("{of_other}&{fields}")).await;
         assert_eq!(reply.status, 303, "{path}");
@@ -298,7 +305,8 @@ async fn what_the_file_sets_gives_the_lines_that_would_change_it() {
     let bad = browser.post("/console/keys/web%2Fshop/change", &format!("{token}&scopes=read&limit=x")).await;
     assert!(bad.status == 400 && bad.text().contains("id=\"limit-fault\""), "{}", bad.text());
 
-    let page = browser.post("/console/accounts/shop", &format!("{token}&limit=30&limit_reset=daily&team=")).await.text();
+    let page =
+        browser.post("/console/accounts/shop", &format!("{token}&limit=30&limit_reset=daily&team=")).await.text();
     assert_eq!(lines(&page), "[[accounts]]\nname = \"shop\"\nspend_limit = \"30\"\n# remove the line 'team'\n");
     let page = browser.post("/console/teams/sales", &format!("{token}&limit=60")).await.text();
     assert_eq!(lines(&page), "[[teams]]\nname = \"sales\"\nspend_limit = \"60\"\n");
@@ -313,7 +321,8 @@ async fn accounts_and_teams_are_set_up_changed_and_removed() {
     let gateway = start(&folder).await;
     let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
     let token = form(&browser).await;
-    let post = async |path: &str, fields: &str| browser.post(&format!("/console/{path}"), &format!("{token}&{fields}")).await;
+    let post =
+        async |path: &str, fields: &str| browser.post(&format!("/console/{path}"), &format!("{token}&{fields}")).await;
     assert_eq!(post("new/team", "name=red+team&limit=10&limit_reset=weekly").await.status, 303);
     let reply = post("new/account", "name=blue&team=red+team&limit=4&requests_per_minute=30").await;
     assert_eq!((reply.status, reply.header("location")), (303, Some("../accounts?done=set")));
@@ -326,7 +335,10 @@ async fn accounts_and_teams_are_set_up_changed_and_removed() {
     ] {
         let reply = post("new/account", fields).await;
         let page = reply.text();
-        assert!(reply.status == 400 && (page.contains(fault) || fault.contains("already") && page.contains("already")), "{fields}: {page}");
+        assert!(
+            reply.status == 400 && (page.contains(fault) || fault.contains("already") && page.contains("already")),
+            "{fields}: {page}"
+        );
     }
     let page = browser.page("/console/accounts").await;
     for shown in ["blue", "red team", "$4.00 of", "0 of $10.00", "in the file", "accounts/blue/delete"] {
@@ -362,7 +374,10 @@ async fn the_audit_log_is_filtered_and_paged_and_the_ledger_is_verified_on_their
     let rows = |page: &str| page.matches("<tr data-row").count();
     assert_eq!(rows(&browser.page("/console/audit").await), 4);
     let of_one = browser.page("/console/audit?object=key-1").await;
-    assert!(rows(&of_one) == 2 && of_one.contains("disable key") && of_one.contains("false</bdi> → <bdi>true"), "{of_one}");
+    assert!(
+        rows(&of_one) == 2 && of_one.contains("disable key") && of_one.contains("false</bdi> → <bdi>true"),
+        "{of_one}"
+    );
     assert_eq!(rows(&browser.page("/console/audit?action=create_key&by=boss").await), 3);
     assert_eq!(rows(&browser.page("/console/audit?since=2001-01-01&until=2002-01-01").await), 0);
     let page = browser.page("/console/audit?limit=3").await;
@@ -392,7 +407,8 @@ async fn decisions_are_filtered_by_what_a_cell_holds_summed_up_and_taken_along()
         gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.to_string().into_bytes())).await;
     }
     let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
-    let rows = async |query: &str| browser.page(&format!("/console/decisions?{query}")).await.matches("<tr data-row").count();
+    let rows =
+        async |query: &str| browser.page(&format!("/console/decisions?{query}")).await.matches("<tr data-row").count();
     for (query, expected) in [
         ("objective=cheapest", 2),
         ("objective=cheapest,fastest", 3),
@@ -409,7 +425,10 @@ async fn decisions_are_filtered_by_what_a_cell_holds_summed_up_and_taken_along()
     assert!(page.contains("<dt>Decisions</dt><dd><data class=\"num\" value=\"2\""), "{page}");
     assert_eq!(browser.get("/console/decisions?objective=best").await.status, 400);
     let all = browser.page("/console/decisions?limit=1&sums=true").await;
-    assert!(all.contains("<dt>Decisions</dt><dd><data class=\"num\" value=\"3\"") && !all.contains("data-refresh"), "{all}");
+    assert!(
+        all.contains("<dt>Decisions</dt><dd><data class=\"num\" value=\"3\"") && !all.contains("data-refresh"),
+        "{all}"
+    );
     let csv = browser.get("/console/decisions.csv?objective=fastest").await;
     assert_eq!((csv.status, csv.text().lines().count()), (200, 2), "{}", csv.text());
     assert!(csv.header("content-disposition").unwrap().contains("attachment"));

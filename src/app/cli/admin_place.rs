@@ -80,7 +80,7 @@ impl From<String> for Failed {
 
 /// What a gateway that does not run has stored.
 pub(super) struct StoppedGateway {
-    pub(super) registry: Registry,
+    pub(super) registry: Arc<Registry>,
     /// Who changes it: the user of the machine.
     pub(super) actor: Actor,
     /// Held as long as the registry, so that no gateway starts meanwhile.

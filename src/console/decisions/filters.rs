@@ -21,22 +21,22 @@ const PLACES: [&str; 4] = ["after", "limit", "offset", "sums"];
 const PRESETS: [(&str, i64); 4] = [("last hour", 1), ("24 hours", 24), ("7 days", 24 * 7), ("30 days", 24 * 30)];
 
 /// The parameters of the address that have a value, in their order.
-pub(super) struct Filters(Vec<(String, String)>);
+pub(in crate::console) struct Filters(Vec<(String, String)>);
 
 impl Filters {
-    pub(super) fn parse(query: &str) -> Filters {
+    pub(in crate::console) fn parse(query: &str) -> Filters {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(query).map(web::Query::into_inner);
         let pairs = pairs.unwrap_or_default().into_iter().map(|(name, value)| (name, value.trim().to_owned()));
         let pairs = pairs.map(|(name, value)| (name, with_zone(value)));
         Filters(pairs.filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(in crate::console) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// The query string of the parameters that `keeps` names, with its question mark.
-    pub(super) fn query(&self, keeps: impl Fn(&str) -> bool) -> String {
+    pub(in crate::console) fn query(&self, keeps: impl Fn(&str) -> bool) -> String {
         let kept = self.0.iter().filter(|(name, _)| keeps(name));
         let pairs: Vec<String> =
             kept.map(|(name, value)| format!("{}={}", percent::encoded(name), percent::encoded(value))).collect();
@@ -44,14 +44,14 @@ impl Filters {
     }
 
     /// The query string with this filter in place of another of its name, from the first page on.
-    pub(super) fn with(&self, name: &str, value: &str) -> String {
+    pub(in crate::console) fn with(&self, name: &str, value: &str) -> String {
         let kept = self.query(|other| other != name && !PLACES.contains(&other));
         let sign = if kept.is_empty() { "?" } else { "&" };
         format!("{kept}{sign}{name}={}", percent::encoded(value))
     }
 
     /// The query string of the page that begins at `cursor`.
-    pub(super) fn page_at(&self, cursor: Option<&str>) -> String {
+    pub(in crate::console) fn page_at(&self, cursor: Option<&str>) -> String {
         let query = self.query(|name| name != "after");
         match cursor {
             None => query,
@@ -60,7 +60,7 @@ impl Filters {
         }
     }
 
-    pub(super) fn is_filtered(&self) -> bool {
+    pub(in crate::console) fn is_filtered(&self) -> bool {
         self.0.iter().any(|(name, _)| !PLACES.contains(&name.as_str()))
     }
 }
@@ -72,7 +72,7 @@ fn with_zone(value: String) -> String {
 }
 
 /// Links to the decisions since some time.
-pub(super) fn presets(filters: &Filters) -> Markup {
+pub(in crate::console) fn presets(filters: &Filters) -> Markup {
     let now = DateTime::from_timestamp_millis(clock::unix_millis()).unwrap_or_default();
     // Whole minutes, so that the link of a page stays the same for a while.
     let since = |hours: i64| (now - Duration::hours(hours)).to_rfc3339_opts(SecondsFormat::Secs, true);
@@ -91,7 +91,7 @@ pub(super) fn presets(filters: &Filters) -> Markup {
 }
 
 /// The form.
-pub(super) fn form(filters: &Filters, keys: &[&str]) -> Markup {
+pub(in crate::console) fn form(filters: &Filters, keys: &[&str]) -> Markup {
     let text = |name: &'static str, label: &str, hint: &str, size: u32| {
         html! {
             label { span { (label) } input name=(name) value=[filters.get(name)] placeholder=(hint) size=(size) autocomplete="off"

@@ -84,7 +84,7 @@ impl Form {
             Form::Issued | Form::Configured => &[],
         };
         let of_issued: &[Field] = if self == Form::Configured { &[] } else { &OF_ISSUED };
-        [&LIMITS[..], of_issued, more].concat()
+        [LIMITS.as_slice(), of_issued, more].concat()
     }
 }
 
