@@ -21,6 +21,8 @@ use crate::{
 
 /// Lines of a page.
 const LINES: i64 = 50;
+/// Longest value, in characters; the whole is in its title.
+const MOST_LETTERS: usize = 120;
 
 /// Shows the lines that pass the filters of the address.
 ///
@@ -110,12 +112,28 @@ fn row(entry: &EntryBody<'_>) -> Markup {
 }
 
 fn changed(change: &ChangedMember) -> Markup {
-    let shown = |value: &Value| match value {
-        Value::Null => format::none(),
-        Value::String(text) => html! { (format::name(text, 80)) },
-        other => html! { (format::name(&other.to_string(), 120)) },
+    html! {
+        li {
+            span.muted { (words::spaced(&change.member)) ": " }
+            @if !change.from.is_null() { (shown(&change.from)) " → " }
+            (shown(&change.to))
+        }
+    }
+}
+
+/// A value: lists as words, and a spending limit as its amount.
+fn shown(value: &Value) -> Markup {
+    let text = match value {
+        Value::Null => return format::none(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(|item| item.as_str().unwrap_or("…")).collect::<Vec<_>>().join(", "),
+        Value::Object(limit) => match limit.get("amount").and_then(Value::as_str) {
+            Some(amount) => format!("${amount} {}", limit.get("reset").and_then(Value::as_str).unwrap_or_default()),
+            None => value.to_string(),
+        },
+        other => other.to_string(),
     };
-    html! { li { span.muted { (words::spaced(&change.member)) ": " } @if !change.from.is_null() { (shown(&change.from)) " → " } (shown(&change.to)) } }
+    format::name(text.trim(), MOST_LETTERS)
 }
 
 fn pages(asked: &AuditQuery, total: usize, filters: &Filters) -> Markup {

@@ -36,5 +36,5 @@ pub(super) fn bar(limit: Option<Dollars>, left: Option<Dollars>) -> Markup {
         _ => "t1",
     };
     let segment = Segment { class, value: spent.to_f64(), title: &title };
-    svg::bar(Caption { title: "Spent of the limit", description: &title }, &[segment], limit.0.to_f64())
+    html! { div.track { (svg::bar(Caption { title: "Spent of the limit", description: &title }, &[segment], limit.0.to_f64())) } }
 }

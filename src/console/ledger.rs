@@ -96,7 +96,7 @@ fn facts(body: &LedgerBody, health: &LedgerHealthBody) -> Markup {
                 dt { "On disk" } dd {
                     (format::bytes(bytes)) span.muted { " of " (format::bytes(most)) ", then the oldest are dropped" }
                     @let said = format!("{} of {}", format::bytes_text(bytes), format::bytes_text(most));
-                    (svg::bar(Caption { title: "Size of the ledger", description: &said }, &[Segment { class: "t1", value: bytes as f64, title: &said }], most as f64))
+                    div.track { (svg::bar(Caption { title: "Size of the ledger", description: &said }, &[Segment { class: "t1", value: bytes as f64, title: &said }], most as f64)) }
                 }
             }
             dt { "Kept for" } dd { (format::seconds(body.max_age_secs)) }
