@@ -5,10 +5,11 @@ use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     answer, budget,
-    form::{Entered, Field, Fields, Kind as FieldKind, Question, SentForm},
+    form::{Entered, Field, Fields, Kind as FieldKind, Question, SentForm, hidden},
     format, in_file,
     keys::edit::resets,
     layout::{Frame, Nav, api_line},
@@ -289,6 +290,9 @@ async fn set(
     let is_new = holder.is_none();
     let is_taken = is_new && kind.find(&worker, &name).is_ok_and(|known| known.origin != Origin::Keys);
     let done = match kind {
+        _ if holder.as_ref().is_some_and(|holder| entered.get("seen") != version(holder)) => {
+            Err(ApiError::changed_meanwhile())
+        }
         _ if is_taken => {
             Err(wrong("name", format!("another one: the {} '{name}' is there already", kind.word())).into())
         }
@@ -308,6 +312,12 @@ fn checked(kind: Kind, name: &str, members: &Map<String, Value>) -> Result<(), A
         Kind::Team => accounts::read_team(name, members).map(drop)?,
     }
     Ok(())
+}
+
+/// What tells whether an account or a team was changed since a page was made.
+fn version(holder: &HolderBody) -> String {
+    let settings = Value::Object(holder.members()).to_string();
+    hex::encode(Sha256::digest(settings)).chars().take(16).collect()
 }
 
 fn filled_in(holder: &HolderBody) -> Entered {
@@ -348,6 +358,7 @@ fn form_page(
         @if let (Some(changes), Some(holder)) = (lines, holder) { (in_file::section(kind.table(), &holder.name, changes)) }
         form.edit method="post" action=(action) {
             (frame.token())
+            @if let Some(holder) = holder { (hidden("seen", &version(holder))) }
             (controls(worker, kind, holder.is_none(), fields))
             div.act {
                 button.primary type="submit" { @if is_configured { "Show the lines" } @else { "Save" } }

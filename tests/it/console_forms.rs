@@ -348,7 +348,10 @@ async fn accounts_and_teams_are_set_up_changed_and_removed() {
 
     let form = browser.page("/console/accounts/blue").await;
     assert!(form.contains("value=\"30\"") && form.contains("value=\"red team\" selected"), "{form}");
-    assert_eq!(post("accounts/blue", "team=sales&limit=&concurrency=2").await.status, 303);
+    let seen = hidden(&form, "seen");
+    let change = format!("team=sales&limit=&concurrency=2&seen={seen}");
+    assert_eq!(post("accounts/blue", &change).await.status, 303);
+    assert_eq!(post("accounts/blue", &change.replace("=2&", "=9&")).await.status, 409, "of an older state");
     let accounts = api(&gateway, "/api/v1/admin/accounts").await;
     let blue = accounts["data"].as_array().unwrap().iter().find(|account| account["name"] == "blue").unwrap().clone();
     let found = ["team", "limit", "requests_per_minute", "concurrency"].map(|member| blue[member].clone());

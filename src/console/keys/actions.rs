@@ -83,7 +83,7 @@ pub(in crate::console) async fn enable(
 /// # Errors
 /// 404 for a name that no issued key has.
 pub(in crate::console) async fn ask_rotate(
-    _: Visitor,
+    visitor: Visitor,
     worker: Worker,
     request: HttpRequest,
     name: PathName,
@@ -92,6 +92,7 @@ pub(in crate::console) async fn ask_rotate(
     let consequences = html! {
         (usage(&worker, &caller))
         p { "It gets a new text, which is shown once. The text in use, " code { (format::name(&key.label, 40)) } ", is refused at once: whoever has it needs the new one. Records, budget and limits stay." }
+        @if caller.id == visitor.caller.id { p { strong { "It is the key of this session." } " The next page needs a login with the new text." } }
     };
     let title = format!("Rotate the key “{}”?", format::plain_name(&name, 60));
     Ok(ask(&request, &name, title, consequences, "rotate", "Rotate it", seen(&version(&key))))

@@ -154,6 +154,9 @@ async fn issue(
 
 /// The members with which an account joins a team; `None` if it is in it.
 fn joining(worker: &Worker, account: &str, team: &str) -> Result<Option<Map<String, Value>>, ApiError> {
+    if !worker.shared.registry.has_team(team) {
+        return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
+    }
     let known = accounts::accounts(worker).into_iter().find(|known| known.name == account);
     if known.as_ref().is_some_and(|known| known.team.as_deref() == Some(team)) {
         return Ok(None);
