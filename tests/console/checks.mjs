@@ -431,6 +431,25 @@ try {
     await context.close();
   });
 
+  await check('without scripts a key is issued, disabled and deleted, and the further pages are reached', async () => {
+    const { context, page } = await open({ context: { javaScriptEnabled: false } });
+    await logIn(page, gateway);
+    await page.goto(url('new/key'));
+    await page.fill('#name', 'plain');
+    await page.click('text=Issue the key');
+    assert((await page.textContent('.to-copy pre')).startsWith('sk-pointsman-v1-'), 'the text of the key');
+    await page.goto(url('keys/plain/disable'));
+    await page.click('text=Disable it');
+    assert((await page.textContent('.done')).includes('disabled'), 'disabled');
+    await page.goto(url('keys/plain/delete'));
+    await page.click('text=Delete it for good');
+    assert((await page.textContent('.done')).includes('deleted'), 'deleted');
+    await page.click('nav .more');
+    await page.click('nav >> text=Targets');
+    assert(page.url().endsWith('/targets'), page.url());
+    await context.close();
+  });
+
   await check('the further pages are behind one button, by pointer and by key', async () => {
     const { context, page, troubles } = await open();
     await logIn(page, gateway);

@@ -21,7 +21,7 @@ use crate::{
 /// Default number of rows of CSV.
 const DEFAULT_ROWS: usize = 1_000;
 /// Most rows of CSV, about 3 MB.
-const MAX_ROWS: usize = 10_000;
+pub(crate) const MAX_ROWS: usize = 10_000;
 /// Most pages that are read for one answer. Of a rare filter, an answer may have few rows and a cursor.
 const MAX_PAGES: usize = 100;
 /// Header with the cursor of the rows that follow, if any do.

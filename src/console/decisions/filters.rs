@@ -52,7 +52,7 @@ impl Filters {
 
     /// The query string of the page that begins at `cursor`.
     pub(in crate::console) fn page_at(&self, cursor: Option<&str>) -> String {
-        let query = self.query(|name| name != "after");
+        let query = self.query(|name| !["after", "sums"].contains(&name));
         match cursor {
             None => query,
             Some(cursor) if query.is_empty() => format!("?after={}", percent::encoded(cursor)),
@@ -74,7 +74,6 @@ fn with_zone(value: String) -> String {
 /// Links to the decisions since some time.
 pub(in crate::console) fn presets(filters: &Filters) -> Markup {
     let now = DateTime::from_timestamp_millis(clock::unix_millis()).unwrap_or_default();
-    // Whole minutes, so that the link of a page stays the same for a while.
     let since = |hours: i64| (now - Duration::hours(hours)).to_rfc3339_opts(SecondsFormat::Secs, true);
     let today = format!("{}", now.format("%Y-%m-%d"));
     let month = format!("{}", now.format("%Y-%m-01"));

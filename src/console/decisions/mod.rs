@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     api::{
-        admin::generations,
+        admin::generations::{self, MAX_ROWS},
         generations::{
             generation_list::{self, PageBody},
             generation_row::{GenerationRow, LinkBody},
@@ -92,7 +92,7 @@ pub(super) async fn csv(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let filters = Filters::parse(request.query_string());
-    let query = filters.query(|name| name != "sums");
+    let query = filters.with("limit", &MAX_ROWS.to_string());
     generations::as_csv(&worker, &caller, query.trim_start_matches('?')).await
 }
 
@@ -121,7 +121,7 @@ fn list(page: &PageBody<'_>, all: Option<Sums>, filters: &Filters) -> Markup {
             nav.pages aria-label="Pages of the list" {
                 @if filters.get("after").is_some() { a.button href={ "decisions" (filters.page_at(None)) } { "Newest" } }
                 @if let Some(next) = &page.next { a.button rel="next" href={ "decisions" (filters.page_at(Some(next))) } { "Older" } }
-                a.button href={ "decisions.csv" (filters.query(|name| !["after", "limit", "sums"].contains(&name))) } download="decisions.csv" { "CSV" }
+                a.button href={ "decisions.csv" (filters.query(|name| !["after", "limit", "sums"].contains(&name))) } download="decisions.csv" title={ "The newest that pass the filters, up to " (MAX_ROWS) } { "CSV" }
                 span.muted { (page.data.len()) " shown" @if is_newest { ", refreshed every " (REFRESH) " s" } }
             }
         }
