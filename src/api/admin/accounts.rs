@@ -51,7 +51,7 @@ pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
             None => issued.map(AccountSettings::issued).unwrap_or_default(),
         };
         let holder = HolderBody::new(name, settings.origin, registry.team_of(number), &reading);
-        HolderBody { owner: Some(format!("{number:016x}")), limits: Some(settings.limits), ..holder }
+        HolderBody { owner: Some(format!("{number:016x}")), limits: settings.limits, ..holder }
     };
     registry.account_names().into_iter().map(body).collect()
 }
@@ -277,11 +277,14 @@ pub(crate) enum Origin {
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct AccountLimitsBody {
-    /// Only of an account. Most requests per minute; `null`: the default of the configuration; 0: no limit.
+    /// Only of an account. Most requests per minute; absent: the default of the configuration; 0: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requests_per_minute: Option<u32>,
     /// Only of an account. Most tokens per minute, in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokens_per_minute: Option<u32>,
     /// Only of an account. Most requests in progress at once, in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<u32>,
 }
 
@@ -329,8 +332,8 @@ pub(crate) struct HolderBody {
     pub(crate) team: Option<String>,
     /// Spending limit in US dollars; `null` without one.
     pub(crate) limit: Option<Dollars>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub(crate) limits: Option<AccountLimitsBody>,
+    #[serde(flatten)]
+    limits: AccountLimitsBody,
     /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
     /// without a limit.
     pub(crate) limit_remaining: Option<Dollars>,
@@ -353,7 +356,7 @@ pub(crate) struct HolderBody {
 impl HolderBody {
     /// The members of a call that sets an account as it is.
     pub(crate) fn members(&self) -> Map<String, Value> {
-        let limits = self.limits.unwrap_or_default();
+        let limits = self.limits;
         let members = [
             ("team", json!(self.team)),
             ("limit", json!(self.limit.map(|limit| limit.0.to_string()))),
@@ -373,7 +376,7 @@ impl HolderBody {
             origin,
             owner: None,
             team,
-            limits: None,
+            limits: AccountLimitsBody::default(),
             limit: limit.map(|limit| Dollars(limit.amount)),
             limit_remaining: available.map(Dollars),
             limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),

@@ -402,11 +402,8 @@ mod tests {
     #[test]
     fn a_list_is_a_table_with_the_name_at_its_end() {
         let team = json!({ "name": "web", "limit": "5.00", "limit_reset": "daily", "usage_daily": 0.25 });
-        expect_test::expect![[r#"
-               TODAY $    MONTH $    LIMIT $     LEFT $ RESET    TEAM
-                 0.250          -       5.00          - daily    web
-        "#]]
-        .assert_eq(&table(Kind::Team, &[team]));
+        let expected = "   TODAY $    MONTH $    LIMIT $     LEFT $ RESET    TEAM\n     0.250          -       5.00          - daily    web\n";
+        assert_eq!(table(Kind::Team, &[team]), expected);
         assert_eq!(table(Kind::Account, &[]), "There are no accounts.\n");
     }
 }
