@@ -320,7 +320,8 @@ try {
       const neighbour = page.locator('.crumbs a[rel=prev]');
       const here = page.url();
       await neighbour.click();
-      assert(page.url() !== here && await page.locator('.crumbs a[rel=next]').count() === 1, 'the one before, and back');
+      await page.waitForURL(address => address.href !== here);
+      assert(await page.locator('.crumbs a[rel=next]').count() === 1, 'the one before, and back');
       await page.goto(url(why));
       await page.click('.crumbs a[href*="try?"]');
       assert((await page.inputValue('[name=prompt_tokens]')).length > 0, 'the size of the question');

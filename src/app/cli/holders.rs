@@ -265,8 +265,8 @@ fn at_stopped(kind: Kind, action: &Action<'_>, config: &Config) -> Result<Vec<Va
                 Kind::Team => registry.teams().iter().any(|team| team.name == name),
             };
             if !is_known {
-                let (word, word_s) = (kind.word(), kind.word());
-                return Err(format!("no {word} '{name}' was set up; 'pointsman {word_s}s list' shows them").into());
+                let word = kind.word();
+                return Err(format!("no {word} '{name}' was set up; 'pointsman {word}s list' shows them").into());
             }
             let change = match kind {
                 Kind::Account => Change::RemoveAccount { name },
@@ -309,9 +309,8 @@ fn stored(kind: Kind, registry: &Registry, config: &Config) -> Vec<Value> {
         Kind::Team => registry.teams().iter().map(|team| row(team, team.spend.as_ref())).collect(),
     };
     let configured = |name: &str, team: Option<&str>, spend: Option<StoredLimit>| {
-        let mut row = json!({ "name": name, "team": team });
+        let mut row = json!({ "name": name, "team": team, "origin": "configuration" });
         add_limit(&mut row, spend.as_ref());
-        row["origin"] = json!("configuration");
         row
     };
     match kind {
