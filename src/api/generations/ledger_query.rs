@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_dialect::shown;
-use pointsman_domain::{Generation, Invalid, Objective, Usd};
+use pointsman_domain::{Generation, Invalid, Usd};
 use pointsman_ledger::{
     entry::{Filter, Key, TextFilter},
     event::Event,
@@ -13,7 +13,7 @@ use pointsman_ledger::{
 };
 
 use crate::{
-    access::{holders::account_number, keys::Caller},
+    access::keys::Caller,
     api::{cursor, query_parameters},
     base::error::ApiError,
     state::gateway::Worker,
@@ -57,13 +57,17 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    const PARAMETERS: [&'static str; 19] = [
+    const PARAMETERS: [&'static str; 20] = [
         "limit",
         "after",
         "since",
         "until",
         "model",
         "provider",
+        "team",
+        "alias",
+        "objective",
+        "task",
         "status",
         "rescued",
         "hedged",
@@ -73,10 +77,7 @@ impl Selection {
         "min_ttft_ms",
         "min_cost",
         "q",
-        "objective",
-        "alias",
         "cause",
-        "team",
     ];
 
     /// Parses a query string. `limit` is at most `most`, by default `default`.
@@ -92,9 +93,7 @@ impl Selection {
         if let Listed::Own(caller) = listed {
             selection.require_label(label::OWNER, [owner_label(caller.owner)]);
         }
-        let mut known = allowed(&Selection::PARAMETERS, listed);
-        known.extend(listed.owner().is_none().then_some("account"));
-        for (name, value) in query_parameters::pairs(query, &known)? {
+        for (name, value) in query_parameters::pairs(query, &allowed(&Selection::PARAMETERS, listed))? {
             selection.add(&name, &value, listed, most)?;
         }
         in_order(selection.filter.since_ms, selection.filter.until_ms)?;
@@ -133,12 +132,12 @@ impl Selection {
             "until" => self.filter.until_ms = Some(time(name, value)?.saturating_sub(1)),
             "model" => self.require_label(label::MODEL, list(value)),
             "provider" => self.require_label(label::PROVIDER, list(value)),
-            "status" => self.require_label(label::STATUS, statuses(value)?),
-            "objective" => self.require_label(label::OBJECTIVE, objectives(value)?),
+            "team" => self.require_label(label::TEAM, list(value)),
             "alias" => self.require_label(label::ALIAS, list(value)),
+            "objective" => self.require_label(label::OBJECTIVE, list(value)),
+            "task" => self.require_label(label::TASK, list(value)),
+            "status" => self.require_label(label::STATUS, statuses(value)?),
             "cause" => self.require_label(label::CAUSE, list(value)),
-            "team" => self.require_label(label::TEAM, [value.into()]),
-            "account" => self.require_label(label::OWNER, [owner_label(account_number(value))]),
             "min_ttft_ms" => {
                 let least = integer(name, value, 0..=i64::MAX)?;
                 self.filter.numbers.push((number::FIRST_TOKEN_MS, least..=i64::MAX));
@@ -164,8 +163,12 @@ impl Selection {
             }
             return Ok(());
         }
-        if let Some(owner) = owner(name, value, listed)? {
-            self.require_label(label::OWNER, [owner_label(owner)]);
+        let (Some(owner), Listed::Everybody(worker)) = (owner(name, value, listed)?, listed) else { return Ok(()) };
+        self.require_label(label::OWNER, [owner_label(owner)]);
+        // Callers without a key have no number of one.
+        let key = (name == "key").then(|| worker.setup.keys.named(value)).flatten();
+        if let Some(key) = key.filter(|key| key.id != 0) {
+            self.require_label(label::KEY, [owner_label(key.id)]);
         }
         Ok(())
     }
@@ -175,10 +178,10 @@ impl Selection {
     }
 }
 
-/// The owner of records that `key` or `owner` names; `None` for other parameters and in lists of own records.
+/// The owner of records that `key`, `account` or `owner` names; `None` for other parameters and in lists of own records.
 ///
 /// # Errors
-/// 400 for an unknown key and for a malformed owner.
+/// 400 for an unknown key or account and for a malformed owner.
 pub(in crate::api) fn owner(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<u64>, ApiError> {
     let Listed::Everybody(worker) = listed else { return Ok(None) };
     match name {
@@ -188,21 +191,34 @@ pub(in crate::api) fn owner(name: &str, value: &str, listed: Listed<'_>) -> Resu
                            'owner', as in GET /admin/ledger.";
             found.map(|caller| Some(caller.owner)).ok_or_else(|| ApiError::bad_query("key", message))
         }
-        "owner" => {
-            let message = "'owner' must be the 16 hexadecimal digits in GET /admin/ledger or /admin/keys.";
-            let digits = Some(value).filter(|value| value.len() == 16 && value.bytes().all(|b| b.is_ascii_hexdigit()));
-            let owner = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            owner.map(Some).ok_or_else(|| ApiError::bad_query("owner", message))
+        "account" => {
+            let names = worker.shared.registry.account_names();
+            let found = names.iter().find(|(_, name)| name == value);
+            let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
+            let none = || ApiError::invalid(Invalid::none_of("account", &shown(value), &names));
+            found.map(|(number, _)| Some(*number)).ok_or_else(none)
         }
+        "owner" => owner_number(value).map(Some),
         _ => Ok(None),
     }
+}
+
+/// The number of an account.
+///
+/// # Errors
+/// 400 for a malformed one.
+fn owner_number(value: &str) -> Result<u64, ApiError> {
+    let message = "'owner' must be the 16 hexadecimal digits in GET /admin/ledger or /admin/keys.";
+    let digits = Some(value).filter(|value| value.len() == 16 && value.bytes().all(|b| b.is_ascii_hexdigit()));
+    let owner = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    owner.ok_or_else(|| ApiError::bad_query("owner", message))
 }
 
 /// The parameters of a list: `known`, and those of everybody's lists.
 pub(in crate::api) fn allowed(known: &[&'static str], listed: Listed<'_>) -> Vec<&'static str> {
     let mut allowed = known.to_vec();
     if listed.owner().is_none() {
-        allowed.extend(["key", "owner"]);
+        allowed.extend(["key", "account", "owner"]);
     }
     allowed
 }
@@ -255,18 +271,10 @@ fn dollars(param: &str, value: &str) -> Result<Usd, ApiError> {
 }
 
 fn statuses(value: &str) -> Result<Vec<Box<str>>, ApiError> {
-    words("status", value, &STATUSES)
-}
-
-fn objectives(value: &str) -> Result<Vec<Box<str>>, ApiError> {
-    words("objective", value, &Objective::ALL.map(Objective::as_str))
-}
-
-/// The words of a list, which must be among `allowed`.
-fn words(param: &str, value: &str, allowed: &[&str]) -> Result<Vec<Box<str>>, ApiError> {
-    match list(value).find(|word| !allowed.contains(&&**word)) {
+    let unknown = list(value).find(|status| !STATUSES.contains(&&**status));
+    match unknown {
         None => Ok(list(value).collect()),
-        Some(word) => Err(ApiError::invalid(Invalid::none_of(param, &shown(&word), allowed))),
+        Some(status) => Err(ApiError::invalid(Invalid::none_of("status", &shown(&status), &STATUSES))),
     }
 }
 

@@ -283,10 +283,10 @@ pub(super) fn admin() -> Vec<Operation> {
             .parameters(activity().into_iter().chain(of_key()))
             .answers("AdminActivity"),
         get("/api/v1/admin/generations", "listAllGenerations", "records", "Generations of all keys, newest first")
-            .parameters(generations(200).into_iter().chain(of_key()).chain([of_account()]))
+            .parameters(generations(200).into_iter().chain(of_key()))
             .answers("AdminGenerations"),
         get("/api/v1/admin/generations.csv", "exportGenerations", "records", "The same as CSV")
-            .parameters(generations(10000).into_iter().chain(of_key()).chain([of_account()]))
+            .parameters(generations(10000).into_iter().chain(of_key()))
             .headers(Headers::Page)
             .answers_text("text/csv"),
         get("/api/v1/admin/ledger", "showLedger", "records", "Size and owners of the stored records")
@@ -446,6 +446,10 @@ fn generations(most: i64) -> Vec<Value> {
         ),
         query("model", "Ids, divided by commas.", text()),
         query("provider", "Slugs, divided by commas.", json!({ "type": "string" })),
+        query("team", "Names of teams at the time of the calls, divided by commas.", text()),
+        query("alias", "Aliases that were asked for, divided by commas.", text()),
+        query("objective", "Objectives of decisions, divided by commas.", text()),
+        query("task", "Classes of tasks, divided by commas.", text()),
         query(
             "status",
             "One or more of `completed`, `failed`, `cancelled`, divided by commas.",
@@ -459,10 +463,7 @@ fn generations(most: i64) -> Vec<Value> {
         query("min_ttft_ms", "Least milliseconds to the first token.", integer(0, 9007199254740991)),
         query("min_cost", "Least US dollars.", number(0, 1000000000000)),
         query("q", "Requested model, model or provider contains this, in any case.", json!({ "type": "string" })),
-        query("objective", "Objectives, divided by commas.", listed("cheapest|fastest|reliable|balanced")),
-        query("alias", "Aliases that were asked for, divided by commas.", text()),
         query("cause", "What the last attempt of a failed call failed of, divided by commas.", text()),
-        query("team", "Name of a team.", text()),
         query("limit", "Most records.", integer(1, most)),
         query("after", "Cursor of the page before.", text()),
     ]
@@ -504,19 +505,15 @@ fn activity() -> Vec<Value> {
     ]
 }
 
-/// The account whose records are meant, by name.
-fn of_account() -> Value {
-    query("account", "Name of an account.", text())
+/// The key or the account whose records are meant.
+fn of_key() -> [Value; 3] {
+    [query("key", "Name of a key.", text()), query("account", "Name of an account.", text()), of_owner()]
 }
 
-/// The key or the account whose records are meant.
-fn of_key() -> [Value; 2] {
-    [
-        query("key", "Name of a key.", text()),
-        query(
-            "owner",
-            "16 hexadecimal digits, as in `GET /admin/ledger`.",
-            json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
-        ),
-    ]
+fn of_owner() -> Value {
+    query(
+        "owner",
+        "16 hexadecimal digits, as in `GET /admin/ledger`.",
+        json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
+    )
 }

@@ -146,6 +146,11 @@ impl AdminClient {
     }
 
     pub(super) fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failed> {
+        Ok(serde_json::from_slice(&self.page(method, path, body)?).unwrap_or_default())
+    }
+
+    /// The body of the answer, as it came.
+    pub(super) fn page(&self, method: Method, path: &str, body: Option<Value>) -> Result<Bytes, Failed> {
         let tls = match &self.tls {
             Some(tls) => Arc::clone(tls),
             None => client_config(None).map_err(|fault| fault.to_string())?,
@@ -155,10 +160,10 @@ impl AdminClient {
         let unreachable =
             |error: UpstreamError| Failed { message: unreachable(&self.url, &error), code: EXIT_UNREACHABLE };
         let (status, body) = actix_web::rt::System::new().block_on(called).map_err(unreachable)?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         if (200..300).contains(&status) {
             return Ok(body);
         }
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no readable error message");
         let remedy =
             if status == 401 { format!(" The key is that of the variable {}.", self.variable) } else { String::new() };

@@ -5,7 +5,7 @@ use chrono::{DateTime, Duration, SecondsFormat, Utc};
 use maud::{Markup, html};
 use pointsman_base::clock;
 use pointsman_dialect::percent;
-use pointsman_domain::{FailureKind, Objective};
+use pointsman_domain::{FailureKind, Objective, Task};
 
 use super::super::{format, words};
 
@@ -127,6 +127,7 @@ pub(in crate::console) fn form(filters: &Filters, keys: &[&str]) -> Markup {
                 div.filters {
                     (choice("objective", "Objective", &Objective::ALL.map(Objective::as_str)))
                     (text("alias", "Alias", "service/auto", 14))
+                    (choice("task", "Task", &Task::ALL.map(Task::as_str)))
                     (choice("cause", "Failed of", &FailureKind::ALL.map(FailureKind::as_str)))
                     (text("account", "Account", "name", 12))
                     (text("team", "Team", "name", 10))
@@ -163,6 +164,9 @@ fn time(name: &str, label: &str, filters: &Filters) -> Markup {
     let value = filters.get(name);
     let time = value.and_then(|value| match value.len() {
         10 => DateTime::parse_from_rfc3339(&format!("{value}T00:00:00Z")).ok(),
+        _ if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+            DateTime::from_timestamp_millis(value.parse().ok()?).map(|time| time.fixed_offset())
+        }
         _ => DateTime::parse_from_rfc3339(value).ok(),
     });
     let minutes = time.map(|time| time.with_timezone(&Utc).format("%Y-%m-%dT%H:%M").to_string());

@@ -31,8 +31,7 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// Calls that are looked through for the last ones of a key, and those shown.
-const READ: usize = 100;
+/// Last calls that are shown.
 const SHOWN: usize = 10;
 
 /// Shows one key.
@@ -51,7 +50,7 @@ pub(in crate::console) async fn show(
     let key = KeyBody::read(&worker, &caller, &size);
     let is_own = caller.id == visitor.caller.id;
     let listed = Listed::Everybody(&worker);
-    let query = format!("account={}&limit={READ}", percent::encoded(key.account));
+    let query = format!("key={}&limit={SHOWN}", percent::encoded(key.name));
     let calls = generation_list::select(&worker, &visitor.caller, listed, &query).await;
     let calls = calls.as_ref().map(|calls| calls.body(&worker, listed));
     let encoded = percent::encoded(key.name);
@@ -74,7 +73,7 @@ pub(in crate::console) async fn show(
             section { h2 { "May" } (permissions(&key)) }
             section { h2 { "Did" } (usage(&key)) }
         }
-        (last_calls(&frame, &key, calls))
+        (last_calls(&frame, calls))
         @if !key.issued { p.muted {
             "It is in the configuration" @if let Some(place) = in_file::place(&worker, "keys", key.name) { ", at " code { (format::name(&place, 120)) } } ". "
             a href={ (frame.root) (path(key.name)) "/change" } { "Lines for the file" } " change its limits."
@@ -201,16 +200,15 @@ fn usage(key: &KeyBody<'_>) -> Markup {
     }
 }
 
-/// The last calls of the key among those of its account.
-fn last_calls(frame: &Frame, key: &KeyBody<'_>, calls: Result<PageBody<'_>, &ApiError>) -> Markup {
+/// The last calls of the key.
+fn last_calls(frame: &Frame, calls: Result<PageBody<'_>, &ApiError>) -> Markup {
     html! {
         h2 { "Last calls" }
         @match calls {
             Err(error) => p.muted { (error.message()) },
             Ok(page) => {
-                @let own: Vec<_> = page.data.iter().filter(|row| row.key.as_deref() == Some(key.name)).take(SHOWN).collect();
-                @if own.is_empty() {
-                    p.muted { "None among the last " (READ) " of its account." }
+                @if page.data.is_empty() {
+                    p.muted { "No record of the key is kept." }
                 } @else {
                     div.scroll.hide-caption tabindex="0" {
                         table {
@@ -219,7 +217,7 @@ fn last_calls(frame: &Frame, key: &KeyBody<'_>, calls: Result<PageBody<'_>, &Api
                                 th scope="col" { "Time " (format::zone()) } th scope="col" { "Status" } th scope="col" { "Requested → served" }
                                 th scope="col" { "Provider" } th.r scope="col" { "First token" } th.r scope="col" { "Cost" }
                             } }
-                            tbody { @for row in own { (call(frame, row)) } }
+                            tbody { @for row in &page.data { (call(frame, row)) } }
                         }
                     }
                 }
