@@ -305,8 +305,8 @@ async fn what_the_file_sets_gives_the_lines_that_would_change_it() {
     let bad = browser.post("/console/keys/web%2Fshop/change", &format!("{token}&scopes=read&limit=x")).await;
     assert!(bad.status == 400 && bad.text().contains("id=\"limit-fault\""), "{}", bad.text());
 
-    let page =
-        browser.post("/console/accounts/shop", &format!("{token}&limit=30&limit_reset=daily&team=")).await.text();
+    let wanted = "limit=30&limit_reset=daily&team=&requests_per_minute=0&tokens_per_minute=0&concurrency=0";
+    let page = browser.post("/console/accounts/shop", &format!("{token}&{wanted}")).await.text();
     assert_eq!(lines(&page), "[[accounts]]\nname = \"shop\"\nspend_limit = \"30\"\n# remove the line 'team'\n");
     let page = browser.post("/console/teams/sales", &format!("{token}&limit=60")).await.text();
     assert_eq!(lines(&page), "[[teams]]\nname = \"sales\"\nspend_limit = \"60\"\n");
