@@ -253,6 +253,23 @@ pub enum Change {
 }
 
 impl Change {
+    /// Names of all actions.
+    pub const ACTIONS: [&'static str; 13] = [
+        "create_key",
+        "update_key",
+        "rotate_key",
+        "disable_key",
+        "enable_key",
+        "revoke_key",
+        "put_account",
+        "remove_account",
+        "put_team",
+        "remove_team",
+        "reload",
+        "send_alert",
+        "delete_records",
+    ];
+
     /// Name of the action, and of its object.
     #[must_use]
     pub fn names(&self) -> (&'static str, Option<&str>) {

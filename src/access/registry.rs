@@ -274,7 +274,21 @@ impl Registry {
     /// The last lines of the audit log, newest first.
     #[must_use]
     pub fn audit(&self, most: usize) -> Vec<AuditLine> {
-        self.state.lock().audit.iter().rev().take(most).cloned().collect()
+        self.audit_of(|_| true, 0, most).0
+    }
+
+    /// The lines of the audit log that pass `keeps`, newest first: at most `most` after the first `skipped` of them, and how
+    /// many there are.
+    #[must_use]
+    pub fn audit_of(
+        &self,
+        keeps: impl Fn(&AuditEntry) -> bool,
+        skipped: usize,
+        most: usize,
+    ) -> (Vec<AuditLine>, usize) {
+        let state = self.state.lock();
+        let passing = || state.audit.iter().rev().filter(|line| keeps(&line.entry));
+        (passing().skip(skipped).take(most).cloned().collect(), passing().count())
     }
 
     /// Name of the team of the account with this number.

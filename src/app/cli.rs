@@ -2,8 +2,10 @@
 //!
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
+mod admin_place;
 mod alerts;
 mod arguments;
+mod audit;
 mod catalog;
 mod check;
 mod columns;
@@ -11,6 +13,7 @@ mod doctor;
 mod explain;
 mod gateway;
 mod health;
+mod holders;
 mod init;
 mod keygen;
 mod keys;
@@ -38,11 +41,13 @@ use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::base::licenses;
 
 pub use alerts::AlertsRequest;
+pub use audit::AuditRequest;
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
 pub use health::HealthRequest;
+pub use holders::{AccountsRequest, TeamsRequest};
 pub use init::InitRequest;
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
@@ -105,6 +110,12 @@ pub enum Command {
     Alerts(AlertsRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
+    /// List, set up or remove accounts.
+    Accounts(AccountsRequest),
+    /// List, set up or remove teams.
+    Teams(TeamsRequest),
+    /// Show what administrators changed.
+    Audit(AuditRequest),
     /// Repeat a recorded decision.
     Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk.
@@ -218,8 +229,20 @@ impl Command {
             }
             Some(Subcommands::Man) => refuse_config("man").map(|()| Command::Print(reference::man())),
             Some(Subcommands::Keys(mut request)) => {
-                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                request.place.config = path_of(ConfigArgument { config: request.place.config.take() })?;
                 Ok(Command::Keys(request))
+            }
+            Some(Subcommands::Accounts(mut request)) => {
+                request.place.config = path_of(ConfigArgument { config: request.place.config.take() })?;
+                Ok(Command::Accounts(request))
+            }
+            Some(Subcommands::Teams(mut request)) => {
+                request.place.config = path_of(ConfigArgument { config: request.place.config.take() })?;
+                Ok(Command::Teams(request))
+            }
+            Some(Subcommands::Audit(mut request)) => {
+                request.place.config = path_of(ConfigArgument { config: request.place.config.take() })?;
+                Ok(Command::Audit(request))
             }
             Some(Subcommands::Replay(request)) => match (refuse_config("replay")?, ReplayRequest::from(request)) {
                 ((), ReplayRequest { generation: None, file: None, .. }) => {
@@ -335,6 +358,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Reload(request)) => reload::run(&request, environment),
         Ok(Command::Alerts(request)) => alerts::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
+        Ok(Command::Accounts(request)) => holders::accounts(&request, environment),
+        Ok(Command::Teams(request)) => holders::teams(&request, environment),
+        Ok(Command::Audit(request)) => audit::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
             let mut output = BufWriter::new(std::io::stdout().lock());

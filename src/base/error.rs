@@ -477,6 +477,12 @@ impl ApiError {
         &self.0.message
     }
 
+    /// The member or parameter that is at fault.
+    #[must_use]
+    pub fn param(&self) -> Option<&str> {
+        self.0.param.as_deref()
+    }
+
     /// Value of `error.type`.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -54,10 +54,6 @@ impl JsonSchema for TextOrNull {
 
 words! {
     ApiType = ["completions", "image", "embeddings", "messages", "responses"];
-    AuditAction = [
-        "create_key", "update_key", "rotate_key", "disable_key", "enable_key", "revoke_key", "put_account",
-        "remove_account", "put_team", "remove_team", "reload", "send_alert", "delete_records",
-    ];
     AvailabilityCode = ["model_not_found", "model_deprecated", "constraint_filtered", "no_endpoints"];
     Change = ["price", "ttft_ms", "tokens_per_second", "failure_probability", "weights.latency"];
     Circuit = ["closed", "open", "half_open"],
@@ -83,7 +79,7 @@ words! {
         "provider_error", "timeout_error", "server_error",
     ];
     ErrorReason = [
-        "account_limit", "all_circuits_open", "budget_lease_used_up", "client_timeout", "configuration_refused",
+        "account_limit", "all_circuits_open", "budget_lease_used_up", "changed_meanwhile", "client_timeout", "configuration_refused",
         "console_logins", "content_policy_violation", "context_length_exceeded", "cors", "deadline",
         "disabled_key", "disabled_until_restart", "draining", "expired_key", "foreign_form", "free_pool",
         "gateway_analyses", "gateway_concurrency", "gateway_limit", "gateway_requests", "gateway_shortage", "gateway_tokens",

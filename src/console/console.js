@@ -285,5 +285,24 @@
     }
   }
 
-  document.addEventListener('DOMContentLoaded', () => { showCurrent(); themes(); zones(); copying(); keys(); sorting(document); refreshing(); playing(); });
+  // A form that changes something is sent once: a second press would repeat it.
+  function sendingOnce() {
+    for (const form of document.querySelectorAll('form[method=post]:not([data-live])')) {
+      form.addEventListener('submit', event => {
+        if (form.dataset.sent) event.preventDefault();
+        form.dataset.sent = 'true';
+      });
+    }
+    // The page may come back with the back button.
+    addEventListener('pageshow', () => { for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent; });
+  }
+
+  // A link to a card opens its details.
+  function opening() {
+    const open = () => document.getElementById(location.hash.slice(1))?.closest('article')?.querySelector('details')?.setAttribute('open', '');
+    addEventListener('hashchange', open);
+    open();
+  }
+
+  document.addEventListener('DOMContentLoaded', () => { showCurrent(); themes(); zones(); copying(); keys(); sorting(document); refreshing(); playing(); sendingOnce(); opening(); });
 })();

@@ -82,6 +82,22 @@ pub(super) fn count(value: impl Into<u128>) -> Markup {
     html! { data.num value=(value) data-v=(value) { (grouped(value)) } }
 }
 
+/// A number of bytes.
+pub(super) fn bytes(bytes: u64) -> Markup {
+    html! { data.num value=(bytes) data-v=(bytes) { (bytes_text(bytes)) } }
+}
+
+/// A number of bytes with a unit of fitting size.
+pub(super) fn bytes_text(bytes: u64) -> String {
+    let (unit, size) = match bytes {
+        0..1_000 => return format!("{bytes} bytes"),
+        1_000..1_000_000 => ("kB", 1e3),
+        1_000_000..1_000_000_000 => ("MB", 1e6),
+        _ => ("GB", 1e9),
+    };
+    format!("{:.1} {unit}", bytes as f64 / size)
+}
+
 /// A share between 0 and 1 in percent; a dash without a value.
 pub(super) fn share(value: Option<f64>) -> Markup {
     let Some(value) = value.filter(|value| value.is_finite()) else { return none() };

@@ -15,24 +15,30 @@ pub(super) enum Nav {
     Providers,
     Models,
     Keys,
+    Accounts,
     Playground,
     Calibration,
     Targets,
+    Audit,
+    Ledger,
     Configuration,
     About,
 }
 
 impl Nav {
-    const ALL: [Nav; 11] = [
+    const ALL: [Nav; 14] = [
         Nav::Overview,
         Nav::Decisions,
         Nav::Spend,
         Nav::Providers,
         Nav::Models,
         Nav::Keys,
+        Nav::Accounts,
         Nav::Playground,
         Nav::Calibration,
         Nav::Targets,
+        Nav::Audit,
+        Nav::Ledger,
         Nav::Configuration,
         Nav::About,
     ];
@@ -46,12 +52,20 @@ impl Nav {
             Nav::Spend => ("Spend", "spend", "v"),
             Nav::Models => ("Models", "models", "m"),
             Nav::Keys => ("Keys", "keys", "k"),
+            Nav::Accounts => ("Accounts", "accounts", "n"),
             Nav::Playground => ("Playground", "try", "s"),
             Nav::Calibration => ("Calibration", "calibration", "c"),
             Nav::Targets => ("Targets", "targets", "t"),
+            Nav::Audit => ("Audit", "audit", "u"),
+            Nav::Ledger => ("Ledger", "ledger", "l"),
             Nav::Configuration => ("Configuration", "config", "f"),
             Nav::About => ("About", "about", "a"),
         }
+    }
+
+    /// Whether it stands in the list that `More` opens.
+    const fn is_further(self) -> bool {
+        matches!(self, Nav::Calibration | Nav::Targets | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About)
     }
 }
 
@@ -112,14 +126,18 @@ impl Frame {
             header.top {
                 a.brand href={ (self.root) "./" } { (mark()) span { "Pointsman" } }
                 @if self.visitor.is_some() {
+                    @let further = here.filter(|here| here.is_further());
                     nav aria-label="Pages" {
                         ul {
-                            @for (nav, (label, path, key)) in Nav::ALL.into_iter().map(|nav| (nav, nav.entry())) {
-                                li {
-                                    a href={ (self.root) (path) } title={ "Keys: g " (key) } data-go=(key)
-                                        aria-current=[(here == Some(nav)).then_some("page")] { (label) }
+                            @for nav in Nav::ALL.into_iter().filter(|nav| !nav.is_further()) { (self.link(nav, here)) }
+                            li {
+                                button.more type="button" popovertarget="further" aria-current=[further.map(|_| "true")] {
+                                    (further.map_or("More", |nav| nav.entry().0)) " ▾"
                                 }
                             }
+                        }
+                        ul #further popover {
+                            @for nav in Nav::ALL.into_iter().filter(|nav| nav.is_further()) { (self.link(nav, here)) }
                         }
                     }
                 }
@@ -133,6 +151,16 @@ impl Frame {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    fn link(&self, nav: Nav, here: Option<Nav>) -> Markup {
+        let (label, path, key) = nav.entry();
+        html! {
+            li {
+                a href={ (self.root) (path) } title={ "Keys: g " (key) } data-go=(key)
+                    aria-current=[(here == Some(nav)).then_some("page")] { (label) }
             }
         }
     }

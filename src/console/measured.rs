@@ -95,7 +95,8 @@ fn cost(spent: &EndpointTotals, endpoint: &EndpointHealthBody<'_>) -> Markup {
     html! { @match of { Some(sums) => (format::sum(sums.spent, sums.unknown_costs)), None => (format::none()) } }
 }
 
-fn circuit(measured: &MeasuredBody) -> Markup {
+/// The state of a circuit breaker, and until when.
+pub(super) fn circuit(measured: &MeasuredBody) -> Markup {
     html! {
         @if measured.circuit == "closed" { span.muted { "closed" } } @else { span.tag.(words::circuit(measured.circuit)) { (words::spaced(measured.circuit)) } }
         @if let Some(until) = measured.open_until.as_ref().or(measured.cooldown_until.as_ref()) { " " span.muted { "until " (format::clock(until)) } }

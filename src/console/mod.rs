@@ -1,7 +1,7 @@
 //! The console: HTML pages for administrators on the admin listener, below `/console/`.
 //!
-//! The pages show what the JSON API shows, from the same view structs of [`crate::api`], and they change nothing but the
-//! session. They work without scripts; `console.js` adds keys, time zones and live parts. Every link is relative, so that
+//! The pages show what the JSON API shows, from the same view structs of [`crate::api`], and what their forms change goes
+//! through the functions of its calls. They work without scripts; `console.js` adds keys, time zones and live parts. Every link is relative, so that
 //! a proxy may put any prefix before `/console/`.
 //!
 //! A request passes [`headers`] (security headers), then [`middleware`] (session, origin of forms, error pages), then one page.
@@ -11,17 +11,23 @@ pub(crate) mod headers;
 mod about;
 mod answer;
 mod assets;
+mod audit;
 mod breakers;
+#[expect(clippy::disallowed_methods, reason = "lengths of bars")]
+mod budget;
 mod calibration;
 mod configuration;
 mod decision;
 mod decisions;
+mod form;
 mod format;
-#[expect(clippy::disallowed_methods, reason = "heights of bars")]
+mod holders;
+mod in_file;
 mod keys;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod last_hour;
 mod layout;
+mod ledger;
 mod login;
 mod measured;
 mod middleware;
@@ -88,16 +94,14 @@ impl Console {
 fn pages() -> Vec<Resource> {
     let too_large = |_, _: &_| ApiError::body_too_large(playground::MOST_BYTES).into();
     let forms = web::FormConfig::default().limit(playground::MOST_BYTES).error_handler(too_large);
-    vec![
+    let mut pages = vec![
         page("/").route(read().to(overview::show)),
         page("/providers").route(read().to(providers::show)),
         page("/refused").route(read().to(refused::show)),
         page("/decisions").route(read().to(decisions::show)),
+        page("/decisions.csv").route(read().to(decisions::csv)),
         page("/decisions/{id}").route(read().to(decision::show)),
         page("/models").route(read().to(models::show)),
-        page("/keys").route(read().to(keys::show)),
-        call("/keys/{name}/disable").route(web::post().to(keys::disable)),
-        call("/keys/{name}/enable").route(web::post().to(keys::enable)),
         both("/try")
             .app_data(forms.clone())
             .route(read().to(playground::show))
@@ -112,7 +116,41 @@ fn pages() -> Vec<Resource> {
         call("/config/reload").route(web::post().to(configuration::reload)),
         page("/about").route(read().to(about::show)),
         page("/licenses").route(read().to(about::licenses)),
+        page("/audit").route(read().to(audit::show)),
+        page("/ledger").route(read().to(ledger::show)),
+        call("/ledger/verify").route(web::post().to(ledger::verify)),
         call("/logout").route(web::post().to(login::end)),
+    ];
+    pages.extend(key_pages());
+    pages.extend(holder_pages());
+    pages
+}
+
+fn key_pages() -> Vec<Resource> {
+    use keys::{actions, edit};
+    vec![
+        page("/keys").route(read().to(keys::show)),
+        both("/new/key").route(read().to(edit::new)).route(web::post().to(edit::create)),
+        page("/keys/{name}").route(read().to(keys::show_one)),
+        both("/keys/{name}/change").route(read().to(edit::change)).route(web::post().to(edit::submit)),
+        both("/keys/{name}/disable").route(read().to(actions::ask_disable)).route(web::post().to(actions::disable)),
+        call("/keys/{name}/enable").route(web::post().to(actions::enable)),
+        both("/keys/{name}/rotate").route(read().to(actions::ask_rotate)).route(web::post().to(actions::rotate)),
+        both("/keys/{name}/delete").route(read().to(actions::ask_delete)).route(web::post().to(actions::delete)),
+    ]
+}
+
+fn holder_pages() -> Vec<Resource> {
+    use holders::{account, ask_account, ask_team, change_account, change_team, create_account, create_team};
+    use holders::{delete_account, delete_team, new_account, new_team, show, team};
+    vec![
+        page("/accounts").route(read().to(show)),
+        both("/new/account").route(read().to(new_account)).route(web::post().to(create_account)),
+        both("/accounts/{name}").route(read().to(account)).route(web::post().to(change_account)),
+        both("/accounts/{name}/delete").route(read().to(ask_account)).route(web::post().to(delete_account)),
+        both("/new/team").route(read().to(new_team)).route(web::post().to(create_team)),
+        both("/teams/{name}").route(read().to(team)).route(web::post().to(change_team)),
+        both("/teams/{name}/delete").route(read().to(ask_team)).route(web::post().to(delete_team)),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The board of providers: one card each, with its circuit breaker, its errors and its endpoints.
+//! Providers: a table with one row each, and on demand a card with the circuit breaker, the errors and the endpoints.
 
 use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
@@ -21,6 +21,7 @@ use crate::{
             stats,
         },
         models::measurements::Measurements,
+        number::Figure,
     },
     base::error::ApiError,
     state::gateway::Worker,
@@ -49,10 +50,12 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
             @if on.is_empty() {
                 p.empty { "No provider is on. A provider is on when its key is set, see the reasons below." }
             }
+            @let places = |slug: &str| status.providers.iter().find(|places| places.slug == slug);
+            @if !on.is_empty() { (table(&on, places)) }
             div.cards {
                 @for provider in &on {
                     @let own: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.provider_slug == provider.slug).collect();
-                    (card(provider, status.providers.iter().find(|places| places.slug == provider.slug), &own))
+                    (card(provider, places(provider.slug), &own))
                 }
             }
             (switched_off(&off))
@@ -60,6 +63,41 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
         (api_line("/api/v1/health/providers"))
     };
     Ok(answer::page(frame.page("Providers", Some(Nav::Providers), content)))
+}
+
+/// One row for each provider. Its name leads to its card.
+fn table<'p>(providers: &[ProviderHealthBody<'_>], places: impl Fn(&str) -> Option<&'p ProviderBody<'p>>) -> Markup {
+    let number = |figure: Option<Figure>| figure.map(Figure::value);
+    html! {
+        div.scroll.hide-caption tabindex="0" {
+            table {
+                caption { "Providers, those in trouble first" }
+                thead { tr {
+                    th scope="col" { "Provider" } th scope="col" { "State" } th scope="col" { "Circuit" } th.r scope="col" data-sort { "Requests" } th.r scope="col" data-sort { "Answered" }
+                    th.r scope="col" data-sort { "First token p50" } th.r scope="col" data-sort { "Tokens/s" } th.r scope="col" { "In flight" } th scope="col" { "Last error" }
+                } }
+                tbody {
+                    @for provider in providers {
+                        @let of = &provider.measured;
+                        tr data-row {
+                            th scope="row" { a href={ "#p-" (provider.slug) } { (format::name(provider.name, 40)) } @if provider.name != provider.slug { " " code.muted { (provider.slug) } } }
+                            td.t { span.tag.(words::condition(of.state)) { (of.state) } @if of.silent { " " span.tag.warn { "silent" } } }
+                            td.t { (measured::circuit(of)) }
+                            td.r { (format::count(of.requests)) }
+                            td.r { (format::share(number(of.success_rate))) }
+                            td.r { (format::millis(number(of.ttft_ms.p50))) }
+                            td.r { (format::figure(number(of.throughput_tps.p50), 0)) }
+                            td.r { (of.in_flight) @if let Some(places) = places(provider.slug) { span.muted { " of " (places.most) } } }
+                            td.t { @match &of.last_error {
+                                Some(error) => { (words::spaced(error.error_type)) @if let Some(status) = error.status { " " (status) } " " span.muted { (format::clock(&error.at)) } },
+                                None => (format::none()),
+                            } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn card(
@@ -79,13 +117,16 @@ fn card(
                 @else { span.muted.address { "simulated" } }
             }
             @if let Some(reason) = &provider.reason { p.warn { (reason) } }
-            div.facts-row {
-                (breaker(measured))
-                (figures(measured, places))
-                (errors(&measured.errors, measured))
+            details open[measured.state == "down"] {
+                summary { "Breaker, errors and " (endpoints.len()) @if endpoints.len() == 1 { " endpoint" } @else { " endpoints" } }
+                div.facts-row {
+                    (breaker(measured))
+                    (figures(measured, places))
+                    (errors(&measured.errors, measured))
+                }
+                (breakers::last_hour(provider.name, places.map_or(&[], |places| &places.breakers)))
+                (measured::endpoint_table(endpoints, "Endpoints of the provider", Columns::OfProvider))
             }
-            (breakers::last_hour(provider.name, places.map_or(&[], |places| &places.breakers)))
-            (measured::endpoint_table(endpoints, "Endpoints of the provider", Columns::OfProvider))
         }
     }
 }

@@ -3,7 +3,7 @@ import { createServer, request as httpRequest } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { gzipSync } from 'node:zlib';
-import { startGateway, sendTraffic, startBrowser, logIn } from './gateway.mjs';
+import { KEY_NAME, startGateway, sendTraffic, startBrowser, logIn } from './gateway.mjs';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const MOST_BYTES = 150_000;
@@ -56,7 +56,7 @@ const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', refused: 'refused', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', refused: 'refused', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {
@@ -276,7 +276,7 @@ try {
     const [on, off] = [await open(), await open({ context: { javaScriptEnabled: false } })];
     for (const { page } of [on, off]) await logIn(page, gateway);
     // Nothing ends meanwhile, and what a page says of the present is left out: it moves between two looks at it.
-    for (const path of ['', 'decisions', why, 'providers', 'models', 'keys', 'calibration', 'targets', 'spend']) {
+    for (const path of ['', 'decisions', why, 'providers', 'models', 'keys', pages['one key'], 'accounts', 'ledger', 'calibration', 'targets', 'spend']) {
       const shown = [];
       for (const { page } of [on, off]) { await page.goto(url(path)); shown.push(await numbers(page)); }
       assert(shown[0] === shown[1], `${path}: ${shown[0]} with scripts, ${shown[1]} without`);
@@ -320,7 +320,8 @@ try {
       const neighbour = page.locator('.crumbs a[rel=prev]');
       const here = page.url();
       await neighbour.click();
-      assert(page.url() !== here && await page.locator('.crumbs a[rel=next]').count() === 1, 'the one before, and back');
+      await page.waitForURL(address => address.href !== here);
+      assert(await page.locator('.crumbs a[rel=next]').count() === 1, 'the one before, and back');
       await page.goto(url(why));
       await page.click('.crumbs a[href*="try?"]');
       assert((await page.inputValue('[name=prompt_tokens]')).length > 0, 'the size of the question');
@@ -365,14 +366,121 @@ try {
     await context.close();
   });
 
-  await check('on a screen of 1280 pixels no list is cut off at the right', async () => {
-    const { context, page } = await open();
+  for (const width of [1280, 1440, 1920, 2560]) await check(`on a screen of ${width} pixels no list is cut off, no tile runs over, and the header has one row`, async () => {
+    const { context, page } = await open({ context: { viewport: { width, height: 900 } } });
     await logIn(page, gateway);
-    for (const path of ['', 'decisions', 'spend', why, 'providers', 'models', 'keys']) {
+    for (const path of Object.values(pages)) {
       await page.goto(url(path));
+      // Cards show their tables on demand. The numbers behind a chart may scroll in their box.
+      await page.evaluate(() => document.querySelectorAll('main details:not(.twin)').forEach(details => { details.open = true; }));
+      const header = await page.evaluate(() => document.querySelector('header.top').getBoundingClientRect().height);
+      assert(header < 60, `${path}: the header is ${header} pixels high`);
+      const over = await page.evaluate(() => [...document.querySelectorAll('.tiles > div')].filter(tile => tile.scrollWidth > tile.clientWidth + 1).map(tile => tile.textContent));
+      assert(over.length === 0, `${path}: ${over.join('; ')}`);
+      assert(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} scrolls sideways`);
       const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).map(box => `${box.querySelector('caption')?.textContent}: ${box.scrollWidth} in ${box.clientWidth}`));
       assert(cut.length === 0, `${path}: ${cut.join('; ')}`);
     }
+    await context.close();
+  });
+
+  await check('a key is issued, copied, changed, disabled with a question, enabled again, rotated and deleted', async () => {
+    const { context, page, troubles } = await open();
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: gateway.admin });
+    await logIn(page, gateway);
+    await page.goto(url('keys'));
+    await page.click('text=New key');
+    await page.fill('#name', 'browser <i>bot</i>');
+    await page.fill('#limit', 'much');
+    await page.press('#limit', 'Enter');
+    assert((await page.textContent('#limit-fault')).includes('US dollars'), 'the fault beside the field');
+    assert(await page.inputValue('#name') === 'browser <i>bot</i>', 'what was entered stays');
+    troubles.splice(0, troubles.length, ...troubles.filter(text => !text.includes('status of 400')));
+    await page.fill('#limit', '2.50');
+    await page.click('text=Issue the key');
+    const text = await page.textContent('.to-copy pre');
+    assert(text.startsWith('sk-pointsman-v1-'), text);
+    await page.click('.to-copy button');
+    assert(await page.evaluate(() => navigator.clipboard.readText()) === text, 'the copy');
+    const works = async key => (await fetch(`${gateway.api}/api/v1/key`, { headers: { authorization: `Bearer ${key}` } })).status;
+    assert(await works(text) === 200, 'the key works');
+    await page.click('text=To the key');
+    await page.click('text=Change');
+    await page.fill('#concurrency', '3');
+    await page.click('text=Save');
+    assert((await page.textContent('.done')).includes('in force'), 'the change');
+    await page.click('main >> text=Disable');
+    assert((await page.textContent('h1')).startsWith('Disable the key'), 'a question');
+    await page.click('text=Cancel');
+    assert(await works(text) === 200, 'cancelled');
+    await page.click('main >> text=Disable');
+    await page.keyboard.press('Tab');
+    await page.click('text=Disable it');
+    assert(await works(text) === 401, 'disabled');
+    await page.click('text=Undo');
+    assert(await works(text) === 200, 'undone');
+    await page.click('main >> text=Rotate');
+    await page.dblclick('text=Rotate it');
+    const rotated = await page.textContent('.to-copy pre');
+    assert(await works(rotated) === 200 && await works(text) === 401, 'rotated once, also with two presses');
+    await page.click('text=To the key');
+    await page.click('main >> text=Delete');
+    await page.click('text=Delete it for good');
+    await page.waitForURL('**/keys?done=deleted');
+    assert(await works(rotated) === 401, 'deleted');
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('without scripts a key is issued, disabled and deleted, and the further pages are reached', async () => {
+    const { context, page } = await open({ context: { javaScriptEnabled: false } });
+    await logIn(page, gateway);
+    await page.goto(url('new/key'));
+    await page.fill('#name', 'plain');
+    await page.click('text=Issue the key');
+    assert((await page.textContent('.to-copy pre')).startsWith('sk-pointsman-v1-'), 'the text of the key');
+    await page.goto(url('keys/plain/disable'));
+    await page.click('text=Disable it');
+    assert((await page.textContent('.done')).includes('disabled'), 'disabled');
+    await page.goto(url('keys/plain/delete'));
+    await page.click('text=Delete it for good');
+    assert((await page.textContent('.done')).includes('deleted'), 'deleted');
+    await page.click('nav .more');
+    await page.click('nav >> text=Targets');
+    assert(page.url().endsWith('/targets'), page.url());
+    await context.close();
+  });
+
+  await check('the further pages are behind one button, by pointer and by key', async () => {
+    const { context, page, troubles } = await open();
+    await logIn(page, gateway);
+    assert(!await page.isVisible('nav >> text=Audit'), 'closed');
+    await page.click('nav .more');
+    await page.click('nav >> text=Audit');
+    await page.waitForURL('**/console/audit');
+    assert((await page.textContent('nav .more')).startsWith('Audit'), 'the button names the page');
+    await page.keyboard.press('g');
+    await page.keyboard.press('l');
+    await page.waitForURL('**/console/ledger');
+    await page.click('text=Verify the records');
+    assert((await page.textContent('#verified')).includes('no faults'), 'verified');
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('a cell filters the decisions, and the list is taken along as CSV', async () => {
+    const { context, page, troubles } = await open();
+    await logIn(page, gateway);
+    await page.goto(url('decisions'));
+    await page.locator('tr[data-row] td:nth-child(5) a').first().click();
+    await page.waitForURL('**objective=**');
+    assert(await page.locator('.tiles dd').count() >= 6, 'sums');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text=CSV')]);
+    assert((await readFile(await download.path(), 'utf8')).startsWith('id,created_at'), 'the file');
+    await page.click('nav.presets >> text=7 days');
+    await page.waitForURL('**since=**');
+    assert(await page.locator('tr[data-row]').count() > 0, 'rows of these days');
+    assert(troubles.length === 0, troubles.join('; '));
     await context.close();
   });
 

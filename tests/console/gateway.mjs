@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
 export const KEY = 'sk-console-checks-0123456789';
+export const KEY_NAME = 'team <b>blue</b>';
 const SCRIPT_NAME = '<script>document.title="broken"</script>';
 
 const freePort = () => new Promise((resolve, reject) => {
@@ -14,7 +15,7 @@ const freePort = () => new Promise((resolve, reject) => {
   server.listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => resolve(port)); });
 });
 
-export async function startGateway(keyName = 'team <b>blue</b>') {
+export async function startGateway(keyName = KEY_NAME) {
   const [port, adminPort] = [await freePort(), await freePort()];
   const directory = await mkdtemp(join(tmpdir(), 'pointsman-console-'));
   const env = {

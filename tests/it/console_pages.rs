@@ -105,9 +105,22 @@ async fn every_page_escapes_names_and_links_relatively_and_shows_no_secret() {
     chat(&gateway, question(EVIL)).await;
     let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
     let escaped = "&lt;img src=x onerror=alert(1)&gt;";
-    for path in
-        ["", "decisions", "providers", "about", &format!("decisions/{id}?raw=true&replay=true&why_not=sim-swift")]
-    {
+    let key = "keys/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E";
+    for path in [
+        "",
+        "decisions",
+        "providers",
+        "about",
+        &format!("decisions/{id}?raw=true&replay=true&why_not=sim-swift"),
+        "keys",
+        key,
+        &format!("{key}/change"),
+        &format!("{key}/disable"),
+        "new/key",
+        "accounts",
+        "audit",
+        "ledger",
+    ] {
         let page = browser.page(&format!("/console/{path}")).await;
         check_markup(path, &page);
         assert!(page.contains(escaped), "{path} names the key of the session");

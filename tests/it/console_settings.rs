@@ -36,20 +36,22 @@ async fn ask(gateway: &TestGateway, key: &str) -> u16 {
 }
 
 #[actix_web::test]
-async fn a_key_is_disabled_and_enabled_on_its_page_and_only_with_the_token_of_the_session() {
+async fn a_key_is_disabled_and_enabled_and_only_with_the_token_of_the_session() {
     let folder = Folder::new();
     let gateway = start(&folder).await;
     let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
     let page = browser.page("/console/keys").await;
-    assert!(page.contains("action=\"keys/team%2Fa%20b/disable\"") && !page.contains("keys/boss/disable"), "{page}");
+    assert!(page.contains("href=\"keys/team%2Fa%20b/disable\"") && !page.contains("keys/boss/disable"), "{page}");
     assert!(page.contains("of <data class=\"num\" value=\"5\""), "{page}");
     let path = "/console/keys/team%2Fa%20b";
     assert_eq!(browser.post(&format!("{path}/disable"), "token=wrong").await.status, 403);
     assert_eq!(ask(&gateway, USER_KEY).await, 200);
 
-    let token = format!("token={}", token(&page));
+    let question = browser.page(&format!("{path}/disable")).await;
+    assert_eq!(ask(&gateway, USER_KEY).await, 200, "asking changes nothing");
+    let token = format!("token={}", token(&question));
     let reply = browser.post(&format!("{path}/disable"), &token).await;
-    assert_eq!((reply.status, reply.header("location")), (303, Some("../../keys")));
+    assert_eq!((reply.status, reply.header("location")), (303, Some("../../keys/team%2Fa%20b?done=disabled")));
     assert_eq!(ask(&gateway, USER_KEY).await, 401);
     assert!(browser.page("/console/keys").await.contains("action=\"keys/team%2Fa%20b/enable\""));
     assert_eq!(browser.post(&format!("{path}/enable"), &token).await.status, 303);
@@ -105,7 +107,7 @@ async fn targets_predictions_and_configuration_say_what_the_api_says() {
     assert_eq!((reply.status, reply.header("location")), (303, Some("../config")));
     let page = browser.page("/console/config").await;
     assert!(page.contains("Last reload"), "{page}");
-    for path in ["models", "keys", "calibration", "targets", "config"] {
+    for path in ["models", "keys", "keys/boss", "accounts", "audit", "ledger", "calibration", "targets", "config"] {
         let page = browser.page(&format!("/console/{path}")).await;
         for secret in [ADMIN_KEY, USER_KEY] {
             assert!(!page.contains(secret), "{path}");

@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod accounts_command;
+#[cfg(test)]
 mod activity;
 #[cfg(test)]
 mod admin;
@@ -63,6 +65,8 @@ mod config_show;
 mod config_targets;
 #[cfg(test)]
 mod console_empty;
+#[cfg(test)]
+mod console_forms;
 #[cfg(test)]
 mod console_login;
 #[cfg(test)]

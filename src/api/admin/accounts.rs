@@ -4,16 +4,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_base::clock;
-use pointsman_config::is_account_name;
+use pointsman_config::{AccountConfig, HolderLimits, is_account_name};
 use pointsman_domain::{Invalid, ResetPeriod};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::audit;
 use crate::{
     access::{
         budget::BudgetReading,
         issued::{Change, IssuedAccount, IssuedTeam},
+        keys::Caller,
     },
     api::{
         answer::{Data, uncached},
@@ -40,10 +41,17 @@ pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// All accounts that have keys or limits.
 pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
     let registry = &worker.shared.registry;
+    let set_up = registry.accounts();
     let body = |(number, name): (u64, String)| {
         let account = registry.holders.account(number);
         let reading = account.budget.read(clock::unix_millis());
-        HolderBody::new(name, Some(format!("{number:016x}")), registry.team_of(number), &reading)
+        let issued = set_up.iter().find(|account| account.name == name);
+        let settings = match worker.setup.config.accounts.iter().find(|account| *account.name == *name) {
+            Some(account) => AccountSettings::configured(account),
+            None => issued.map(AccountSettings::issued).unwrap_or_default(),
+        };
+        let holder = HolderBody::new(name, settings.origin, registry.team_of(number), &reading);
+        HolderBody { owner: Some(format!("{number:016x}")), limits: settings.limits, ..holder }
     };
     registry.account_names().into_iter().map(body).collect()
 }
@@ -60,7 +68,9 @@ pub(crate) async fn list_teams(_: Administrator, worker: Worker) -> Result<HttpR
 pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
     let body = |name: Arc<str>| {
         let reading = worker.shared.registry.holders.team(&name).budget.read(clock::unix_millis());
-        HolderBody::new(name.as_ref().to_owned(), None, None, &reading)
+        let is_configured = worker.setup.config.teams.iter().any(|team| team.name == name);
+        let origin = if is_configured { Origin::Configuration } else { Origin::Administrator };
+        HolderBody::new(name.as_ref().to_owned(), origin, None, &reading)
     };
     team_names(worker).into_iter().map(body).collect()
 }
@@ -84,13 +94,28 @@ pub(crate) async fn put(
 ) -> Result<HttpResponse, ApiError> {
     check_name(&name, worker.shared.registry.is_configured(&name).0)?;
     let members = members(&worker, &caller, &request, payload).await?;
-    let account = read_account(&name, &members)?;
+    set_account(&worker, &request, &caller, &name, &members).await?;
+    list(Administrator(caller), worker).await
+}
+
+/// Sets the limits and the team of an account to those of `members`.
+///
+/// # Errors
+/// As [`put`].
+pub(crate) async fn set_account(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    name: &str,
+    members: &Map<String, Value>,
+) -> Result<(), ApiError> {
+    check_name(name, worker.shared.registry.is_configured(name).0)?;
+    let account = read_account(name, members)?;
     if let Some(team) = account.team.as_ref().filter(|team| !worker.shared.registry.has_team(team)) {
         return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
     }
-    events::Administered { by: &caller.key.name, what: "sets the account", whom: Some(&name) }.emit();
-    audit::record(&worker, audit::actor(&request, &caller), Change::PutAccount(account)).await?;
-    list(Administrator(caller), worker).await
+    events::Administered { by: &caller.key.name, what: "sets the account", whom: Some(name) }.emit();
+    audit::record(worker, audit::actor(request, caller), Change::PutAccount(account)).await
 }
 
 /// Sets the budget of a team.
@@ -106,13 +131,25 @@ pub(crate) async fn put_team(
 ) -> Result<HttpResponse, ApiError> {
     check_name(&name, worker.shared.registry.is_configured(&name).1)?;
     let members = members(&worker, &caller, &request, payload).await?;
-    if let Some(unknown) = members.keys().find(|name| !["limit", "limit_reset"].contains(&name.as_str())) {
-        return Err(wrong(unknown, "left out: a team has limit and limit_reset").into());
-    }
-    let team = IssuedTeam { name: name.to_owned(), spend: spend_limit(None, &members)? };
-    events::Administered { by: &caller.key.name, what: "sets the team", whom: Some(&name) }.emit();
-    audit::record(&worker, audit::actor(&request, &caller), Change::PutTeam(team)).await?;
+    set_team(&worker, &request, &caller, &name, &members).await?;
     list_teams(Administrator(caller), worker).await
+}
+
+/// Sets the budget of a team to that of `members`.
+///
+/// # Errors
+/// As [`put_team`].
+pub(crate) async fn set_team(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    name: &str,
+    members: &Map<String, Value>,
+) -> Result<(), ApiError> {
+    check_name(name, worker.shared.registry.is_configured(name).1)?;
+    let team = read_team(name, members)?;
+    events::Administered { by: &caller.key.name, what: "sets the team", whom: Some(name) }.emit();
+    audit::record(worker, audit::actor(request, caller), Change::PutTeam(team)).await
 }
 
 /// Removes the limits and the team of an account. Its keys and records stay.
@@ -125,13 +162,26 @@ pub(crate) async fn remove(
     request: HttpRequest,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    if !worker.shared.registry.accounts().iter().any(|account| *account.name == *name) {
+    remove_account(&worker, &request, &caller, &name).await?;
+    list(Administrator(caller), worker).await
+}
+
+/// Removes the limits and the team of an account by name.
+///
+/// # Errors
+/// As [`remove`].
+pub(crate) async fn remove_account(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    name: &str,
+) -> Result<(), ApiError> {
+    if !worker.shared.registry.accounts().iter().any(|account| account.name == name) {
         return Err(ApiError::no_such("account"));
     }
     let change = Change::RemoveAccount { name: name.to_owned() };
-    events::Administered { by: &caller.key.name, what: "removes the account", whom: Some(&name) }.emit();
-    audit::record(&worker, audit::actor(&request, &caller), change).await?;
-    list(Administrator(caller), worker).await
+    events::Administered { by: &caller.key.name, what: "removes the account", whom: Some(name) }.emit();
+    audit::record(worker, audit::actor(request, caller), change).await
 }
 
 /// Removes a team. Accounts that name it are without a team budget until it is set again.
@@ -144,23 +194,55 @@ pub(crate) async fn remove_team(
     request: HttpRequest,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    if !worker.shared.registry.teams().iter().any(|team| *team.name == *name) {
-        return Err(ApiError::no_such("team"));
-    }
-    let change = Change::RemoveTeam { name: name.to_owned() };
-    events::Administered { by: &caller.key.name, what: "removes the team", whom: Some(&name) }.emit();
-    audit::record(&worker, audit::actor(&request, &caller), change).await?;
+    delete_team(&worker, &request, &caller, &name).await?;
     list_teams(Administrator(caller), worker).await
 }
 
-fn check_name(name: &str, is_configured: bool) -> Result<(), Invalid> {
+/// Removes a team by name.
+///
+/// # Errors
+/// As [`remove_team`].
+pub(crate) async fn delete_team(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    name: &str,
+) -> Result<(), ApiError> {
+    if !worker.shared.registry.teams().iter().any(|team| team.name == name) {
+        return Err(ApiError::no_such("team"));
+    }
+    let change = Change::RemoveTeam { name: name.to_owned() };
+    events::Administered { by: &caller.key.name, what: "removes the team", whom: Some(name) }.emit();
+    audit::record(worker, audit::actor(request, caller), change).await
+}
+
+/// Refuses the name of an account or a team that cannot be set here.
+///
+/// # Errors
+/// 400 for the name of an entry of the configuration, and for what is no name.
+pub(crate) fn check_name(name: &str, is_configured: bool) -> Result<(), Invalid> {
     if is_configured {
         return Err(wrong("name", "changed in the configuration, which has an entry of this name"));
     }
     if is_account_name(name) { Ok(()) } else { Err(wrong("name", "a name of 1 to 128 visible characters")) }
 }
 
-fn read_account(name: &str, members: &Map<String, Value>) -> Result<IssuedAccount, Invalid> {
+/// A team with these members.
+///
+/// # Errors
+/// 400 that names the member.
+pub(crate) fn read_team(name: &str, members: &Map<String, Value>) -> Result<IssuedTeam, Invalid> {
+    if let Some(unknown) = members.keys().find(|name| !["limit", "limit_reset"].contains(&name.as_str())) {
+        return Err(wrong(unknown, "left out: a team has limit and limit_reset"));
+    }
+    Ok(IssuedTeam { name: name.to_owned(), spend: spend_limit(None, members)? })
+}
+
+/// An account with these members.
+///
+/// # Errors
+/// 400 that names the member.
+pub(crate) fn read_account(name: &str, members: &Map<String, Value>) -> Result<IssuedAccount, Invalid> {
     let mut account = IssuedAccount { name: name.to_owned(), ..IssuedAccount::default() };
     for (name, value) in members {
         match name.as_str() {
@@ -177,12 +259,70 @@ fn read_account(name: &str, members: &Map<String, Value>) -> Result<IssuedAccoun
     Ok(account)
 }
 
+/// Where an account or a team is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Origin {
+    /// In the configuration, where it is changed.
+    Configuration,
+    /// By an administrator while the gateway ran.
+    Administrator,
+    /// Only keys name it.
+    #[default]
+    Keys,
+}
+
+/// Limits of an account as they are set.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct AccountLimitsBody {
+    /// Only of an account. Most requests per minute; absent: the default of the configuration; 0: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) requests_per_minute: Option<u32>,
+    /// Only of an account. Most tokens per minute, in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens_per_minute: Option<u32>,
+    /// Only of an account. Most requests in progress at once, in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) concurrency: Option<u32>,
+}
+
+#[derive(Default)]
+struct AccountSettings {
+    origin: Origin,
+    limits: AccountLimitsBody,
+}
+
+impl AccountSettings {
+    fn configured(account: &AccountConfig) -> AccountSettings {
+        // The configuration holds the limits with the defaults filled in: without a limit it is 0.
+        let HolderLimits { requests_per_minute, tokens_per_minute, concurrency, .. } = account.limits;
+        let set = |limit: Option<u32>| Some(limit.unwrap_or(0));
+        let limits = AccountLimitsBody {
+            requests_per_minute: set(requests_per_minute),
+            tokens_per_minute: set(tokens_per_minute),
+            concurrency: set(concurrency),
+        };
+        AccountSettings { origin: Origin::Configuration, limits }
+    }
+
+    fn issued(account: &IssuedAccount) -> AccountSettings {
+        let IssuedAccount { requests_per_minute, tokens_per_minute, concurrency, .. } = *account;
+        let limits = AccountLimitsBody { requests_per_minute, tokens_per_minute, concurrency };
+        AccountSettings { origin: Origin::Administrator, limits }
+    }
+}
+
 /// An account or a team.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct HolderBody {
     /// Its name.
     pub(crate) name: String,
+    /// Where it is set up: in the `configuration`, by an `administrator` while the gateway ran, or nowhere, when only
+    /// `keys` name it.
+    pub(crate) origin: Origin,
     /// Only of an account. Its number, as 16 hexadecimal digits. It identifies the records of the account, also after
     /// its keys were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,6 +332,8 @@ pub(crate) struct HolderBody {
     pub(crate) team: Option<String>,
     /// Spending limit in US dollars; `null` without one.
     pub(crate) limit: Option<Dollars>,
+    #[serde(flatten)]
+    limits: AccountLimitsBody,
     /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
     /// without a limit.
     pub(crate) limit_remaining: Option<Dollars>,
@@ -202,22 +344,39 @@ pub(crate) struct HolderBody {
     /// US dollars reserved for running requests: the highest possible cost of each.
     reserved: Dollars,
     /// US dollars spent, ever; of attempts whose price is known.
-    usage: Dollars,
+    pub(crate) usage: Dollars,
     /// US dollars spent since midnight UTC; of attempts whose price is known.
     pub(crate) usage_daily: Dollars,
     /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
-    usage_weekly: Dollars,
+    pub(crate) usage_weekly: Dollars,
     /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
     pub(crate) usage_monthly: Dollars,
 }
 
 impl HolderBody {
-    fn new(name: String, owner: Option<String>, team: Option<String>, reading: &BudgetReading) -> HolderBody {
+    /// The members of a call that sets an account as it is.
+    pub(crate) fn members(&self) -> Map<String, Value> {
+        let limits = self.limits;
+        let members = [
+            ("team", json!(self.team)),
+            ("limit", json!(self.limit.map(|limit| limit.0.to_string()))),
+            ("limit_reset", json!(self.limit_reset)),
+            ("requests_per_minute", json!(limits.requests_per_minute)),
+            ("tokens_per_minute", json!(limits.tokens_per_minute)),
+            ("concurrency", json!(limits.concurrency)),
+        ];
+        let set = members.into_iter().filter(|(_, value)| !value.is_null());
+        set.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn new(name: String, origin: Origin, team: Option<String>, reading: &BudgetReading) -> HolderBody {
         let BudgetReading { limit, available, spent, reserved } = *reading;
         HolderBody {
             name,
-            owner,
+            origin,
+            owner: None,
             team,
+            limits: AccountLimitsBody::default(),
             limit: limit.map(|limit| Dollars(limit.amount)),
             limit_remaining: available.map(Dollars),
             limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),

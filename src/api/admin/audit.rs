@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use pointsman_dialect::shown;
+use pointsman_domain::Invalid;
 use serde::Serialize;
 
 use crate::{
     access::{
-        issued::{Actor, Change},
+        issued::{Actor, AuditEntry, Change},
         keys::Caller,
         registry::{AuditLine, ChangeFault, ChangedMember, Registry},
     },
     api::{
-        answer::{Data, uncached},
-        auth::Administrator,
-        models::measurements::rfc_3339,
+        answer::uncached, auth::Administrator, generations::ledger_query, models::measurements::rfc_3339,
         query_parameters,
     },
     base::{error::ApiError, request_id::RequestId},
@@ -29,37 +29,95 @@ const MAX_LINES: i64 = 1_000;
 /// # Errors
 /// 400 for a bad parameter.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let mut limit = DEFAULT_LINES;
-    for (_, value) in query_parameters::pairs(request.query_string(), &["limit"])? {
-        limit = query_parameters::integer("limit", &value, 1..=MAX_LINES)?;
+    let (lines, total) = AuditQuery::parse(request.query_string(), DEFAULT_LINES)?.read(&worker.shared.registry);
+    Ok(uncached(&PageBody { data: lines.iter().map(EntryBody::new).collect(), total }))
+}
+
+/// Which lines of the audit log are shown.
+#[derive(Debug, Default)]
+pub(crate) struct AuditQuery {
+    by: Option<String>,
+    action: Option<String>,
+    object: Option<String>,
+    since_ms: Option<i64>,
+    until_ms: Option<i64>,
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
+}
+
+impl AuditQuery {
+    /// The parameters of the query string. `limit` is `default` without one.
+    ///
+    /// # Errors
+    /// 400 that names the parameter.
+    pub(crate) fn parse(query: &str, default: i64) -> Result<AuditQuery, ApiError> {
+        let known = ["limit", "offset", "by", "action", "object", "since", "until"];
+        let mut read = AuditQuery { limit: usize::try_from(default).unwrap_or_default(), ..AuditQuery::default() };
+        let count = |name: &str, value: &str, range| {
+            query_parameters::integer(name, value, range).map(|number| usize::try_from(number).unwrap_or_default())
+        };
+        for (name, value) in query_parameters::pairs(query, &known)? {
+            match name.as_str() {
+                "limit" => read.limit = count(&name, &value, 1..=MAX_LINES)?,
+                "offset" => read.offset = count(&name, &value, 0..=i64::from(u32::MAX))?,
+                "since" => read.since_ms = Some(ledger_query::time(&name, &value)?),
+                "until" => read.until_ms = Some(ledger_query::time(&name, &value)?),
+                "by" => read.by = Some(value),
+                "object" => read.object = Some(value),
+                _ if Change::ACTIONS.contains(&value.as_str()) => read.action = Some(value),
+                _ => return Err(ApiError::invalid(Invalid::none_of(&name, &shown(&value), &Change::ACTIONS))),
+            }
+        }
+        Ok(read)
     }
-    let entries = worker.shared.registry.audit(usize::try_from(limit).unwrap_or_default());
-    Ok(uncached(&Data { data: entries.iter().map(EntryBody::new).collect::<Vec<_>>() }))
+
+    /// The lines, and how many pass the filters.
+    pub(crate) fn read(&self, registry: &Registry) -> (Vec<AuditLine>, usize) {
+        registry.audit_of(|entry| self.admits(entry), self.offset, self.limit)
+    }
+
+    fn admits(&self, entry: &AuditEntry) -> bool {
+        let (action, object) = entry.change.names();
+        self.by.as_ref().is_none_or(|by| *by == entry.actor.by)
+            && self.action.as_deref().is_none_or(|wanted| wanted == action)
+            && self.object.as_deref().is_none_or(|wanted| Some(wanted) == object)
+            && self.since_ms.is_none_or(|since| entry.at_ms >= since)
+            && self.until_ms.is_none_or(|until| entry.at_ms < until)
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct PageBody<'a> {
+    /// Newest first.
+    pub(crate) data: Vec<EntryBody<'a>>,
+    /// Lines that pass the filters, of the last 10,000.
+    pub(crate) total: usize,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct EntryBody<'a> {
     /// When. RFC 3339, UTC, with milliseconds.
-    at: String,
+    pub(crate) at: String,
     /// Name of the administrator's key, `command line`, or `gateway` for alerts.
-    by: &'a str,
+    pub(crate) by: &'a str,
     /// Address of the client, or the name of the machine's user; empty for the gateway itself.
-    from: &'a str,
+    pub(crate) from: &'a str,
     /// Id of the request; `null` for the command line and the gateway.
-    request_id: Option<&'a str>,
+    pub(crate) request_id: Option<&'a str>,
     /// What was done.
-    #[cfg_attr(test, schemars(with = "crate::base::words::AuditAction"))]
-    action: &'static str,
+    #[cfg_attr(test, schemars(extend("enum" = Change::ACTIONS)))]
+    pub(crate) action: &'static str,
     /// Name of the key, account or team, or of the receiver of an alert; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
     /// none.
-    object: Option<&'a str>,
+    pub(crate) object: Option<&'a str>,
     /// The members that changed, by name.
-    changes: &'a [ChangedMember],
+    pub(crate) changes: &'a [ChangedMember],
 }
 
 impl<'a> EntryBody<'a> {
-    fn new(AuditLine { entry, changes }: &'a AuditLine) -> EntryBody<'a> {
+    pub(crate) fn new(AuditLine { entry, changes }: &'a AuditLine) -> EntryBody<'a> {
         let (action, object) = entry.change.names();
         let Actor { by, from, request_id } = &entry.actor;
         EntryBody { at: rfc_3339(entry.at_ms), by, from, request_id: request_id.as_deref(), action, object, changes }

@@ -3,6 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::header};
 
 use crate::{
+    access::keys::Caller,
     api::{
         auth::Administrator,
         csv::Csv,
@@ -20,7 +21,7 @@ use crate::{
 /// Default number of rows of CSV.
 const DEFAULT_ROWS: usize = 1_000;
 /// Most rows of CSV, about 3 MB.
-const MAX_ROWS: usize = 10_000;
+pub(crate) const MAX_ROWS: usize = 10_000;
 /// Most pages that are read for one answer. Of a rare filter, an answer may have few rows and a cursor.
 const MAX_PAGES: usize = 100;
 /// Header with the cursor of the rows that follow, if any do.
@@ -51,15 +52,23 @@ pub(crate) async fn csv(
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let (ledger, listed) = (generation_list::ledger(&worker)?, Listed::Everybody(&worker));
-    let mut selection = Selection::parse(request.query_string(), listed, (DEFAULT_ROWS, MAX_ROWS))?;
+    as_csv(&worker, &caller, request.query_string()).await
+}
+
+/// The rows that pass the filters of `query`, as CSV.
+///
+/// # Errors
+/// As [`csv`].
+pub(crate) async fn as_csv(worker: &Worker, caller: &Caller, query: &str) -> Result<HttpResponse, ApiError> {
+    let (ledger, listed) = (generation_list::ledger(worker)?, Listed::Everybody(worker));
+    let mut selection = Selection::parse(query, listed, (DEFAULT_ROWS, MAX_ROWS))?;
     let mut csv = Csv::default();
     GenerationRow::write_head(&mut csv);
     let (mut rows_left, mut unreadable, mut damaged) = (selection.limit, 0, 0);
     for _ in 0..MAX_PAGES {
         selection.limit = rows_left.min(MAX_PAGE);
         // Page by page, so that others have their turns in between.
-        let page = generation_list::read(&worker, &caller, &ledger, selection.clone()).await?;
+        let page = generation_list::read(worker, caller, &ledger, selection.clone()).await?;
         for generation in &page.generations {
             GenerationRow::new(generation, &worker.setup.keys.names_of(generation.owner, generation.key))
                 .write(&mut csv);

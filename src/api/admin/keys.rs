@@ -139,7 +139,11 @@ pub(crate) fn callers(worker: &Worker) -> Vec<Arc<Caller>> {
     callers
 }
 
-pub(super) fn find(worker: &Worker, name: &str) -> Result<Arc<Caller>, ApiError> {
+/// The caller with the key of this name.
+///
+/// # Errors
+/// 404.
+pub(crate) fn find(worker: &Worker, name: &str) -> Result<Arc<Caller>, ApiError> {
     callers(worker).into_iter().find(|caller| *caller.key.name == *name).ok_or_else(|| ApiError::no_such("key"))
 }
 

@@ -41,7 +41,15 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// # Errors
 /// 404 without a durable ledger, 500 when the disk fails.
 pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let ledger = generation_list::ledger(&worker)?;
+    Ok(uncached(&Data { data: verification(&worker).await? }))
+}
+
+/// What a verification finds.
+///
+/// # Errors
+/// As [`verify`].
+pub(crate) async fn verification(worker: &Worker) -> Result<VerificationBody, ApiError> {
+    let ledger = generation_list::ledger(worker)?;
     let shared = Arc::clone(&worker.shared);
     let verified = web::block(move || {
         let found = ledger.verify(|_| ())?;
@@ -49,7 +57,7 @@ pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpRespo
         Ok(VerificationBody::with_spending(&found, spending))
     });
     let verified: Result<_, Fault> = verified.await.map_err(|_| ApiError::internal())?;
-    Ok(uncached(&Data { data: verified.map_err(generation_list::unreadable)? }))
+    verified.map_err(generation_list::unreadable)
 }
 
 /// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.
@@ -111,34 +119,41 @@ pub(crate) struct DeletedBody {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct LedgerBody {
     /// Stored records; with a durable ledger those on disk.
-    records: usize,
+    pub(crate) records: usize,
     /// Most records that are kept in memory; absent with a durable ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
-    capacity: Option<usize>,
+    pub(crate) capacity: Option<usize>,
+    /// Bytes of the records on disk; absent if records are kept in memory only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    /// Bytes from which on the oldest records are dropped (`ledger.max_bytes`); absent if records are kept in memory only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_bytes: Option<u64>,
     /// Age in seconds from which on records are dropped (`ledger.max_age`).
-    max_age_secs: u64,
+    pub(crate) max_age_secs: u64,
     /// When the oldest generation was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
-    oldest_at: Option<String>,
+    pub(crate) oldest_at: Option<String>,
     /// When the newest one was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
-    newest_at: Option<String>,
+    pub(crate) newest_at: Option<String>,
     /// Records by account; a key without an account of that name has one of its own.
-    by_key: Vec<OwnerBody>,
+    pub(crate) by_key: Vec<OwnerBody>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct OwnerBody {
+pub(crate) struct OwnerBody {
     /// Name of a key of the account; `null` if it has none any more.
-    key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
     /// were removed.
-    owner: String,
+    pub(crate) owner: String,
     /// Stored records of the account.
-    records: usize,
+    pub(crate) records: usize,
 }
 
 impl LedgerBody {
-    fn new(worker: &Worker, size: &LedgerSize) -> LedgerBody {
+    pub(crate) fn new(worker: &Worker, size: &LedgerSize) -> LedgerBody {
+        let on_disk = worker.shared.ledger.as_ref();
         let owner_body = |&(owner, records): &(u64, usize)| OwnerBody {
             key: worker.setup.keys.name_of(owner, 0).map(|name| name.as_ref().to_owned()),
             owner: owner_id(owner),
@@ -146,7 +161,9 @@ impl LedgerBody {
         };
         LedgerBody {
             records: size.records,
-            capacity: worker.shared.ledger.is_none().then_some(size.capacity),
+            capacity: on_disk.is_none().then_some(size.capacity),
+            bytes: on_disk.and_then(|ledger| Some(ledger.size().ok()?.bytes)),
+            max_bytes: on_disk.map(|_| worker.setup.config.ledger.max_bytes),
             max_age_secs: size.max_age.as_secs(),
             oldest_at: size.oldest_ms.map(rfc_3339),
             newest_at: size.newest_ms.map(rfc_3339),

@@ -60,7 +60,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    const PARAMETERS: [&'static str; 19] = [
+    const PARAMETERS: [&'static str; 20] = [
         "limit",
         "after",
         "since",
@@ -80,6 +80,7 @@ impl Selection {
         "min_ttft_ms",
         "min_cost",
         "q",
+        "cause",
     ];
 
     /// Parses a query string. `limit` is at most `most`, by default `default`.
@@ -139,6 +140,7 @@ impl Selection {
             "objective" => self.require_label(label::OBJECTIVE, list(value)),
             "task" => self.require_label(label::TASK, list(value)),
             "status" => self.require_label(label::STATUS, statuses(value)?),
+            "cause" => self.require_label(label::CAUSE, list(value)),
             "min_ttft_ms" => {
                 let least = integer(name, value, 0..=LARGEST)?;
                 self.filter.numbers.push((number::FIRST_TOKEN_MS, least..=i64::MAX));

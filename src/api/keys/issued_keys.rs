@@ -74,11 +74,25 @@ pub(crate) async fn create(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let members = members(&worker, &caller, &request, payload).await?;
-    let (key, text) = new_key(&members, &caller.key.name, &worker.setup.catalog)?;
-    events::Administered { by: &caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
-    let (registry, actor, stored) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller), key.clone());
-    done(web::block(move || registry.create(actor, stored)).await)?;
+    let (key, text) = issue_key(&worker, &request, &caller, &members).await?;
     Ok(with_text(HttpResponse::Created(), &worker, key, &text))
+}
+
+/// Issues a key with these members. Returns it with its text.
+///
+/// # Errors
+/// As [`create`].
+pub(crate) async fn issue_key(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    members: &Map<String, Value>,
+) -> Result<(IssuedKey, Secret), ApiError> {
+    let (key, text) = new_key(members, &caller.key.name, &worker.setup.catalog)?;
+    events::Administered { by: &caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
+    let (registry, actor, stored) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller), key.clone());
+    done(web::block(move || registry.create(actor, stored)).await)?;
+    Ok((key, text))
 }
 
 /// A key that a call with these members issues, and its text.
@@ -124,6 +138,21 @@ pub(crate) async fn update(
 ) -> Result<HttpResponse, ApiError> {
     let id = id(&hash)?;
     let members = members(&worker, &caller, &request, payload).await?;
+    let key = change_key(&worker, &request, &caller, id, members).await?;
+    Ok(uncached(&Data { data: body(&worker, key) }))
+}
+
+/// Sets these members of the issued key with the number `id`.
+///
+/// # Errors
+/// As [`update`].
+pub(crate) async fn change_key(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    id: u64,
+    members: Map<String, Value>,
+) -> Result<IssuedKey, ApiError> {
     let before = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?;
     // Checked here; applied to the key as it is when the change is made.
     let mut after = before.clone();
@@ -132,7 +161,7 @@ pub(crate) async fn update(
         stays_administrator(&after)?;
     }
     events::Administered { by: &caller.key.name, what: "changes the key", whom: Some(&before.name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller));
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
     let catalog = Arc::clone(&worker.setup.catalog);
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
@@ -145,8 +174,7 @@ pub(crate) async fn update(
             }
         })
     });
-    let key = done(changed.await)?;
-    Ok(uncached(&Data { data: body(&worker, key) }))
+    done(changed.await)
 }
 
 /// Refuses a change with which a key would lock itself out.
@@ -171,10 +199,23 @@ pub(crate) async fn rotate(
     request: HttpRequest,
     hash: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    let id = id(&hash)?;
+    let (key, text) = rotate_key(&worker, &request, &caller, id(&hash)?).await?;
+    Ok(with_text(HttpResponse::Ok(), &worker, key, &text))
+}
+
+/// Gives the issued key with the number `id` a new text. Returns both.
+///
+/// # Errors
+/// As [`rotate`].
+pub(crate) async fn rotate_key(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    id: u64,
+) -> Result<(IssuedKey, Secret), ApiError> {
     let name = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     events::Administered { by: &caller.key.name, what: "rotates the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller));
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
     let (text, label, sha256) = new_text();
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
@@ -182,8 +223,7 @@ pub(crate) async fn rotate(
             Change::RotateKey
         })
     });
-    let key = done(changed.await)?;
-    Ok(with_text(HttpResponse::Ok(), &worker, key, &text))
+    Ok((done(changed.await)?, text))
 }
 
 /// Revokes an issued key for good. Its records and its account stay.
@@ -196,15 +236,27 @@ pub(crate) async fn revoke(
     request: HttpRequest,
     hash: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    let id = id(&hash)?;
+    revoke_key(&worker, &request, &caller, id(&hash)?).await?;
+    Ok(uncached(&Deleted { deleted: true }))
+}
+
+/// Revokes the issued key with the number `id`.
+///
+/// # Errors
+/// As [`revoke`].
+pub(crate) async fn revoke_key(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    id: u64,
+) -> Result<(), ApiError> {
     let name = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     if id == caller.id {
         return Err(ApiError::bad_query("hash", "A key cannot revoke itself: use another key with the scope admin."));
     }
     events::Administered { by: &caller.key.name, what: "revokes the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller));
-    done(web::block(move || registry.revoke(actor, id)).await)?;
-    Ok(uncached(&Deleted { deleted: true }))
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
+    done(web::block(move || registry.revoke(actor, id)).await)
 }
 
 #[derive(Serialize)]

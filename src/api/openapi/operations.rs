@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::operation::{
     Headers, Operation, get, in_header, in_path, integer, number, post, query, reference, required, text,
 };
-use crate::api::models::model_query::Sort;
+use crate::{access::issued::Change, api::models::model_query::Sort};
 
 /// How streams of the chat API of OpenAI end.
 const DONE: &str = " The last one is `[DONE]`. An error after the first token is an event with the member \
@@ -310,7 +310,7 @@ pub(super) fn admin() -> Vec<Operation> {
         .parameters([query("receiver", "Name of the receiver; all without it.", text())])
         .answers("AlertTests"),
         get("/api/v1/admin/audit", "showAudit", "process", "Changes by administrators, newest first")
-            .parameters([query("limit", "Most lines.", integer(1, 1000))])
+            .parameters(audit())
             .answers("Audit"),
         get("/api/v1/admin/activity", "showAllActivity", "records", "Sums of all keys per day or hour and model")
             .parameters(activity().into_iter().chain([of_owner()]))
@@ -507,8 +507,22 @@ fn generations(most: i64) -> Vec<Value> {
         query("min_ttft_ms", "Least milliseconds to the first token.", integer(0, 9007199254740991)),
         query("min_cost", "Least US dollars.", number(0, 1000000000000)),
         query("q", "Requested model, model or provider contains this, in any case.", json!({ "type": "string" })),
+        query("cause", "What the last attempt of a failed call failed of, divided by commas.", text()),
         query("limit", "Most records.", integer(1, most)),
         query("after", "Cursor of the page before.", text()),
+    ]
+}
+
+/// The filters of the audit log.
+fn audit() -> Vec<Value> {
+    vec![
+        query("limit", "Most lines.", integer(1, 1000)),
+        query("offset", "Lines to pass over.", integer(0, 4294967295)),
+        query("by", "Name of the administrator's key, or `command line`.", text()),
+        query("action", "What was done.", json!({ "type": "string", "enum": Change::ACTIONS })),
+        query("object", "Name of a key, an account or a team.", text()),
+        query("since", "Beginning.", reference("Time")),
+        query("until", "End, excluded.", reference("Time")),
     ]
 }
 

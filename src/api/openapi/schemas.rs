@@ -77,7 +77,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("AdminVerdict", data::<admin::verdict_view::VerdictBody>(generator)),
         ("AlertReceivers", list::<admin::alerts::ReceiverBody>(generator, "In the order of the configuration.")),
         ("AlertTests", list::<admin::alerts::TestBody>(generator, "Each receiver that was tested.")),
-        ("Audit", list::<admin::audit::EntryBody>(generator, "Newest first.")),
+        ("Audit", body::<admin::audit::PageBody>(generator)),
         ("Calibration", body::<health::calibration_view::CalibrationsBody>(generator)),
         ("CreatedKey", body::<keys::issued_keys::Issued>(generator)),
         ("Credits", data::<keys::own_key::CreditsBody>(generator)),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     CommandOutput, EXIT_DIFFERENT,
-    keys::{AdminClient, Failed},
+    admin_place::{AdminClient, Failed},
 };
 
 /// What to do with the receivers of alerts.

@@ -7,11 +7,13 @@ use clap_complete::Shell;
 
 use super::{
     alerts::AlertsRequest,
+    audit::AuditRequest,
     catalog::CatalogRequest,
     check::CheckRequest,
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
     health::HealthRequest,
+    holders::{AccountsRequest, TeamsRequest},
     init::InitRequest,
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
@@ -123,6 +125,12 @@ pub(super) enum Subcommands {
     },
     /// Issue, list, rotate, disable and revoke keys
     Keys(KeysRequest),
+    /// List accounts with their budgets, set them up, change and remove them
+    Accounts(AccountsRequest),
+    /// List teams with their budgets, set them up, change and remove them
+    Teams(TeamsRequest),
+    /// Show what administrators changed, newest first
+    Audit(AuditRequest),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
     /// Export, verify or compact the ledger on disk

@@ -9,9 +9,10 @@ use pointsman_transport::own_config;
 use serde_json::{Map, Value};
 
 use super::{
-    CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, failure,
+    CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT,
+    admin_place::{AdminClient, Failed},
+    failure,
     gateway::{GatewayArguments, ReachedGateway},
-    keys::{AdminClient, Failed},
     success,
 };
 

@@ -1,54 +1,37 @@
 //! `keys`: issues, lists, rotates, disables and revokes keys, and shows what they spent, at a running gateway or in the data
 //! directory of a stopped one.
 
-use std::{fmt::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::fmt::Write as _;
 
 use actix_web::http::Method;
-use bytes::Bytes;
 use clap::{Args, Subcommand};
-use pointsman_base::secret::Secret;
 use pointsman_config::{Config, Environment};
 use pointsman_dialect::percent::encoded;
-use pointsman_ledger::{accounts::AccountLog, directory::Directory, fault::Fault};
-use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
-use rustls::ClientConfig;
 use serde_json::{Map, Value, json};
 
-use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_UNREACHABLE, gateway::unreachable, load, success};
+use super::{
+    CommandOutput,
+    admin_place::{AdminClient, AdminPlace, Failed, StoppedGateway, stopped_gateway},
+    columns::{dollars, shown},
+};
 use crate::{
     access::{
         issued::{Actor, Change},
         registry::{ChangeFault, Registry},
     },
     api::keys::issued_keys::{new_key, new_text},
-    app::cli::columns::{dollars, shown},
-    state::{accounts, replicas::shared_log::SharedLog},
 };
 
-/// Default environment variable of the administrator's key.
-const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
 /// Most keys of the configuration that a list names.
 const MOST_CONFIGURED: usize = 20;
-/// Timeout of each request to the gateway.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What to do with which keys.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct KeysRequest {
     #[command(subcommand)]
     action: KeysAction,
-    /// Configuration that names the data directory of a gateway that does not run
-    #[arg(id = "keys_config", short = 'c', long = "config", global = true, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
-    /// Admin address of a running gateway, such as http://127.0.0.1:8081
-    #[arg(long, global = true)]
-    url: Option<String>,
-    /// Environment variable with a key of the scope admin, with --url; default: POINTSMAN_ADMIN_KEY
-    #[arg(long, global = true, value_name = "NAME")]
-    key_env: Option<String>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    pub(super) place: AdminPlace,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -187,19 +170,12 @@ impl NewKeyArguments {
 
 /// Runs the command.
 pub(super) fn run(request: &KeysRequest, environment: &Environment) -> CommandOutput {
-    let done = match &request.url {
-        Some(url) => AdminClient::new(url, request.key_env.as_deref(), environment)
-            .and_then(|gateway| gateway.run(&request.action)),
-        None => match load(request.config.as_deref(), environment) {
-            Ok(loaded) => stopped(&loaded.config, &request.action),
-            Err(output) => return output,
-        },
-    };
-    match done {
-        Ok(done) if request.json => success(format!("{}\n", done.json())),
-        Ok(done) => success(done.text()),
-        Err(Failed { message, code }) => CommandOutput { text: format!("pointsman: {message}\n"), code },
-    }
+    request.place.run(
+        environment,
+        |gateway| gateway.run(&request.action),
+        |config| stopped(config, &request.action),
+        |done| if request.place.json { format!("{}\n", done.json()) } else { done.text() },
+    )
 }
 
 /// What was done.
@@ -247,40 +223,10 @@ impl Done {
     }
 }
 
-/// Why nothing was done, and the exit code.
-pub(super) struct Failed {
-    pub(super) message: String,
-    pub(super) code: u8,
-}
-
-impl From<String> for Failed {
-    fn from(message: String) -> Failed {
-        Failed { message, code: EXIT_CONFIGURATION }
-    }
-}
-
 /// Works on the data directory of a gateway that does not run.
 fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
-    let path = config.ledger.durable_directory().ok_or_else(|| {
-        "the configuration keeps records in memory only, so keys cannot be stored; set ledger.data_dir and \
-         ledger.durability = \"group\""
-            .to_owned()
-    })?;
-    let opened = Directory::open(path).map_err(|fault| match fault {
-        Fault::InUse(path) => format!(
-            "{path} is in use by a running gateway; give its admin address with --url, and set {DEFAULT_KEY_VARIABLE} to a key \
-             with the scope admin"
-        ),
-        fault => format!("{}: {fault}", path.display()),
-    })?;
-    let (log, mut stored) = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
-    // Keys of other replicas too. What is changed here is sent at the next start.
-    let shared_log = SharedLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
-    stored.changes = shared_log.merge(stored.changes).lines;
-    let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(|fault| fault.to_string())?;
-    registry.adopt(config);
-    let from = std::env::var("USER").unwrap_or_default();
-    let actor = Actor { by: "command line".to_owned(), from, request_id: None };
+    let StoppedGateway { registry, actor, .. } = &stopped_gateway(config)?;
+    let actor = actor.clone();
     let fault = |fault: ChangeFault| fault.to_string();
     match action {
         KeysAction::Create(arguments) => {
@@ -304,7 +250,7 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
         )),
         KeysAction::Rotate { name } => {
             let (text, label, sha256) = new_text();
-            let id = issued(&registry, name)?;
+            let id = issued(registry, name)?;
             let change = registry.change(actor, id, |key| {
                 (key.label, key.sha256) = (label, sha256);
                 Change::RotateKey
@@ -312,10 +258,10 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
             let key = change.map_err(fault)?;
             Ok(Done::Issued { name: key.name.clone(), text: text.expose().to_owned() })
         }
-        KeysAction::Disable { name } => switch(&registry, config, actor, name, false),
-        KeysAction::Enable { name } => switch(&registry, config, actor, name, true),
+        KeysAction::Disable { name } => switch(registry, config, actor, name, false),
+        KeysAction::Enable { name } => switch(registry, config, actor, name, true),
         KeysAction::Revoke { name } => {
-            registry.revoke(actor, issued(&registry, name)?).map_err(fault)?;
+            registry.revoke(actor, issued(registry, name)?).map_err(fault)?;
             Ok(Done::Revoked { name: name.clone() })
         }
         KeysAction::Usage { .. } => {
@@ -392,39 +338,7 @@ fn usage(keys: &[Value]) -> String {
     lines
 }
 
-/// A running gateway, reached through its admin listener.
-pub(super) struct AdminClient {
-    connection: Connection,
-    url: String,
-    /// Environment variable with the key.
-    variable: String,
-    /// `None`: the roots of the system.
-    tls: Option<Arc<ClientConfig>>,
-}
-
 impl AdminClient {
-    pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<AdminClient, Failed> {
-        let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
-        if url.starts_with("http://") && !is_loopback(&url) {
-            return Err(format!(
-                "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
-            )
-            .into());
-        }
-        let variable = key_env.unwrap_or(DEFAULT_KEY_VARIABLE);
-        let key = environment.get(variable).filter(|key| !key.is_empty());
-        let key =
-            key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
-        let connection = Connection::new(&url).map_err(|fault| format!("--url {fault}"))?;
-        let connection = connection.with_bearer(Secret::from(key)).map_err(|fault| format!("the key {fault}"))?;
-        Ok(AdminClient { connection, url, variable: variable.to_owned(), tls: None })
-    }
-
-    /// The same gateway, with other certificates than those that the system trusts.
-    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> AdminClient {
-        AdminClient { tls: Some(tls), ..self }
-    }
-
     fn run(&self, action: &KeysAction) -> Result<Done, Failed> {
         match action {
             KeysAction::Create(arguments) => {
@@ -484,31 +398,6 @@ impl AdminClient {
         let hash = key.and_then(|key| key.get("hash")).and_then(Value::as_str);
         hash.map(str::to_owned).ok_or_else(|| Failed::from(format!("there is no issued key '{name}'")))
     }
-
-    pub(super) fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failed> {
-        Ok(serde_json::from_slice(&self.page(method, path, body)?).unwrap_or_default())
-    }
-
-    /// The body of the answer, as it came.
-    pub(super) fn page(&self, method: Method, path: &str, body: Option<Value>) -> Result<Bytes, Failed> {
-        let tls = match &self.tls {
-            Some(tls) => Arc::clone(tls),
-            None => client_config(None).map_err(|fault| fault.to_string())?,
-        };
-        let body = body.map(|body| Bytes::from(body.to_string()));
-        let called = call_page(&self.connection, &tls, (method, path), body, TIMEOUT);
-        let unreachable =
-            |error: UpstreamError| Failed { message: unreachable(&self.url, &error), code: EXIT_UNREACHABLE };
-        let (status, body) = actix_web::rt::System::new().block_on(called).map_err(unreachable)?;
-        if (200..300).contains(&status) {
-            return Ok(body);
-        }
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no readable error message");
-        let remedy =
-            if status == 401 { format!(" The key is that of the variable {}.", self.variable) } else { String::new() };
-        Err(format!("{} answers {status}: {message}{remedy}", self.url).into())
-    }
 }
 
 /// The page of a key.
@@ -518,13 +407,6 @@ fn path_of(name: &str) -> String {
 
 fn text_of(issued: &Value) -> &str {
     issued.get("key").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn is_loopback(url: &str) -> bool {
-    let uri = url.parse::<actix_web::http::Uri>().ok();
-    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     CommandOutput, EXIT_CONFIGURATION,
-    keys::{AdminClient, Failed},
+    admin_place::{AdminClient, Failed},
 };
 
 /// The gateway whose configuration changed.

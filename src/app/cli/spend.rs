@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     CommandOutput,
-    keys::{AdminClient, Failed},
+    admin_place::{AdminClient, Failed},
     names, success,
 };
 

@@ -21,6 +21,14 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("stale_form")
     }
 
+    /// 409: what a form changes was changed since its page was opened.
+    #[must_use]
+    pub fn changed_meanwhile() -> ApiError {
+        let message = "It was changed after this page was opened, perhaps by sending this form twice. Nothing was done this time.";
+        ApiError::new(StatusCode::CONFLICT, Kind::InvalidRequest, "invalid_request", message)
+            .because("changed_meanwhile")
+    }
+
     /// 429: too many wrong logins to the console.
     #[must_use]
     pub fn too_many_logins(wait: Duration) -> ApiError {

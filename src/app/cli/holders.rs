@@ -1,0 +1,408 @@
+//! `accounts` and `teams`: lists them with their budgets, sets them up, changes and removes them, at a running gateway or in the
+//! data directory of a stopped one.
+
+use actix_web::http::Method;
+use clap::{Args, Subcommand};
+use pointsman_config::{Config, Environment};
+use pointsman_dialect::percent::encoded;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    CommandOutput,
+    admin_place::{AdminClient, AdminPlace, Failed, StoppedGateway, stopped_gateway},
+    columns::{dollars, list, shown},
+};
+use crate::{
+    access::{
+        issued::{Actor, Change, StoredLimit},
+        registry::Registry,
+    },
+    api::admin::accounts::{check_name, read_account, read_team},
+};
+
+/// What to do with which accounts.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AccountsRequest {
+    #[command(subcommand)]
+    action: AccountsAction,
+    #[command(flatten)]
+    pub(super) place: AdminPlace,
+}
+
+/// What to do with which teams.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TeamsRequest {
+    #[command(subcommand)]
+    action: TeamsAction,
+    #[command(flatten)]
+    pub(super) place: AdminPlace,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+enum AccountsAction {
+    /// List the accounts that have keys or limits
+    List,
+    /// Set up an account
+    Create(AccountArguments),
+    /// Change limits or the team of an account; what is not named stays
+    Limit(AccountArguments),
+    /// Remove the limits and the team of an account; its keys and records stay
+    Remove {
+        /// Name of the account
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+enum TeamsAction {
+    /// List the teams
+    List,
+    /// Set up a team: a budget that several accounts share
+    Create(TeamArguments),
+    /// Change the limit of a team; what is not named stays
+    Limit(TeamArguments),
+    /// Remove a team; its accounts stay
+    Remove {
+        /// Name of the team
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+struct TeamArguments {
+    /// Name
+    name: String,
+    /// Spending limit in US dollars, such as 25.00, or none
+    #[arg(long, value_name = "USD", allow_hyphen_values = true)]
+    limit: Option<String>,
+    /// When the limit starts again: daily, weekly, monthly or never
+    #[arg(long, value_name = "PERIOD")]
+    limit_reset: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+struct AccountArguments {
+    #[command(flatten)]
+    budget: TeamArguments,
+    /// The team whose budget it shares, or none
+    #[arg(long)]
+    team: Option<String>,
+    /// Requests per minute; 0: no limit
+    #[arg(long, value_name = "N")]
+    requests_per_minute: Option<u32>,
+    /// Tokens per minute; 0: no limit
+    #[arg(long, value_name = "N")]
+    tokens_per_minute: Option<u32>,
+    /// Requests in progress; 0: no limit
+    #[arg(long, value_name = "N")]
+    concurrency: Option<u32>,
+}
+
+impl TeamArguments {
+    /// The members that are named; `null` for those that are cleared.
+    fn members(&self) -> Map<String, Value> {
+        let texts = [("limit", &self.limit, "none"), ("limit_reset", &self.limit_reset, "never")];
+        let named = texts.into_iter().filter_map(|(name, text, none)| Some((name, text.as_deref()?, none)));
+        named.map(|(name, text, none)| (name.to_owned(), cleared(text, none))).collect()
+    }
+}
+
+impl AccountArguments {
+    fn members(&self) -> Map<String, Value> {
+        let mut members = self.budget.members();
+        if let Some(team) = &self.team {
+            members.insert("team".to_owned(), cleared(team, "none"));
+        }
+        let numbers = [
+            ("requests_per_minute", self.requests_per_minute),
+            ("tokens_per_minute", self.tokens_per_minute),
+            ("concurrency", self.concurrency),
+        ];
+        members.extend(numbers.into_iter().filter_map(|(name, number)| Some((name.to_owned(), json!(number?)))));
+        members
+    }
+}
+
+fn cleared(text: &str, none: &str) -> Value {
+    if text == none { Value::Null } else { json!(text) }
+}
+
+/// Accounts or teams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Account,
+    Team,
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Kind::Account => "account",
+            Kind::Team => "team",
+        }
+    }
+
+    fn path(self) -> String {
+        format!("/api/v1/admin/{}s", self.word())
+    }
+
+    /// Members that a call sets.
+    const fn members(self) -> &'static [&'static str] {
+        match self {
+            Kind::Account => {
+                &["limit", "limit_reset", "team", "requests_per_minute", "tokens_per_minute", "concurrency"]
+            }
+            Kind::Team => &["limit", "limit_reset"],
+        }
+    }
+}
+
+/// What to do.
+enum Action<'a> {
+    List,
+    Create(&'a str, Map<String, Value>),
+    Limit(&'a str, Map<String, Value>),
+    Remove(&'a str),
+}
+
+/// Runs `accounts`.
+pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> CommandOutput {
+    let action = match &request.action {
+        AccountsAction::List => Action::List,
+        AccountsAction::Create(account) => Action::Create(&account.budget.name, account.members()),
+        AccountsAction::Limit(account) => Action::Limit(&account.budget.name, account.members()),
+        AccountsAction::Remove { name } => Action::Remove(name),
+    };
+    run(Kind::Account, &action, &request.place, environment)
+}
+
+/// Runs `teams`.
+pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> CommandOutput {
+    let action = match &request.action {
+        TeamsAction::List => Action::List,
+        TeamsAction::Create(team) => Action::Create(&team.name, team.members()),
+        TeamsAction::Limit(team) => Action::Limit(&team.name, team.members()),
+        TeamsAction::Remove { name } => Action::Remove(name),
+    };
+    run(Kind::Team, &action, &request.place, environment)
+}
+
+fn run(kind: Kind, action: &Action<'_>, place: &AdminPlace, environment: &Environment) -> CommandOutput {
+    place.run(
+        environment,
+        |gateway| at_running(kind, action, gateway),
+        |config| at_stopped(kind, action, config),
+        |holders| match (place.json, action) {
+            (true, _) => format!("{}\n", json!({ "data": holders })),
+            (false, Action::List) => table(kind, &holders),
+            (false, Action::Create(name, _)) => format!("The {} '{name}' is set up.\n", kind.word()),
+            (false, Action::Limit(name, _)) => format!("The {} '{name}' is changed.\n", kind.word()),
+            (false, Action::Remove(name)) => format!("The {} '{name}' is removed.\n", kind.word()),
+        },
+    )
+}
+
+/// All of them after the action.
+fn at_running(kind: Kind, action: &Action<'_>, gateway: &AdminClient) -> Result<Vec<Value>, Failed> {
+    let all = || gateway.call(Method::GET, &kind.path(), None).map(|page| list(&page, "data").to_vec());
+    let one = |name: &str| format!("{}/{}", kind.path(), encoded(name));
+    let page = match action {
+        Action::List => return all(),
+        Action::Create(name, members) => {
+            gateway.call(Method::PUT, &one(name), Some(merged(kind, &all()?, name, members, true)?))
+        }
+        Action::Limit(name, members) => {
+            gateway.call(Method::PUT, &one(name), Some(merged(kind, &all()?, name, members, false)?))
+        }
+        Action::Remove(name) => gateway.call(Method::DELETE, &one(name), None),
+    };
+    Ok(list(&page?, "data").to_vec())
+}
+
+/// The members of a call that leaves what is not named as it is.
+fn merged(kind: Kind, all: &[Value], name: &str, members: &Map<String, Value>, is_new: bool) -> Result<Value, Failed> {
+    let word = kind.word();
+    let known = all.iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
+    // Accounts that only keys name have nothing set yet.
+    let is_set_up = known.is_some_and(|known| known.get("origin").and_then(Value::as_str) != Some("keys"));
+    match (is_new, known) {
+        (true, _) if is_set_up => {
+            return Err(format!("there is a {word} '{name}'; 'pointsman {word}s limit' changes it").into());
+        }
+        (false, None) => {
+            return Err(format!("there is no {word} '{name}'; 'pointsman {word}s create' sets it up").into());
+        }
+        _ => {}
+    }
+    let before = known.and_then(Value::as_object).into_iter().flatten();
+    let before = before.filter(|(member, value)| kind.members().contains(&member.as_str()) && !value.is_null());
+    let mut merged: Map<String, Value> = before.map(|(member, value)| (member.clone(), value.clone())).collect();
+    for (member, value) in members {
+        match value {
+            Value::Null => merged.remove(member),
+            value => merged.insert(member.clone(), value.clone()),
+        };
+    }
+    // Without a limit there is no period.
+    if members.get("limit").is_some_and(Value::is_null) {
+        merged.remove("limit_reset");
+    }
+    Ok(Value::Object(merged))
+}
+
+/// All of them after the action, in the directory of a gateway that does not run. What they spent is not known there.
+fn at_stopped(kind: Kind, action: &Action<'_>, config: &Config) -> Result<Vec<Value>, Failed> {
+    let StoppedGateway { registry, actor, .. } = &stopped_gateway(config)?;
+    match action {
+        Action::List => {}
+        Action::Create(name, members) => set(kind, registry, actor, config, (name, members, true))?,
+        Action::Limit(name, members) => set(kind, registry, actor, config, (name, members, false))?,
+        Action::Remove(name) => {
+            let name = (*name).to_owned();
+            let is_known = match kind {
+                Kind::Account => registry.accounts().iter().any(|account| account.name == name),
+                Kind::Team => registry.teams().iter().any(|team| team.name == name),
+            };
+            if !is_known {
+                let word = kind.word();
+                return Err(format!("no {word} '{name}' was set up; 'pointsman {word}s list' shows them").into());
+            }
+            let change = match kind {
+                Kind::Account => Change::RemoveAccount { name },
+                Kind::Team => Change::RemoveTeam { name },
+            };
+            registry.record(actor.clone(), change).map_err(|fault| fault.to_string())?;
+        }
+    }
+    Ok(stored(kind, registry, config))
+}
+
+fn set(
+    kind: Kind,
+    registry: &Registry,
+    actor: &Actor,
+    config: &Config,
+    (name, members, is_new): (&str, &Map<String, Value>, bool),
+) -> Result<(), Failed> {
+    let (is_account, is_team) = registry.is_configured(name);
+    check_name(name, if kind == Kind::Account { is_account } else { is_team }).map_err(|fault| fault.message)?;
+    let merged = merged(kind, &stored(kind, registry, config), name, members, is_new)?;
+    let merged = merged.as_object().cloned().unwrap_or_default();
+    let change = match kind {
+        Kind::Account => {
+            let account = read_account(name, &merged).map_err(|fault| fault.message)?;
+            if let Some(team) = account.team.as_ref().filter(|team| !registry.has_team(team)) {
+                return Err(format!("there is no team '{team}'; 'pointsman teams create' sets one up").into());
+            }
+            Change::PutAccount(account)
+        }
+        Kind::Team => Change::PutTeam(read_team(name, &merged).map_err(|fault| fault.message)?),
+    };
+    registry.record(actor.clone(), change).map_err(|fault| fault.to_string().into())
+}
+
+/// The accounts or teams that were set up, and those of the configuration, as a running gateway lists them.
+fn stored(kind: Kind, registry: &Registry, config: &Config) -> Vec<Value> {
+    let mut all: Vec<Value> = match kind {
+        Kind::Account => registry.accounts().iter().map(|account| row(account, account.spend.as_ref())).collect(),
+        Kind::Team => registry.teams().iter().map(|team| row(team, team.spend.as_ref())).collect(),
+    };
+    let configured = |name: &str, team: Option<&str>, spend: Option<StoredLimit>| {
+        let mut row = json!({ "name": name, "team": team, "origin": "configuration" });
+        add_limit(&mut row, spend.as_ref());
+        row
+    };
+    match kind {
+        Kind::Account => all.extend(config.accounts.iter().map(|account| {
+            configured(&account.name, account.team.as_deref(), account.limits.spend.map(StoredLimit::new))
+        })),
+        Kind::Team => {
+            all.extend(config.teams.iter().map(|team| configured(&team.name, None, team.spend.map(StoredLimit::new))));
+        }
+    }
+    all
+}
+
+/// What was set up, with the names of the API.
+fn row(holder: &impl Serialize, spend: Option<&StoredLimit>) -> Value {
+    let mut row = serde_json::to_value(holder).unwrap_or_default();
+    if let Some(members) = row.as_object_mut() {
+        members.remove("spend");
+        members.insert("origin".to_owned(), json!("administrator"));
+    }
+    add_limit(&mut row, spend);
+    row
+}
+
+fn add_limit(row: &mut Value, spend: Option<&StoredLimit>) {
+    let Some(members) = row.as_object_mut() else { return };
+    members.insert("limit".to_owned(), json!(spend.map(|spend| &spend.amount)));
+    members.insert("limit_reset".to_owned(), json!(spend.and_then(|spend| spend.reset.as_ref())));
+}
+
+/// A table with one line each; the name stands last, so that it is never cut.
+fn table(kind: Kind, holders: &[Value]) -> String {
+    if holders.is_empty() {
+        return format!("There are no {}s.\n", kind.word());
+    }
+    let line = |parts: [&str; 7]| {
+        let [today, month, limit, left, reset, team, name] = parts;
+        let team = if kind == Kind::Account { format!("{team:<16} ") } else { String::new() };
+        format!("{today:>10} {month:>10} {limit:>10} {left:>10} {reset:<8} {team}{name}\n")
+    };
+    let title = kind.word().to_uppercase();
+    let mut lines = line(["TODAY $", "MONTH $", "LIMIT $", "LEFT $", "RESET", "TEAM", &title]);
+    for holder in holders {
+        let [today, month, left] =
+            ["/usage_daily", "/usage_monthly", "/limit_remaining"].map(|path| dollars(holder, path));
+        // A running gateway gives the limit as a number.
+        let limit = match holder.get("limit") {
+            Some(Value::String(text)) => text.clone(),
+            _ => dollars(holder, "/limit"),
+        };
+        let [reset, team, name] = ["/limit_reset", "/team", "/name"].map(|path| shown(holder, path));
+        lines.push_str(&line([&today, &month, &limit, &left, &reset, &team, &name]));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Vec<Value> {
+        vec![
+            json!({ "name": "blue", "origin": "administrator", "limit": 5, "limit_reset": "daily", "team": "web", "usage": 1 }),
+            json!({ "name": "ci", "origin": "keys", "limit": null }),
+        ]
+    }
+
+    #[test]
+    fn what_is_not_named_stays_and_what_is_cleared_goes() {
+        let members = |text: Value| text.as_object().unwrap().clone();
+        let merge = |members: &Map<String, Value>, is_new| {
+            merged(Kind::Account, &known(), "blue", members, is_new).map_err(|failed| failed.message)
+        };
+        let changed = merge(&members(json!({ "concurrency": 4 })), false).unwrap();
+        assert_eq!(changed, json!({ "limit": 5, "limit_reset": "daily", "team": "web", "concurrency": 4 }));
+        let cleared = merge(&members(json!({ "limit": null, "team": null })), false).unwrap();
+        assert_eq!(cleared, json!({}));
+        assert!(merge(&Map::new(), true).unwrap_err().contains("accounts limit"));
+    }
+
+    #[test]
+    fn an_account_that_only_keys_name_can_be_set_up_and_an_unknown_one_not_changed() {
+        assert!(merged(Kind::Account, &known(), "ci", &Map::new(), true).is_ok());
+        let unknown = merged(Kind::Team, &known(), "nobody", &Map::new(), false);
+        assert!(unknown.is_err_and(|failed| failed.message.contains("teams create")));
+    }
+
+    #[test]
+    fn a_list_is_a_table_with_the_name_at_its_end() {
+        let team = json!({ "name": "web", "limit": "5.00", "limit_reset": "daily", "usage_daily": 0.25 });
+        let expected = "   TODAY $    MONTH $    LIMIT $     LEFT $ RESET    TEAM\n     0.250          -       5.00          - daily    web\n";
+        assert_eq!(table(Kind::Team, &[team]), expected);
+        assert_eq!(table(Kind::Account, &[]), "There are no accounts.\n");
+    }
+}
