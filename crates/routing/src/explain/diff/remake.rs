@@ -1,0 +1,318 @@
+//! A recorded decision, made again by the code that serves, under its own setup or another.
+
+use pointsman_domain::{Candidate, Decision, EndpointId};
+
+use super::{
+    pool::{RecordedPool, UnknownEndpoint},
+    setup::Setup,
+};
+use crate::{
+    decide::{
+        admission, attempts, best_by,
+        context::DecisionContext,
+        forecast::{Forecast, PointForecast},
+        objective_profile::{Baseline, Baselines, ObjectiveProfile},
+        ordered,
+        plan::is_tie,
+        pooled_endpoint::{PooledEndpoint, Role},
+        rank,
+        score::Scoring,
+    },
+    stats::LiveView,
+};
+
+/// How far a record answers what would have been chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// The choice follows from the record.
+    Exact,
+    /// An endpoint that is not recorded could be the choice, or change a median.
+    Partial,
+    /// An endpoint could be the choice that was never measured.
+    None,
+}
+
+/// Predicted figures of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Planned {
+    pub endpoint: EndpointId,
+    /// Dollars.
+    pub cost: f64,
+    /// Median seconds to the first token.
+    pub first_token: f64,
+    /// Seconds to the last byte.
+    pub total: f64,
+    /// Probability of failure.
+    pub failure: f64,
+    /// The score of the attempt.
+    pub score: f64,
+}
+
+/// A decision, made again.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Remade {
+    /// The attempts in order; the first is the choice. Empty if no endpoint could serve.
+    pub plan: Vec<Planned>,
+    pub grade: Grade,
+    /// Least and highest cost of the choice, if an unrecorded endpoint could be it.
+    pub cost_range: Option<[f64; 2]>,
+    /// What the baselines follow from.
+    pub basis: Basis,
+}
+
+/// What the baselines of a decision follow from, as far as it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Basis {
+    /// Of each recorded endpoint that passed the hard filters: cost and time bit for bit, and whether it had a role.
+    known: Vec<(EndpointId, u64, u64, bool)>,
+    unknown: Vec<EndpointId>,
+    /// Whether the recorded baselines follow from what the record tells.
+    is_whole: bool,
+}
+
+impl Remade {
+    /// Makes a decision again in its own setup, with its own baselines. `None` if a recorded figure comes out otherwise.
+    pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<Remade> {
+        [false, true].into_iter().find_map(|paced_probes| {
+            remake(decision, setup, None, paced_probes, |made| made.is_as_recorded(decision).then(|| made.remade()))?
+        })
+    }
+
+    /// Makes a decision again in another setup. `own` is what its own setup gave.
+    pub(super) fn under(decision: &Decision, setup: &Setup, own: &Basis) -> Remade {
+        let refused = Remade { plan: Vec::new(), grade: Grade::Exact, cost_range: None, basis: own.clone() };
+        remake(decision, setup, Some(own), false, |made| made.remade()).unwrap_or(refused)
+    }
+}
+
+/// A decision in the making.
+struct Making<'m, 'p> {
+    context: &'m DecisionContext<'m>,
+    setup: &'m Setup,
+    candidates: &'m [PooledEndpoint<'p>],
+    order: Vec<&'m PooledEndpoint<'p>>,
+    attempts: u32,
+    scoring: Scoring,
+    unknown: &'m [UnknownEndpoint],
+    basis: Basis,
+    /// Whether everything that decides is as recorded, what is not recorded included.
+    is_unchanged: bool,
+    /// Whether baselines, lengths and saturation are those of the setup.
+    is_told: bool,
+}
+
+fn remake<R>(
+    decision: &Decision,
+    setup: &Setup,
+    own: Option<&Basis>,
+    paced_probes: bool,
+    then: impl FnOnce(&Making<'_, '_>) -> R,
+) -> Option<R> {
+    let query = setup.query(decision)?;
+    let live = LiveView::default();
+    let seed = setup.seed(decision);
+    let context = DecisionContext::new(&setup.snapshot, &live, &query, decision.tick, Some(seed).filter(|seed| *seed != 0));
+    let pool = RecordedPool::new(decision, setup, &context);
+    let mut candidates = pool.candidates(&context, paced_probes);
+    if context.has_preferences {
+        for candidate in &mut candidates {
+            candidate.precedence = crate::decide::preferences::preferred(&context, candidate);
+        }
+    }
+    crate::decide::pending_tool_calls::prefer_keepers(&context, &mut candidates);
+    let tells_all = pool.tells_all(&candidates, setup);
+    admission::admit(&context, &mut candidates);
+    let Founded { baselines, basis, is_reproduced, is_unchanged } = baselines(decision, setup, &context, (&candidates, &pool.unknown), own);
+    let is_unchanged = is_unchanged
+        && setup.decides_as_recorded()
+        && query.weights == decision.weights
+        && *query.routing == *decision.parameters;
+    let scoring = Scoring::new(context.policy, query.objective.value, query.weights, baselines);
+    rank(&context, &mut candidates, &scoring);
+    let attempts = attempts(&context);
+    let making = Making {
+        context: &context,
+        setup,
+        candidates: &candidates,
+        order: ordered(&candidates, attempts),
+        attempts,
+        scoring,
+        unknown: &pool.unknown,
+        basis,
+        is_unchanged,
+        is_told: tells_all && is_reproduced,
+    };
+    Some(then(&making))
+}
+
+/// Baselines and what they follow from.
+struct Founded {
+    baselines: Baselines,
+    basis: Basis,
+    /// Whether they are those that serving would have.
+    is_reproduced: bool,
+    /// Whether they follow from the same as in the record.
+    is_unchanged: bool,
+}
+
+fn baselines(
+    decision: &Decision,
+    setup: &Setup,
+    context: &DecisionContext<'_>,
+    (candidates, unknown): (&[PooledEndpoint<'_>], &[UnknownEndpoint]),
+    own: Option<&Basis>,
+) -> Founded {
+    let has_role = |candidate: &&PooledEndpoint<'_>| candidate.role != Role::Excluded;
+    let mut known: Vec<_> = candidates
+        .iter()
+        .map(|candidate| {
+            let (cost, time) = (candidate.live.uncached_cost(), candidate.forecast.uncached_time());
+            (candidate.endpoint(), cost.to_bits(), time.to_bits(), candidate.role != Role::Excluded)
+        })
+        .collect();
+    known.sort_unstable();
+    let id = |unknown: &UnknownEndpoint| context.catalog.endpoint(unknown.index).map(|endpoint| endpoint.id);
+    let mut ids: Vec<EndpointId> = unknown.iter().filter_map(id).collect();
+    ids.sort_unstable();
+    let objective = context.query.objective.value;
+    let competing = candidates.iter().filter(has_role);
+    let unknown_costs = || unknown.iter().filter_map(|unknown| unknown.cost);
+    let scored = unknown.iter().filter(|unknown| unknown.was_candidate).filter_map(|unknown| unknown.cost);
+    let computed = Baselines::new(
+        objective,
+        competing.clone().map(|candidate| candidate.forecast.uncached_time()),
+        competing.map(|candidate| candidate.live.uncached_cost()).chain(scored),
+        candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(unknown_costs()),
+    );
+    let used = ObjectiveProfile::of(objective).baselines;
+    let times = used.iter().any(|used| *used != Baseline::Costs);
+    let has_times = !times || unknown.iter().all(|unknown| !unknown.was_candidate && !unknown.may_compete);
+    let has_costs = !used.contains(&Baseline::Costs) || unknown.iter().all(|unknown| unknown.cost.is_some());
+    let recorded = Baselines::of_record(decision.baselines);
+    let Some(own) = own else {
+        let is_whole = has_times && has_costs && is_same(&computed, &recorded);
+        // What is whole must give the recorded bits: anything else is a fault of this code or of the record.
+        let is_right = is_whole || decision.candidates.is_empty() || !(has_times && has_costs && ids.is_empty());
+        let basis = Basis { known, unknown: ids, is_whole };
+        return Founded { baselines: recorded, basis, is_reproduced: is_right, is_unchanged: true };
+    };
+    let basis = Basis { known, unknown: ids, is_whole: false };
+    let same_prices = unknown.iter().all(|unknown| setup.has_recorded_prices(unknown.index));
+    let is_unchanged = objective == decision.objective.value
+        && basis.known == own.known
+        && basis.unknown == own.unknown
+        && same_prices;
+    if is_unchanged {
+        return Founded { baselines: recorded, basis, is_reproduced: true, is_unchanged };
+    }
+    // Costs of the unrecorded follow from prices and tokens; that they did so in the record shows that nothing is missing.
+    let is_reproduced = basis.unknown.is_empty() || (has_times && has_costs && own.is_whole);
+    Founded { baselines: computed, basis, is_reproduced, is_unchanged }
+}
+
+fn is_same(one: &Baselines, other: &Baselines) -> bool {
+    one.recorded().map(f64::to_bits) == other.recorded().map(f64::to_bits)
+}
+
+impl Making<'_, '_> {
+    fn remade(&self) -> Remade {
+        let could_win: Vec<&UnknownEndpoint> = match self.is_unchanged {
+            true => Vec::new(),
+            false => self.unknown.iter().filter(|unknown| self.could_win(unknown)).collect(),
+        };
+        let unmeasured = could_win.iter().any(|unknown| !self.setup.was_there(unknown.index));
+        let grade = match (could_win.is_empty() && self.is_told, unmeasured) {
+            (_, true) => Grade::None,
+            (true, false) => Grade::Exact,
+            (false, false) => Grade::Partial,
+        };
+        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
+        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+    }
+
+    /// Where a median is not known, any recorded candidate could be the choice.
+    fn cost_range(&self, could_win: &[&UnknownEndpoint], grade: Grade) -> Option<[f64; 2]> {
+        if grade == Grade::Exact {
+            return None;
+        }
+        let known = if self.is_told { self.order.get(..1) } else { self.order.get(..) }.unwrap_or_default();
+        let known = known.iter().map(|candidate| [candidate.live.cost; 2]);
+        let ranges = known.chain(could_win.iter().map(|unknown| unknown.cost_range));
+        ranges.reduce(|[least, most], [low, high]| [least.min(low), most.max(high)])
+    }
+
+    /// Whether an unrecorded endpoint could be the choice.
+    fn could_win(&self, unknown: &UnknownEndpoint) -> bool {
+        if !unknown.may_compete {
+            return false;
+        }
+        let Some(choice) = self.order.first() else { return true };
+        match choice.role {
+            Role::Probe => return unknown.is_half_open,
+            Role::Panic | Role::Excluded => return true,
+            Role::Candidate => {}
+        }
+        if unknown.is_half_open && self.context.query.routing.provider.allow_fallbacks {
+            return true;
+        }
+        if unknown.precedence != choice.precedence {
+            return unknown.precedence < choice.precedence;
+        }
+        let least = self.least_score(unknown);
+        least <= choice.rank || is_tie(choice.rank, least)
+    }
+
+    /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost.
+    fn least_score(&self, unknown: &UnknownEndpoint) -> f64 {
+        let nothing = PointForecast { first_token: 0.0, generation: 0.0, failure: 0.0 };
+        let forecast =
+            Forecast { load: 0.0, first_token: 0.0, noisy: nothing, noiseless: nothing, slow: 0.0, saved: 0.0 };
+        self.scoring.score_at(&nothing, &forecast, unknown.cost_range[0])
+    }
+
+    /// Whether every recorded figure came out bit for bit, and the choice with the attempts after it.
+    fn is_as_recorded(&self, decision: &Decision) -> bool {
+        let recorded = || decision.candidates.iter().chain(&decision.rivals);
+        let is_scored_alike = |candidate: &Candidate| {
+            let made = self.candidates.iter().find(|made| made.endpoint() == candidate.endpoint);
+            made.is_some_and(|made| self.is_alike(made, candidate))
+        };
+        // Ties after the choice may depend on candidates that are not recorded.
+        let places = if decision.omitted.is_empty() { self.attempts as usize } else { 1 };
+        let order = self.order.iter().map(|made| made.endpoint());
+        let is_ordered_alike = order.take(places).eq(recorded().map(|candidate| candidate.endpoint).take(places));
+        let is_drawn_alike = !decision.omitted.is_empty() || self.explored() == decision.explored;
+        self.is_told && is_ordered_alike && is_drawn_alike && recorded().all(is_scored_alike)
+    }
+
+    fn is_alike(&self, made: &PooledEndpoint<'_>, candidate: &Candidate) -> bool {
+        let is_same = |one: f64, other: f64| one.to_bits() == other.to_bits();
+        let inputs = made.inputs(self.context);
+        let terms = self.scoring.terms(&made.forecast, inputs.cost);
+        is_same(terms.sum(), candidate.score)
+            && terms.iter().zip(candidate.terms.iter()).all(|(one, other)| is_same(one.value, other.value))
+            && is_same(inputs.cost, candidate.inputs.cost)
+            && is_same(inputs.expected, candidate.inputs.expected)
+            && is_same(made.forecast.noiseless.failure, candidate.predicted.failure)
+            && inputs.tier == candidate.inputs.tier
+            && (made.role == Role::Probe, made.role == Role::Panic) == (candidate.probe, candidate.panic)
+    }
+
+    fn explored(&self) -> bool {
+        let choice = self.order.first().filter(|choice| choice.role == Role::Candidate && self.context.seed != 0);
+        let best = best_by(self.candidates, |candidate| candidate.noiseless);
+        choice.zip(best).is_some_and(|(choice, best)| choice.index != best.index)
+    }
+}
+
+fn planned(candidate: &PooledEndpoint<'_>) -> Planned {
+    let forecast = &candidate.forecast;
+    Planned {
+        endpoint: candidate.endpoint(),
+        cost: candidate.live.cost,
+        first_token: forecast.first_token,
+        total: forecast.first_token + forecast.noiseless.generation,
+        failure: forecast.noiseless.failure,
+        score: candidate.rank,
+    }
+}
