@@ -6,6 +6,7 @@ mod arguments;
 mod catalog;
 mod check;
 mod columns;
+mod diff;
 mod doctor;
 mod explain;
 mod gateway;
@@ -37,6 +38,7 @@ use crate::base::licenses;
 
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
+pub use diff::DiffCommand;
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
 pub use health::HealthRequest;
@@ -96,6 +98,8 @@ pub enum Command {
     Reload(ReloadRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
+    /// Compare what another configuration would have chosen.
+    Diff(DiffCommand),
     /// Repeat a recorded decision.
     Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk.
@@ -180,6 +184,10 @@ impl Command {
             Some(Subcommands::Doctor(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
                 Ok(Command::Doctor(request))
+            }
+            Some(Subcommands::Diff(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Diff(request))
             }
             Some(Subcommands::Models(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
@@ -303,7 +311,10 @@ impl CommandOutput {
 
 /// Runs the command, up to the point where a server is needed. Prints nothing, except for commands with endless output.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environment) -> Next {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_diff = help_of(&arguments) == "pointsman diff --help";
     let output = match Command::parse(arguments) {
+        Err(fault) if is_diff => CommandOutput { text: format!("{fault}\n"), code: diff::EXIT_USAGE },
         Err(fault) => failure(format!("{fault}\n")),
         Ok(Command::Serve { config }) => match load(config.as_deref(), environment) {
             Ok(config) => return Next::Serve(Box::new(config)),
@@ -322,6 +333,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Health(request)) => health::run(&request, environment),
         Ok(Command::Reload(request)) => reload::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
+        Ok(Command::Diff(command)) => diff::run(&command, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
             let mut output = BufWriter::new(std::io::stdout().lock());

@@ -56,6 +56,7 @@ use crate::{
     state::{
         accounts,
         breaker_history::BreakerHistory,
+        diff_job::DiffJobs,
         control::{Control, ControlThread, StatsPersistence},
         drain::Drain,
         gateway::{Shared, WorkerHandle},
@@ -418,6 +419,7 @@ fn shared(
         routers: Routers::default(),
         memory,
         breaker_history: BreakerHistory::default(),
+        diffs: DiffJobs::default(),
         live: LiveFeed::default(),
         drain: Drain::default(),
         reloads: Reloads::default(),

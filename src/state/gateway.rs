@@ -39,6 +39,7 @@ use crate::{
     },
     state::{
         breaker_history::BreakerHistory,
+        diff_job::DiffJobs,
         control::{self, Control, ControlThread},
         drain::Drain,
         images::ImageFiles,
@@ -89,6 +90,8 @@ pub struct Shared {
     pub running: RunningRequests,
     /// Previews, explanations, replays and lists in progress.
     pub analyses: Analyses,
+    /// The comparison of configurations, if one was asked for.
+    pub diffs: DiffJobs,
     /// Reloads of the configuration.
     pub reloads: Reloads,
     /// The file that stores the statistics; `None` when persistence is off.

@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod ask;
 pub mod breaker_history;
 pub mod control;
+pub mod diff_job;
 pub mod drain;
 pub mod gateway;
 pub mod images;

@@ -177,6 +177,8 @@ pub struct Config {
     pub reload: ReloadConfig,
     /// Date of the oldest prices of each provider whose prices are dated, by its position in the catalog.
     pub price_dates: BTreeMap<u32, NaiveDate>,
+    /// Enabled real providers that are off because the key they need is missing.
+    pub providers_without_key: Vec<ProviderSlug>,
     models: Catalog,
     notes: Vec<String>,
     warnings: Warnings,
@@ -386,7 +388,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let AccountTable { accounts, teams } = AccountTable::read(root, &limits);
     let aliases = Aliases::read(root, &service, &routing);
     let providers = ProviderContext { surroundings, server: &server, admin: &admin };
-    let Assembly { catalog: models, providers, simulation, mut notes, price_dates } =
+    let Assembly { catalog: models, providers, simulation, mut notes, price_dates, without_key } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
     let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory));
@@ -420,6 +422,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         providers,
         models,
         price_dates,
+        providers_without_key: without_key,
         notes,
         warnings: Warnings::default(),
         origin: None,

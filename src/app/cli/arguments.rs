@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use super::{
     catalog::CatalogRequest,
     check::CheckRequest,
+    diff::DiffCommand,
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
     health::HealthRequest,
@@ -115,6 +116,8 @@ pub(super) enum Subcommands {
     },
     /// Issue, list, rotate, disable and revoke keys
     Keys(KeysRequest),
+    /// Show what another configuration would have chosen for recorded traffic, and what that costs; 0: limits kept, 1: one is broken, 2: no answer, 3: self test failed, 64: wrong use
+    Diff(DiffCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
     /// Export, verify or compact the ledger on disk
@@ -190,6 +193,16 @@ pub(super) enum LedgerSubcommand {
         /// Statuses, separated by commas: completed, failed, cancelled
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
+        /// Instead: a file of records without ids, keys, tags, sessions and addresses, for 'pointsman diff' on another machine;
+        /// also beside a running gateway. --since and --until take spans such as 7d, too
+        #[arg(long, requires = "out", conflicts_with_all = ["url", "status", "format"])]
+        strip: bool,
+        /// The file for --strip, such as traffic.pmx
+        #[arg(long, value_name = "FILE", requires = "strip")]
+        out: Option<PathBuf>,
+        /// With --strip: about so many records, chosen by hashes of their ids
+        #[arg(long, value_name = "N", requires = "strip")]
+        sample: Option<u64>,
     },
     /// Read every record, and compare the sums of the activity with the records
     Verify {
@@ -239,7 +252,10 @@ impl LedgerSubcommand {
     /// Where the ledger is, and what to do with it.
     pub(super) fn parts(self) -> (LedgerPlace, LedgerCommand) {
         match self {
-            LedgerSubcommand::Export { place, format, since, until, status } => {
+            LedgerSubcommand::Export { place, since, until, out: Some(out), sample, .. } => {
+                (place.into(), LedgerCommand::Strip { since, until, sample, out })
+            }
+            LedgerSubcommand::Export { place, format, since, until, status, .. } => {
                 let given = [("since", since), ("until", until), ("status", status)];
                 let conditions = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
                 (place.into(), LedgerCommand::Export { format, conditions })
