@@ -215,6 +215,17 @@ impl Config {
         parse(Text { text, name, empty: EmptyText::Defaults }, directory, environment).0.map(|loaded| loaded.config)
     }
 
+    /// Reads another configuration as this one was read: in the same environment, with paths relative to the same directory.
+    ///
+    /// # Errors
+    /// All faults.
+    pub fn read_alike(&self, text: &str, name: &str) -> Result<Config, Vec<Fault>> {
+        match &self.origin {
+            Some(origin) => Config::parse(text, name, origin.directory(), origin.environment()),
+            None => Config::parse(text, name, Path::new("."), &Environment::default()),
+        }
+    }
+
     /// The models, endpoints, providers and aliases, with this `version`.
     #[must_use]
     pub fn catalog(&self, version: u64) -> Catalog {

@@ -9,7 +9,6 @@ use std::{
 
 use actix_web::{HttpResponse, http::header, web::Bytes};
 use pointsman_base::clock;
-use pointsman_config::{Config, Environment};
 use pointsman_domain::{Invalid, InvalidReason};
 use pointsman_ledger::{
     entry::Filter,
@@ -159,7 +158,7 @@ fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
 
 fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {
     let wrong = |param: &str, why: String| ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, why));
-    let config = Config::parse(&body.config, "config", Path::new("."), &Environment::of_process());
+    let config = worker.setup.config.read_alike(&body.config, "config");
     let config = config.map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         wrong("config", lines.join("\n"))
