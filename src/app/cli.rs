@@ -333,7 +333,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Health(request)) => health::run(&request, environment),
         Ok(Command::Reload(request)) => reload::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
-        Ok(Command::Diff(command)) => diff::run(&command, environment),
+        Ok(Command::Diff(command)) => match diff::run(&command, environment) {
+            Ok(report) => {
+                // A report is a result, whatever it says.
+                let _ = std::io::stdout().lock().write_all(report.text.as_bytes());
+                return Next::Exit(ExitCode::from(report.code));
+            }
+            Err(output) => output,
+        },
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
             let mut output = BufWriter::new(std::io::stdout().lock());

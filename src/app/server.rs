@@ -56,8 +56,8 @@ use crate::{
     state::{
         accounts,
         breaker_history::BreakerHistory,
-        diff_job::DiffJobs,
         control::{Control, ControlThread, StatsPersistence},
+        diff_job::DiffJobs,
         drain::Drain,
         gateway::{Shared, WorkerHandle},
         images::ImageFiles,

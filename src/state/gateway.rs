@@ -39,8 +39,8 @@ use crate::{
     },
     state::{
         breaker_history::BreakerHistory,
-        diff_job::DiffJobs,
         control::{self, Control, ControlThread},
+        diff_job::DiffJobs,
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,

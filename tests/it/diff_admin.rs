@@ -35,7 +35,11 @@ async fn a_comparison_is_begun_shown_and_cancelled_by_its_id() {
     };
     // The records are in the database a few seconds later.
     let data = eventually("it reads the records", compared, |data| data["report"]["self_tested"] == 4).await;
-    assert_eq!((&data["state"], &data["report"]["changed"], &data["why"]), (&json!("done"), &json!(0), &json!(null)), "{data:#}");
+    assert_eq!(
+        (&data["state"], &data["report"]["changed"], &data["why"]),
+        (&json!("done"), &json!(0), &json!(null)),
+        "{data:#}"
+    );
     assert_eq!(data["report"]["verdict"], "no_answer", "four decisions are too few to judge a limit by");
     let id = data["id"].as_str().unwrap();
     let cancelled = call(&gateway, ADMIN, Method::DELETE, &format!("diff/{id}"), None).await.expect(200);

@@ -131,7 +131,8 @@ async fn the_output_is_the_same_for_any_number_of_threads_and_on_repetition() {
     let data = folder.at("data");
     recorded(&data).await;
     let until = "2100-01-01";
-    let with = |threads: &str| diff(&data, &["--json", "--threads", threads, "--until", until, "--examples", "9"], &[FASTEST]);
+    let with =
+        |threads: &str| diff(&data, &["--json", "--threads", threads, "--until", until, "--examples", "9"], &[FASTEST]);
     let first = with("1");
     for threads in ["1", "2", "16"] {
         assert_eq!(with(threads), first, "{threads}");
@@ -149,7 +150,10 @@ async fn keys_that_need_an_open_loop_are_named_and_refused_and_the_label_stands_
     assert!(said.contains("routing.breaker.consecutive 3 → 9") && said.contains("--open-loop"), "{said}");
     let (_, text, _) = diff(&data, &[], &[]);
     let (_, markdown, _) = diff(&data, &["--markdown"], &[]);
-    assert!(text.contains("self test       40 of 40 decisions identical") && text.contains("open loop 0.0 %"), "{text}");
+    assert!(
+        text.contains("self test       40 of 40 decisions identical") && text.contains("open loop 0.0 %"),
+        "{text}"
+    );
     assert!(markdown.contains("### Routing: limits kept") && markdown.contains("open loop 0.0 %"), "{markdown}");
     assert!(markdown.contains("| spend, $/1k requests |"), "{markdown}");
     assert_eq!(report(&data, &[], &[])["answerable"]["open_loop"], 0);

@@ -55,7 +55,9 @@ async fn a_million_decisions_are_made_again() {
 
     let started = Instant::now();
     let path = many.display().to_string();
-    let watched = std::thread::spawn(move || diff(&few, &["--ledger", &path, "--json"], &[("POINTSMAN__ROUTING__BALANCED__COST", "0.1")]));
+    let watched = std::thread::spawn(move || {
+        diff(&few, &["--ledger", &path, "--json"], &[("POINTSMAN__ROUTING__BALANCED__COST", "0.1")])
+    });
     let mut peak = 0;
     while !watched.is_finished() {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", std::process::id()));

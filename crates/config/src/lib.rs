@@ -61,7 +61,7 @@ mod write;
 use std::{collections::BTreeMap, fs, io, path::Path};
 
 use chrono::{NaiveDate, Utc};
-use pointsman_domain::{Alias, Catalog, RoutingPolicy};
+use pointsman_domain::{Alias, Catalog, ProviderSlug, RoutingPolicy};
 
 pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
 pub use address::{BaseUrl, BaseUrlFault};

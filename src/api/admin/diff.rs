@@ -164,7 +164,9 @@ fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {
         wrong("config", lines.join("\n"))
     })?;
     let time = |param: &str, text: &Option<String>| {
-        let none = || wrong(param, format!("'{param}' must be a time such as 2026-11-23T06:00:00Z, a date or Unix milliseconds."));
+        let none = || {
+            wrong(param, format!("'{param}' must be a time such as 2026-11-23T06:00:00Z, a date or Unix milliseconds."))
+        };
         text.as_ref().map(|text| moment(text).ok_or_else(none)).transpose()
     };
     let until = time("until", &body.until)?.unwrap_or_else(clock::unix_millis);

@@ -31,8 +31,7 @@ impl Verdict {
     }
 }
 
-const FORMS: &str =
-    "write a figure, '>' and a change: 'spend > +5%', 'first_token_p50 > +10%', 'first_token_p95 > +10%', \
+const FORMS: &str = "write a figure, '>' and a change: 'spend > +5%', 'first_token_p50 > +10%', 'first_token_p95 > +10%', \
      'total_p50 > +10%' or 'failures > +0.2pp'";
 
 impl Limit {
@@ -109,7 +108,9 @@ mod tests {
 
     #[test]
     fn what_is_no_limit_is_refused_with_those_there_are() {
-        for text in ["", "spend", "spend > 5", "spend > +5pp", "failures > 1%", "joy > +5%", "spend > +x%", "spend < 5%"] {
+        for text in
+            ["", "spend", "spend > 5", "spend > +5pp", "failures > 1%", "joy > +5%", "spend > +x%", "spend < 5%"]
+        {
             assert!(Limit::parse(text).unwrap_err().contains("failures > +0.2pp"), "{text}");
         }
         assert_eq!(Limit::parse("failures>0.2pp").unwrap().most, 0.002);

@@ -272,7 +272,8 @@ fn warnings(compared: &Compared, request: &DiffRequest, now_ms: i64) -> Vec<Stri
     let keys: Vec<&str> = request.after.without_key().collect();
     if !keys.is_empty() {
         let keys = keys.join(", ");
-        warnings.push(format!("keys of {keys} are not on this machine; these providers count as on or off as recorded"));
+        warnings
+            .push(format!("keys of {keys} are not on this machine; these providers count as on or off as recorded"));
     }
     if compared.other_algorithm > 0 {
         let count = compared.other_algorithm;

@@ -125,8 +125,7 @@ impl Comparisons<'_> {
     fn of(&self, generation: &Generation) -> Arc<Comparison> {
         let Generation { catalog, policy, .. } = generation;
         let mut known = self.known.lock();
-        let found =
-            known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
+        let found = known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
         if let Some(found) = found {
             return Arc::clone(&found.comparison);
         }
@@ -266,11 +265,9 @@ fn self_test(
     let tested = parts.into_iter().map(|(part, _)| part).fold(Tested::default(), Tested::merge);
     let decisions = tested.identical + tested.different;
     match decisions {
-        _ if tested.different > 0 => Err(NoAnswer::SelfTest {
-            decisions,
-            different: tested.different,
-            first: tested.first.unwrap_or_default(),
-        }),
+        _ if tested.different > 0 => {
+            Err(NoAnswer::SelfTest { decisions, different: tested.different, first: tested.first.unwrap_or_default() })
+        }
         0 if tested.other_algorithm > 0 => Err(NoAnswer::OtherAlgorithm(tested.other_algorithm)),
         0 => Err(NoAnswer::Empty),
         _ => Ok((tested, reading)),

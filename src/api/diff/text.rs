@@ -65,16 +65,23 @@ fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     let answer = &report.answerable;
     let share = |count: u64| percent(count as f64 / answer.decisions.max(1) as f64);
     let mut lines = vec![
-        ("self test", format!("{} of {} decisions identical", thousands(report.self_tested), thousands(report.self_tested))),
+        (
+            "self test",
+            format!("{} of {} decisions identical", thousands(report.self_tested), thousands(report.self_tested)),
+        ),
         ("configuration", format!("{} → {}", report.before, report.after)),
-        ("changes", listed(report.changes.iter().map(|change| match (&change.before, &change.after) {
-            (Some(before), Some(after)) => format!("{} {before} → {after}", change.key),
-            _ => change.key.clone(),
-        }))),
+        (
+            "changes",
+            listed(report.changes.iter().map(|change| match (&change.before, &change.after) {
+                (Some(before), Some(after)) => format!("{} {before} → {after}", change.key),
+                _ => change.key.clone(),
+            })),
+        ),
     ];
     if !report.not_covered.is_empty() {
         let keys = listed(report.not_covered.iter().map(|change| change.key.clone()));
-        lines.push(("not covered", format!("{keys}: they change what happens after the choice, which no record tells")));
+        lines
+            .push(("not covered", format!("{keys}: they change what happens after the choice, which no record tells")));
     }
     let never = if answer.none > 0 { " (never measured)" } else { "" };
     lines.push((
@@ -132,7 +139,8 @@ fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     }
     let endpoint = |name: &Option<String>| name.clone().unwrap_or_else(|| "no endpoint".to_owned());
     for (at, one) in report.moves.iter().take(SHOWN).enumerate() {
-        let to = if one.from == one.to { "stays, other figures".to_owned() } else { format!("→ {}", endpoint(&one.to)) };
+        let to =
+            if one.from == one.to { "stays, other figures".to_owned() } else { format!("→ {}", endpoint(&one.to)) };
         let text = format!(
             "{} {to}: {} decisions, {}",
             endpoint(&one.from),
@@ -160,7 +168,9 @@ fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     if !report.limits.is_empty() {
         let mut text = limits.collect::<Vec<_>>().join("   ");
         if report.verdict == "no_answer" {
-            text.push_str("   no answer: fewer than 30 decisions, or less than 90 % of them are answered exactly or in part");
+            text.push_str(
+                "   no answer: fewer than 30 decisions, or less than 90 % of them are answered exactly or in part",
+            );
         }
         lines.push(("limits", text));
     }
@@ -191,7 +201,12 @@ fn row(figure: &FigureBody) -> [String; 4] {
     let scale = if is_share { 100.0 } else { 1.0 };
     let change = |value: f64| if is_share { format!("{:+.3}pp", value * 100.0) } else { signed_percent(value) };
     let interval = figure.interval.map(|[least, most]| format!("{} … {}", change(least), change(most)));
-    [short(figure.before * scale), short(figure.after * scale), change(figure.delta), interval.unwrap_or_else(|| "–".to_owned())]
+    [
+        short(figure.before * scale),
+        short(figure.after * scale),
+        change(figure.delta),
+        interval.unwrap_or_else(|| "–".to_owned()),
+    ]
 }
 
 fn listed(items: impl Iterator<Item = String>) -> String {

@@ -76,12 +76,13 @@ pub struct DiffCommand {
     pub open_loop: bool,
 }
 
-pub(super) fn run(command: &DiffCommand, environment: &Environment) -> CommandOutput {
-    compared(command, environment).unwrap_or_else(|output| output)
-}
-
-fn compared(command: &DiffCommand, environment: &Environment) -> Result<CommandOutput, CommandOutput> {
-    let limits = command.fail_if.iter().map(|text| Limit::parse(text)).collect::<Result<Vec<_>, _>>().map_err(misused)?;
+/// Compares, and gives the report.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Result<CommandOutput, CommandOutput> {
+    let limits =
+        command.fail_if.iter().map(|text| Limit::parse(text)).collect::<Result<Vec<_>, _>>().map_err(misused)?;
     if command.open_loop {
         return Err(no_answer("--open-loop does not exist yet: only single decisions can be made again"));
     }
@@ -105,10 +106,8 @@ fn compared(command: &DiffCommand, environment: &Environment) -> Result<CommandO
         threads: command.threads.map_or_else(processors, usize::from),
         pace: Pace::Full,
     };
-    let compared = compare(&traffic, &request, &AtomicBool::new(false)).map_err(|why| CommandOutput {
-        text: format!("pointsman: {why}\n"),
-        code: why.exit_code(),
-    })?;
+    let compared = compare(&traffic, &request, &AtomicBool::new(false))
+        .map_err(|why| CommandOutput { text: format!("pointsman: {why}\n"), code: why.exit_code() })?;
     let report = DiffReport::new(&compared, &request, clock::unix_millis());
     let text = match (command.json, command.markdown) {
         (true, _) => serde_json::to_string_pretty(&report).map_err(|error| no_answer(&error.to_string()))? + "\n",
@@ -120,7 +119,9 @@ fn compared(command: &DiffCommand, environment: &Environment) -> Result<CommandO
 
 fn configuration(path: Option<&Path>, environment: &Environment) -> Result<Config, CommandOutput> {
     let loaded = Config::load(path, environment);
-    loaded.map(|loaded| loaded.config).map_err(|faults| CommandOutput { text: report(&faults), code: EXIT_CONFIGURATION })
+    loaded
+        .map(|loaded| loaded.config)
+        .map_err(|faults| CommandOutput { text: report(&faults), code: EXIT_CONFIGURATION })
 }
 
 /// The records that the command names. `until` is now where it names none, so that both passes read the same ones.
@@ -162,7 +163,8 @@ fn wanted(
 }
 
 const CONDITIONS: &str = "conditions are alias=NAME, objective=NAME and key=NAME, separated by spaces";
-const TIMES: &str = "a time is a span such as 24h or 7d before now, 2026-11-23T06:00:00Z, 2026-11-23 or Unix milliseconds";
+const TIMES: &str =
+    "a time is a span such as 24h or 7d before now, 2026-11-23T06:00:00Z, 2026-11-23 or Unix milliseconds";
 
 /// The label of a key: by its name, or its number as 16 hexadecimal digits.
 fn key(name: &str, config: &Config, place: &Path) -> Result<Box<str>, CommandOutput> {
@@ -184,7 +186,10 @@ pub(super) fn moment(text: &str) -> Option<i64> {
             "d" => 86_400_000,
             _ => return None,
         };
-        Some(clock::unix_millis().saturating_sub(number.parse::<u32>().map(i64::from).ok()?.saturating_mul(milliseconds)))
+        Some(
+            clock::unix_millis()
+                .saturating_sub(number.parse::<u32>().map(i64::from).ok()?.saturating_mul(milliseconds)),
+        )
     };
     span(text).or_else(|| crate::api::generations::ledger_query::moment(text))
 }

@@ -21,21 +21,11 @@ impl ApiError {
         )
     }
 
-    /// 404: there are no records on disk to compare.
-    #[must_use]
-    pub fn no_durable_ledger() -> ApiError {
-        ApiError::not_found(
-            "no_durable_ledger",
-            "This gateway keeps records in memory only. Its operator can store them with ledger.data_dir and \
-             ledger.durability = \"group\".",
-        )
-    }
-
     /// 409: another comparison of configurations runs.
     #[must_use]
     pub fn diff_runs() -> ApiError {
         let message = "Another comparison runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{id}.";
-        ApiError::new(StatusCode::CONFLICT, Kind::Invalid, "invalid_request", message).because("diff_runs")
+        ApiError::new(StatusCode::CONFLICT, Kind::InvalidRequest, "invalid_request", message).because("diff_runs")
     }
 
     /// 404: no comparison has this id, or a later one has begun.

@@ -1,15 +1,33 @@
 //! Some records as they are stored: expanded and read by the thread that uses them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
-use pointsman_domain::{Catalog, RoutingPolicy};
+use pointsman_domain::{Catalog, Generation, RoutingPolicy};
 
-use super::TrafficRecord;
 use crate::{
     fault::Fault,
     record::{self, ContentHash, Versions},
 };
+
+/// One record.
+pub struct TrafficRecord {
+    /// The generation. Of an export it has no ids, keys, tags or addresses.
+    pub generation: Generation,
+    /// The same for records that depend on each other: of one session, or else of one key within five minutes.
+    pub cluster: u64,
+    /// Its id; of an export `#` and its number.
+    pub name: String,
+    /// Of an export: the number of its key.
+    pub key: u32,
+    /// Hash of its id, by which samples are drawn.
+    pub draw: u64,
+}
+
+/// Blocks of records, one after the other.
+pub(super) trait Blocks: Send {
+    fn next(&mut self) -> Result<Option<Block>, Fault>;
+}
 
 /// Some records as they are stored.
 pub(super) enum Block {
@@ -26,11 +44,7 @@ pub(super) trait BlockReader {
 }
 
 impl Block {
-    pub(super) fn records(
-        self,
-        reader: &impl BlockReader,
-        take: &mut dyn FnMut(TrafficRecord),
-    ) -> Result<u64, Fault> {
+    pub(super) fn records(self, reader: &impl BlockReader, take: &mut dyn FnMut(TrafficRecord)) -> Result<u64, Fault> {
         reader.read(self, take)
     }
 }
@@ -58,4 +72,9 @@ impl<F: Fn(ContentHash) -> Option<Vec<u8>>> Versions for VersionsOf<'_, F> {
         let read = || Some(Arc::new(record::read_policy(&(self.bytes)(hash)?).ok()?));
         self.known.policies.lock().entry(hash).or_insert_with(read).clone()
     }
+}
+
+/// The file is something else.
+pub(super) fn foreign(path: &Path) -> Fault {
+    Fault::NotALedger(path.display().to_string())
 }

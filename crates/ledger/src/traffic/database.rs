@@ -5,11 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Blocks, TrafficRecord,
-    block::{Block, BlockReader, KnownVersions, VersionsOf},
-    foreign,
-};
+use super::block::{Block, BlockReader, Blocks, KnownVersions, TrafficRecord, VersionsOf, foreign};
 use crate::{
     database::{Identity, Ledger, View, groups},
     disk::SystemDisk,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    ApiType, BalancedPolicy, Decision, Dialect, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError,
-    RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
+    ApiType, BalancedPolicy, Decision, Dialect, Generation, GenerationId, GenerationStatus, Objective, Query,
+    RouteError, RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, without_candidates},
@@ -118,10 +118,14 @@ impl Changed {
     fn world(&self, lines: &[String]) -> Option<World> {
         let default = RoutingPolicy::default();
         let policy = match *self {
-            Changed::Weights(latency) => RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..default },
+            Changed::Weights(latency) => {
+                RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..default }
+            }
             Changed::TimeValue(value) => RoutingPolicy { cheapest_time_value: value, ..default },
             Changed::Exploration(exploration) => RoutingPolicy { exploration, ..default },
-            Changed::Slow(seconds) => RoutingPolicy { reliable_slow: std::time::Duration::from_secs(seconds), ..default },
+            Changed::Slow(seconds) => {
+                RoutingPolicy { reliable_slow: std::time::Duration::from_secs(seconds), ..default }
+            }
             Changed::Attempts(max_attempts) => {
                 RoutingPolicy { retry: pointsman_domain::RetryPolicy { max_attempts, ..default.retry }, ..default }
             }
@@ -310,11 +314,13 @@ const TWO: &str = "acme/a 100ms 100tps $2/4 | bolt/b 300ms 100tps $1/2";
 fn other_weights_give_the_choice_and_the_score_of_a_preview_with_them() {
     for latency in [0.0, 0.2, 0.5, 0.8, 1.0] {
         let weights = Weights { latency, cost: 1.0 - latency };
-        let policy = RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let policy =
+            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
         let (before, after) = (World::of(TWO), World::under(TWO, policy));
         let query = before.query(Objective::Balanced, "");
         let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
-        let what_if = ResolvedWhatIf::new(WhatIf { weights: Some(weights), ..WhatIf::default() }, before.catalog()).unwrap();
+        let what_if =
+            ResolvedWhatIf::new(WhatIf { weights: Some(weights), ..WhatIf::default() }, before.catalog()).unwrap();
         let preview = what_if.world(&before.snapshot, &before.live, &query, NOW).decide(NOW, None).unwrap();
         assert_eq!(made.to, Some(preview.candidates[0].endpoint), "{latency}");
         assert_eq!(made.scores[1].to_bits(), preview.candidates[0].score.to_bits(), "{latency}");
@@ -386,7 +392,8 @@ fn fewer_than_thirty_clusters_give_no_interval() {
 #[test]
 fn a_move_is_put_down_to_the_changes_that_cause_it() {
     let check = |after: &str, latency: f64, expected: &[&str]| {
-        let policy = RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let policy =
+            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
         let (before, after) = (World::of(TWO), World::under(after, policy));
         let query = before.query(Objective::Balanced, "");
         let comparison = between(&before, &after);
@@ -418,7 +425,10 @@ fn keys_of_breakers_and_statistics_are_named_as_open_loop() {
         let changes = comparison.changes().iter().filter(|change| change.answerable == answerable);
         changes.map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(of(Answerable::OpenLoop), ["routing.expert.max_weight 100.0 → 7.0", "routing.breaker.consecutive 3 → 9"]);
+    assert_eq!(
+        of(Answerable::OpenLoop),
+        ["routing.expert.max_weight 100.0 → 7.0", "routing.breaker.consecutive 3 → 9"]
+    );
     assert_eq!(of(Answerable::AfterChoice), ["routing.hedge.budget 0.02 → 0.5"]);
     assert_eq!(of(Answerable::Yes), [""; 0]);
 }

@@ -36,9 +36,9 @@ pub(super) fn run(
         wanted.sample = Sample::of(sample, traffic.count(&wanted).map_err(refused)?);
     }
     let exported = traffic::export(&traffic, &wanted, out, now_ms).map_err(refused)?;
-    let window = exported.window_ms.map_or_else(String::new, |[from, until]| {
-        format!(", from {} until {}", rfc_3339(from), rfc_3339(until))
-    });
+    let window = exported
+        .window_ms
+        .map_or_else(String::new, |[from, until]| format!(", from {} until {}", rfc_3339(from), rfc_3339(until)));
     writeln!(
         output,
         "{}: {} of {} records{window}; SHA-256 {}",

@@ -195,9 +195,8 @@ fn endpoint_in(catalog: &Catalog, id: EndpointId) -> Option<&Endpoint> {
 }
 
 fn prices(before: &Catalog, after: &Catalog) -> Vec<Change> {
-    let differs = |endpoint: &&Endpoint| {
-        endpoint_in(before, endpoint.id).is_some_and(|was| was.pricing != endpoint.pricing)
-    };
+    let differs =
+        |endpoint: &&Endpoint| endpoint_in(before, endpoint.id).is_some_and(|was| was.pricing != endpoint.pricing);
     let slugs: BTreeSet<&str> = after
         .endpoints
         .iter()
@@ -233,7 +232,8 @@ fn models(before: &Catalog, after: &Catalog) -> Vec<Change> {
         let (was, is) = (find_model(before, id), find_model(after, id));
         let differs = match (was, is) {
             (Some(was), Some(is)) => {
-                let facts = |model: &Model| (model.architecture.input, model.architecture.output, model.expiration_date);
+                let facts =
+                    |model: &Model| (model.architecture.input, model.architecture.output, model.expiration_date);
                 let of = |catalog: &Catalog, model: &Model| {
                     let own = catalog.endpoints_of(model).filter(|(_, endpoint)| has_both(catalog, endpoint));
                     let mut all: Vec<_> = own.map(|(_, endpoint)| bare(catalog, endpoint)).collect();

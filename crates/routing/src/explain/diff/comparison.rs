@@ -83,12 +83,7 @@ pub enum SelfTest {
 impl Comparison {
     /// Between `before`, or the configuration of the decisions, and `after`.
     #[must_use]
-    pub fn new(
-        catalog: &Arc<Catalog>,
-        policy: &Arc<RoutingPolicy>,
-        before: Option<&Side>,
-        after: &Side,
-    ) -> Comparison {
+    pub fn new(catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>, before: Option<&Side>, after: &Side) -> Comparison {
         let own = Side { catalog: Arc::clone(catalog), policy: Arc::clone(policy), objective: None };
         let sides = [before.unwrap_or(&own).clone(), after.clone()];
         let changes = between(&sides[0], &sides[1]);
@@ -154,12 +149,7 @@ impl Comparison {
     }
 
     /// The smallest set of changes that moves the choice; of several the one that moves it to the final one.
-    fn reason(
-        &self,
-        decision: &Decision,
-        own: &Remade,
-        (from, to): (Option<EndpointId>, Option<EndpointId>),
-    ) -> u64 {
+    fn reason(&self, decision: &Decision, own: &Remade, (from, to): (Option<EndpointId>, Option<EndpointId>)) -> u64 {
         let mut found: Option<u64> = None;
         for (bits, mixture) in &self.mixtures {
             if found.is_some_and(|known| known.count_ones() < bits.count_ones()) {
@@ -206,7 +196,8 @@ fn choice(made: &Remade) -> Option<EndpointId> {
 /// Sets of changes, the small ones first.
 fn combinations(changes: &[Change]) -> Vec<u64> {
     let usable = changes.iter().enumerate().filter(|(_, change)| change.answerable == Answerable::Yes);
-    let bits: Vec<u64> = usable.map(|(bit, _)| bit).filter(|bit| *bit < 64).take(MOST_CHANGES).map(|bit| 1 << bit).collect();
+    let bits: Vec<u64> =
+        usable.map(|(bit, _)| bit).filter(|bit| *bit < 64).take(MOST_CHANGES).map(|bit| 1 << bit).collect();
     let most = if bits.len() <= ALL_COMBINATIONS { bits.len() } else { 2 };
     let mut sets: Vec<u64> = vec![0];
     for bit in bits {

@@ -11,9 +11,8 @@ use super::{
 
 /// `before` with those of the changes whose bit is set. `None` if these parts of two catalogs do not fit together.
 pub(super) fn mixture(before: &Side, after: &Side, changes: &[Change], applied: u64) -> Option<Side> {
-    let is_applied = |kind: &Kind| {
-        changes.iter().enumerate().any(|(bit, change)| applied >> bit & 1 == 1 && change.kind == *kind)
-    };
+    let is_applied =
+        |kind: &Kind| changes.iter().enumerate().any(|(bit, change)| applied >> bit & 1 == 1 && change.kind == *kind);
     let mut policy = (*before.policy).clone();
     for (_, change) in changes.iter().enumerate().filter(|(bit, _)| applied >> bit & 1 == 1) {
         if let Kind::Policy(key) = change.kind {
@@ -22,7 +21,9 @@ pub(super) fn mixture(before: &Side, after: &Side, changes: &[Change], applied: 
     }
     let is_of_catalog = |change: &Change| !matches!(change.kind, Kind::Policy(_) | Kind::Objective);
     let catalog = match changes.iter().any(is_of_catalog) {
-        true => Arc::new(Mixture { before: &before.catalog, after: &after.catalog, is_applied: &is_applied }.catalog()?),
+        true => {
+            Arc::new(Mixture { before: &before.catalog, after: &after.catalog, is_applied: &is_applied }.catalog()?)
+        }
         false => Arc::clone(&after.catalog),
     };
     let objective = if is_applied(&Kind::Objective) { after.objective } else { before.objective };
@@ -88,9 +89,8 @@ impl<'c> Mixture<'c> {
 
     fn aliases(&self) -> Vec<Alias> {
         let ids = names(self.before, self.after, |catalog| catalog.aliases.iter().map(|alias| alias.id.as_str()));
-        let alias = |id: &str| {
-            self.side(&Kind::Alias(id.to_owned())).aliases.iter().find(|alias| alias.id == id).cloned()
-        };
+        let alias =
+            |id: &str| self.side(&Kind::Alias(id.to_owned())).aliases.iter().find(|alias| alias.id == id).cloned();
         ids.into_iter().filter_map(alias).collect()
     }
 

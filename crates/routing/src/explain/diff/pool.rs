@@ -62,6 +62,8 @@ pub(super) struct UnknownEndpoint {
     pub may_compete: bool,
     /// Whether it could only be a probe.
     pub is_half_open: bool,
+    /// Whether it could be called if nothing better is left.
+    pub may_step_in: bool,
     /// Whether it was a candidate of the recorded decision, without figures in the record.
     pub was_candidate: bool,
 }
@@ -93,7 +95,8 @@ impl<'r> RecordedPool<'r> {
             let rank = TargetRank::new(target, context.query.routing.provider.across_models);
             let screen = Screen::new(setup, context.query, *requested, tokens);
             for index in members(setup, context.query, *requested) {
-                let (Some(seen), Some(of_record)) = (seen.get_mut(index as usize), endpoints.get(index as usize)) else {
+                let (Some(seen), Some(of_record)) = (seen.get_mut(index as usize), endpoints.get(index as usize))
+                else {
                     continue;
                 };
                 if *seen || !screen.passes(index, of_record) {
@@ -167,7 +170,9 @@ fn members<'s>(setup: &'s Setup, query: &'s Query, target: Target) -> Box<dyn It
         Target::Alias(_) => {
             let is_in_pool =
                 move |stats: &EndpointStats| stats.facts.on && stats.facts.output.contains(purpose(query.api));
-            Box::new((0_u32..).zip(&setup.snapshot.endpoints).filter(move |(_, stats)| is_in_pool(stats)).map(|(at, _)| at))
+            Box::new(
+                (0_u32..).zip(&setup.snapshot.endpoints).filter(move |(_, stats)| is_in_pool(stats)).map(|(at, _)| at),
+            )
         }
     }
 }
@@ -241,7 +246,8 @@ impl Tokens<'_> {
         let most = self.decision.request.max_tokens.map_or(f64::INFINITY, f64::from);
         let longest = f64::from(longest);
         self.of_model(model).find_map(|candidate| {
-            let (known, cut) = (candidate.inputs.output_tokens, f64::from(self.setup.recorded_longest(candidate.index)));
+            let (known, cut) =
+                (candidate.inputs.output_tokens, f64::from(self.setup.recorded_longest(candidate.index)));
             let is_cut = known >= cut && cut < most;
             (!is_cut || longest <= cut).then_some(known.min(longest))
         })
@@ -370,9 +376,7 @@ fn unknown(
 ) -> UnknownEndpoint {
     let facts = &stats.facts;
     let (prompt, output) = (tokens.prompt(facts.model), tokens.output(facts.model, facts.longest_answer));
-    let cost = |prompt: f64, output: f64| {
-        stats.prices.cost(prompt, output * context.answers, context.images)
-    };
+    let cost = |prompt: f64, output: f64| stats.prices.cost(prompt, output * context.answers, context.images);
     let known = prompt.zip(output).map(|(prompt, output)| cost(f64::from(prompt), output));
     // A prompt may be in its cache, which the record does not tell of unrecorded endpoints.
     let known = known.filter(|_| context.cached_at(facts.id) == 0);
@@ -396,6 +400,7 @@ fn unknown(
         cost_range: known.map_or([0.0, most], |cost| [cost, cost]),
         may_compete,
         is_half_open,
+        may_step_in: !matches!(of_record.gate, Gate::Cooling { .. } | Gate::ConfigFault { .. }),
         was_candidate: of_record.state == RecordedState::Candidate,
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Basis {
     /// Of each recorded endpoint that passed the hard filters: cost and time bit for bit, and whether it had a role.
     known: Vec<(EndpointId, u64, u64, bool)>,
     unknown: Vec<EndpointId>,
+    /// Whether half-open endpoints were paced as well.
+    paced_probes: bool,
     /// Whether the recorded baselines follow from what the record tells.
     is_whole: bool,
 }
@@ -74,14 +76,17 @@ impl Remade {
     /// Makes a decision again in its own setup, with its own baselines. `None` if a recorded figure comes out otherwise.
     pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<Remade> {
         [false, true].into_iter().find_map(|paced_probes| {
-            remake(decision, setup, None, paced_probes, |made| made.is_as_recorded(decision).then(|| made.remade()))?
+            let made = remake(decision, setup, None, paced_probes, |made| {
+                made.is_as_recorded(decision).then(|| made.remade())
+            });
+            made?.map(|made| Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
         })
     }
 
     /// Makes a decision again in another setup. `own` is what its own setup gave.
     pub(super) fn under(decision: &Decision, setup: &Setup, own: &Basis) -> Remade {
         let refused = Remade { plan: Vec::new(), grade: Grade::Exact, cost_range: None, basis: own.clone() };
-        remake(decision, setup, Some(own), false, |made| made.remade()).unwrap_or(refused)
+        remake(decision, setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
     }
 }
 
@@ -111,7 +116,8 @@ fn remake<R>(
     let query = setup.query(decision)?;
     let live = LiveView::default();
     let seed = setup.seed(decision);
-    let context = DecisionContext::new(&setup.snapshot, &live, &query, decision.tick, Some(seed).filter(|seed| *seed != 0));
+    let context =
+        DecisionContext::new(&setup.snapshot, &live, &query, decision.tick, Some(seed).filter(|seed| *seed != 0));
     let pool = RecordedPool::new(decision, setup, &context);
     let mut candidates = pool.candidates(&context, paced_probes);
     if context.has_preferences {
@@ -122,7 +128,8 @@ fn remake<R>(
     crate::decide::pending_tool_calls::prefer_keepers(&context, &mut candidates);
     let tells_all = pool.tells_all(&candidates, setup);
     admission::admit(&context, &mut candidates);
-    let Founded { baselines, basis, is_reproduced, is_unchanged } = baselines(decision, setup, &context, (&candidates, &pool.unknown), own);
+    let Founded { baselines, basis, is_reproduced, is_unchanged } =
+        baselines(decision, setup, &context, (&candidates, &pool.unknown), own);
     let is_unchanged = is_unchanged
         && setup.decides_as_recorded()
         && query.weights == decision.weights
@@ -193,10 +200,10 @@ fn baselines(
         let is_whole = has_times && has_costs && is_same(&computed, &recorded);
         // What is whole must give the recorded bits: anything else is a fault of this code or of the record.
         let is_right = is_whole || decision.candidates.is_empty() || !(has_times && has_costs && ids.is_empty());
-        let basis = Basis { known, unknown: ids, is_whole };
+        let basis = Basis { known, unknown: ids, paced_probes: false, is_whole };
         return Founded { baselines: recorded, basis, is_reproduced: is_right, is_unchanged: true };
     };
-    let basis = Basis { known, unknown: ids, is_whole: false };
+    let basis = Basis { known, unknown: ids, paced_probes: own.paced_probes, is_whole: false };
     let same_prices = unknown.iter().all(|unknown| setup.has_recorded_prices(unknown.index));
     let is_unchanged = objective == decision.objective.value
         && basis.known == own.known
@@ -243,14 +250,14 @@ impl Making<'_, '_> {
 
     /// Whether an unrecorded endpoint could be the choice.
     fn could_win(&self, unknown: &UnknownEndpoint) -> bool {
-        if !unknown.may_compete {
-            return false;
-        }
-        let Some(choice) = self.order.first() else { return true };
+        let Some(choice) = self.order.first() else { return unknown.may_step_in };
         match choice.role {
             Role::Probe => return unknown.is_half_open,
-            Role::Panic | Role::Excluded => return true,
+            Role::Panic | Role::Excluded => return unknown.may_step_in,
             Role::Candidate => {}
+        }
+        if !unknown.may_compete && !self.may_serve_saturated(unknown) {
+            return false;
         }
         if unknown.is_half_open && self.context.query.routing.provider.allow_fallbacks {
             return true;
@@ -260,6 +267,14 @@ impl Making<'_, '_> {
         }
         let least = self.least_score(unknown);
         least <= choice.rank || is_tie(choice.rank, least)
+    }
+
+    /// Whether it would serve although saturated, because no candidate has its rank before scores.
+    fn may_serve_saturated(&self, unknown: &UnknownEndpoint) -> bool {
+        let rank = unknown.precedence.without_grade();
+        let has_rank =
+            |candidate: &PooledEndpoint<'_>| candidate.role == Role::Candidate && candidate.order_rank() == rank;
+        unknown.may_step_in && !self.candidates.iter().any(has_rank)
     }
 
     /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost.

@@ -207,14 +207,7 @@ fn translate(needs: &mut Needs, from: &ParameterNames, to: &ParameterNames) {
 
 /// Estimates of an endpoint of which the record tells nothing.
 const NOTHING: Estimates = Estimates {
-    fit: Fit {
-        intercept: 0.0,
-        prompt_slope: 0.0,
-        load_exponent: 1.0,
-        knee: 1.0,
-        variance: 0.0,
-        knee_is_sure: false,
-    },
+    fit: Fit { intercept: 0.0, prompt_slope: 0.0, load_exponent: 1.0, knee: 1.0, variance: 0.0, knee_is_sure: false },
     weight: 0.0,
     age: f64::INFINITY,
     per_token: 0.0,

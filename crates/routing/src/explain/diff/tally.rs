@@ -225,7 +225,8 @@ impl Tally {
         self.moved += other.moved;
         self.summed += other.summed;
         other.grades.into_iter().for_each(|(grade, count)| *self.grades.entry(grade).or_default() += count);
-        let add = |sums: &mut [i128; 2], more: [i128; 2]| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        let add =
+            |sums: &mut [i128; 2], more: [i128; 2]| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         add(&mut self.cost, other.cost);
         add(&mut self.cost_bounds, other.cost_bounds);
         add(&mut self.failure, other.failure);
@@ -242,7 +243,8 @@ impl Tally {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
         }
         let room = (MOST_CLUSTERS + 1).saturating_sub(self.clusters.len());
-        let new: Vec<u64> = other.clusters.into_iter().filter(|cluster| !self.clusters.contains(cluster)).take(room).collect();
+        let new: Vec<u64> =
+            other.clusters.into_iter().filter(|cluster| !self.clusters.contains(cluster)).take(room).collect();
         self.clusters.extend(new);
         self.examples.extend(other.examples);
         self.cut_examples();
