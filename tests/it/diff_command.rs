@@ -104,7 +104,6 @@ async fn the_running_configuration_changes_nothing_and_another_one_is_compared_w
     let total: u64 = other["moves"].as_array().unwrap().iter().map(|one| one["decisions"].as_u64().unwrap()).sum();
     assert!(total >= other["changed"].as_u64().unwrap(), "{other:#}");
 
-    let free = ("POINTSMAN__SIMULATION__PROVIDERS__SIM_SWIFT__ENABLED", "true");
     for (limit, strict, expected) in [
         ("spend > +1000%", false, 0),
         ("spend > -100%", false, 1),
@@ -114,7 +113,7 @@ async fn the_running_configuration_changes_nothing_and_another_one_is_compared_w
         let mut arguments = vec!["--fail-if", limit];
         arguments.extend(strict.then_some("--strict"));
         let (code, out, said) = diff(&data, &arguments, &[FASTEST]);
-        assert_eq!(code, expected, "{limit}: {out} {said} {free:?}");
+        assert_eq!(code, expected, "{limit}: {out} {said}");
     }
     // Without an interval nothing is sure.
     let few = ["--fail-if", "first_token_p50 > +900%", "--where", "objective=balanced"];
@@ -122,7 +121,8 @@ async fn the_running_configuration_changes_nothing_and_another_one_is_compared_w
     assert_eq!(code, 2, "ten decisions are too few to judge a limit by: {out}");
     assert!(out.contains("no answer: fewer than 30 decisions") && out.contains("an interval needs 30"), "{out}");
     assert_eq!(report(&data, &["--where", "objective=balanced"], &[])["answerable"]["decisions"], 10);
-    assert_eq!(report(&data, &["--where", "alias=service/auto objective=balanced"], &[]).as_str(), None);
+    let (code, _, said) = diff(&data, &["--where", "alias=service/auto objective=balanced"], &[]);
+    assert!(code == 2 && said.contains("no record meets the conditions"), "{said}");
 }
 
 #[actix_web::test]
@@ -201,7 +201,7 @@ fn wrong_use_and_what_is_no_ledger_are_told_in_a_sentence() {
     let (code, _, said) = diff(&data, &["--ledger", foreign.to_str().unwrap()], &[]);
     assert!(code == 2 && said.contains("neither a ledger nor an export of one"), "{said}");
     let (code, _, said) = diff(&data, &[], &[("POINTSMAN__ROUTING__EXPLORATION", "lots")]);
-    assert!(code == 2 && said.contains("routing.exploration"), "{said}");
+    assert!(code == 2 && said.to_lowercase().contains("exploration"), "{said}");
     let (code, _, said) = diff(&data, &["--open-loop"], &[]);
     assert!(code == 2 && said.contains("does not exist yet"), "{said}");
 }
@@ -228,7 +228,7 @@ fn stored(path: &Path) -> Vec<Arc<Generation>> {
 #[actix_web::test]
 async fn a_decision_that_does_not_come_out_as_it_was_made_ends_the_comparison_and_an_older_algorithm_is_named() {
     let folder = Folder::new();
-    let (data, changed) = (folder.at("data"), folder.at("changed"));
+    let data = folder.at("data");
     recorded(&data).await;
     let mut generations = stored(&data);
     let with = |generations: &[Arc<Generation>], name: &str| {
@@ -239,7 +239,7 @@ async fn a_decision_that_does_not_come_out_as_it_was_made_ends_the_comparison_an
     let decision = Arc::make_mut(&mut Arc::make_mut(&mut generations[7]).decision);
     decision.candidates[0].score *= 1.0 + f64::EPSILON;
     let (code, out, said) = with(&generations, "changed");
-    assert_eq!((code, out.as_str()), (3, ""), "{said} {changed:?}");
+    assert_eq!((code, out.as_str()), (3, ""), "{said}");
     assert!(said.contains("self test failed: 1 of 40") && said.contains(generations[7].id.as_str()), "{said}");
     for generation in &mut generations {
         Arc::make_mut(&mut Arc::make_mut(generation).decision).algorithm = 0;
@@ -259,21 +259,21 @@ async fn a_stripped_export_names_nobody_and_compares_as_its_ledger_does() {
     let (code, said, _) = ledger(&["export", "--strip", "--out", &out, "--data-dir", &path], &[]);
     assert!(code == 0 && said.contains("40 of 40 records") && said.contains("SHA-256"), "{said}");
 
-    let mut told: Vec<String> = Vec::new();
     let read = |path: &Path| {
         let traffic = Traffic::open(path).unwrap();
-        let take = |found: &mut Vec<String>, record: TrafficRecord| {
-            found.push(format!("{} {:?}", record.name, record.generation));
+        let take = |found: &mut Vec<(String, String)>, record: TrafficRecord| {
+            let generation = Generation { catalog: Arc::default(), ..record.generation };
+            found.push((record.name, format!("{generation:?}")));
         };
         let never = std::sync::atomic::AtomicBool::new(false);
         traffic.fold(&Wanted::default(), 1, &never, Vec::new, take).unwrap().0.concat()
     };
-    told.extend(read(&file));
-    assert_eq!(told.len(), 40);
-    let named = read(&data).concat();
-    for canary in CANARIES.into_iter().chain(["gen-"]) {
-        assert!(named.contains(canary), "the ledger itself has '{canary}'");
-        let found = told.iter().find(|record| record.replace("gen-0-", "").contains(canary));
+    let (told, named) = (read(&file), read(&data));
+    assert_eq!((told.len(), named.len()), (40, 40));
+    let ids = named.iter().map(|(id, _)| id.as_str());
+    for canary in CANARIES.into_iter().chain(ids) {
+        assert!(named.iter().any(|(_, record)| record.contains(canary)), "the ledger itself has '{canary}'");
+        let found = told.iter().find(|(name, record)| record.contains(canary) || name.contains(canary));
         assert!(found.is_none(), "{canary} in {found:?}");
     }
     let raw = std::fs::read(&file).unwrap();
