@@ -1,6 +1,6 @@
 //! A recorded decision, made again by the code that serves, under its own setup or another.
 
-use pointsman_domain::{Candidate, Decision, EndpointId};
+use pointsman_domain::{Candidate, Decision, EndpointId, Objective};
 
 use super::{
     pool::{RecordedPool, UnknownEndpoint},
@@ -13,13 +13,18 @@ use crate::{
         forecast::{Forecast, PointForecast},
         objective_profile::{Baseline, Baselines, ObjectiveProfile},
         ordered,
-        plan::is_tie,
+        plan::{best_ones, is_tie},
         pooled_endpoint::{PooledEndpoint, Role},
         rank,
         score::Scoring,
     },
     stats::LiveView,
 };
+
+/// Highest sum of the probabilities to fail and to be slow.
+const MOST_RISK: f64 = 2.0;
+/// Relative difference up to which scores may be out of order: ties, and rounding.
+const ROUNDING: f64 = 1e-8;
 
 /// How far a record answers what would have been chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +109,11 @@ struct Making<'m, 'p> {
     is_unchanged: bool,
     /// Whether baselines, lengths and saturation are those of the setup.
     is_told: bool,
+    /// Whether only weights differ, and everything that is weighed is as recorded.
+    weighs_otherwise: bool,
+    recorded_scoring: Option<Scoring>,
+    /// The highest score of the candidates recorded before those that are left out.
+    before_omitted: Option<f64>,
 }
 
 fn remake<R>(
@@ -130,6 +140,12 @@ fn remake<R>(
     admission::admit(&context, &mut candidates);
     let Founded { baselines, basis, is_reproduced, is_unchanged } =
         baselines(decision, setup, &context, (&candidates, &pool.unknown), own);
+    let weighs_otherwise = is_unchanged
+        && setup.weighs_otherwise
+        && query.objective.value == decision.objective.value
+        && !context.has_preferences;
+    let recorded_scoring = weighs_otherwise
+        .then(|| Scoring::new(setup.recorded_policy(), decision.objective.value, decision.weights, baselines));
     let is_unchanged = is_unchanged
         && setup.decides_as_recorded()
         && query.weights == decision.weights
@@ -148,8 +164,22 @@ fn remake<R>(
         basis,
         is_unchanged,
         is_told: tells_all && is_reproduced,
+        weighs_otherwise,
+        recorded_scoring,
+        before_omitted: before_omitted(decision),
     };
     Some(then(&making))
+}
+
+/// The highest score of the best candidates: those that the record leaves out come after all of them. `None` where anything
+/// but scores orders them.
+fn before_omitted(decision: &Decision) -> Option<f64> {
+    let best = best_ones(decision.max_attempts as usize);
+    let recorded = || decision.candidates.iter().chain(&decision.rivals).filter(|one| (one.place as usize) < best);
+    let first = recorded().next()?;
+    let is_alike =
+        |one: &Candidate| !one.probe && !one.panic && (one.group, one.inputs.tier) == (first.group, first.inputs.tier);
+    recorded().all(is_alike).then(|| recorded().map(|one| one.score).fold(0.0, f64::max))
 }
 
 /// Baselines and what they follow from.
@@ -277,12 +307,40 @@ impl Making<'_, '_> {
         unknown.may_step_in && !self.candidates.iter().any(has_rank)
     }
 
-    /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost.
+    /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost. Of a candidate that the record
+    /// leaves out its recorded score tells more.
     fn least_score(&self, unknown: &UnknownEndpoint) -> f64 {
         let nothing = PointForecast { first_token: 0.0, generation: 0.0, failure: 0.0 };
         let forecast =
             Forecast { load: 0.0, first_token: 0.0, noisy: nothing, noiseless: nothing, slow: 0.0, saved: 0.0 };
-        self.scoring.score_at(&nothing, &forecast, unknown.cost_range[0])
+        let least = self.scoring.score_at(&nothing, &forecast, unknown.cost_range[0]);
+        least.max(self.least_by_record(unknown).unwrap_or_default())
+    }
+
+    /// The least score of a candidate that the record leaves out, where only weights differ. Its score is `s·x + d·y`, with what
+    /// depends on times in `x` and what depends on costs or failures in `y`; with the recorded rates `s` and `d` it is at
+    /// least that of the candidates recorded before it. The least of a linear function under this bound lies in a corner.
+    fn least_by_record(&self, unknown: &UnknownEndpoint) -> Option<f64> {
+        let recorded = self.recorded_scoring.as_ref().filter(|_| unknown.was_candidate && self.weighs_otherwise)?;
+        let before = self.before_omitted?;
+        let ([second, dollar], [new_second, new_dollar]) = (recorded.rates(), self.scoring.rates());
+        let [least, most] = match self.context.query.objective.value {
+            Objective::Fastest => [0.0; 2],
+            Objective::Reliable => [0.0, MOST_RISK],
+            Objective::Cheapest | Objective::Balanced => {
+                let [least, most] = unknown.cost_range;
+                [least, most.max(self.scoring.baselines.failed)]
+            }
+        };
+        let at = |y: f64| {
+            let times = before - dollar * y;
+            let x = if second > 0.0 { times.max(0.0) / second } else { 0.0 };
+            // Without a rate for times, what costs less than the bound allows is impossible.
+            let is_possible = second > 0.0 || times <= before * ROUNDING;
+            if is_possible { new_second * x + new_dollar * y } else { f64::INFINITY }
+        };
+        let corner = if dollar > 0.0 { (before / dollar).clamp(least, most) } else { least };
+        Some(at(least).min(at(most)).min(at(corner)) * (1.0 - ROUNDING))
     }
 
     /// Whether every recorded figure came out bit for bit, and the choice with the attempts after it.

@@ -28,6 +28,8 @@ pub(super) struct Setup {
     /// Whether this is the setup of the decisions themselves.
     pub is_recorded: bool,
     decides_as_recorded: bool,
+    /// Whether nothing else differs but how times count beside costs and failures.
+    pub weighs_otherwise: bool,
     recorded: Arc<Catalog>,
     recorded_policy: Arc<RoutingPolicy>,
 }
@@ -75,6 +77,7 @@ impl Setup {
             same_prices,
             is_recorded: false,
             decides_as_recorded: decide_alike(&side.policy, recorded_policy),
+            weighs_otherwise: decide_alike(&side.policy, &with_weights_of(recorded_policy, &side.policy)),
             recorded: Arc::clone(recorded),
             recorded_policy: Arc::clone(recorded_policy),
         }
@@ -117,6 +120,11 @@ impl Setup {
     /// Whether scores and order follow from the same constants.
     pub(super) fn decides_as_recorded(&self) -> bool {
         self.decides_as_recorded
+    }
+
+    /// The policy of the decisions.
+    pub(super) fn recorded_policy(&self) -> &RoutingPolicy {
+        &self.recorded_policy
     }
 
     /// The seed of the decision. One that was made without noise had none, so another is drawn from its time.
@@ -175,6 +183,16 @@ impl Setup {
             (Source::Alias | Source::Default, None) => default(),
             _ => recorded,
         }
+    }
+}
+
+/// A policy with the weights of another.
+fn with_weights_of(policy: &RoutingPolicy, other: &RoutingPolicy) -> RoutingPolicy {
+    RoutingPolicy {
+        balanced: other.balanced,
+        cheapest_time_value: other.cheapest_time_value,
+        reliable_time_share: other.reliable_time_share,
+        ..policy.clone()
     }
 }
 
