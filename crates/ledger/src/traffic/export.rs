@@ -34,7 +34,6 @@ pub fn export(traffic: &Traffic, wanted: &Wanted, path: &Path, now_ms: i64) -> R
         file: Hashing { file: BufWriter::new(File::create(&part)?), hash: Sha256::new() },
         writer: RecordWriter::default(),
         records: Vec::new(),
-        count: 0,
         keys: HashMap::new(),
         exported: Exported { drawn_from, written_ms: now_ms, ..Exported::default() },
         fault: None,
@@ -53,7 +52,6 @@ struct Exporter {
     writer: RecordWriter,
     /// Records of the frame to come.
     records: Vec<Vec<u8>>,
-    count: usize,
     keys: HashMap<(u64, u64), u32>,
     exported: Exported,
     fault: Option<Fault>,
@@ -85,7 +83,6 @@ impl Exporter {
         let [first, last] = self.exported.window_ms.unwrap_or([generation.created_ms; 2]);
         self.exported.window_ms = Some([first.min(generation.created_ms), last.max(generation.created_ms)]);
         self.records.push(bytes);
-        self.count += 1;
         if self.records.len() >= RECORDS { self.part() } else { Ok(()) }
     }
 

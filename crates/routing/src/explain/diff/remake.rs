@@ -13,8 +13,10 @@ use crate::{
         forecast::{Forecast, PointForecast},
         objective_profile::{Baseline, Baselines, ObjectiveProfile},
         ordered,
+        pending_tool_calls::prefer_keepers,
         plan::{best_ones, is_tie},
         pooled_endpoint::{PooledEndpoint, Role},
+        preferences::preferred,
         rank,
         score::Scoring,
     },
@@ -109,8 +111,7 @@ struct Making<'m, 'p> {
     is_unchanged: bool,
     /// Whether baselines, lengths and saturation are those of the setup.
     is_told: bool,
-    /// Whether only weights differ, and everything that is weighed is as recorded.
-    weighs_otherwise: bool,
+    /// The recorded scoring, where only weights differ and everything that is weighed is as recorded.
     recorded_scoring: Option<Scoring>,
     /// The highest score of the candidates recorded before those that are left out.
     before_omitted: Option<f64>,
@@ -132,10 +133,10 @@ fn remake<R>(
     let mut candidates = pool.candidates(&context, paced_probes);
     if context.has_preferences {
         for candidate in &mut candidates {
-            candidate.precedence = crate::decide::preferences::preferred(&context, candidate);
+            candidate.precedence = preferred(&context, candidate);
         }
     }
-    crate::decide::pending_tool_calls::prefer_keepers(&context, &mut candidates);
+    prefer_keepers(&context, &mut candidates);
     let tells_all = pool.tells_all(&candidates, setup);
     admission::admit(&context, &mut candidates);
     let Founded { baselines, basis, is_reproduced, is_unchanged } =
@@ -164,7 +165,6 @@ fn remake<R>(
         basis,
         is_unchanged,
         is_told: tells_all && is_reproduced,
-        weighs_otherwise,
         recorded_scoring,
         before_omitted: before_omitted(decision),
     };
@@ -321,7 +321,7 @@ impl Making<'_, '_> {
     /// depends on times in `x` and what depends on costs or failures in `y`; with the recorded rates `s` and `d` it is at
     /// least that of the candidates recorded before it. The least of a linear function under this bound lies in a corner.
     fn least_by_record(&self, unknown: &UnknownEndpoint) -> Option<f64> {
-        let recorded = self.recorded_scoring.as_ref().filter(|_| unknown.was_candidate && self.weighs_otherwise)?;
+        let recorded = self.recorded_scoring.as_ref().filter(|_| unknown.was_candidate)?;
         let before = self.before_omitted?;
         let ([second, dollar], [new_second, new_dollar]) = (recorded.rates(), self.scoring.rates());
         let [least, most] = match self.context.query.objective.value {
