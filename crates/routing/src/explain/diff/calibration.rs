@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use pointsman_domain::{AttemptRecord, Candidate, EndpointId, Generation};
+use pointsman_domain::{AttemptRecord, Candidate, EndpointId, Failure, FailureKind, Generation};
 
 use super::units::{count, dollars_of, from_nano, nano, pico};
+use crate::stats::FailureEffect;
 
 /// Observations that the factor 1 counts for.
 const PRIOR: f64 = 30.0;
@@ -66,7 +67,7 @@ impl Sums {
     fn add(&mut self, generation: &Generation, attempt: &AttemptRecord, candidate: &Candidate) {
         let predicted = &candidate.predicted;
         let outcome = attempt.error_type.as_deref();
-        if [AttemptRecord::CANCELLED, AttemptRecord::LOST_RACE].iter().any(|harmless| outcome == Some(harmless)) {
+        if outcome.is_some_and(|outcome| !counts_as_failure(outcome)) {
             return;
         }
         let (attempts, failures, expected) = self.failures;
@@ -105,6 +106,12 @@ impl Sums {
             failure: shrunk(attempts, failures, expected_failures),
         }
     }
+}
+
+/// Whether the prediction is about such an outcome: not about faults of the request, limits, and attempts that were given up.
+fn counts_as_failure(outcome: &str) -> bool {
+    let kind = FailureKind::ALL.into_iter().find(|kind| kind.as_str() == outcome);
+    kind.is_some_and(|kind| FailureEffect::of(&Failure::of(kind)).is_failure())
 }
 
 fn add_ratio((count, sum): &mut (u64, i128), measured_ms: Option<u64>, predicted: f64) {
