@@ -229,7 +229,7 @@ impl DiffReport {
             moves: moves(compared),
             examples: tally.examples.iter().map(|example| ExampleBody::new(example, &compared.names)).collect(),
             limits,
-            warnings: warnings(compared, request, now_ms),
+            warnings: warnings(compared, now_ms),
         }
     }
 
@@ -261,7 +261,7 @@ fn no_interval(tally: &Tally) -> Option<String> {
     ))
 }
 
-fn warnings(compared: &Compared, request: &DiffRequest, now_ms: i64) -> Vec<String> {
+fn warnings(compared: &Compared, now_ms: i64) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(exported) = &compared.exported {
         let age = now_ms.saturating_sub(exported.written_ms) / DAY_MS;
@@ -269,11 +269,10 @@ fn warnings(compared: &Compared, request: &DiffRequest, now_ms: i64) -> Vec<Stri
             warnings.push(format!("the export is {age} days old: write a new one"));
         }
     }
-    let keys: Vec<&str> = request.after.without_key().collect();
-    if !keys.is_empty() {
+    if !compared.assumed_on.is_empty() {
+        let keys: Vec<&str> = compared.assumed_on.iter().map(String::as_str).collect();
         let keys = keys.join(", ");
-        warnings
-            .push(format!("keys of {keys} are not on this machine; these providers count as on or off as recorded"));
+        warnings.push(format!("the keys of {keys} are not on this machine; these providers count as on, as recorded"));
     }
     if compared.other_algorithm > 0 {
         let count = compared.other_algorithm;

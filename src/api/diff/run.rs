@@ -1,7 +1,7 @@
 //! Makes recorded decisions again: one pass in which each must come out as it was made, and one under the other configuration.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc,
@@ -12,7 +12,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy};
+use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy, Source};
 use pointsman_ledger::{
     fault::Fault,
     traffic::{Exported, Reading, Traffic, TrafficRecord, Wanted},
@@ -105,6 +105,8 @@ pub(crate) struct Compared {
     pub exported: Option<Exported>,
     pub changes: Vec<Change>,
     pub names: BTreeMap<EndpointId, String>,
+    /// Providers that count as on although their keys are not on this machine.
+    pub assumed_on: BTreeSet<String>,
     /// Whether enough of the decisions are answered to judge limits.
     pub is_enough: bool,
 }
@@ -145,6 +147,14 @@ impl Comparisons<'_> {
         by_text.into_values().cloned().collect()
     }
 
+    fn assumed_on(&self) -> BTreeSet<String> {
+        let known = self.known.lock();
+        let were_on = known.iter().flat_map(|one| &one.catalog.providers).filter(|provider| provider.is_on());
+        let were_on: BTreeSet<&str> = were_on.map(|provider| provider.slug.as_str()).collect();
+        let without_key = self.request.after.without_key();
+        without_key.filter(|slug| were_on.contains(slug)).map(str::to_owned).collect()
+    }
+
     fn name(&self, endpoint: EndpointId) -> Option<String> {
         self.known.lock().iter().find_map(|one| one.comparison.name(endpoint))
     }
@@ -159,6 +169,8 @@ struct Tested {
     other_algorithm: u64,
     /// The first one by name.
     first: Option<String>,
+    /// Objectives of decisions whose requests, aliases and keys name none.
+    default_objectives: BTreeSet<&'static str>,
     window_ms: Option<[i64; 2]>,
 }
 
@@ -178,6 +190,10 @@ impl Tested {
                 }
             }
         }
+        let objective = generation.decision.objective;
+        if objective.source == Source::Default {
+            self.default_objectives.insert(objective.value.as_str());
+        }
         self.calibration.add(generation);
         let [first, last] = self.window_ms.unwrap_or([generation.created_ms; 2]);
         self.window_ms = Some([first.min(generation.created_ms), last.max(generation.created_ms)]);
@@ -185,6 +201,7 @@ impl Tested {
 
     fn merge(mut self, other: Tested) -> Tested {
         self.calibration.merge(&other.calibration);
+        self.default_objectives.extend(&other.default_objectives);
         self.identical += other.identical;
         self.different += other.different;
         self.other_algorithm += other.other_algorithm;
@@ -204,7 +221,10 @@ impl Tested {
 pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -> Result<Compared, NoAnswer> {
     let comparisons = Comparisons { request, known: Mutex::default() };
     let (tested, reading) = self_test(traffic, request, &comparisons, stop)?;
-    let changes = comparisons.changes();
+    let mut changes = comparisons.changes();
+    // Without a configuration before, the records tell what the default was.
+    let is_same = |[_, after]: &[String; 2]| tested.default_objectives.iter().all(|before| *before == after.as_str());
+    changes.retain(|change| !change.is_recorded_objective() || !change.values.as_ref().is_some_and(is_same));
     let open_loop = changes.iter().filter(|change| change.answerable == Answerable::OpenLoop);
     let open_loop: Vec<String> = open_loop.map(ToString::to_string).collect();
     if !open_loop.is_empty() {
@@ -235,6 +255,7 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     let answered = [Grade::Exact, Grade::Partial].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
     Ok(Compared {
         names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
+        assumed_on: comparisons.assumed_on(),
         is_enough: tally.decisions >= FEWEST && answered as f64 >= LEAST_ANSWERED * tally.decisions as f64,
         tally,
         self_tested: tested.identical,

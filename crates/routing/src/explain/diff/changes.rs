@@ -6,6 +6,9 @@ use pointsman_domain::{Alias, Catalog, Endpoint, EndpointId, Model, Provider, Pr
 
 use super::side::Side;
 
+/// A value that only the decisions tell.
+const AS_RECORDED: &str = "as recorded";
+
 /// How far recorded decisions answer what a key changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answerable {
@@ -40,6 +43,14 @@ pub(super) enum Kind {
     /// A model with its endpoints, but for their prices.
     Model(String),
     Alias(String),
+}
+
+impl Change {
+    /// Whether it is the default objective, beside what it was in each decision.
+    #[must_use]
+    pub fn is_recorded_objective(&self) -> bool {
+        self.kind == Kind::Objective && self.values.as_ref().is_some_and(|[before, _]| before == AS_RECORDED)
+    }
 }
 
 impl fmt::Display for Change {
@@ -145,7 +156,7 @@ pub(super) fn between(before: &Side, after: &Side) -> Vec<Change> {
         [Some(one), Some(other)] if one == other => {}
         [before, Some(after)] => changes.push(Change {
             key: "routing.objective".to_owned(),
-            values: Some([before.unwrap_or_else(|| "as recorded".to_owned()), after]),
+            values: Some([before.unwrap_or_else(|| AS_RECORDED.to_owned()), after]),
             answerable: Answerable::Yes,
             kind: Kind::Objective,
         }),
