@@ -22,6 +22,14 @@ use super::{
 };
 use crate::base::build;
 
+const DIFF_EXIT_CODES: &str = "\
+EXIT CODES
+  0   every limit is kept, or there is none
+  1   a limit is broken
+  2   no answer: no records, keys that records cannot answer, too few decisions, or a faulty configuration
+  3   the self test failed: a decision does not come out of its record as it was made
+  64  wrong use";
+
 const FIRST_STEPS: &str = "\
 FIRST STEPS
   Without any account, against the simulated providers that Pointsman starts itself:
@@ -116,7 +124,8 @@ pub(super) enum Subcommands {
     },
     /// Issue, list, rotate, disable and revoke keys
     Keys(KeysRequest),
-    /// Show what another configuration would have chosen for recorded traffic, and what that costs; 0: limits kept, 1: one is broken, 2: no answer, 3: self test failed, 64: wrong use
+    /// Show what another configuration would have chosen for recorded traffic, and what that costs
+    #[command(after_help = DIFF_EXIT_CODES)]
     Diff(DiffCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
