@@ -63,6 +63,7 @@ EXIT CODES
      cannot be written
   4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'keys --url',
      'ledger --url', 'models --url'; or the price list of 'catalog --from'
+  'diff' has codes of its own: see 'pointsman diff --help'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
