@@ -56,7 +56,10 @@ fn write_markdown(page: &mut String, report: &DiffReport) -> fmt::Result {
     }
     writeln!(page)?;
     for (label, text) in after_figures(report) {
-        writeln!(page, "* **{label}**: {text}")?;
+        match label {
+            "" => writeln!(page, "  * {text}")?,
+            label => writeln!(page, "* **{label}**: {text}")?,
+        }
     }
     Ok(())
 }
@@ -118,9 +121,9 @@ fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     }
     if let Some(repriced) = &report.repriced {
         let text = format!(
-            "${:.4} → ${:.4}: the tokens of {} moved decisions at list prices; another model may write more or less",
-            repriced.before_usd,
-            repriced.after_usd,
+            "${} → ${}: the tokens of {} moved decisions at list prices; another model may write more or less",
+            short(repriced.before_usd),
+            short(repriced.after_usd),
             thousands(repriced.decisions)
         );
         lines.push(("re-priced", text));
@@ -152,7 +155,7 @@ fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     for (at, example) in report.examples.iter().enumerate() {
         let score = |score: Option<f64>| score.map_or_else(String::new, |score| format!(" ({})", short(score)));
         let text = format!(
-            "{} {}: {}{} → {}{}; {}, {:+.2} s",
+            "{} {}: {}{} → {}{}; {}, {} s",
             example.record,
             example.objective,
             endpoint(&example.from),
@@ -160,7 +163,7 @@ fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
             endpoint(&example.to),
             score(example.to_score),
             signed_dollars(example.cost_usd),
-            example.first_token_s
+            signed(&format!("{:+.2}", example.first_token_s))
         );
         lines.push((if at == 0 { "examples" } else { "" }, text));
     }
@@ -199,7 +202,10 @@ fn how(figure: &FigureBody) -> &'static str {
 fn row(figure: &FigureBody) -> [String; 4] {
     let is_share = figure.figure == "failures";
     let scale = if is_share { 100.0 } else { 1.0 };
-    let change = |value: f64| if is_share { format!("{:+.3}pp", value * 100.0) } else { signed_percent(value) };
+    let change = |value: f64| match is_share {
+        true => signed(&format!("{:+.3}pp", value * 100.0)),
+        false => signed_percent(value),
+    };
     let interval = figure.interval.map(|[least, most]| format!("{} … {}", change(least), change(most)));
     [
         short(figure.before * scale),
@@ -226,12 +232,19 @@ fn percent(share: f64) -> String {
 }
 
 fn signed_percent(share: f64) -> String {
-    if share == 0.0 { "0 %".to_owned() } else { format!("{:+.1} %", share * 100.0) }
+    if share == 0.0 { "0 %".to_owned() } else { signed(&format!("{:+.1} %", share * 100.0)) }
 }
 
+/// Dollars with four decimals, or as many as two digits take.
 fn signed_dollars(dollars: f64) -> String {
+    let decimals = (4..12).find(|decimals| dollars.abs() >= 10.0_f64.powi(1 - decimals)).unwrap_or(4);
     let sign = if dollars < 0.0 { "−" } else { "+" };
-    format!("{sign}${:.4}", dollars.abs())
+    if dollars == 0.0 { "no cost".to_owned() } else { format!("{sign}${:.*}", decimals as usize, dollars.abs()) }
+}
+
+/// With the sign that numbers have.
+fn signed(text: &str) -> String {
+    text.replace('-', "−")
 }
 
 /// Three digits.
@@ -256,4 +269,23 @@ fn thousands(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_amounts_keep_two_digits() {
+        for (dollars, text) in [
+            (0.0, "no cost"),
+            (12.5, "+$12.5000"),
+            (-0.0123, "−$0.0123"),
+            (0.000_034_5, "+$0.000035"),
+            (-0.000_000_071_2, "−$0.000000071"),
+        ] {
+            assert_eq!(signed_dollars(dollars), text);
+        }
+        assert_eq!((thousands(999), thousands(1_234_567)), ("999".to_owned(), "1,234,567".to_owned()));
+    }
 }
