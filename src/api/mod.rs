@@ -12,6 +12,7 @@ mod condition;
 pub(crate) mod csv;
 pub(crate) mod cursor;
 pub mod decisions;
+pub(crate) mod diff;
 pub mod generations;
 pub mod health;
 pub mod inference;

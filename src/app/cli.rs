@@ -9,6 +9,7 @@ mod audit;
 mod catalog;
 mod check;
 mod columns;
+mod diff;
 mod doctor;
 mod explain;
 mod gateway;
@@ -44,6 +45,7 @@ pub use alerts::AlertsRequest;
 pub use audit::AuditRequest;
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
+pub use diff::DiffCommand;
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
 pub use health::HealthRequest;
@@ -116,6 +118,8 @@ pub enum Command {
     Teams(TeamsRequest),
     /// Show what administrators changed.
     Audit(AuditRequest),
+    /// Compare what another configuration would have chosen.
+    Diff(DiffCommand),
     /// Repeat a recorded decision.
     Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk.
@@ -200,6 +204,10 @@ impl Command {
             Some(Subcommands::Doctor(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
                 Ok(Command::Doctor(request))
+            }
+            Some(Subcommands::Diff(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Diff(request))
             }
             Some(Subcommands::Models(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
@@ -337,7 +345,10 @@ impl CommandOutput {
 
 /// Runs the command, up to the point where a server is needed. Prints nothing, except for commands with endless output.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environment) -> Next {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_diff = help_of(&arguments) == "pointsman diff --help";
     let output = match Command::parse(arguments) {
+        Err(fault) if is_diff => CommandOutput { text: format!("{fault}\n"), code: diff::EXIT_USAGE },
         Err(fault) => failure(format!("{fault}\n")),
         Ok(Command::Serve { config }) => match load(config.as_deref(), environment) {
             Ok(config) => return Next::Serve(Box::new(config)),
@@ -361,6 +372,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Accounts(request)) => holders::accounts(&request, environment),
         Ok(Command::Teams(request)) => holders::teams(&request, environment),
         Ok(Command::Audit(request)) => audit::run(&request, environment),
+        Ok(Command::Diff(command)) => match diff::run(&command, environment) {
+            Ok(report) => {
+                // A report is a result, whatever it says.
+                let _ = std::io::stdout().lock().write_all(report.text.as_bytes());
+                return Next::Exit(ExitCode::from(report.code));
+            }
+            Err(output) => output,
+        },
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
             let mut output = BufWriter::new(std::io::stdout().lock());

@@ -149,6 +149,10 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/running")).route(read().to(admin::running::show)),
         page(&at("/live")).route(read().to(admin::live::show)),
         page(&at("/verdict")).route(read().to(admin::verdict::show)),
+        call(&at("/diff")).route(web::post().to(admin::diff::begin)),
+        resource(&at("/diff/{id}"), "GET, HEAD, DELETE")
+            .route(read().to(admin::diff::show))
+            .route(web::delete().to(admin::diff::cancel)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),

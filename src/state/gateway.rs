@@ -41,6 +41,7 @@ use crate::{
         alerts::Alerts,
         breaker_history::BreakerHistory,
         control::{self, Control, ControlThread},
+        diff_job::DiffJobs,
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,
@@ -91,6 +92,8 @@ pub struct Shared {
     pub running: RunningRequests,
     /// Previews, explanations, replays and lists in progress.
     pub analyses: Analyses,
+    /// The comparison of configurations, if one was asked for.
+    pub diffs: DiffJobs,
     /// Reloads of the configuration.
     pub reloads: Reloads,
     /// The file that stores the statistics; `None` when persistence is off.

@@ -6,6 +6,7 @@ pub mod alerts;
 pub mod ask;
 pub mod breaker_history;
 pub mod control;
+pub mod diff_job;
 pub mod drain;
 pub mod gateway;
 pub mod images;

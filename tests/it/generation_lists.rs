@@ -16,7 +16,7 @@ use crate::{
 
 const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
 pub(crate) const ADMIN: &str = "sk-admin-0a1b2c3d4e5f6a7b";
-const CALLER: &str = "sk-caller-0a1b2c3d4e5f6a7";
+pub(crate) const CALLER: &str = "sk-caller-0a1b2c3d4e5f6a7";
 /// Text of the upstream's answers.
 const ANSWER: &str = "Over the hills.";
 

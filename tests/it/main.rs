@@ -126,6 +126,12 @@ mod dialect_gemini;
 #[cfg(test)]
 mod dialect_pairs;
 #[cfg(test)]
+mod diff_admin;
+#[cfg(test)]
+mod diff_command;
+#[cfg(test)]
+mod diff_speed;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod doctor_command;

@@ -51,6 +51,8 @@ pub(super) struct Assembly {
     pub(super) notes: Vec<String>,
     /// Date of the oldest prices of each provider, by its position.
     pub(super) price_dates: BTreeMap<u32, NaiveDate>,
+    /// Enabled real providers that lack the key they need.
+    pub(super) without_key: Vec<ProviderSlug>,
 }
 
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
@@ -91,6 +93,7 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
         providers: connections,
         simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: settings },
         notes: states.notes,
+        without_key: states.without_key,
     }
 }
 

@@ -62,7 +62,7 @@ mod write;
 use std::{collections::BTreeMap, fs, io, path::Path};
 
 use chrono::{NaiveDate, Utc};
-use pointsman_domain::{Alias, Catalog, RoutingPolicy};
+use pointsman_domain::{Alias, Catalog, ProviderSlug, RoutingPolicy};
 
 pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
 pub use address::{BaseUrl, BaseUrlFault};
@@ -181,6 +181,8 @@ pub struct Config {
     pub reload: ReloadConfig,
     /// Date of the oldest prices of each provider whose prices are dated, by its position in the catalog.
     pub price_dates: BTreeMap<u32, NaiveDate>,
+    /// Enabled real providers that are off because the key they need is missing.
+    pub providers_without_key: Vec<ProviderSlug>,
     models: Catalog,
     notes: Vec<String>,
     warnings: Warnings,
@@ -215,6 +217,17 @@ impl Config {
     /// All faults.
     pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
         parse(Text { text, name, empty: EmptyText::Defaults }, directory, environment).0.map(|loaded| loaded.config)
+    }
+
+    /// Reads another configuration as this one was read: in the same environment, with paths relative to the same directory.
+    ///
+    /// # Errors
+    /// All faults.
+    pub fn read_alike(&self, text: &str, name: &str) -> Result<Config, Vec<Fault>> {
+        match &self.origin {
+            Some(origin) => Config::parse(text, name, origin.directory(), origin.environment()),
+            None => Config::parse(text, name, Path::new("."), &Environment::default()),
+        }
     }
 
     /// The models, endpoints, providers and aliases, with this `version`.
@@ -390,7 +403,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let AccountTable { accounts, teams } = AccountTable::read(root, &limits);
     let aliases = Aliases::read(root, &service, &routing);
     let providers = ProviderContext { surroundings, server: &server, admin: &admin };
-    let Assembly { catalog: models, providers, simulation, mut notes, price_dates } =
+    let Assembly { catalog: models, providers, simulation, mut notes, price_dates, without_key } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
     let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory));
@@ -425,6 +438,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         providers,
         models,
         price_dates,
+        providers_without_key: without_key,
         notes,
         warnings: Warnings::default(),
         origin: None,

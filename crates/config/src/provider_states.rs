@@ -3,7 +3,7 @@
 //! A real provider is on when it is enabled, has the key it needs, and the simulation mode is not `on`. In mode `auto`
 //! simulated providers are off as soon as a real one is on, so that no client gets a simulated answer unexpectedly.
 
-use pointsman_domain::ProviderState;
+use pointsman_domain::{ProviderSlug, ProviderState};
 
 use super::{
     credential::Credential,
@@ -19,6 +19,8 @@ pub(super) struct ProviderStates {
     pub(super) simulated: ProviderState,
     /// Sentences for the log at start.
     pub(super) notes: Vec<String>,
+    /// Enabled real providers that lack the key they need.
+    pub(super) without_key: Vec<ProviderSlug>,
 }
 
 impl ProviderStates {
@@ -37,7 +39,9 @@ impl ProviderStates {
         if on.is_empty() && (simulation.providers.is_empty() || simulated != ProviderState::On) {
             notes.push("No provider is on: no model can be called.".to_owned());
         }
-        ProviderStates { real: states, simulated, notes }
+        let lacks_key = |one: &&ProviderTable| one.enabled && matches!(one.credential, Credential::Missing { .. });
+        let without_key = real.iter().filter(lacks_key).filter_map(|one| one.slug.clone()).collect();
+        ProviderStates { real: states, simulated, notes, without_key }
     }
 }
 

@@ -140,6 +140,22 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Opens a database file to read it while another process writes to it.
+    ///
+    /// # Errors
+    /// As for [`Ledger::open`].
+    pub fn beside_writer(disk: &Arc<dyn Disk>, file: &Path) -> Result<Ledger, Fault> {
+        let ledger = Ledger::of(disk, uri(file));
+        match ledger.state() {
+            // Where not even the index of the log can be made, nobody writes.
+            Err(Fault::Disk(_)) => {
+                let ledger = Ledger::of(disk, format!("{}?immutable=1", uri(file)));
+                ledger.state().map(|_| ledger)
+            }
+            state => state.map(|_| ledger),
+        }
+    }
+
     fn of(disk: &Arc<dyn Disk>, file: String) -> Ledger {
         Ledger {
             disk: Arc::clone(disk),

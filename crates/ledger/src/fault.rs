@@ -9,6 +9,8 @@ pub enum Fault {
     InUse(String),
     /// The directory holds no ledger.
     NoLedger(String),
+    /// The file is something else.
+    NotALedger(String),
     /// A newer version wrote the ledger.
     Newer(String),
     /// A newer version wrote a record.
@@ -31,6 +33,7 @@ impl fmt::Display for Fault {
                 "{path} is in use by another process; stop that process, or give this one a data directory of its own"
             ),
             Fault::NoLedger(path) => write!(f, "there is no ledger in {path}"),
+            Fault::NotALedger(path) => write!(f, "{path} is neither a ledger nor an export of one"),
             Fault::Newer(path) => write!(f, "the ledger in {path} was written by a newer version; use that version"),
             Fault::NewerRecord => f.write_str("it was written by a newer version; use that version"),
             Fault::Disk(error) => write!(f, "the disk refused: {error}"),

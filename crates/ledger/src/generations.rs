@@ -255,6 +255,13 @@ impl GenerationStore {
 }
 
 /// The record of an entry.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn read_entry(entry: &Entry, versions: &impl Versions) -> Result<Generation, Fault> {
+    generation(entry, versions)
+}
+
 fn generation(entry: &Entry, versions: &impl Versions) -> Result<Generation, Fault> {
     let read = record::read(&entry.bytes, versions).map_err(|fault| match fault {
         RecordFault::Newer { .. } => Fault::NewerRecord,

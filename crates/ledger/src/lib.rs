@@ -4,7 +4,7 @@
 //! of its event loop ([`write_batch`]), and puts it into the [`queue`]. A thread of the store commits queued entries to SQLite, with columns and sums, and deletes journal
 //! segments that SQLite holds completely. Readers see queued and committed entries alike.
 //!
-//! Only [`generations`], [`inspection`], [`verify`] and [`record`] read generations; elsewhere an entry is an id, a time, a few
+//! Only [`generations`], [`inspection`], [`verify`], [`traffic`] and [`record`] read generations; elsewhere an entry is an id, a time, a few
 //! facts for filters and columns, and bytes. [`accounts`] is a file of its own beside them.
 //! [`handle::Store`] is what others call; [`directory::Directory`] guards the files.
 
@@ -32,6 +32,7 @@ pub mod queue;
 pub mod record;
 pub mod recovery;
 pub mod settings;
+pub mod traffic;
 pub mod verify;
 pub mod version_cache;
 pub mod write_batch;

@@ -236,8 +236,8 @@ pub(in crate::api) fn in_order(since_ms: Option<i64>, last_ms: Option<i64>) -> R
     }
 }
 
-/// Unix milliseconds of a time.
-pub(in crate::api) fn time(param: &str, value: &str) -> Result<i64, ApiError> {
+/// Unix milliseconds of a time, a date or a number of them.
+pub(crate) fn moment(value: &str) -> Option<i64> {
     // A plus sign that was not escaped arrives as a space.
     let with_offset = DateTime::parse_from_rfc3339(&value.replace(' ', "+"));
     let with_offset = with_offset.ok().map(|time| time.timestamp_millis());
@@ -245,7 +245,12 @@ pub(in crate::api) fn time(param: &str, value: &str) -> Result<i64, ApiError> {
     let midnight = || date().map(|date| date.and_time(NaiveTime::MIN).and_utc().timestamp_millis());
     // Years 1970 to 9999.
     let millis = || value.parse().ok().filter(|millis| (0..=253_402_300_799_999).contains(millis));
-    with_offset.or_else(midnight).or_else(millis).ok_or_else(|| {
+    with_offset.or_else(midnight).or_else(millis)
+}
+
+/// Unix milliseconds of a time.
+pub(in crate::api) fn time(param: &str, value: &str) -> Result<i64, ApiError> {
+    moment(value).ok_or_else(|| {
         let message = format!(
             "'{param}' must be a time such as 2026-11-23T06:00:00Z, a date such as 2026-11-23 (its beginning in UTC), or \
              Unix milliseconds."

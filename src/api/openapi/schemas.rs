@@ -83,6 +83,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("Credits", data::<keys::own_key::CreditsBody>(generator)),
         ("Deleted", body::<keys::issued_keys::Deleted>(generator)),
         ("Deletion", body::<admin::ledger::DeletedBody>(generator)),
+        ("DiffJob", data::<admin::diff::DiffJobBody>(generator)),
         ("Error", body::<error::body::ErrorBody>(generator)),
         ("Explanation", body::<decisions::explain_view::ExplainBody>(generator)),
         ("Generation", body::<generations::generation_view::GenerationBody>(generator)),

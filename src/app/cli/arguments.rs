@@ -10,6 +10,7 @@ use super::{
     audit::AuditRequest,
     catalog::CatalogRequest,
     check::CheckRequest,
+    diff::DiffCommand,
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
     health::HealthRequest,
@@ -24,6 +25,14 @@ use super::{
     spend::SpendRequest,
 };
 use crate::base::build;
+
+const DIFF_EXIT_CODES: &str = "\
+EXIT CODES
+  0   every limit is kept, or there is none
+  1   a limit is broken
+  2   no answer: no records, keys that records cannot answer, too few decisions, or a faulty configuration
+  3   the self test failed: a decision does not come out of its record as it was made
+  64  wrong use";
 
 const FIRST_STEPS: &str = "\
 FIRST STEPS
@@ -60,6 +69,7 @@ EXIT CODES
      cannot be written
   4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay',
      'spend', 'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
+  'diff' has codes of its own: see 'pointsman diff --help'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -131,6 +141,9 @@ pub(super) enum Subcommands {
     Teams(TeamsRequest),
     /// Show what administrators changed, newest first
     Audit(AuditRequest),
+    /// Show what another configuration would have chosen for recorded traffic, and what that costs
+    #[command(after_help = DIFF_EXIT_CODES)]
+    Diff(DiffCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
     /// Export, verify or compact the ledger on disk
@@ -206,6 +219,16 @@ pub(super) enum LedgerSubcommand {
         /// Statuses, separated by commas: completed, failed, cancelled
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
+        /// Instead: a file of records without ids, keys, tags, sessions and addresses, for 'pointsman diff' on another machine;
+        /// also beside a running gateway. --since and --until take spans such as 7d, too
+        #[arg(long, requires = "out", conflicts_with_all = ["url", "status", "format"])]
+        strip: bool,
+        /// The file for --strip, such as traffic.pmx
+        #[arg(long, value_name = "FILE", requires = "strip")]
+        out: Option<PathBuf>,
+        /// With --strip: about so many records, chosen by hashes of their ids
+        #[arg(long, value_name = "N", requires = "strip")]
+        sample: Option<u64>,
     },
     /// Read every record, and compare the sums of the activity with the records
     Verify {
@@ -255,7 +278,10 @@ impl LedgerSubcommand {
     /// Where the ledger is, and what to do with it.
     pub(super) fn parts(self) -> (LedgerPlace, LedgerCommand) {
         match self {
-            LedgerSubcommand::Export { place, format, since, until, status } => {
+            LedgerSubcommand::Export { place, since, until, out: Some(out), sample, .. } => {
+                (place.into(), LedgerCommand::Strip { since, until, sample, out })
+            }
+            LedgerSubcommand::Export { place, format, since, until, status, .. } => {
                 let given = [("since", since), ("until", until), ("status", status)];
                 let conditions = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
                 (place.into(), LedgerCommand::Export { format, conditions })

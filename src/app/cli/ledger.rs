@@ -6,6 +6,7 @@
 
 mod export;
 mod remote;
+mod strip;
 mod verify;
 
 use std::{
@@ -55,6 +56,17 @@ pub enum LedgerCommand {
         /// Conditions: `since`, `until`, `status` and their values.
         conditions: Vec<(&'static str, String)>,
     },
+    /// Write a file of records without names.
+    Strip {
+        /// Records from this time on.
+        since: Option<String>,
+        /// Records before this time.
+        until: Option<String>,
+        /// About so many of them.
+        sample: Option<u64>,
+        /// The file.
+        out: PathBuf,
+    },
     /// Read every record, and compare the sums with them.
     Verify {
         /// Print the result as JSON.
@@ -98,6 +110,9 @@ pub fn run(
 ) -> ExitCode {
     let done = match command {
         LedgerCommand::Export { format, conditions } => export::run(place, *format, conditions, environment, output),
+        LedgerCommand::Strip { since, until, sample, out } => {
+            strip::run(place, (since.as_deref(), until.as_deref()), *sample, out, environment, output)
+        }
         LedgerCommand::Verify { json } => verify::run(place, *json, environment, output),
         LedgerCommand::Compact { json } => compact(place, *json, environment, output),
     };
@@ -148,7 +163,7 @@ fn directory(place: &LedgerPlace, environment: &Environment) -> Result<(PathBuf,
 }
 
 /// The configured keys and those issued in the directory. `None` if the issued keys cannot be read.
-fn keys(config: &Config, path: &Path) -> Option<KeyTable> {
+pub(super) fn keys(config: &Config, path: &Path) -> Option<KeyTable> {
     let log = AccountLog::open(Arc::new(SystemDisk::new(path))).ok()?;
     let registry = accounts::registry(&config.limits, Some(log)).ok()?;
     registry.adopt(config);

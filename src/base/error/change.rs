@@ -21,6 +21,19 @@ impl ApiError {
         )
     }
 
+    /// 409: another comparison of configurations runs.
+    #[must_use]
+    pub fn diff_runs() -> ApiError {
+        let message = "Another comparison runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{id}.";
+        ApiError::new(StatusCode::CONFLICT, Kind::InvalidRequest, "invalid_request", message).because("diff_runs")
+    }
+
+    /// 404: no comparison has this id, or a later one has begun.
+    #[must_use]
+    pub fn no_diff(id: &str) -> ApiError {
+        ApiError::not_found("unknown_diff", format!("There is no comparison '{id}': only the last one is kept."))
+    }
+
     /// 400: the body is no JSON object.
     #[must_use]
     pub fn not_an_object() -> ApiError {

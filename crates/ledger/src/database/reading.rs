@@ -120,9 +120,7 @@ impl<'l> View<'l> {
     /// # Errors
     /// The disk refuses, or it is damaged.
     pub fn group(&self, number: i64) -> Result<Option<Vec<u8>>, Fault> {
-        let mut find = self.connection()?.prepare_cached("select bytes from stored_records where id = ?1")?;
-        let packed: Option<Vec<u8>> = find.query_row([number], |row| row.get(0)).optional()?;
-        packed.map(|packed| groups::expand(&packed)).transpose()
+        self.packed_group(number)?.map(|packed| groups::expand(&packed)).transpose()
     }
 
     /// At most `most` groups with a greater number than `after`, or all for `None`, in their order.
@@ -173,6 +171,47 @@ impl<'l> View<'l> {
             }
         }
         Ok(())
+    }
+
+    /// Places of at most so many entries that the filter admits, in the order of time, after this key.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn places_after(&self, filter: &Filter, after: Option<i64>, most: usize) -> Result<Vec<Place>, Fault> {
+        let connection = self.connection()?;
+        let (since, until) = key_range(filter);
+        let since = after.map_or(since, |after| since.max(after.saturating_add(1)));
+        let select = format!(
+            "select key, record from stored_generations where key between ?1 and ?2 and {} order by key limit ?3",
+            conditions(connection, filter)?
+        );
+        let mut rows = connection.prepare(&select)?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let places = rows.query_map(params![since, until, most], |row| Ok(Place::of(row.get(0)?, row.get(1)?)))?;
+        Ok(places.collect::<Result<_, _>>()?)
+    }
+
+    /// Number of entries that the filter admits.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn count_admitted(&self, filter: &Filter) -> Result<u64, Fault> {
+        let connection = self.connection()?;
+        let (since, until) = key_range(filter);
+        let count = format!(
+            "select count(*) from stored_generations where key between ?1 and ?2 and {}",
+            conditions(connection, filter)?
+        );
+        Ok(connection.query_row(&count, [since, until], |row| row.get::<_, i64>(0))?.cast_unsigned())
+    }
+
+    /// The bytes of a group as they are stored.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn packed_group(&self, number: i64) -> Result<Option<Vec<u8>>, Fault> {
+        let mut find = self.connection()?.prepare_cached("select bytes from stored_records where id = ?1")?;
+        Ok(find.query_row([number], |row| row.get(0)).optional()?)
     }
 
     /// The number of entries, with the least and the greatest time of them.
@@ -258,6 +297,11 @@ impl<'l> View<'l> {
 /// A record that its columns promise is not in its group.
 pub fn lost(group: i64) -> Fault {
     Fault::Damaged(format!("a record of group {group}"))
+}
+
+/// The least and the greatest key of what the times of a filter admit.
+fn key_range(filter: &Filter) -> (i64, i64) {
+    (filter.since_ms.map_or(0, columns::first_key), filter.until_ms.map_or(i64::MAX, columns::last_key))
 }
 
 /// The conditions of a filter but for its times, as an expression over columns. All values in it are integers.

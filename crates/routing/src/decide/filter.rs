@@ -81,6 +81,7 @@ static CHECKS: [FilterRule; 24] = [
     FilterRule::new(needs_price, price_unknown),
     FilterRule::new(|filters| filters.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
     FilterRule::new(has_ceilings, ceilings),
+    // The last, so that it can be left out.
     FilterRule::new(|filters| filters.query.routing.max_cost.is_some(), max_cost),
 ];
 
@@ -106,6 +107,20 @@ impl<'a> HardFilters<'a> {
         let mut active = Vec::with_capacity(CHECKS.len());
         active.extend(CHECKS.iter().filter(|check| (check.applies)(&filters)));
         filters.active = active;
+        filters
+    }
+
+    /// The same but for the expected cost, for those who know the tokens of a request otherwise.
+    pub(crate) fn without_max_cost(
+        catalog: &'a Catalog,
+        lengths: &'a OutputLengths,
+        query: &'a Query,
+        alias: Option<&'a Alias>,
+    ) -> HardFilters<'a> {
+        let mut filters = HardFilters::new(catalog, lengths, query, alias);
+        if query.routing.max_cost.is_some() {
+            filters.active.pop();
+        }
         filters
     }
 
@@ -371,13 +386,17 @@ fn ceilings(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<R
     })
 }
 
-/// In exact money, because a price limit is a promise.
 fn max_cost(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (query, pricing) = (filters.query, subject.endpoint.pricing.as_deref()?);
-    let limit = query.routing.max_cost?.value;
-    let service = query.needs.service.sent_to(Some(pricing));
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
-    let (output, _) = filters.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);
+    let (output, _) = filters.lengths.of(LengthClass::of(filters.query.max_tokens)).expected(model, longest);
+    above_max_cost(filters.query, subject.endpoint, output)
+}
+
+/// Whether the endpoint is expected to cost more than the request allows if it gives so many tokens. In exact money, because a
+/// price limit is a promise.
+pub(crate) fn above_max_cost(query: &Query, endpoint: &Endpoint, output: f64) -> Option<Refusal> {
+    let (limit, pricing) = (query.routing.max_cost?.value, endpoint.pricing.as_deref()?);
+    let service = query.needs.service.sent_to(Some(pricing));
     let price = |pricing: &pointsman_domain::Pricing| {
         pricing.prompt * u64::from(query.prompt_tokens)
             + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))

@@ -19,7 +19,7 @@ pub(crate) mod forecast;
 pub(crate) mod live_state;
 pub(crate) mod noise;
 pub(crate) mod objective_profile;
-mod outcome;
+pub(crate) mod outcome;
 pub(crate) mod pending_tool_calls;
 pub(crate) mod plan;
 pub(crate) mod pool;
@@ -91,26 +91,41 @@ pub fn decide_to_serve(
 }
 
 fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision, RouteError> {
-    let query = context.query;
     let mut pool = CandidatePool::new(context);
     if !admission::admit(context, &mut pool.candidates) {
         return Err(outcome::refused(context, pool));
     }
     let scoring = scoring(context, &pool);
-    admission::admit_probe(context, &mut pool.candidates, &scoring);
-    let attempts = if query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 };
-    scoring.rank(&mut pool.candidates);
-    let mut order: Vec<_> = pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded).collect();
-    plan::settle(&mut order, attempts);
+    rank(context, &mut pool.candidates, &scoring);
+    let attempts = attempts(context);
+    let order = ordered(&pool.candidates, attempts);
     let choice = order.first().copied().filter(|choice| choice.role == Role::Candidate);
     let noiseless_best = choice.filter(|_| context.seed != 0).and_then(|choice| {
-        let best = best_by(&pool, |candidate| candidate.noiseless)?;
+        let best = best_by(&pool.candidates, |candidate| candidate.noiseless)?;
         (best.index != choice.index).then(|| best.endpoint())
     });
     let cache_decided = choice.is_some_and(|choice| cache_decides(context, &pool, choice, &scoring));
     let plan = Plan { order, attempts, noiseless_best, cache_decided };
     let excluded = std::mem::take(&mut pool.excluded);
     Ok(outcome::decided(context, &pool, excluded, &plan, &scoring, scope))
+}
+
+/// Admits a probe, and scores everything that has a role.
+pub(crate) fn rank(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>], scoring: &Scoring) {
+    admission::admit_probe(context, candidates, scoring);
+    scoring.rank(candidates);
+}
+
+/// Number of attempts of a request.
+pub(crate) fn attempts(context: &DecisionContext<'_>) -> u32 {
+    if context.query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 }
+}
+
+/// Everything that has a role, in the order of the attempts.
+pub(crate) fn ordered<'p, 'a>(candidates: &'p [PooledEndpoint<'a>], attempts: u32) -> Vec<&'p PooledEndpoint<'a>> {
+    let mut order: Vec<_> = candidates.iter().filter(|candidate| candidate.role != Role::Excluded).collect();
+    plan::settle(&mut order, attempts);
+    order
 }
 
 fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
@@ -136,14 +151,14 @@ fn cache_decides(
     let uncached = scoring.uncached_score(context, choice);
     let score =
         |candidate: &PooledEndpoint<'_>| if candidate.index == choice.index { uncached } else { candidate.rank };
-    best_by(pool, score).is_some_and(|best| best.index != choice.index)
+    best_by(&pool.candidates, score).is_some_and(|best| best.index != choice.index)
 }
 
 /// The candidate with the best of these scores.
-fn best_by<'p, 'a>(
-    pool: &'p CandidatePool<'a>,
+pub(crate) fn best_by<'p, 'a>(
+    candidates: &'p [PooledEndpoint<'a>],
     score: impl Fn(&PooledEndpoint<'a>) -> f64 + Clone,
 ) -> Option<&'p PooledEndpoint<'a>> {
-    let candidates = pool.candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
+    let candidates = candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
     plan::best(candidates.map(|candidate| (candidate, score(candidate))))
 }

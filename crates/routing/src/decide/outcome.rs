@@ -26,6 +26,9 @@ use crate::stats::{Gate, Snapshot};
 /// Version of the algorithm, for records. It rises when the same inputs may lead to another choice.
 pub const ALGORITHM: u16 = 1;
 
+/// Why an endpoint is excluded that would be the next attempt if fallbacks were allowed.
+const WITHOUT_FALLBACKS: &str = "fallbacks are off and another endpoint was chosen";
+
 /// No endpoint may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {
     let mut excluded = pool.excluded;
@@ -159,13 +162,18 @@ fn gates(
 
 /// An endpoint that would be the next attempt if fallbacks were allowed.
 fn without_fallbacks(candidate: &PooledEndpoint<'_>) -> ExcludedEndpoint {
-    let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen".into());
+    let detail = ExclusionDetail::Text(WITHOUT_FALLBACKS.into());
     ExcludedEndpoint {
         index: candidate.index,
         endpoint: candidate.endpoint(),
         reason: ExclusionReason::ProviderNotAllowed,
         detail,
     }
+}
+
+/// Whether an endpoint is excluded only because another one was chosen and fallbacks are off.
+pub(crate) fn is_without_fallbacks(excluded: &ExcludedEndpoint) -> bool {
+    matches!(&excluded.detail, ExclusionDetail::Text(text) if &**text == WITHOUT_FALLBACKS)
 }
 
 fn code(context: &DecisionContext<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {

@@ -15,7 +15,7 @@ use super::{
 pub(crate) const REASONING_LOST_GRADE: u32 = 255;
 
 /// Puts candidates that would lose the reasoning before pending calls behind, where one that would not ranks with them.
-pub(super) fn prefer_keepers(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {
+pub(crate) fn prefer_keepers(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {
     if !context.query.pending_reasoning.is_bound() {
         return;
     }

@@ -43,7 +43,7 @@ pub(crate) struct PooledEndpoint<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TargetRank {
     target: u32,
-    precedence: Precedence,
+    pub precedence: Precedence,
 }
 
 impl TargetRank {

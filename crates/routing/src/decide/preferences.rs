@@ -31,12 +31,16 @@ const AT_EASE: f64 = 1.05;
 
 /// Its precedence with the position in `provider.order` and the grade.
 pub(crate) fn preferred(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> Precedence {
-    let order = &context.query.routing.provider.order;
-    let subject =
-        context.catalog.endpoint(candidate.index).and_then(|endpoint| CatalogEndpoint::new(context.catalog, endpoint));
-    let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
-    let position = order.iter().position(named).unwrap_or(order.len());
+    let position = order_position(context, candidate.index);
     candidate.precedence.with_preferences(position, grade(context, candidate))
+}
+
+/// Position of an endpoint in `provider.order`; behind all if it is not listed.
+pub(crate) fn order_position(context: &DecisionContext<'_>, index: u32) -> usize {
+    let order = &context.query.routing.provider.order;
+    let subject = context.catalog.endpoint(index).and_then(|endpoint| CatalogEndpoint::new(context.catalog, endpoint));
+    let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
+    order.iter().position(named).unwrap_or(order.len())
 }
 
 /// The grade; 0 if every bound is expected to be kept.

@@ -112,6 +112,11 @@ impl Scoring {
         }
     }
 
+    /// What a second and a dollar of predictions add to the score.
+    pub(crate) const fn rates(&self) -> [f64; 2] {
+        [self.per_second, self.per_dollar]
+    }
+
     pub(crate) const fn unit(&self) -> ScoreUnit {
         self.profile.unit
     }

@@ -6,6 +6,8 @@ mod routing_calibration;
 #[cfg(test)]
 mod routing_choice;
 #[cfg(test)]
+mod routing_diff;
+#[cfg(test)]
 mod routing_events;
 #[cfg(test)]
 mod routing_extent;

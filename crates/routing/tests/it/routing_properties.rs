@@ -53,7 +53,7 @@ fn obstacle() -> impl Strategy<Value = &'static str> {
 
 /// Up to eight endpoints of up to four models at up to four providers, no two alike. One model may have expired,
 /// one may see images, and one provider may be off.
-fn endpoints() -> impl Strategy<Value = Vec<String>> {
+pub(crate) fn endpoints() -> impl Strategy<Value = Vec<String>> {
     let (models, providers) = (vec!["a/1", "a/2", "b/3", "c/4"], vec!["w", "x", "y", "z"]);
     let one = (select(models.clone()), select(providers.clone()), figures(), obstacle());
     let model = || prop::option::of(select(models.clone()));
@@ -72,8 +72,8 @@ fn endpoints() -> impl Strategy<Value = Vec<String>> {
 }
 
 #[derive(Debug, Clone)]
-struct Asked {
-    objective: Objective,
+pub(crate) struct Asked {
+    pub(crate) objective: Objective,
     models: &'static str,
     tools: bool,
     image: bool,
@@ -84,10 +84,10 @@ struct Asked {
     fallbacks: bool,
     order: bool,
     streamed: bool,
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+pub(crate) fn asked() -> impl Strategy<Value = Asked> {
     let text =
         (select(Objective::ALL.to_vec()), select(vec!["", "a/1", "a/1, b/3", "service/free", "b/3, service/auto"]));
     let patterns = || prop::option::weighted(0.3, select(vec!["a/*", "b/3", "a/1"]));
@@ -115,7 +115,7 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 impl Asked {
     /// The query, unless the world lacks a model it names.
-    fn query(&self, world: &World) -> Option<Query> {
+    pub(crate) fn query(&self, world: &World) -> Option<Query> {
         let known = |name: &str| {
             name.is_empty()
                 || name.starts_with("service/")

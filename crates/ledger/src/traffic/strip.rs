@@ -1,0 +1,57 @@
+//! A record without anything that names who asked, from where and for what.
+
+use std::sync::Arc;
+
+use pointsman_domain::{Decision, ExclusionDetail, Generation, GenerationId, NativeFeature, Target};
+
+/// The record with what decisions and figures need: no ids, keys, accounts, teams, sessions, tags, addresses, user agents, and no
+/// words of the client but routing parameters.
+pub(super) fn stripped(generation: &Generation) -> Generation {
+    let decision = &*generation.decision;
+    Generation {
+        id: GenerationId::new(0, [0; 3]),
+        owner: 0,
+        key: 0,
+        team: None,
+        request_id: "".into(),
+        requested_model: requested(generation),
+        decision: Arc::new(stripped_decision(decision)),
+        upstream_id: None,
+        native_finish_reason: None,
+        dropped_parameters: Vec::new(),
+        emulated_parameters: Vec::new(),
+        external_user: None,
+        session_id: None,
+        tags: Vec::new(),
+        trace: None,
+        user_agent: None,
+        http_referer: None,
+        origin: None,
+        trace_parent: None,
+        served: None,
+        ..generation.clone()
+    }
+}
+
+/// The first model or alias by its name in the catalog, not in the client's spelling.
+fn requested(generation: &Generation) -> Arc<str> {
+    let catalog = &generation.catalog;
+    let name = generation.decision.request.targets.first().and_then(|target| match *target {
+        Target::Model(index) => catalog.model(index).map(|model| model.id.as_str()),
+        Target::Alias(index) => catalog.alias(index).map(|alias| alias.id.as_str()),
+    });
+    name.unwrap_or_default().into()
+}
+
+fn stripped_decision(decision: &Decision) -> Decision {
+    let mut decision = decision.clone();
+    let needs = &mut decision.request.needs;
+    needs.native = needs.native.take().map(|native| NativeFeature { field: "".into(), ..native });
+    needs.lost.iter_mut().for_each(|lost| lost.name = "".into());
+    for excluded in &mut decision.excluded {
+        if let ExclusionDetail::Lacks(name) = &mut excluded.detail {
+            *name = "".into();
+        }
+    }
+    decision
+}

@@ -1,0 +1,228 @@
+//! Two configurations, ready for the decisions that were recorded with one catalog and one policy.
+
+use std::sync::{Arc, OnceLock};
+
+use pointsman_domain::{Catalog, Decision, EndpointId, Generation, GenerationStatus, RoutingPolicy};
+
+use super::{
+    calibration::Calibration,
+    changes::{Answerable, Change, between},
+    mixture::mixture,
+    remake::{Grade, Remade},
+    setup::Setup,
+    side::Side,
+    units::{dollars_of, nano, pico},
+};
+use crate::decide::ALGORITHM;
+
+/// Most changes that are tried in every combination; of more, each alone and all pairs.
+const ALL_COMBINATIONS: usize = 6;
+/// Most changes that are tried at all.
+const MOST_CHANGES: usize = 24;
+
+/// Two configurations, ready for the decisions of one catalog and one policy.
+pub struct Comparison {
+    recorded: Setup,
+    /// `None`: that of the decisions.
+    before: Option<Setup>,
+    after: Setup,
+    sides: [Side; 2],
+    changes: Vec<Change>,
+    /// Setups with some of the changes, made when they are needed, with the bits of the changes.
+    mixtures: Vec<(u64, OnceLock<Option<Setup>>)>,
+}
+
+/// Expected figures of a plan: all attempts with the probability that they are made. Integers, so that sums are exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Cost of all attempts, picodollars.
+    pub cost: i64,
+    /// Probability that all fail, trillionths.
+    pub failure: i64,
+    /// Time to the first token of the first attempt, nanoseconds.
+    pub first_token: i64,
+    /// Time of the first attempt to its last byte, nanoseconds.
+    pub total: i64,
+}
+
+/// A recorded decision under both configurations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Redecided {
+    /// How far the record answers it.
+    pub grade: Grade,
+    /// The choice before; `None` if no endpoint could serve.
+    pub from: Option<EndpointId>,
+    /// The choice after.
+    pub to: Option<EndpointId>,
+    /// Scores of the choices.
+    pub scores: [f64; 2],
+    /// Expected figures before.
+    pub before: Figures,
+    /// Expected figures after.
+    pub after: Figures,
+    /// Least and highest cost after, picodollars, where the choice is not certain.
+    pub cost_range: Option<[i64; 2]>,
+    /// The bits of the changes that moved the choice together; 0 if it is the same, or if the reason was not found.
+    pub reason: u64,
+    /// List price of the same tokens at the choices before and after, picodollars, if the choice is another and the first one
+    /// answered.
+    pub repriced: Option<[i64; 2]>,
+}
+
+/// Whether a decision comes out of its record as it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelfTest {
+    /// Choice, order and every score have the recorded bits.
+    Identical,
+    /// Something differs.
+    Different,
+    /// It was made by another version of the algorithm.
+    OtherAlgorithm,
+}
+
+impl Comparison {
+    /// Between `before`, or the configuration of the decisions, and `after`.
+    #[must_use]
+    pub fn new(catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>, before: Option<&Side>, after: &Side) -> Comparison {
+        let own = Side { catalog: Arc::clone(catalog), policy: Arc::clone(policy), objective: None };
+        let sides = [before.unwrap_or(&own).clone(), after.clone()];
+        let changes = between(&sides[0], &sides[1]);
+        Comparison {
+            recorded: Setup::recorded(catalog, policy),
+            before: before.map(|before| Setup::new(before, catalog, policy)),
+            after: Setup::new(after, catalog, policy),
+            mixtures: combinations(&changes).into_iter().map(|bits| (bits, OnceLock::new())).collect(),
+            changes,
+            sides,
+        }
+    }
+
+    /// The differences between the configurations.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Makes a decision again under its own configuration.
+    #[must_use]
+    pub fn self_test(&self, decision: &Decision) -> SelfTest {
+        match Remade::recorded(decision, &self.recorded) {
+            _ if decision.algorithm != ALGORITHM => SelfTest::OtherAlgorithm,
+            Some(_) => SelfTest::Identical,
+            None => SelfTest::Different,
+        }
+    }
+
+    /// Makes a decision again under both configurations. `None` if it does not even come out under its own.
+    #[must_use]
+    pub fn decide(&self, generation: &Generation, calibration: &Calibration) -> Option<Redecided> {
+        let decision = &generation.decision;
+        let own = Remade::recorded(decision, &self.recorded)?;
+        let before = match &self.before {
+            Some(before) => Remade::under(decision, before, &own.basis),
+            None => Remade { grade: Grade::Exact, cost_range: None, ..own.clone() },
+        };
+        let after = Remade::under(decision, &self.after, &own.basis);
+        let (from, to) = (choice(&before), choice(&after));
+        let is_moved = from != to;
+        Some(Redecided {
+            grade: before.grade.max(after.grade),
+            from,
+            to,
+            scores: [&before, &after].map(|made| made.plan.first().map_or(f64::NAN, |first| first.score)),
+            before: figures(&before, calibration),
+            after: figures(&after, calibration),
+            cost_range: after.cost_range.map(|range| range.map(pico)),
+            reason: if is_moved { self.reason(decision, &own, (from, to)) } else { 0 },
+            repriced: from.zip(to).filter(|_| is_moved).and_then(|choices| self.repriced(generation, choices)),
+        })
+    }
+
+    /// The name of an endpoint, as `model at provider`.
+    #[must_use]
+    pub fn name(&self, endpoint: EndpointId) -> Option<String> {
+        let of = |catalog: &Catalog| {
+            let found = catalog.endpoints.iter().find(|one| one.id == endpoint)?;
+            Some(format!("{} at {}", catalog.model_of(found)?.id, catalog.provider_of(found)?.slug))
+        };
+        of(self.recorded.catalog()).or_else(|| of(self.after.catalog()))
+    }
+
+    /// The smallest set of changes that moves the choice; of several the one that moves it to the final one.
+    fn reason(&self, decision: &Decision, own: &Remade, (from, to): (Option<EndpointId>, Option<EndpointId>)) -> u64 {
+        let mut found: Option<u64> = None;
+        for (bits, mixture) in &self.mixtures {
+            if found.is_some_and(|known| known.count_ones() < bits.count_ones()) {
+                break;
+            }
+            let setup = mixture.get_or_init(|| self.mixture(*bits));
+            let Some(setup) = setup else { continue };
+            let made = choice(&Remade::under(decision, setup, &own.basis));
+            if made == to {
+                return *bits;
+            }
+            if made != from && found.is_none() {
+                found = Some(*bits);
+            }
+        }
+        found.unwrap_or_default()
+    }
+
+    fn mixture(&self, bits: u64) -> Option<Setup> {
+        let [before, after] = &self.sides;
+        let side = mixture(before, after, &self.changes, bits)?;
+        Some(Setup::new(&side, &self.recorded.snapshot.catalog, &self.recorded.snapshot.policy))
+    }
+
+    fn repriced(&self, generation: &Generation, (from, to): (EndpointId, EndpointId)) -> Option<[i64; 2]> {
+        let served = generation.attempts.iter().rfind(|attempt| attempt.served)?;
+        let served = generation.catalog.endpoint(served.endpoint)?;
+        if generation.status != GenerationStatus::Completed || served.id != from {
+            return None;
+        }
+        let before = self.before.as_ref().unwrap_or(&self.recorded);
+        let cost = |setup: &Setup, endpoint| {
+            let endpoint = setup.catalog().endpoint(setup.find(endpoint)?)?;
+            Some(pico(dollars_of(endpoint.cost(&generation.usage)?.total())))
+        };
+        Some([cost(before, from)?, cost(&self.after, to)?])
+    }
+}
+
+fn choice(made: &Remade) -> Option<EndpointId> {
+    made.plan.first().map(|first| first.endpoint)
+}
+
+/// Sets of changes, the small ones first.
+fn combinations(changes: &[Change]) -> Vec<u64> {
+    let usable = changes.iter().enumerate().filter(|(_, change)| change.answerable == Answerable::Yes);
+    let bits: Vec<u64> =
+        usable.map(|(bit, _)| bit).filter(|bit| *bit < 64).take(MOST_CHANGES).map(|bit| 1 << bit).collect();
+    let most = if bits.len() <= ALL_COMBINATIONS { bits.len() } else { 2 };
+    let mut sets: Vec<u64> = vec![0];
+    for bit in bits {
+        let more: Vec<u64> = sets.iter().map(|set| set | bit).filter(|set| set.count_ones() as usize <= most).collect();
+        sets.extend(more);
+    }
+    sets.sort_by_key(|set| (set.count_ones(), *set));
+    sets.retain(|set| *set != 0);
+    sets
+}
+
+/// Expected figures of a plan, corrected by what was measured. Failures of attempts count as independent.
+fn figures(made: &Remade, calibration: &Calibration) -> Figures {
+    let (mut reached, mut cost) = (1.0, 0.0);
+    for planned in &made.plan {
+        let factors = calibration.factors(planned.endpoint);
+        cost += reached * planned.cost * factors.cost;
+        reached *= (planned.failure * factors.failure).clamp(0.0, 1.0);
+    }
+    let first = made.plan.first();
+    let first = first.map(|first| (first, calibration.factors(first.endpoint)));
+    Figures {
+        cost: pico(cost),
+        failure: pico(reached),
+        first_token: first.map_or(0, |(first, factors)| nano(first.first_token * factors.first_token)),
+        total: first.map_or(0, |(first, factors)| nano(first.total * factors.total)),
+    }
+}

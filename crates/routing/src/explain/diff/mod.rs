@@ -1,0 +1,33 @@
+//! Recorded decisions, made again under another configuration: what would have been chosen, and what the change costs.
+//!
+//! [`Comparison`] holds two configurations for the decisions of one catalog and one policy. It makes each decision again from
+//! its record with the code that serves ([`remake`]), first under its own configuration (the self test), then under the other,
+//! and says how far the record answers it ([`Grade`]). [`Calibration`] corrects predictions by what was measured, [`Tally`] sums
+//! up, [`Estimate`] is what it says. `changes` names what differs, `mixture` makes configurations in between to find out which
+//! of it moved a decision.
+//!
+//! What would have happened is not known here: another choice leads to other observations, which no record holds.
+
+mod bootstrap;
+#[expect(clippy::disallowed_methods, reason = "predictions are floats, and what is compared with them")]
+mod calibration;
+mod changes;
+mod comparison;
+mod estimate;
+mod histogram;
+mod mixture;
+mod pool;
+mod remake;
+mod setup;
+mod side;
+mod tally;
+#[expect(clippy::disallowed_methods, reason = "predictions are floats, and what is compared with them")]
+mod units;
+
+pub use calibration::Calibration;
+pub use changes::{Answerable, Change};
+pub use comparison::{Comparison, Figures, Redecided, SelfTest};
+pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
+pub use remake::Grade;
+pub use side::Side;
+pub use tally::{Example, Moved, Tally};

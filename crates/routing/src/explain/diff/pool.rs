@@ -1,0 +1,406 @@
+//! The candidate pool of a recorded decision under another setup: what the record tells of each endpoint, what passes the hard
+//! filters there, and what of it is not recorded.
+
+use pointsman_domain::{
+    Candidate, Decision, ExcludedEndpoint, ExclusionReason, GateState, Query, RecordedGate, Reopens, Target, Tick,
+};
+
+use super::setup::Setup;
+use crate::{
+    decide::{
+        context::DecisionContext,
+        filter::{self, HardFilters, purpose},
+        live_state::LiveState,
+        outcome::is_without_fallbacks,
+        pooled_endpoint::{PooledEndpoint, Role, TargetRank},
+        precedence::Precedence,
+        preferences::order_position,
+    },
+    stats::{Curve, EndpointStats, Estimates, Fit, Gate},
+};
+
+/// Highest factor between estimated and counted prompt tokens.
+const FURTHEST_PROMPT: f64 = 21.0;
+
+/// What a record tells of one endpoint.
+#[derive(Clone, Copy)]
+struct RecordedEndpoint<'r> {
+    candidate: Option<&'r Candidate>,
+    state: RecordedState,
+    gate: Gate,
+}
+
+/// Role of an endpoint in the recorded decision.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RecordedState {
+    /// Not among the endpoints of the request's targets.
+    OutOfPool,
+    /// It was a candidate.
+    Candidate,
+    /// It passed the hard filters and was excluded for the moment.
+    HeldBack(ExclusionReason),
+    /// Hard filters excluded it.
+    Refused(ExclusionReason),
+}
+
+impl RecordedEndpoint<'_> {
+    const UNKNOWN: RecordedEndpoint<'static> =
+        RecordedEndpoint { candidate: None, state: RecordedState::OutOfPool, gate: Gate::Passing };
+}
+
+/// An endpoint that passes the hard filters and whose figures are not in the record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct UnknownEndpoint {
+    /// Position in the catalog of the setup.
+    pub index: u32,
+    /// The best rank before any score that it can have.
+    pub precedence: Precedence,
+    /// Its expected cost, if the record tells the tokens of its model, and the least and the highest possible.
+    pub cost: Option<f64>,
+    pub cost_range: [f64; 2],
+    /// Whether it could be the choice as far as its gate tells.
+    pub may_compete: bool,
+    /// Whether it could only be a probe.
+    pub is_half_open: bool,
+    /// Whether it could be called if nothing better is left.
+    pub may_step_in: bool,
+    /// Whether it was a candidate of the recorded decision, without figures in the record.
+    pub was_candidate: bool,
+}
+
+/// Statistics of the recorded endpoints of a pool, with what the record tells of each.
+pub(super) struct RecordedPool<'r> {
+    known: Vec<KnownEndpoint<'r>>,
+    pub unknown: Vec<UnknownEndpoint>,
+}
+
+/// An endpoint that passes the hard filters and whose figures are in the record.
+struct KnownEndpoint<'r> {
+    index: u32,
+    rank: TargetRank,
+    stats: EndpointStats,
+    candidate: &'r Candidate,
+    gate: Gate,
+    /// Expected output tokens, unless a limit was raised beyond what the record tells.
+    output: Option<f64>,
+}
+
+impl<'r> RecordedPool<'r> {
+    pub(super) fn new(decision: &'r Decision, setup: &Setup, context: &DecisionContext<'_>) -> RecordedPool<'r> {
+        let endpoints = recorded_endpoints(decision, setup);
+        let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new() };
+        let mut seen = vec![false; setup.catalog().endpoints.len()];
+        let tokens = Tokens { decision, setup };
+        for (target, requested) in (0_u32..).zip(&context.query.targets) {
+            let rank = TargetRank::new(target, context.query.routing.provider.across_models);
+            let screen = Screen::new(setup, context.query, *requested, tokens);
+            for index in members(setup, context.query, *requested) {
+                let (Some(seen), Some(of_record)) = (seen.get_mut(index as usize), endpoints.get(index as usize))
+                else {
+                    continue;
+                };
+                if *seen || !screen.passes(index, of_record) {
+                    continue;
+                }
+                *seen = true;
+                pool.enter(context, setup, tokens, (rank, index), of_record);
+            }
+        }
+        pool
+    }
+
+    fn enter(
+        &mut self,
+        context: &DecisionContext<'_>,
+        setup: &Setup,
+        tokens: Tokens<'_>,
+        (rank, index): (TargetRank, u32),
+        of_record: &RecordedEndpoint<'r>,
+    ) {
+        let Some(template) = setup.snapshot.endpoints.get(index as usize) else { return };
+        match of_record.candidate {
+            Some(candidate) => {
+                let stats = with_estimates(template, candidate, of_record.state);
+                let output = match setup.is_recorded {
+                    true => Some(candidate.inputs.output_tokens),
+                    false => tokens.output(stats.facts.model, stats.facts.longest_answer),
+                };
+                self.known.push(KnownEndpoint { index, rank, stats, candidate, gate: of_record.gate, output });
+            }
+            None => self.unknown.push(unknown(context, tokens, (rank, index), template, of_record)),
+        }
+    }
+
+    /// The recorded endpoints as a decision has them. `paced_probes`: half-open endpoints are paced as well, which no record
+    /// says.
+    pub(super) fn candidates(&self, context: &DecisionContext<'_>, paced_probes: bool) -> Vec<PooledEndpoint<'_>> {
+        self.known.iter().map(|known| known.pooled(context, paced_probes)).collect()
+    }
+
+    /// Whether the record tells how long answers are and which endpoints count as saturated under this setup.
+    pub(super) fn tells_all(&self, candidates: &[PooledEndpoint<'_>], setup: &Setup) -> bool {
+        let [now, before] = setup.saturations();
+        let is_told = |candidate: &PooledEndpoint<'_>| {
+            candidate.stats.estimates.fit.knee_is_sure || candidate.forecast.load <= now.min(before)
+        };
+        let tells_saturation = now.to_bits() == before.to_bits() || candidates.iter().all(is_told);
+        tells_saturation && self.known.iter().all(|known| known.output.is_some())
+    }
+}
+
+impl KnownEndpoint<'_> {
+    fn pooled(&self, context: &DecisionContext<'_>, paced_probes: bool) -> PooledEndpoint<'_> {
+        let live = live(context, &self.stats, self.candidate, self.gate, self.output, paced_probes);
+        let mut pooled = PooledEndpoint::new(context, self.rank, self.index, &self.stats, live);
+        let is_saturated = context.is_saturated(pooled.forecast.load, self.stats.estimates.fit.knee_is_sure);
+        if pooled.accepts_requests() && !is_saturated {
+            pooled.role = Role::Candidate;
+        }
+        pooled
+    }
+}
+
+/// Endpoints of a target: of a model its own, of an alias all that give what is asked for.
+fn members<'s>(setup: &'s Setup, query: &'s Query, target: Target) -> Box<dyn Iterator<Item = u32> + 's> {
+    match target {
+        Target::Model(position) => {
+            let of_model = setup.catalog().model(position).map_or(&[][..], |model| &model.endpoints);
+            Box::new(of_model.iter().copied())
+        }
+        Target::Alias(_) => {
+            let is_in_pool =
+                move |stats: &EndpointStats| stats.facts.on && stats.facts.output.contains(purpose(query.api));
+            Box::new(
+                (0_u32..).zip(&setup.snapshot.endpoints).filter(move |(_, stats)| is_in_pool(stats)).map(|(at, _)| at),
+            )
+        }
+    }
+}
+
+/// The hard filters of one target.
+struct Screen<'s> {
+    filters: Option<HardFilters<'s>>,
+    query: &'s Query,
+    tokens: Tokens<'s>,
+}
+
+impl<'s> Screen<'s> {
+    fn new(setup: &'s Setup, query: &'s Query, target: Target, tokens: Tokens<'s>) -> Screen<'s> {
+        let alias = match target {
+            Target::Alias(position) => setup.catalog().alias(position),
+            Target::Model(_) => None,
+        };
+        let filters = (!setup.is_recorded)
+            .then(|| HardFilters::without_max_cost(setup.catalog(), &setup.snapshot.lengths, query, alias));
+        Screen { filters, query, tokens }
+    }
+
+    fn passes(&self, index: u32, of_record: &RecordedEndpoint<'_>) -> bool {
+        let passed = matches!(of_record.state, RecordedState::Candidate | RecordedState::HeldBack(_));
+        let Some(filters) = &self.filters else { return passed };
+        filters.refusal_of(index).is_none() && !self.is_above_max_cost(index, of_record)
+    }
+
+    /// Tokens that are not recorded count as those with which it was refused, if it was.
+    fn is_above_max_cost(&self, index: u32, of_record: &RecordedEndpoint<'_>) -> bool {
+        let setup = self.tokens.setup;
+        let Some(endpoint) = setup.catalog().endpoint(index).filter(|_| self.query.routing.max_cost.is_some()) else {
+            return false;
+        };
+        match self.tokens.output(endpoint.model, endpoint.limits.longest_answer()) {
+            Some(output) => filter::above_max_cost(self.query, endpoint, output).is_some(),
+            None => {
+                of_record.state == RecordedState::Refused(ExclusionReason::MaxPrice) && setup.has_recorded_prices(index)
+            }
+        }
+    }
+}
+
+/// Tokens that the record tells of models.
+#[derive(Clone, Copy)]
+struct Tokens<'r> {
+    decision: &'r Decision,
+    setup: &'r Setup,
+}
+
+impl Tokens<'_> {
+    /// The recorded candidates of a model.
+    fn of_model(&self, model: u32) -> impl Iterator<Item = &Candidate> {
+        let decision = self.decision;
+        let recorded = decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby);
+        recorded.filter(move |candidate| {
+            let index = self.setup.find(candidate.endpoint);
+            let stats = index.and_then(|index| self.setup.snapshot.endpoints.get(index as usize));
+            stats.is_some_and(|stats| stats.facts.model == model)
+        })
+    }
+
+    /// Expected prompt tokens: the same at all endpoints of a model.
+    fn prompt(&self, model: u32) -> Option<u32> {
+        self.of_model(model).map(|candidate| candidate.inputs.prompt_tokens).next()
+    }
+
+    /// Expected output tokens at an endpoint with this longest answer: the same at all endpoints of a model, unless an endpoint
+    /// cuts them short.
+    fn output(&self, model: u32, longest: u32) -> Option<f64> {
+        let most = self.decision.request.max_tokens.map_or(f64::INFINITY, f64::from);
+        let longest = f64::from(longest);
+        self.of_model(model).find_map(|candidate| {
+            let (known, cut) =
+                (candidate.inputs.output_tokens, f64::from(self.setup.recorded_longest(candidate.index)));
+            let is_cut = known >= cut && cut < most;
+            (!is_cut || longest <= cut).then_some(known.min(longest))
+        })
+    }
+}
+
+fn recorded_endpoints<'r>(decision: &'r Decision, setup: &Setup) -> Vec<RecordedEndpoint<'r>> {
+    let mut endpoints = vec![RecordedEndpoint::UNKNOWN; setup.catalog().endpoints.len()];
+    let mut at = |index: Option<u32>, change: &mut dyn FnMut(&mut RecordedEndpoint<'r>)| {
+        if let Some(place) = index.and_then(|index| endpoints.get_mut(index as usize)) {
+            change(place);
+        }
+    };
+    for excluded in &decision.excluded {
+        at(setup.position(excluded.index), &mut |place| place.state = state(excluded));
+    }
+    for candidate in decision.candidates.iter().chain(&decision.rivals) {
+        at(setup.position(candidate.index), &mut |place| {
+            (place.state, place.candidate) = (RecordedState::Candidate, Some(candidate));
+        });
+    }
+    for candidate in &decision.standby {
+        at(setup.position(candidate.index), &mut |place| place.candidate = Some(candidate));
+    }
+    for omitted in &decision.omitted {
+        at(setup.find(*omitted), &mut |place| place.state = RecordedState::Candidate);
+    }
+    for recorded in &decision.gates {
+        at(setup.position(recorded.index), &mut |place| place.gate = gate(*recorded));
+    }
+    endpoints
+}
+
+fn state(excluded: &ExcludedEndpoint) -> RecordedState {
+    use ExclusionReason::{CircuitOpen, ConfigFault, Draining, Paced, ProbeInFlight, RateLimited, Saturated};
+    match excluded.reason {
+        reason @ (CircuitOpen | ConfigFault | Draining | Paced | ProbeInFlight | RateLimited | Saturated) => {
+            RecordedState::HeldBack(reason)
+        }
+        _ if is_without_fallbacks(excluded) => RecordedState::Candidate,
+        reason => RecordedState::Refused(reason),
+    }
+}
+
+const fn gate(RecordedGate { state, until, .. }: RecordedGate) -> Gate {
+    match state {
+        GateState::Cooling => Gate::Cooling { until },
+        GateState::Open => Gate::Open { until },
+        GateState::ConfigFault => Gate::ConfigFault { until },
+        GateState::HalfOpen => Gate::HalfOpen { since: until },
+        GateState::Probing => Gate::Probing { since: until },
+    }
+}
+
+/// Statistics with the recorded estimates, from which the same forecast follows.
+fn with_estimates(template: &EndpointStats, candidate: &Candidate, state: RecordedState) -> EndpointStats {
+    let (inputs, predicted) = (&candidate.inputs, &candidate.predicted);
+    let ratio = |p95: f64, p50: f64| if p50 > 0.0 { p95 / p50 } else { 1.0 };
+    EndpointStats {
+        estimates: Estimates {
+            fit: Fit {
+                intercept: inputs.intercept,
+                prompt_slope: 0.0,
+                load_exponent: inputs.load_exponent,
+                knee: inputs.knee,
+                variance: inputs.variance,
+                knee_is_sure: state == RecordedState::HeldBack(ExclusionReason::Saturated),
+            },
+            weight: inputs.weight,
+            age: inputs.age,
+            per_token: inputs.per_token,
+            pace_weight: inputs.pace_weight,
+            shown: inputs.shown,
+            per_token_variance: inputs.pace_variance,
+            failures: inputs.failures,
+            successes: inputs.successes,
+            usual_failure: inputs.usual_failure,
+            ..template.estimates
+        },
+        curve: Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope),
+        total_p95: ratio(predicted.total_p95, predicted.total_p50),
+        first_token_p95: ratio(predicted.first_token_p95, predicted.first_token_p50),
+        ..template.clone()
+    }
+}
+
+/// Live figures as recorded, with the prices of the setup.
+fn live(
+    context: &DecisionContext<'_>,
+    stats: &EndpointStats,
+    candidate: &Candidate,
+    gate: Gate,
+    output: Option<f64>,
+    paced_probes: bool,
+) -> LiveState {
+    let inputs = &candidate.inputs;
+    let due = match (gate, inputs.reopens) {
+        (Gate::Passing, Reopens::At(due)) => Some(due),
+        (Gate::HalfOpen { .. }, _) if paced_probes && !candidate.probe => Some(Tick(u64::MAX)),
+        _ => None,
+    };
+    let output_tokens = output.unwrap_or(inputs.output_tokens);
+    let (prompt, cached) = (f64::from(inputs.prompt_tokens), inputs.cached_tokens);
+    let rates = stats.prices.at(prompt);
+    let saving = f64::from(cached) * rates.cached_saving;
+    LiveState {
+        gate,
+        in_flight: inputs.in_flight,
+        floor: inputs.floor,
+        due,
+        output_tokens,
+        output_variance: inputs.output_variance,
+        prompt_tokens: inputs.prompt_tokens,
+        cached_tokens: cached,
+        saving,
+        cost: rates.cost(prompt, output_tokens * context.answers, context.images) - saving,
+    }
+}
+
+fn unknown(
+    context: &DecisionContext<'_>,
+    tokens: Tokens<'_>,
+    (rank, index): (TargetRank, u32),
+    stats: &EndpointStats,
+    of_record: &RecordedEndpoint<'_>,
+) -> UnknownEndpoint {
+    let facts = &stats.facts;
+    let (prompt, output) = (tokens.prompt(facts.model), tokens.output(facts.model, facts.longest_answer));
+    let cost = |prompt: f64, output: f64| stats.prices.cost(prompt, output * context.answers, context.images);
+    let known = prompt.zip(output).map(|(prompt, output)| cost(f64::from(prompt), output));
+    // A prompt may be in its cache, which the record does not tell of unrecorded endpoints.
+    let known = known.filter(|_| context.cached_at(facts.id) == 0);
+    let limits = context.catalog.endpoint(index).map(|endpoint| endpoint.limits);
+    let longest = context.query.max_tokens.or(limits.map(|limits| limits.context_length)).unwrap_or(u32::MAX);
+    let most = cost(context.prompt_tokens * FURTHEST_PROMPT, f64::from(longest.min(facts.longest_answer)));
+    let is_half_open = matches!(of_record.gate, Gate::HalfOpen { .. });
+    let may_compete = match of_record.state {
+        RecordedState::Candidate => true,
+        RecordedState::HeldBack(_) => is_half_open,
+        RecordedState::Refused(_) | RecordedState::OutOfPool => is_half_open || of_record.gate.is_passing(),
+    };
+    let precedence = match context.has_preferences {
+        true => rank.precedence.with_preferences(order_position(context, index), 0),
+        false => rank.precedence,
+    };
+    UnknownEndpoint {
+        index,
+        precedence,
+        cost: known,
+        cost_range: known.map_or([0.0, most], |cost| [cost, cost]),
+        may_compete,
+        is_half_open,
+        may_step_in: !matches!(of_record.gate, Gate::Cooling { .. } | Gate::ConfigFault { .. }),
+        was_candidate: of_record.state == RecordedState::Candidate,
+    }
+}

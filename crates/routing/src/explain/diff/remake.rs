@@ -1,0 +1,391 @@
+//! A recorded decision, made again by the code that serves, under its own setup or another.
+
+use pointsman_domain::{Candidate, Decision, EndpointId, Objective};
+
+use super::{
+    pool::{RecordedPool, UnknownEndpoint},
+    setup::Setup,
+};
+use crate::{
+    decide::{
+        admission, attempts, best_by,
+        context::DecisionContext,
+        forecast::{Forecast, PointForecast},
+        objective_profile::{Baseline, Baselines, ObjectiveProfile},
+        ordered,
+        pending_tool_calls::prefer_keepers,
+        plan::{best_ones, is_tie},
+        pooled_endpoint::{PooledEndpoint, Role},
+        preferences::preferred,
+        rank,
+        score::Scoring,
+    },
+    stats::LiveView,
+};
+
+/// Highest sum of the probabilities to fail and to be slow.
+const MOST_RISK: f64 = 2.0;
+/// Relative difference up to which scores may be out of order: ties, and rounding.
+const ROUNDING: f64 = 1e-8;
+
+/// How far a record answers what would have been chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// The choice follows from the record.
+    Exact,
+    /// An endpoint that is not recorded could be the choice, or change a median.
+    Partial,
+    /// An endpoint could be the choice that was never measured.
+    None,
+}
+
+/// Predicted figures of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Planned {
+    pub endpoint: EndpointId,
+    /// Dollars.
+    pub cost: f64,
+    /// Median seconds to the first token.
+    pub first_token: f64,
+    /// Seconds to the last byte.
+    pub total: f64,
+    /// Probability of failure.
+    pub failure: f64,
+    /// The score of the attempt.
+    pub score: f64,
+}
+
+/// A decision, made again.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Remade {
+    /// The attempts in order; the first is the choice. Empty if no endpoint could serve.
+    pub plan: Vec<Planned>,
+    pub grade: Grade,
+    /// Least and highest cost of the choice, if an unrecorded endpoint could be it.
+    pub cost_range: Option<[f64; 2]>,
+    /// What the baselines follow from.
+    pub basis: Basis,
+}
+
+/// What the baselines of a decision follow from, as far as it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Basis {
+    /// Of each recorded endpoint that passed the hard filters: cost and time bit for bit, and whether it had a role.
+    known: Vec<(EndpointId, u64, u64, bool)>,
+    unknown: Vec<EndpointId>,
+    /// Whether half-open endpoints were paced as well.
+    paced_probes: bool,
+    /// Whether the recorded baselines follow from what the record tells.
+    is_whole: bool,
+}
+
+impl Remade {
+    /// Makes a decision again in its own setup, with its own baselines. `None` if a recorded figure comes out otherwise.
+    pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<Remade> {
+        [false, true].into_iter().find_map(|paced_probes| {
+            let made = remake(decision, setup, None, paced_probes, |made| {
+                made.is_as_recorded(decision).then(|| made.remade())
+            });
+            made?.map(|made| Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
+        })
+    }
+
+    /// Makes a decision again in another setup. `own` is what its own setup gave.
+    pub(super) fn under(decision: &Decision, setup: &Setup, own: &Basis) -> Remade {
+        let refused = Remade { plan: Vec::new(), grade: Grade::Exact, cost_range: None, basis: own.clone() };
+        remake(decision, setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
+    }
+}
+
+/// A decision in the making.
+struct Making<'m, 'p> {
+    context: &'m DecisionContext<'m>,
+    setup: &'m Setup,
+    candidates: &'m [PooledEndpoint<'p>],
+    order: Vec<&'m PooledEndpoint<'p>>,
+    attempts: u32,
+    scoring: Scoring,
+    unknown: &'m [UnknownEndpoint],
+    basis: Basis,
+    /// Whether everything that decides is as recorded, what is not recorded included.
+    is_unchanged: bool,
+    /// Whether baselines, lengths and saturation are those of the setup.
+    is_told: bool,
+    /// The recorded scoring, where only weights differ and everything that is weighed is as recorded.
+    recorded_scoring: Option<Scoring>,
+    /// The highest score of the candidates recorded before those that are left out.
+    before_omitted: Option<f64>,
+}
+
+fn remake<R>(
+    decision: &Decision,
+    setup: &Setup,
+    own: Option<&Basis>,
+    paced_probes: bool,
+    then: impl FnOnce(&Making<'_, '_>) -> R,
+) -> Option<R> {
+    let query = setup.query(decision)?;
+    let live = LiveView::default();
+    let seed = setup.seed(decision);
+    let context =
+        DecisionContext::new(&setup.snapshot, &live, &query, decision.tick, Some(seed).filter(|seed| *seed != 0));
+    let pool = RecordedPool::new(decision, setup, &context);
+    let mut candidates = pool.candidates(&context, paced_probes);
+    if context.has_preferences {
+        for candidate in &mut candidates {
+            candidate.precedence = preferred(&context, candidate);
+        }
+    }
+    prefer_keepers(&context, &mut candidates);
+    let tells_all = pool.tells_all(&candidates, setup);
+    admission::admit(&context, &mut candidates);
+    let Founded { baselines, basis, is_reproduced, is_unchanged } =
+        baselines(decision, setup, &context, (&candidates, &pool.unknown), own);
+    let weighs_otherwise = is_unchanged
+        && setup.weighs_otherwise
+        && query.objective.value == decision.objective.value
+        && !context.has_preferences;
+    let recorded_scoring = weighs_otherwise
+        .then(|| Scoring::new(setup.recorded_policy(), decision.objective.value, decision.weights, baselines));
+    let is_unchanged = is_unchanged
+        && setup.decides_as_recorded()
+        && query.weights == decision.weights
+        && *query.routing == *decision.parameters;
+    let scoring = Scoring::new(context.policy, query.objective.value, query.weights, baselines);
+    rank(&context, &mut candidates, &scoring);
+    let attempts = attempts(&context);
+    let making = Making {
+        context: &context,
+        setup,
+        candidates: &candidates,
+        order: ordered(&candidates, attempts),
+        attempts,
+        scoring,
+        unknown: &pool.unknown,
+        basis,
+        is_unchanged,
+        is_told: tells_all && is_reproduced,
+        recorded_scoring,
+        before_omitted: before_omitted(decision),
+    };
+    Some(then(&making))
+}
+
+/// The highest score of the best candidates: those that the record leaves out come after all of them. `None` where anything
+/// but scores orders them.
+fn before_omitted(decision: &Decision) -> Option<f64> {
+    let best = best_ones(decision.max_attempts as usize);
+    let recorded = || decision.candidates.iter().chain(&decision.rivals).filter(|one| (one.place as usize) < best);
+    let first = recorded().next()?;
+    let is_alike =
+        |one: &Candidate| !one.probe && !one.panic && (one.group, one.inputs.tier) == (first.group, first.inputs.tier);
+    recorded().all(is_alike).then(|| recorded().map(|one| one.score).fold(0.0, f64::max))
+}
+
+/// Baselines and what they follow from.
+struct Founded {
+    baselines: Baselines,
+    basis: Basis,
+    /// Whether they are those that serving would have.
+    is_reproduced: bool,
+    /// Whether they follow from the same as in the record.
+    is_unchanged: bool,
+}
+
+fn baselines(
+    decision: &Decision,
+    setup: &Setup,
+    context: &DecisionContext<'_>,
+    (candidates, unknown): (&[PooledEndpoint<'_>], &[UnknownEndpoint]),
+    own: Option<&Basis>,
+) -> Founded {
+    let has_role = |candidate: &&PooledEndpoint<'_>| candidate.role != Role::Excluded;
+    let mut known: Vec<_> = candidates
+        .iter()
+        .map(|candidate| {
+            let (cost, time) = (candidate.live.uncached_cost(), candidate.forecast.uncached_time());
+            (candidate.endpoint(), cost.to_bits(), time.to_bits(), candidate.role != Role::Excluded)
+        })
+        .collect();
+    known.sort_unstable();
+    let id = |unknown: &UnknownEndpoint| context.catalog.endpoint(unknown.index).map(|endpoint| endpoint.id);
+    let mut ids: Vec<EndpointId> = unknown.iter().filter_map(id).collect();
+    ids.sort_unstable();
+    let objective = context.query.objective.value;
+    let competing = candidates.iter().filter(has_role);
+    let unknown_costs = || unknown.iter().filter_map(|unknown| unknown.cost);
+    let scored = unknown.iter().filter(|unknown| unknown.was_candidate).filter_map(|unknown| unknown.cost);
+    let computed = Baselines::new(
+        objective,
+        competing.clone().map(|candidate| candidate.forecast.uncached_time()),
+        competing.map(|candidate| candidate.live.uncached_cost()).chain(scored),
+        candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(unknown_costs()),
+    );
+    let used = ObjectiveProfile::of(objective).baselines;
+    let times = used.iter().any(|used| *used != Baseline::Costs);
+    let has_times = !times || unknown.iter().all(|unknown| !unknown.was_candidate && !unknown.may_compete);
+    let has_costs = !used.contains(&Baseline::Costs) || unknown.iter().all(|unknown| unknown.cost.is_some());
+    let recorded = Baselines::of_record(decision.baselines);
+    let Some(own) = own else {
+        let is_whole = has_times && has_costs && is_same(&computed, &recorded);
+        // What is whole must give the recorded bits: anything else is a fault of this code or of the record.
+        let is_right = is_whole || decision.candidates.is_empty() || !(has_times && has_costs && ids.is_empty());
+        let basis = Basis { known, unknown: ids, paced_probes: false, is_whole };
+        return Founded { baselines: recorded, basis, is_reproduced: is_right, is_unchanged: true };
+    };
+    let basis = Basis { known, unknown: ids, paced_probes: own.paced_probes, is_whole: false };
+    let same_prices = unknown.iter().all(|unknown| setup.has_recorded_prices(unknown.index));
+    let is_unchanged = objective == decision.objective.value
+        && basis.known == own.known
+        && basis.unknown == own.unknown
+        && same_prices;
+    if is_unchanged {
+        return Founded { baselines: recorded, basis, is_reproduced: true, is_unchanged };
+    }
+    // Costs of the unrecorded follow from prices and tokens; that they did so in the record shows that nothing is missing.
+    let is_reproduced = basis.unknown.is_empty() || (has_times && has_costs && own.is_whole);
+    Founded { baselines: computed, basis, is_reproduced, is_unchanged }
+}
+
+fn is_same(one: &Baselines, other: &Baselines) -> bool {
+    one.recorded().map(f64::to_bits) == other.recorded().map(f64::to_bits)
+}
+
+impl Making<'_, '_> {
+    fn remade(&self) -> Remade {
+        let could_win: Vec<&UnknownEndpoint> = match self.is_unchanged {
+            true => Vec::new(),
+            false => self.unknown.iter().filter(|unknown| self.could_win(unknown)).collect(),
+        };
+        let unmeasured = could_win.iter().any(|unknown| !self.setup.was_there(unknown.index));
+        let grade = match (could_win.is_empty() && self.is_told, unmeasured) {
+            (_, true) => Grade::None,
+            (true, false) => Grade::Exact,
+            (false, false) => Grade::Partial,
+        };
+        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
+        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+    }
+
+    /// Where a median is not known, any recorded candidate could be the choice.
+    fn cost_range(&self, could_win: &[&UnknownEndpoint], grade: Grade) -> Option<[f64; 2]> {
+        if grade == Grade::Exact {
+            return None;
+        }
+        let known = if self.is_told { self.order.get(..1) } else { self.order.get(..) }.unwrap_or_default();
+        let known = known.iter().map(|candidate| [candidate.live.cost; 2]);
+        let ranges = known.chain(could_win.iter().map(|unknown| unknown.cost_range));
+        ranges.reduce(|[least, most], [low, high]| [least.min(low), most.max(high)])
+    }
+
+    /// Whether an unrecorded endpoint could be the choice.
+    fn could_win(&self, unknown: &UnknownEndpoint) -> bool {
+        let Some(choice) = self.order.first() else { return unknown.may_step_in };
+        match choice.role {
+            Role::Probe => return unknown.is_half_open,
+            Role::Panic | Role::Excluded => return unknown.may_step_in,
+            Role::Candidate => {}
+        }
+        if !unknown.may_compete && !self.may_serve_saturated(unknown) {
+            return false;
+        }
+        if unknown.is_half_open && self.context.query.routing.provider.allow_fallbacks {
+            return true;
+        }
+        if unknown.precedence != choice.precedence {
+            return unknown.precedence < choice.precedence;
+        }
+        let least = self.least_score(unknown);
+        least <= choice.rank || is_tie(choice.rank, least)
+    }
+
+    /// Whether it would serve although saturated, because no candidate has its rank before scores.
+    fn may_serve_saturated(&self, unknown: &UnknownEndpoint) -> bool {
+        let rank = unknown.precedence.without_grade();
+        let has_rank =
+            |candidate: &PooledEndpoint<'_>| candidate.role == Role::Candidate && candidate.order_rank() == rank;
+        unknown.may_step_in && !self.candidates.iter().any(has_rank)
+    }
+
+    /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost. Of a candidate that the record
+    /// leaves out its recorded score tells more.
+    fn least_score(&self, unknown: &UnknownEndpoint) -> f64 {
+        let nothing = PointForecast { first_token: 0.0, generation: 0.0, failure: 0.0 };
+        let forecast =
+            Forecast { load: 0.0, first_token: 0.0, noisy: nothing, noiseless: nothing, slow: 0.0, saved: 0.0 };
+        let least = self.scoring.score_at(&nothing, &forecast, unknown.cost_range[0]);
+        least.max(self.least_by_record(unknown).unwrap_or_default())
+    }
+
+    /// The least score of a candidate that the record leaves out, where only weights differ. Its score is `s·x + d·y`, with what
+    /// depends on times in `x` and what depends on costs or failures in `y`; with the recorded rates `s` and `d` it is at
+    /// least that of the candidates recorded before it. The least of a linear function under this bound lies in a corner.
+    fn least_by_record(&self, unknown: &UnknownEndpoint) -> Option<f64> {
+        let recorded = self.recorded_scoring.as_ref().filter(|_| unknown.was_candidate)?;
+        let before = self.before_omitted?;
+        let ([second, dollar], [new_second, new_dollar]) = (recorded.rates(), self.scoring.rates());
+        let [least, most] = match self.context.query.objective.value {
+            Objective::Fastest => [0.0; 2],
+            Objective::Reliable => [0.0, MOST_RISK],
+            Objective::Cheapest | Objective::Balanced => {
+                let [least, most] = unknown.cost_range;
+                [least, most.max(self.scoring.baselines.failed)]
+            }
+        };
+        let at = |y: f64| {
+            let times = before - dollar * y;
+            let x = if second > 0.0 { times.max(0.0) / second } else { 0.0 };
+            // Without a rate for times, what costs less than the bound allows is impossible.
+            let is_possible = second > 0.0 || times <= before * ROUNDING;
+            if is_possible { new_second * x + new_dollar * y } else { f64::INFINITY }
+        };
+        let corner = if dollar > 0.0 { (before / dollar).clamp(least, most) } else { least };
+        Some(at(least).min(at(most)).min(at(corner)) * (1.0 - ROUNDING))
+    }
+
+    /// Whether every recorded figure came out bit for bit, and the choice with the attempts after it.
+    fn is_as_recorded(&self, decision: &Decision) -> bool {
+        let recorded = || decision.candidates.iter().chain(&decision.rivals);
+        let is_scored_alike = |candidate: &Candidate| {
+            let made = self.candidates.iter().find(|made| made.endpoint() == candidate.endpoint);
+            made.is_some_and(|made| self.is_alike(made, candidate))
+        };
+        // Ties after the choice may depend on candidates that are not recorded.
+        let places = if decision.omitted.is_empty() { self.attempts as usize } else { 1 };
+        let order = self.order.iter().map(|made| made.endpoint());
+        let is_ordered_alike = order.take(places).eq(recorded().map(|candidate| candidate.endpoint).take(places));
+        let is_drawn_alike = !decision.omitted.is_empty() || self.explored() == decision.explored;
+        self.is_told && is_ordered_alike && is_drawn_alike && recorded().all(is_scored_alike)
+    }
+
+    fn is_alike(&self, made: &PooledEndpoint<'_>, candidate: &Candidate) -> bool {
+        let is_same = |one: f64, other: f64| one.to_bits() == other.to_bits();
+        let inputs = made.inputs(self.context);
+        let terms = self.scoring.terms(&made.forecast, inputs.cost);
+        is_same(terms.sum(), candidate.score)
+            && terms.iter().zip(candidate.terms.iter()).all(|(one, other)| is_same(one.value, other.value))
+            && is_same(inputs.cost, candidate.inputs.cost)
+            && is_same(inputs.expected, candidate.inputs.expected)
+            && is_same(made.forecast.noiseless.failure, candidate.predicted.failure)
+            && inputs.tier == candidate.inputs.tier
+            && (made.role == Role::Probe, made.role == Role::Panic) == (candidate.probe, candidate.panic)
+    }
+
+    fn explored(&self) -> bool {
+        let choice = self.order.first().filter(|choice| choice.role == Role::Candidate && self.context.seed != 0);
+        let best = best_by(self.candidates, |candidate| candidate.noiseless);
+        choice.zip(best).is_some_and(|(choice, best)| choice.index != best.index)
+    }
+}
+
+fn planned(candidate: &PooledEndpoint<'_>) -> Planned {
+    let forecast = &candidate.forecast;
+    Planned {
+        endpoint: candidate.endpoint(),
+        cost: candidate.live.cost,
+        first_token: forecast.first_token,
+        total: forecast.first_token + forecast.noiseless.generation,
+        failure: forecast.noiseless.failure,
+        score: candidate.rank,
+    }
+}

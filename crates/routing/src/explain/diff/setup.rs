@@ -1,0 +1,240 @@
+//! What recorded decisions are made again under: a catalog, a policy, and how a recorded request reads there.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pointsman_domain::{
+    Alias, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Query, Resolved,
+    RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Weights,
+};
+
+use super::{
+    changes::decide_alike,
+    side::{Side, translated},
+};
+use crate::stats::{EndpointStats, Estimates, Fit, OutputLengths, PromptScales, Snapshot};
+
+/// A [`Side`] prepared for the decisions that were recorded with one catalog.
+pub(super) struct Setup {
+    /// Without estimates: they come from each record.
+    pub snapshot: Snapshot,
+    objective: Option<Objective>,
+    /// Position here of each endpoint of the recorded catalog.
+    positions: Vec<Option<u32>>,
+    by_id: HashMap<EndpointId, u32>,
+    /// Whether endpoints here were in the recorded catalog.
+    was_there: Vec<bool>,
+    /// Whether they have the prices that they had there.
+    same_prices: Vec<bool>,
+    /// Whether this is the setup of the decisions themselves.
+    pub is_recorded: bool,
+    decides_as_recorded: bool,
+    /// Whether nothing else differs but how times count beside costs and failures.
+    pub weighs_otherwise: bool,
+    recorded: Arc<Catalog>,
+    recorded_policy: Arc<RoutingPolicy>,
+}
+
+impl Setup {
+    /// The setup in which the decisions were made.
+    pub(super) fn recorded(catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Setup {
+        let side = Side { catalog: Arc::clone(catalog), policy: Arc::clone(policy), objective: None };
+        Setup { is_recorded: true, ..Setup::new(&side, catalog, policy) }
+    }
+
+    /// Another one.
+    pub(super) fn new(side: &Side, recorded: &Arc<Catalog>, recorded_policy: &Arc<RoutingPolicy>) -> Setup {
+        let catalog = &side.catalog;
+        let by_id: HashMap<EndpointId, u32> =
+            (0_u32..).zip(&catalog.endpoints).map(|(index, endpoint)| (endpoint.id, index)).collect();
+        let positions: Vec<Option<u32>> =
+            recorded.endpoints.iter().map(|endpoint| by_id.get(&endpoint.id).copied()).collect();
+        let before: HashMap<EndpointId, &Endpoint> =
+            recorded.endpoints.iter().map(|endpoint| (endpoint.id, endpoint)).collect();
+        // An endpoint without prices is ranked at the highest of others.
+        let is_same = |endpoint: &Endpoint, before: &Endpoint| {
+            endpoint.pricing == before.pricing && (endpoint.pricing.is_some() || Arc::ptr_eq(catalog, recorded))
+        };
+        let same_prices = catalog.endpoints.iter();
+        let same_prices =
+            same_prices.map(|now| before.get(&now.id).is_some_and(|before| is_same(now, before))).collect();
+        let was_there = catalog.endpoints.iter().map(|endpoint| before.contains_key(&endpoint.id)).collect();
+        let stats = catalog.endpoints.iter().map(|endpoint| EndpointStats::new(catalog, endpoint, NOTHING)).collect();
+        let snapshot = Snapshot {
+            version: 0,
+            catalog: Arc::clone(catalog),
+            policy: Arc::clone(&side.policy),
+            at: Tick(0),
+            endpoints: stats,
+            lengths: OutputLengths::new(catalog),
+            prompts: PromptScales::new(catalog),
+        };
+        Setup {
+            snapshot,
+            objective: side.objective,
+            positions,
+            by_id,
+            was_there,
+            same_prices,
+            is_recorded: false,
+            decides_as_recorded: decide_alike(&side.policy, recorded_policy),
+            weighs_otherwise: decide_alike(&side.policy, &with_weights_of(recorded_policy, &side.policy)),
+            recorded: Arc::clone(recorded),
+            recorded_policy: Arc::clone(recorded_policy),
+        }
+    }
+
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.snapshot.catalog
+    }
+
+    /// Position here of an endpoint of the recorded catalog.
+    pub(super) fn position(&self, recorded: u32) -> Option<u32> {
+        self.positions.get(recorded as usize).copied().flatten()
+    }
+
+    /// Position here of an endpoint.
+    pub(super) fn find(&self, endpoint: EndpointId) -> Option<u32> {
+        self.by_id.get(&endpoint).copied()
+    }
+
+    /// Whether an endpoint here was in the recorded catalog.
+    pub(super) fn was_there(&self, index: u32) -> bool {
+        self.was_there.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether the endpoint has the prices that it had.
+    pub(super) fn has_recorded_prices(&self, index: u32) -> bool {
+        self.same_prices.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// Longest answer of an endpoint in the recorded catalog.
+    pub(super) fn recorded_longest(&self, recorded: u32) -> u32 {
+        self.recorded.endpoint(recorded).map_or(u32::MAX, |endpoint| endpoint.limits.longest_answer())
+    }
+
+    /// Factor beyond which an endpoint counts as saturated, here and in the record.
+    pub(super) fn saturations(&self) -> [f64; 2] {
+        [&self.snapshot.policy, &self.recorded_policy].map(|policy| libm::log(policy.hot_inflation.max(1.0)))
+    }
+
+    /// Whether scores and order follow from the same constants.
+    pub(super) fn decides_as_recorded(&self) -> bool {
+        self.decides_as_recorded
+    }
+
+    /// The policy of the decisions.
+    pub(super) fn recorded_policy(&self) -> &RoutingPolicy {
+        &self.recorded_policy
+    }
+
+    /// The seed of the decision. One that was made without noise had none, so another is drawn from its time.
+    pub(super) fn seed(&self, decision: &Decision) -> u64 {
+        let is_new = self.recorded_policy.exploration <= 0.0 && self.snapshot.policy.exploration > 0.0;
+        if is_new { crate::stats::splitmix64(decision.tick.0).max(1) } else { decision.seed }
+    }
+
+    /// The request of a decision as it reads here. `None` if a model or alias that it names is gone.
+    pub(super) fn query(&self, decision: &Decision) -> Option<Query> {
+        let mut query = decision.query();
+        if self.is_recorded {
+            return Some(query);
+        }
+        let targets = query.targets.iter().map(|target| self.target(*target, &query));
+        query.targets = targets.collect::<Option<_>>()?;
+        let catalog = self.catalog();
+        let alias = query.targets.iter().find_map(|target| match target {
+            Target::Alias(index) => catalog.alias(*index),
+            Target::Model(_) => None,
+        });
+        query.router = alias.map(|alias| alias.id.clone());
+        query.objective = self.objective(query.objective, alias);
+        with_alias_defaults(&mut query, alias);
+        let balanced = self.snapshot.policy.balanced;
+        let default = Weights { latency: balanced.latency, cost: balanced.cost };
+        query.weights = query.routing.weights.map_or(default, |weights| weights.value);
+        translate(&mut query.needs, &self.recorded.parameters, &catalog.parameters);
+        Some(query)
+    }
+
+    fn target(&self, target: Target, query: &Query) -> Option<Target> {
+        let name = match target {
+            Target::Model(index) => self.recorded.model(index)?.id.as_str(),
+            Target::Alias(index) => self.recorded.alias(index)?.id.as_str(),
+        };
+        match self.catalog().resolve(name, query.today) {
+            Resolved::Found(target) => Some(target),
+            // A filter excludes its endpoints.
+            Resolved::Retired(_) => {
+                let position = self.catalog().models.iter().position(|model| model.id.as_str() == name)?;
+                Some(Target::Model(position as u32))
+            }
+            Resolved::Unknown => None,
+        }
+    }
+
+    /// What requests, then aliases, then keys, then the configuration say. The settings of keys are those of the record.
+    fn objective(&self, recorded: Sourced<Objective>, alias: Option<&Alias>) -> Sourced<Objective> {
+        let default = || {
+            let value = if recorded.source == Source::Default { recorded.value } else { Objective::default() };
+            Sourced { value: self.objective.unwrap_or(value), source: Source::Default }
+        };
+        match (recorded.source, alias.and_then(|alias| alias.objective)) {
+            (Source::Alias | Source::Key | Source::Default, Some(value)) => Sourced { value, source: Source::Alias },
+            (Source::Alias | Source::Default, None) => default(),
+            _ => recorded,
+        }
+    }
+}
+
+/// A policy with the weights of another.
+fn with_weights_of(policy: &RoutingPolicy, other: &RoutingPolicy) -> RoutingPolicy {
+    RoutingPolicy {
+        balanced: other.balanced,
+        cheapest_time_value: other.cheapest_time_value,
+        reliable_time_share: other.reliable_time_share,
+        ..policy.clone()
+    }
+}
+
+/// Takes from the alias what the request does not say itself.
+fn with_alias_defaults(query: &mut Query, alias: Option<&Alias>) {
+    fn merged<T: Copy + PartialEq>(given: Option<Sourced<T>>, alias: Option<T>) -> Option<Sourced<T>> {
+        let own = given.filter(|given| given.source != Source::Alias);
+        own.or(alias.map(|value| Sourced { value, source: Source::Alias }))
+    }
+    let routing = &query.routing;
+    let weights = merged(routing.weights, alias.and_then(|alias| alias.weights));
+    let latency = merged(routing.preferred_max_latency, alias.and_then(|alias| alias.preferred_max_latency));
+    let throughput = merged(routing.preferred_min_throughput, alias.and_then(|alias| alias.preferred_min_throughput));
+    let is_same = (weights, latency, throughput)
+        == (routing.weights, routing.preferred_max_latency, routing.preferred_min_throughput);
+    if !is_same {
+        let routing: &mut RoutingParameters = query.routing_mut();
+        (routing.weights, routing.preferred_max_latency) = (weights, latency);
+        routing.preferred_min_throughput = throughput;
+    }
+}
+
+/// Needed parameters by their names, because each catalog numbers them in its own way.
+fn translate(needs: &mut Needs, from: &ParameterNames, to: &ParameterNames) {
+    if from != to {
+        needs.parameters = translated(needs.parameters, from, to);
+        needs.any_parameter = translated(needs.any_parameter, from, to);
+    }
+}
+
+/// Estimates of an endpoint of which the record tells nothing.
+const NOTHING: Estimates = Estimates {
+    fit: Fit { intercept: 0.0, prompt_slope: 0.0, load_exponent: 1.0, knee: 1.0, variance: 0.0, knee_is_sure: false },
+    weight: 0.0,
+    age: f64::INFINITY,
+    per_token: 0.0,
+    pace_weight: 0.0,
+    shown: 1.0,
+    per_token_variance: 0.0,
+    tail: 0.0,
+    first_tail: 0.0,
+    failures: 0.0,
+    successes: 0.0,
+    usual_failure: 0.0,
+};

@@ -1,0 +1,495 @@
+//! Recorded decisions, made again under another configuration.
+
+use std::sync::Arc;
+
+use pointsman_domain::{
+    ApiType, BalancedPolicy, Decision, Dialect, Generation, GenerationId, GenerationStatus, Objective, Query,
+    RouteError, RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
+};
+use pointsman_routing::{
+    decide::{decide_to_serve, without_candidates},
+    explain::{
+        ResolvedWhatIf,
+        diff::{Answerable, Calibration, Comparison, Grade, Redecided, SelfTest, Side, Tally},
+    },
+};
+use proptest::{prelude::*, sample::select};
+
+use crate::{
+    routing_properties::{asked, endpoints},
+    routing_world::{NOW, World, alias, attempts::attempts},
+};
+
+/// The record of a decision in this world.
+fn recorded(world: &World, decided: Result<Decision, RouteError>, course: &str) -> Generation {
+    let decision = decided.unwrap_or_else(|error| without_candidates(&error, &world.snapshot, NOW));
+    let attempts = if decision.candidates.is_empty() { Vec::new() } else { attempts(world, &decision, course) };
+    Generation {
+        id: GenerationId::new(1, [decision.seed, 2, 3]),
+        owner: 1,
+        key: 1,
+        team: None,
+        api_type: ApiType::Completions,
+        request_id: "request".into(),
+        created_ms: 1,
+        status: GenerationStatus::Completed,
+        requested_model: "service/auto".into(),
+        streamed: decision.streamed,
+        policy: Arc::clone(&world.snapshot.policy),
+        catalog: Arc::clone(&world.snapshot.catalog),
+        decision: Arc::new(decision),
+        waited: None,
+        attempts,
+        model: None,
+        provider_name: None,
+        provider_slug: None,
+        upstream_id: None,
+        latency_ms: None,
+        generation_time_ms: None,
+        usage: Usage { prompt_tokens: 1000, completion_tokens: 100, ..Usage::default() },
+        cost: None,
+        finish: None,
+        native_finish_reason: None,
+        dropped_parameters: Vec::new(),
+        emulated_parameters: Vec::new(),
+        client_dialect: Dialect::OpenAi,
+        external_user: None,
+        session_id: None,
+        tags: Vec::new(),
+        trace: None,
+        user_agent: None,
+        http_referer: None,
+        origin: None,
+        media_prompt: 0,
+        media_completion: 0,
+        trace_parent: None,
+        served: None,
+    }
+}
+
+fn side(world: &World) -> Side {
+    let (catalog, policy) = (Arc::clone(&world.snapshot.catalog), Arc::clone(&world.snapshot.policy));
+    Side { catalog, policy, objective: None }
+}
+
+fn between(before: &World, after: &World) -> Comparison {
+    Comparison::new(&before.snapshot.catalog, &before.snapshot.policy, None, &side(after))
+}
+
+fn redecided(before: &World, after: &World, generation: &Generation) -> Redecided {
+    between(before, after).decide(generation, &Calibration::default()).expect("it comes out as it was made")
+}
+
+/// What another configuration changes.
+#[derive(Debug, Clone)]
+enum Changed {
+    Nothing,
+    Weights(f64),
+    TimeValue(f64),
+    Exploration(f64),
+    Slow(u64),
+    Attempts(u32),
+    Inflation(f64),
+    Off(&'static str),
+    Price(&'static str, f64),
+    Blocked(&'static str),
+    Removed(&'static str),
+}
+
+fn changed() -> impl Strategy<Value = Changed> {
+    let provider = || select(vec!["w", "x", "y", "z"]);
+    prop_oneof![
+        Just(Changed::Nothing),
+        (0.01_f64..0.99).prop_map(Changed::Weights),
+        (0.0_f64..2.0).prop_map(Changed::TimeValue),
+        (0.1_f64..2.0).prop_map(Changed::Exploration),
+        (1_u64..20).prop_map(Changed::Slow),
+        (1_u32..5).prop_map(Changed::Attempts),
+        (1.0_f64..4.0).prop_map(Changed::Inflation),
+        provider().prop_map(Changed::Off),
+        (provider(), select(vec![0.1, 0.5, 2.0, 10.0])).prop_map(|(provider, factor)| Changed::Price(provider, factor)),
+        select(vec!["a/*", "b/3"]).prop_map(Changed::Blocked),
+        select(vec!["c/4", "a/2"]).prop_map(Changed::Removed),
+    ]
+}
+
+impl Changed {
+    /// The same endpoints, statistics and live state under the changed configuration.
+    fn world(&self, lines: &[String]) -> Option<World> {
+        let default = RoutingPolicy::default();
+        let policy = match *self {
+            Changed::Weights(latency) => {
+                RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..default }
+            }
+            Changed::TimeValue(value) => RoutingPolicy { cheapest_time_value: value, ..default },
+            Changed::Exploration(exploration) => RoutingPolicy { exploration, ..default },
+            Changed::Slow(seconds) => {
+                RoutingPolicy { reliable_slow: std::time::Duration::from_secs(seconds), ..default }
+            }
+            Changed::Attempts(max_attempts) => {
+                RoutingPolicy { retry: pointsman_domain::RetryPolicy { max_attempts, ..default.retry }, ..default }
+            }
+            Changed::Inflation(hot_inflation) => RoutingPolicy { hot_inflation, ..default },
+            _ => default,
+        };
+        let of = |line: &String, provider: &str| line.contains(&format!("@{provider} "));
+        let line = |line: &String| match *self {
+            Changed::Off(provider) if of(line, provider) => format!("{line} off"),
+            Changed::Price(provider, factor) if of(line, provider) => repriced(line, factor),
+            _ => line.clone(),
+        };
+        let kept = |line: &&String| !matches!(*self, Changed::Removed(model) if line.starts_with(model));
+        let lines: Vec<String> = lines.iter().filter(kept).map(line).collect();
+        let mut auto = alias("service/auto");
+        if let Changed::Blocked(pattern) = *self {
+            auto.blocked = vec![pattern.parse().unwrap()];
+        }
+        let aliases = vec![auto, pointsman_domain::Alias { free_only: true, ..alias("service/free") }];
+        (!lines.is_empty()).then(|| World::aliased(&lines.join(" | "), policy, aliases))
+    }
+
+    /// The query as the changed configuration reads it.
+    fn query(&self, query: Query) -> Query {
+        match *self {
+            Changed::Weights(latency) => Query { weights: Weights { latency, cost: 1.0 - latency }, ..query },
+            _ => query,
+        }
+    }
+}
+
+fn repriced(line: &str, factor: f64) -> String {
+    let word = |word: &str| match word.strip_prefix('$').and_then(|prices| prices.split_once('/')) {
+        Some((prompt, completion)) => {
+            let [prompt, completion] = [prompt, completion].map(|price| price.parse::<f64>().unwrap() * factor);
+            format!("${prompt}/{completion}")
+        }
+        None => word.to_owned(),
+    };
+    line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Up to twenty endpoints of one model at as many providers, so that not all are recorded.
+fn many() -> impl Strategy<Value = Vec<String>> {
+    let one = (20_u32..4000, 10_u32..400, 1_u32..50, 0_u32..6);
+    prop::collection::vec(one, 18..24).prop_map(|endpoints| {
+        let line = |(place, (ms, tps, price, bad)): (usize, &(u32, u32, u32, u32))| {
+            let (provider, dollars) = (["w", "x", "y", "z"][place % 4], f64::from(*price) / 10.0);
+            format!("a/1@{provider} variant:v{place} {ms}ms {tps}tps bad{bad} ok30 ${dollars}/{}", 2.0 * dollars)
+        };
+        endpoints.iter().enumerate().map(line).collect()
+    })
+}
+
+fn choice(decided: &Result<Decision, RouteError>) -> Option<pointsman_domain::EndpointId> {
+    decided.as_ref().ok().and_then(|decision| Some(decision.candidates.first()?.endpoint))
+}
+
+/// The recorded decision, and what a gateway with the changed configuration would have decided on the same inputs and seed.
+fn both(
+    lines: &[String],
+    changed: &Changed,
+    query: Query,
+    seed: Option<u64>,
+) -> Option<(World, World, Generation, Result<Decision, RouteError>)> {
+    let (before, after) = (Changed::Nothing.world(lines)?, changed.world(lines)?);
+    let record = recorded(&before, decide_to_serve(&before.snapshot, &before.live, &query, NOW, seed), "ok");
+    let name = |target: &pointsman_domain::Target| match *target {
+        pointsman_domain::Target::Model(index) => before.catalog().model(index).unwrap().id.to_string(),
+        pointsman_domain::Target::Alias(index) => before.catalog().alias(index).unwrap().id.clone(),
+    };
+    let known = |name: &String| match after.catalog().resolve(name, query.today) {
+        pointsman_domain::Resolved::Found(target) => Some(target),
+        _ => None,
+    };
+    let targets = query.targets.iter().map(|target| known(&name(target))).collect::<Option<Vec<_>>>();
+    let targets = targets?;
+    let query = changed.query(Query { targets, ..query });
+    let run = decide_to_serve(&after.snapshot, &after.live, &query, NOW, seed);
+    Some((before, after, record, run))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn the_configuration_of_the_decision_gives_every_score_bit_for_bit_and_changes_nothing(
+        endpoints in endpoints(), asked in asked(),
+    ) {
+        let world = World::of(&endpoints.join(" | "));
+        let Some(query) = asked.query(&world) else { return Ok(()) };
+        let record = recorded(&world, decide_to_serve(&world.snapshot, &world.live, &query, NOW, asked.seed), "ok");
+        let comparison = between(&world, &world);
+        prop_assert_eq!(comparison.self_test(&record.decision), SelfTest::Identical);
+        let made = comparison.decide(&record, &Calibration::default()).unwrap();
+        prop_assert_eq!(made.grade, Grade::Exact);
+        prop_assert_eq!((made.from, made.before), (made.to, made.after));
+        prop_assert!(comparison.changes().is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn an_exact_answer_is_what_a_gateway_with_that_configuration_decides(
+        endpoints in endpoints(), asked in asked(), changed in changed(),
+    ) {
+        let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
+        let Some((before, after, record, run)) = both(&endpoints, &changed, query, asked.seed) else { return Ok(()) };
+        let made = redecided(&before, &after, &record);
+        prop_assert_eq!(made.from, record.decision.candidates.first().map(|first| first.endpoint));
+        if made.grade == Grade::Exact {
+            prop_assert_eq!(made.to, choice(&run), "{:?}", changed);
+        }
+    }
+
+    #[test]
+    fn where_an_unrecorded_endpoint_could_win_its_cost_lies_within_the_stated_range(
+        endpoints in many(), objective in select(Objective::ALL.to_vec()), changed in changed(), seed in prop::option::of(1_u64..1000),
+    ) {
+        let query = World::of(&endpoints.join(" | ")).query(objective, "");
+        let Some((before, after, record, run)) = both(&endpoints, &changed, query, seed) else { return Ok(()) };
+        prop_assert!(!record.decision.omitted.is_empty());
+        let made = redecided(&before, &after, &record);
+        if made.grade == Grade::Exact {
+            prop_assert_eq!(made.to, choice(&run), "{:?}", changed);
+            return Ok(());
+        }
+        let Some(first) = run.as_ref().ok().and_then(|decision| decision.candidates.first()) else { return Ok(()) };
+        let [least, most] = made.cost_range.unwrap();
+        let cost = (first.inputs.cost * 1e12).round() as i64;
+        prop_assert!((least..=most).contains(&cost), "{:?}: {} not in {:?}", changed, cost, made.cost_range);
+    }
+
+    #[test]
+    fn without_a_provider_nothing_goes_there_and_who_did_not_depend_on_it_stays(
+        endpoints in endpoints(), asked in asked(), gone in select(vec!["w", "x", "y", "z"]),
+    ) {
+        let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
+        let changed = Changed::Off(gone);
+        let Some((before, after, record, _)) = both(&endpoints, &changed, query, asked.seed) else { return Ok(()) };
+        let made = redecided(&before, &after, &record);
+        let at = |id| before.catalog().endpoints.iter().find(|endpoint| endpoint.id == id)
+            .and_then(|endpoint| before.catalog().provider_of(endpoint)).unwrap().slug.as_str() == gone;
+        prop_assert!(!made.to.is_some_and(at));
+        let decision = &record.decision;
+        let is_named = |index: u32| before.catalog().endpoint(index).is_some_and(|endpoint| at(endpoint.id));
+        let was_there = decision.candidates.iter().chain(&decision.rivals).any(|candidate| is_named(candidate.index))
+            || decision.excluded.iter().any(|excluded| is_named(excluded.index));
+        if !was_there {
+            prop_assert_eq!((made.from, made.before), (made.to, made.after));
+        }
+    }
+
+    #[test]
+    fn prices_times_a_factor_move_nothing_where_no_price_counts(
+        endpoints in endpoints(), asked in asked(), factor in select(vec![1.0, 0.5, 4.0]),
+    ) {
+        let lines: Vec<String> = endpoints.iter().map(|line| repriced(line, factor)).collect();
+        let (before, after) = (World::of(&endpoints.join(" | ")), World::of(&lines.join(" | ")));
+        let Some(mut query) = asked.query(&before) else { return Ok(()) };
+        query.routing_mut().max_cost = None;
+        query.routing_mut().provider.max_price = Default::default();
+        let record = recorded(&before, decide_to_serve(&before.snapshot, &before.live, &query, NOW, asked.seed), "ok");
+        let made = redecided(&before, &after, &record);
+        if factor == 1.0 {
+            prop_assert_eq!((made.from, made.before), (made.to, made.after));
+        } else if matches!(asked.objective, Objective::Fastest | Objective::Reliable) {
+            prop_assert_eq!(made.from, made.to);
+        }
+    }
+}
+
+trait Pipe: Sized {
+    fn pipe<R>(self, then: impl FnOnce(Self) -> R) -> R {
+        then(self)
+    }
+}
+
+impl Pipe for World {}
+
+const TWO: &str = "acme/a 100ms 100tps $2/4 | bolt/b 300ms 100tps $1/2";
+
+#[test]
+fn other_weights_are_answered_exactly_although_candidates_are_left_out_of_the_record() {
+    let lines: Vec<String> = (0..20).map(|n| format!("a/{n}@p{n} {}ms 100tps ok30 $1.{n}/2", 100 + 60 * n)).collect();
+    let world = |latency: f64| {
+        let policy =
+            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        World::under(&lines.join(" | "), policy)
+    };
+    let (before, after) = (world(0.5), world(0.45));
+    let query = before.query(Objective::Balanced, "");
+    let mut exact = 0;
+    for seed in 1..=100 {
+        let decided = decide_to_serve(&before.snapshot, &before.live, &query, NOW, Some(seed));
+        let record = recorded(&before, decided, "ok");
+        assert!(!record.decision.omitted.is_empty());
+        exact += u32::from(redecided(&before, &after, &record).grade == Grade::Exact);
+    }
+    assert!(exact > 80, "{exact} of 100");
+}
+
+#[test]
+fn other_weights_give_the_choice_and_the_score_of_a_preview_with_them() {
+    for latency in [0.0, 0.2, 0.5, 0.8, 1.0] {
+        let weights = Weights { latency, cost: 1.0 - latency };
+        let policy =
+            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let (before, after) = (World::of(TWO), World::under(TWO, policy));
+        let query = before.query(Objective::Balanced, "");
+        let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
+        let what_if =
+            ResolvedWhatIf::new(WhatIf { weights: Some(weights), ..WhatIf::default() }, before.catalog()).unwrap();
+        let preview = what_if.world(&before.snapshot, &before.live, &query, NOW).decide(NOW, None).unwrap();
+        assert_eq!(made.to, Some(preview.candidates[0].endpoint), "{latency}");
+        assert_eq!(made.scores[1].to_bits(), preview.candidates[0].score.to_bits(), "{latency}");
+    }
+}
+
+/// A tally of decisions with many seeds, before and after.
+fn tally(before: &World, after: &World, decisions: u64) -> (Comparison, Tally) {
+    let comparison = between(before, after);
+    let mut tally = Tally::new(5);
+    for seed in 1..=decisions {
+        let objective = Objective::ALL[seed as usize % 4];
+        let query = before.query(objective, "");
+        let decided = decide_to_serve(&before.snapshot, &before.live, &query, NOW, Some(seed));
+        let record = recorded(before, decided, "ok");
+        let made = comparison.decide(&record, &Calibration::default()).unwrap();
+        tally.add(&made, seed / 4, record.id.as_str(), objective.as_str());
+    }
+    (comparison, tally)
+}
+
+#[test]
+fn unchanged_decisions_count_nothing_and_the_moves_sum_to_the_whole() {
+    let (before, same) = (World::of(TWO), World::of(TWO));
+    let (_, nothing) = tally(&before, &same, 400);
+    assert_eq!((nothing.moved, nothing.moves.len()), (0, 0));
+    assert_eq!(nothing.cost[0], nothing.cost[1]);
+    for estimate in nothing.estimates() {
+        assert_eq!((estimate.delta, estimate.interval.unwrap_or_default()), (0.0, [0.0, 0.0]), "{:?}", estimate.metric);
+    }
+    let (_, moved) = tally(&before, &World::of(&TWO.replace("$2/4", "$0.2/0.4")), 400);
+    assert!(moved.moved > 0);
+    assert_eq!(moved.moves.values().map(|moved| moved.cost).sum::<i128>(), moved.cost[1] - moved.cost[0]);
+    assert_eq!(moved.moves.values().map(|moved| moved.failure).sum::<i128>(), moved.failure[1] - moved.failure[0]);
+    assert_eq!(moved.reasons.values().map(|moved| moved.decisions).sum::<u64>(), moved.moved);
+}
+
+#[test]
+fn parts_of_the_records_add_up_to_the_same_bits_in_any_order() {
+    let (before, after) = (World::of(TWO), World::of(&TWO.replace("$2/4", "$0.2/0.4")));
+    let (_, whole) = tally(&before, &after, 200);
+    let comparison = between(&before, &after);
+    let mut parts: Vec<Tally> = (0..16).map(|_| Tally::new(5)).collect();
+    for seed in (1..=200_u64).rev() {
+        let objective = Objective::ALL[seed as usize % 4];
+        let query = before.query(objective, "");
+        let record = recorded(&before, decide_to_serve(&before.snapshot, &before.live, &query, NOW, Some(seed)), "ok");
+        let made = comparison.decide(&record, &Calibration::default()).unwrap();
+        parts[seed as usize % 16].add(&made, seed / 4, record.id.as_str(), objective.as_str());
+    }
+    let merged = parts.into_iter().rev().fold(Tally::new(5), |mut all, part| {
+        all.merge(part);
+        all
+    });
+    assert_eq!(format!("{:?}", merged.estimates()), format!("{:?}", whole.estimates()));
+    assert_eq!((merged.moves, merged.reasons, merged.examples), (whole.moves, whole.reasons, whole.examples));
+}
+
+#[test]
+fn fewer_than_thirty_clusters_give_no_interval() {
+    let (before, after) = (World::of(TWO), World::of(&TWO.replace("$2/4", "$0.2/0.4")));
+    let intervals = |decisions| tally(&before, &after, decisions).1.estimates()[0].interval;
+    assert_eq!(intervals(100), None);
+    let [least, most] = intervals(400).unwrap();
+    let delta = tally(&before, &after, 400).1.estimates()[0].delta;
+    assert!(least <= delta && delta <= most && least < most, "{least} {delta} {most}");
+}
+
+#[test]
+fn a_move_is_put_down_to_the_changes_that_cause_it() {
+    let check = |after: &str, latency: f64, expected: &[&str]| {
+        let policy =
+            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let (before, after) = (World::of(TWO), World::under(after, policy));
+        let query = before.query(Objective::Balanced, "");
+        let comparison = between(&before, &after);
+        let record = recorded(&before, before.decide(&query), "ok");
+        let made = comparison.decide(&record, &Calibration::default()).unwrap();
+        let changes = comparison.changes().iter().enumerate();
+        let named: Vec<&str> =
+            changes.filter(|(bit, _)| made.reason >> bit & 1 == 1).map(|(_, change)| change.key.as_str()).collect();
+        assert_eq!(named, expected, "{:?}", comparison.changes());
+    };
+    check(TWO, 0.5, &[]);
+    check(TWO, 0.99, &["routing.balanced"]);
+    check(&TWO.replace("$2/4", "$0.2/0.4"), 0.5, &["prices of acme"]);
+    check(&TWO.replace("$2/4", "$2.1/4.2"), 0.99, &["routing.balanced"]);
+    check("acme/a 100ms 100tps $2/4 | bolt/b 300ms 100tps $1/2 off", 0.5, &["providers.bolt"]);
+}
+
+#[test]
+fn keys_of_breakers_and_statistics_are_named_as_open_loop() {
+    let default = RoutingPolicy::default();
+    let policy = RoutingPolicy {
+        breaker: pointsman_domain::BreakerPolicy { consecutive: 9, ..default.breaker },
+        stats: pointsman_domain::StatsPolicy { max_weight: 7.0, ..default.stats },
+        hedge: pointsman_domain::HedgePolicy { budget: 0.5, ..default.hedge.clone() },
+        ..default
+    };
+    let comparison = between(&World::of(TWO), &World::under(TWO, policy));
+    let of = |answerable| {
+        let changes = comparison.changes().iter().filter(|change| change.answerable == answerable);
+        changes.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of(Answerable::OpenLoop),
+        ["routing.expert.max_weight 100.0 → 7.0", "routing.breaker.consecutive 3 → 9"]
+    );
+    assert_eq!(of(Answerable::AfterChoice), ["routing.hedge.budget 0.02 → 0.5"]);
+    assert_eq!(of(Answerable::Yes), [""; 0]);
+}
+
+#[test]
+fn an_endpoint_that_was_never_measured_has_no_answer() {
+    let (before, after) = (World::of(TWO), World::of(&format!("{TWO} | acme/a@coil 50ms 400tps $0.1/0.2")));
+    let query = before.query(Objective::Balanced, "");
+    let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
+    assert_eq!(made.grade, Grade::None);
+}
+
+#[test]
+fn an_objective_by_default_follows_the_configuration_and_one_of_the_request_does_not() {
+    let world = World::of(TWO);
+    let moved = |source| {
+        let mut query = world.query(Objective::Cheapest, "");
+        query.objective = Sourced { value: Objective::Cheapest, source };
+        let record = recorded(&world, world.decide(&query), "ok");
+        let after = Side { objective: Some(Objective::Fastest), ..side(&world) };
+        let comparison = Comparison::new(&world.snapshot.catalog, &world.snapshot.policy, None, &after);
+        let made = comparison.decide(&record, &Calibration::default()).unwrap();
+        made.from != made.to
+    };
+    assert!(moved(Source::Default));
+    assert!(!moved(Source::Metadata) && !moved(Source::Key));
+}
+
+#[test]
+fn what_endpoints_measured_corrects_their_predictions_and_thirty_observations_hold_it_back() {
+    let world = World::of(TWO);
+    let query = world.query(Objective::Fastest, "");
+    let mut calibration = Calibration::default();
+    let mut record = recorded(&world, world.decide(&query), "ok");
+    record.attempts[0].first_token_ms = Some(1_000);
+    (0..3_000).for_each(|_| calibration.add(&record));
+    let made = |calibration: &Calibration| between(&world, &world).decide(&record, calibration).unwrap().before;
+    let (plain, corrected) = (made(&Calibration::default()), made(&calibration));
+    assert!(plain.first_token < 110_000_000, "{plain:?}");
+    assert!((900_000_000..=1_000_000_000).contains(&corrected.first_token), "{corrected:?}");
+    let mut little = Calibration::default();
+    (0..3).for_each(|_| little.add(&record));
+    assert!(made(&little).first_token < 2 * plain.first_token, "a few observations change little");
+}

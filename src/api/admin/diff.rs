@@ -1,0 +1,226 @@
+//! `/admin/diff`: what another configuration would have chosen for the records of this gateway. One comparison at a time, on a
+//! thread of its own that leaves half of its time to others.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+};
+
+use actix_web::{HttpResponse, http::header, web::Bytes};
+use pointsman_base::clock;
+use pointsman_domain::{Invalid, InvalidReason};
+use pointsman_ledger::{
+    entry::Filter,
+    facts::label,
+    generations::owner_label,
+    traffic::{Traffic, Wanted},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::keys;
+use crate::{
+    api::{
+        answer::Data,
+        auth::Administrator,
+        diff::{
+            configuration::ComparedConfiguration,
+            limit::Limit,
+            report::DiffReport,
+            run::{DiffRequest, Pace, run},
+        },
+        generations::ledger_query::moment,
+        models::measurements::rfc_3339,
+        path_name::PathName,
+    },
+    base::{error::ApiError, events},
+    state::{
+        diff_job::{DiffJob, DiffState},
+        gateway::Worker,
+    },
+};
+
+/// Most examples of a report.
+const MOST_EXAMPLES: usize = 100;
+
+/// What to compare.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DiffBody {
+    /// The configuration after the change, as TOML text. Environment variables of the gateway apply as at its start.
+    config: String,
+    /// Records from this time on: RFC 3339, a date or Unix milliseconds.
+    #[serde(default)]
+    since: Option<String>,
+    /// Records before this time.
+    #[serde(default)]
+    until: Option<String>,
+    /// Conditions on records.
+    #[serde(default, rename = "where")]
+    conditions: ConditionsBody,
+    /// Limits such as `spend > +5%`.
+    #[serde(default)]
+    limits: Vec<String>,
+    /// Whether a limit counts as kept only if the whole interval keeps it.
+    #[serde(default)]
+    strict: bool,
+    /// Number of moved decisions that are shown, at most 100.
+    #[serde(default)]
+    examples: usize,
+}
+
+/// Conditions on records.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConditionsBody {
+    /// The alias that was asked for.
+    alias: Option<String>,
+    /// Objective of the decision.
+    objective: Option<String>,
+    /// Name of the key.
+    key: Option<String>,
+}
+
+/// A comparison.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct DiffJobBody {
+    /// Its id.
+    id: String,
+    /// `running`, `done`, `no_answer` or `cancelled`.
+    #[cfg_attr(test, schemars(with = "String"))]
+    state: &'static str,
+    /// When it began. RFC 3339, UTC.
+    started_at: String,
+    /// The report, once it is done.
+    #[cfg_attr(test, schemars(with = "Option<DiffReport>"))]
+    report: Option<Box<RawValue>>,
+    /// Why there is no answer.
+    why: Option<String>,
+}
+
+/// Begins a comparison.
+///
+/// # Errors
+/// 400 for a wrong body or a configuration with faults, 404 without a durable ledger, 409 while another comparison runs.
+pub(crate) async fn begin(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    body: Bytes,
+) -> Result<HttpResponse, ApiError> {
+    let body: DiffBody = serde_json::from_slice(&body)
+        .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
+    let place = worker.setup.config.ledger.data_dir.clone().filter(|_| worker.shared.ledger.is_some());
+    let place = place.ok_or_else(ApiError::no_durable_ledger)?;
+    let request = request(&worker, &body)?;
+    let id = format!("diff-{:016x}", rand::random::<u64>());
+    let job = worker.shared.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
+    events::Administered { by: &caller.key.name, what: "compares a configuration", whom: None }.emit();
+    let running = Arc::clone(&job);
+    let thread = thread::Builder::new().name("diff".to_owned()).spawn(move || compare(&place, &request, &running));
+    if thread.is_err() {
+        job.end(DiffState::NoAnswer("the system gives the gateway no further thread".to_owned()));
+    }
+    let answer = serde_json::to_string(&Data { data: DiffJobBody::new(&job) }).map_err(|_| ApiError::internal())?;
+    Ok(HttpResponse::Accepted()
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .content_type(header::ContentType::json())
+        .body(answer))
+}
+
+/// Shows a comparison.
+///
+/// # Errors
+/// 404 if it is not the last one.
+pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Result<HttpResponse, ApiError> {
+    Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&*find(&worker, &id)?) }))
+}
+
+/// Cancels a comparison.
+///
+/// # Errors
+/// 404 if it is not the last one.
+pub(crate) async fn cancel(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    id: PathName,
+) -> Result<HttpResponse, ApiError> {
+    let job = find(&worker, &id)?;
+    job.stop.store(true, Relaxed);
+    events::Administered { by: &caller.key.name, what: "cancels the comparison", whom: Some(&job.id) }.emit();
+    Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&job) }))
+}
+
+fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
+    worker.shared.diffs.find(id).ok_or_else(|| ApiError::no_diff(id))
+}
+
+fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {
+    let wrong = |param: &str, why: String| ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, why));
+    let config = worker.setup.config.read_alike(&body.config, "config");
+    let config = config.map_err(|faults| {
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        wrong("config", lines.join("\n"))
+    })?;
+    let time = |param: &str, text: &Option<String>| {
+        let none = || {
+            wrong(param, format!("'{param}' must be a time such as 2026-11-23T06:00:00Z, a date or Unix milliseconds."))
+        };
+        text.as_ref().map(|text| moment(text).ok_or_else(none)).transpose()
+    };
+    let until = time("until", &body.until)?.unwrap_or_else(clock::unix_millis);
+    let mut labels = Vec::new();
+    let ConditionsBody { alias, objective, key } = &body.conditions;
+    labels.extend(alias.as_ref().map(|alias| (label::ALIAS, vec![alias.as_str().into()])));
+    labels.extend(objective.as_ref().map(|objective| (label::OBJECTIVE, vec![objective.as_str().into()])));
+    if let Some(key) = key {
+        labels.push((label::KEY, vec![owner_label(keys::find(worker, key)?.id)]));
+    }
+    let limits = body.limits.iter().map(|text| Limit::parse(text)).collect::<Result<_, _>>();
+    Ok(DiffRequest {
+        before: None,
+        after: ComparedConfiguration::new("config".to_owned(), &config),
+        wanted: Wanted {
+            filter: Filter {
+                since_ms: time("since", &body.since)?,
+                until_ms: Some(until.saturating_sub(1)),
+                labels,
+                ..Filter::default()
+            },
+            ..Wanted::default()
+        },
+        limits: limits.map_err(|why| wrong("limits", why))?,
+        strict: body.strict,
+        examples: body.examples.min(MOST_EXAMPLES),
+        threads: 1,
+        pace: Pace::Background,
+    })
+}
+
+fn compare(place: &Path, request: &DiffRequest, job: &DiffJob) {
+    let report = || {
+        let traffic = Traffic::open(place).map_err(|fault| fault.to_string())?;
+        let compared = run(&traffic, request, &job.stop).map_err(|why| why.to_string())?;
+        let report = DiffReport::new(&compared, request, clock::unix_millis());
+        serde_json::to_string(&report).map_err(|error| error.to_string())
+    };
+    let state = match report() {
+        _ if job.stop.load(Relaxed) => DiffState::Cancelled,
+        Ok(report) => DiffState::Done(report.into()),
+        Err(why) => DiffState::NoAnswer(why),
+    };
+    job.end(state);
+}
+
+impl DiffJobBody {
+    fn new(job: &DiffJob) -> DiffJobBody {
+        let (state, report, why) = match job.state() {
+            DiffState::Running => ("running", None, None),
+            DiffState::Done(report) => ("done", RawValue::from_string(report.as_ref().to_owned()).ok(), None),
+            DiffState::NoAnswer(why) => ("no_answer", None, Some(why)),
+            DiffState::Cancelled => ("cancelled", None, None),
+        };
+        DiffJobBody { id: job.id.clone(), state, started_at: rfc_3339(job.started_ms), report, why }
+    }
+}

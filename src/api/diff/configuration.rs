@@ -1,0 +1,60 @@
+//! One side of a comparison: a configuration as far as decisions depend on it.
+
+use std::sync::Arc;
+
+use pointsman_config::{Config, SimulationMode};
+use pointsman_domain::{Catalog, Provider, ProviderSlug, ProviderState};
+use pointsman_routing::explain::diff::Side;
+
+/// A configuration, and what of it depends on the machine that reads it.
+#[derive(Clone)]
+pub(crate) struct ComparedConfiguration {
+    /// What it is called in the answer.
+    pub name: String,
+    side: Side,
+    /// Real providers that are off because their key is not here.
+    without_key: Vec<ProviderSlug>,
+    /// Whether simulated providers are off only as long as a real one is on.
+    simulates_if_alone: bool,
+}
+
+impl ComparedConfiguration {
+    pub(crate) fn new(name: String, config: &Config) -> ComparedConfiguration {
+        ComparedConfiguration {
+            name,
+            side: Side {
+                catalog: Arc::new(config.catalog(0)),
+                policy: Arc::new(config.routing_policy(0)),
+                objective: Some(config.routing.objective),
+            },
+            without_key: config.providers_without_key.clone(),
+            simulates_if_alone: config.simulation.mode == SimulationMode::Auto,
+        }
+    }
+
+    /// The side for decisions that were made with this catalog. A provider whose key is not on this machine counts as it did
+    /// there: a comparison needs no keys.
+    pub(crate) fn beside(&self, recorded: &Catalog) -> Side {
+        let state_of = |provider: &Provider| {
+            let was = recorded.providers.iter().find(|one| one.slug == provider.slug)?;
+            let is_unknown = self.without_key.contains(&provider.slug) && was.is_on();
+            let follows = provider.simulated && self.simulates_if_alone && !self.without_key.is_empty();
+            (is_unknown || follows).then(|| was.state.clone())
+        };
+        let differs = |provider: &Provider| state_of(provider).is_some_and(|state| state != provider.state);
+        if !self.side.catalog.providers.iter().any(differs) {
+            return self.side.clone();
+        }
+        let mut catalog = (*self.side.catalog).clone();
+        for provider in &mut catalog.providers {
+            let state: Option<ProviderState> = state_of(provider);
+            provider.state = state.unwrap_or_else(|| provider.state.clone());
+        }
+        Side { catalog: Arc::new(catalog), ..self.side.clone() }
+    }
+
+    /// Providers whose keys are missing here.
+    pub(crate) fn without_key(&self) -> impl Iterator<Item = &str> {
+        self.without_key.iter().map(ProviderSlug::as_str)
+    }
+}

@@ -1,0 +1,388 @@
+//! The answer of a comparison as JSON.
+
+use std::collections::BTreeMap;
+
+use pointsman_domain::EndpointId;
+use pointsman_routing::explain::diff::{Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Moved, Tally};
+use serde::Serialize;
+
+use super::{
+    limit::Verdict,
+    run::{Compared, DiffRequest},
+};
+use crate::api::models::measurements::rfc_3339;
+
+/// Most moves and causes that are listed.
+const MOST_LISTED: usize = 20;
+/// Age of an export, in days, from which on it is warned of.
+const OLD_DAYS: i64 = 30;
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// What another configuration would have chosen for recorded traffic.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct DiffReport {
+    /// `kept`: every limit is kept, or there is none; `broken`: one is broken; `no_answer`: too little is answered to judge them.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub verdict: &'static str,
+    /// The configuration before; `as recorded` if it is that of each decision.
+    pub before: String,
+    /// The configuration after.
+    pub after: String,
+    /// Decisions that came out of their records bit for bit as they were made: all of them, or there is no report.
+    pub self_tested: u64,
+    pub records: RecordsBody,
+    /// Keys that differ and change decisions.
+    pub changes: Vec<ChangeBody>,
+    /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
+    pub not_covered: Vec<ChangeBody>,
+    pub answerable: AnswerableBody,
+    /// Decisions with another choice.
+    pub changed: u64,
+    /// Decisions for which no endpoint is left, before and after.
+    pub unserved: [u64; 2],
+    /// Figures before and after.
+    pub figures: Vec<FigureBody>,
+    /// Why figures have no intervals; `null` if they have.
+    pub no_interval: Option<String>,
+    /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest or the dearest one possible;
+    /// `null` if all choices are certain.
+    pub spend_bounds: Option<[f64; 2]>,
+    /// The tokens of moved decisions at the list prices of both choices; `null` without any.
+    pub repriced: Option<RepricedBody>,
+    /// What moved decisions, the most frequent first.
+    pub causes: Vec<CauseBody>,
+    /// From where to where, the most frequent first. Decisions that stay and cost something else are among them.
+    pub moves: Vec<MoveBody>,
+    /// The decisions that change the cost most.
+    pub examples: Vec<ExampleBody>,
+    pub limits: Vec<LimitBody>,
+    /// What to know before the figures are believed.
+    pub warnings: Vec<String>,
+}
+
+/// The records behind the report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct RecordsBody {
+    /// When the oldest was admitted. RFC 3339, UTC.
+    pub from: Option<String>,
+    /// When the latest was admitted. RFC 3339, UTC.
+    pub until: Option<String>,
+    /// Records that cannot be read.
+    pub unreadable: u64,
+    /// Records of another version of the algorithm, which are left out.
+    pub other_algorithm: u64,
+    /// Groups of records that depend on each other (a session, or a key within five minutes); `null` above 100,000.
+    pub clusters: Option<usize>,
+}
+
+/// One difference of the configurations.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct ChangeBody {
+    /// The key, or what it is about.
+    pub key: String,
+    /// Value before, where it is short.
+    pub before: Option<String>,
+    /// Value after.
+    pub after: Option<String>,
+}
+
+/// How far the records answer.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct AnswerableBody {
+    /// All decisions.
+    pub decisions: u64,
+    /// The choice follows from the record.
+    pub exact: u64,
+    /// An endpoint that the record leaves out could be the choice, or change a median.
+    pub partial: u64,
+    /// Always 0: keys that need it are refused.
+    pub open_loop: u64,
+    /// An endpoint could be the choice that was never measured.
+    pub none: u64,
+}
+
+/// One figure before and after.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct FigureBody {
+    /// `spend` (dollars per 1,000 requests), `first_token_p50`, `first_token_p95`, `total_p50` (seconds), `failures` (share).
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub figure: &'static str,
+    /// Before.
+    pub before: f64,
+    /// After.
+    pub after: f64,
+    /// Change as a share of the figure before; of failures the difference of the shares.
+    pub delta: f64,
+    /// Its 95 % interval.
+    pub interval: Option<[f64; 2]>,
+    /// `predicted`: by the model of the gateway, corrected by what was measured.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub how: &'static str,
+}
+
+/// Tokens as they were, at other list prices.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct RepricedBody {
+    /// Moved decisions behind it.
+    pub decisions: u64,
+    /// US dollars at the choices before.
+    pub before_usd: f64,
+    /// US dollars at the choices after. Another model may write more or less.
+    pub after_usd: f64,
+}
+
+/// What moved decisions.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct CauseBody {
+    /// The smallest set of changes that moves them; empty if none was found.
+    pub changes: Vec<String>,
+    /// Moved decisions.
+    pub decisions: u64,
+    /// Change of their cost, US dollars.
+    pub cost_usd: f64,
+}
+
+/// Decisions that move alike.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct MoveBody {
+    /// The choice before; `null` if no endpoint could serve.
+    pub from: Option<String>,
+    /// The choice after.
+    pub to: Option<String>,
+    /// Their number.
+    pub decisions: u64,
+    /// Change of their cost, US dollars.
+    pub cost_usd: f64,
+}
+
+/// One moved decision.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct ExampleBody {
+    /// Id of the generation; of an export `#` and its number.
+    pub record: String,
+    /// Objective.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub objective: &'static str,
+    /// The choice before.
+    pub from: Option<String>,
+    /// Its score.
+    pub from_score: Option<f64>,
+    /// The choice after.
+    pub to: Option<String>,
+    /// Its score under the configuration after.
+    pub to_score: Option<f64>,
+    /// Change of the expected cost, US dollars.
+    pub cost_usd: f64,
+    /// Change of the time to the first token, seconds.
+    pub first_token_s: f64,
+}
+
+/// A limit and its verdict.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct LimitBody {
+    /// As it was written.
+    pub limit: String,
+    /// `kept`, `broken`, or `unknown` without such a figure.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub verdict: &'static str,
+}
+
+impl DiffReport {
+    pub(crate) fn new(compared: &Compared, request: &DiffRequest, now_ms: i64) -> DiffReport {
+        let tally = &compared.tally;
+        let (estimates, bounds) = (tally.estimates(), tally.spend_bounds());
+        let limit = |limit: &super::limit::Limit| {
+            let verdict = limit.verdict(&estimates, bounds, request.strict);
+            (verdict, LimitBody { limit: limit.text.clone(), verdict: verdict.as_str() })
+        };
+        let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
+        let changes = |is_covered: bool| {
+            let covered = |change: &&Change| (change.answerable == Answerable::Yes) == is_covered;
+            compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
+        };
+        DiffReport {
+            verdict: verdict(&verdicts, compared.is_enough),
+            before: request.before.as_ref().map_or_else(|| "as recorded".to_owned(), |before| before.name.clone()),
+            after: request.after.name.clone(),
+            self_tested: compared.self_tested,
+            records: RecordsBody::new(compared),
+            changes: changes(true),
+            not_covered: changes(false),
+            answerable: AnswerableBody::new(tally),
+            changed: tally.moved,
+            unserved: tally.unserved,
+            figures: estimates.iter().map(FigureBody::new).collect(),
+            no_interval: no_interval(tally),
+            spend_bounds: bounds,
+            repriced: RepricedBody::new(tally),
+            causes: causes(compared),
+            moves: moves(compared),
+            examples: tally.examples.iter().map(|example| ExampleBody::new(example, &compared.names)).collect(),
+            limits,
+            warnings: warnings(compared, now_ms),
+        }
+    }
+
+    /// Exit code of the command line.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.verdict {
+            "kept" => 0,
+            "broken" => 1,
+            _ => 2,
+        }
+    }
+}
+
+fn verdict(verdicts: &[Verdict], is_enough: bool) -> &'static str {
+    match verdicts {
+        [] => "kept",
+        _ if !is_enough => "no_answer",
+        _ if verdicts.contains(&Verdict::Broken) => "broken",
+        _ if verdicts.contains(&Verdict::Unknown) => "no_answer",
+        _ => "kept",
+    }
+}
+
+fn no_interval(tally: &Tally) -> Option<String> {
+    let clusters = tally.clusters().filter(|clusters| *clusters < LEAST_CLUSTERS)?;
+    Some(format!(
+        "the records form {clusters} groups that do not depend on each other (sessions, or keys within five minutes), and \
+         an interval needs {LEAST_CLUSTERS}"
+    ))
+}
+
+fn warnings(compared: &Compared, now_ms: i64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(exported) = &compared.exported {
+        let age = now_ms.saturating_sub(exported.written_ms) / DAY_MS;
+        if age > OLD_DAYS {
+            warnings.push(format!("the export is {age} days old: write a new one"));
+        }
+    }
+    if !compared.assumed_on.is_empty() {
+        let keys: Vec<&str> = compared.assumed_on.iter().map(String::as_str).collect();
+        let keys = keys.join(", ");
+        warnings.push(format!("the keys of {keys} are not on this machine; these providers count as on, as recorded"));
+    }
+    if compared.other_algorithm > 0 {
+        let count = compared.other_algorithm;
+        warnings.push(format!("{count} records were made by another version of the algorithm and are left out"));
+    }
+    if compared.unreadable > 0 {
+        warnings.push(format!("{} records cannot be read and are left out", compared.unreadable));
+    }
+    if compared.tally.unserved[1] > compared.tally.unserved[0] {
+        let more = compared.tally.unserved[1] - compared.tally.unserved[0];
+        warnings.push(format!("{more} more decisions would have no endpoint: they count as failed and cost nothing"));
+    }
+    warnings
+}
+
+impl RecordsBody {
+    fn new(compared: &Compared) -> RecordsBody {
+        let at = |at: usize| compared.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
+        RecordsBody {
+            from: at(0),
+            until: at(1),
+            unreadable: compared.unreadable,
+            other_algorithm: compared.other_algorithm,
+            clusters: compared.tally.clusters(),
+        }
+    }
+}
+
+impl ChangeBody {
+    fn new(change: &Change) -> ChangeBody {
+        let [before, after] = change.values.clone().map_or([None, None], |values| values.map(Some));
+        ChangeBody { key: change.key.clone(), before, after }
+    }
+}
+
+impl AnswerableBody {
+    fn new(tally: &Tally) -> AnswerableBody {
+        let of = |grade| tally.grades.get(&grade).copied().unwrap_or_default();
+        AnswerableBody {
+            decisions: tally.decisions,
+            exact: of(Grade::Exact),
+            partial: of(Grade::Partial),
+            open_loop: 0,
+            none: of(Grade::None),
+        }
+    }
+}
+
+impl FigureBody {
+    fn new(estimate: &Estimate) -> FigureBody {
+        let Estimate { metric, before, after, delta, interval } = *estimate;
+        FigureBody { figure: metric.as_str(), before, after, delta, interval, how: "predicted" }
+    }
+}
+
+impl RepricedBody {
+    fn new(tally: &Tally) -> Option<RepricedBody> {
+        let (decisions, [before, after]) = tally.repriced;
+        (decisions > 0).then(|| RepricedBody { decisions, before_usd: dollars(before), after_usd: dollars(after) })
+    }
+}
+
+impl ExampleBody {
+    fn new(example: &Example, names: &BTreeMap<EndpointId, String>) -> ExampleBody {
+        let name = |id: Option<EndpointId>| id.and_then(|id| names.get(&id).cloned());
+        let [from, to] = example.scores();
+        ExampleBody {
+            record: example.name.clone(),
+            objective: example.objective,
+            from: name(example.from),
+            from_score: Some(from).filter(|score| score.is_finite()),
+            to: name(example.to),
+            to_score: Some(to).filter(|score| score.is_finite()),
+            cost_usd: dollars(i128::from(example.cost)),
+            first_token_s: example.first_token as f64 / 1e9,
+        }
+    }
+}
+
+fn causes(compared: &Compared) -> Vec<CauseBody> {
+    let cause = |(bits, moved): (&u64, &Moved)| {
+        let changes = compared.changes.iter().enumerate().filter(|(bit, _)| *bit < 64 && bits >> bit & 1 == 1);
+        CauseBody {
+            changes: changes.map(|(_, change)| change.key.clone()).collect(),
+            decisions: moved.decisions,
+            cost_usd: dollars(moved.cost),
+        }
+    };
+    let mut causes: Vec<CauseBody> = compared.tally.reasons.iter().map(cause).collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.decisions));
+    causes.truncate(MOST_LISTED);
+    causes
+}
+
+fn moves(compared: &Compared) -> Vec<MoveBody> {
+    let name = |id: &Option<EndpointId>| id.and_then(|id| compared.names.get(&id).cloned());
+    let of = |((from, to), moved): (&(Option<EndpointId>, Option<EndpointId>), &Moved)| MoveBody {
+        from: name(from),
+        to: name(to),
+        decisions: moved.decisions,
+        cost_usd: dollars(moved.cost),
+    };
+    let mut moves: Vec<MoveBody> = compared.tally.moves.iter().map(of).collect();
+    moves.sort_by(|one, other| {
+        other.decisions.cmp(&one.decisions).then_with(|| (&one.from, &one.to).cmp(&(&other.from, &other.to)))
+    });
+    moves.truncate(MOST_LISTED);
+    moves
+}
+
+fn dollars(picodollars: i128) -> f64 {
+    picodollars as f64 / 1e12
+}

@@ -1,0 +1,336 @@
+//! Makes recorded decisions again: one pass in which each must come out as it was made, and one under the other configuration.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy, Source};
+use pointsman_ledger::{
+    fault::Fault,
+    traffic::{Exported, Reading, Traffic, TrafficRecord, Wanted},
+};
+use pointsman_routing::explain::diff::{Answerable, Calibration, Change, Comparison, Grade, SelfTest, Tally};
+
+use super::{configuration::ComparedConfiguration, limit::Limit};
+
+/// Least share of decisions that must be answered.
+const LEAST_ANSWERED: f64 = 0.9;
+/// Fewest decisions that limits are judged by.
+const FEWEST: u64 = 30;
+
+/// What is compared, and over which records.
+pub(crate) struct DiffRequest {
+    /// `None`: the configuration of each decision.
+    pub before: Option<ComparedConfiguration>,
+    pub after: ComparedConfiguration,
+    pub wanted: Wanted,
+    pub limits: Vec<Limit>,
+    pub strict: bool,
+    pub examples: usize,
+    pub threads: usize,
+    pub pace: Pace,
+}
+
+/// How much of its threads a comparison takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// All.
+    Full,
+    /// A quarter: beside requests that are served.
+    Background,
+}
+
+/// Decisions after which a comparison in the background rests.
+const BURST: u32 = 128;
+/// How much longer it rests than it worked.
+const REST: u32 = 3;
+/// Longest rest: after it a cancelled comparison ends.
+const LONGEST_REST: Duration = Duration::from_millis(200);
+
+/// Rests after every burst of work.
+struct Pacer {
+    pace: Pace,
+    left: u32,
+    since: Instant,
+}
+
+impl Pacer {
+    fn new(pace: Pace) -> Pacer {
+        Pacer { pace, left: BURST, since: Instant::now() }
+    }
+
+    fn step(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            if self.pace == Pace::Background {
+                thread::sleep((self.since.elapsed() * REST).min(LONGEST_REST));
+            }
+            *self = Pacer::new(self.pace);
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// The records cannot be read.
+    Unreadable(Fault),
+    /// There are no records, or none that meet the conditions.
+    Empty,
+    /// All records were made by another version of the algorithm.
+    OtherAlgorithm(u64),
+    /// These changes need an open loop over the observations, which there is not.
+    OpenLoop(Vec<String>),
+    /// It was cancelled.
+    Stopped,
+    /// Decisions do not come out as they were made.
+    SelfTest { decisions: u64, different: u64, first: String },
+}
+
+/// The answer, before it is put into words.
+pub(crate) struct Compared {
+    pub tally: Tally,
+    pub self_tested: u64,
+    pub other_algorithm: u64,
+    pub unreadable: u64,
+    pub window_ms: Option<[i64; 2]>,
+    pub exported: Option<Exported>,
+    pub changes: Vec<Change>,
+    pub names: BTreeMap<EndpointId, String>,
+    /// Providers that count as on although their keys are not on this machine.
+    pub assumed_on: BTreeSet<String>,
+    /// Whether enough of the decisions are answered to judge limits.
+    pub is_enough: bool,
+}
+
+/// The comparisons for each catalog and policy of the records.
+struct Comparisons<'r> {
+    request: &'r DiffRequest,
+    known: Mutex<Vec<Known>>,
+}
+
+struct Known {
+    catalog: Arc<Catalog>,
+    policy: Arc<RoutingPolicy>,
+    comparison: Arc<Comparison>,
+}
+
+impl Comparisons<'_> {
+    fn of(&self, generation: &Generation) -> Arc<Comparison> {
+        let Generation { catalog, policy, .. } = generation;
+        let mut known = self.known.lock();
+        let found = known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
+        if let Some(found) = found {
+            return Arc::clone(&found.comparison);
+        }
+        let before = self.request.before.as_ref().map(|before| before.beside(catalog));
+        let after = self.request.after.beside(catalog);
+        let comparison = Arc::new(Comparison::new(catalog, policy, before.as_ref(), &after));
+        let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
+        known.push(Known { catalog, policy, comparison: Arc::clone(&comparison) });
+        comparison
+    }
+
+    /// All changes, each once, in the order of their texts.
+    fn changes(&self) -> Vec<Change> {
+        let known = self.known.lock();
+        let all = known.iter().flat_map(|one| one.comparison.changes());
+        let by_text: BTreeMap<String, &Change> = all.map(|change| (change.to_string(), change)).collect();
+        by_text.into_values().cloned().collect()
+    }
+
+    fn assumed_on(&self) -> BTreeSet<String> {
+        let known = self.known.lock();
+        let were_on = known.iter().flat_map(|one| &one.catalog.providers).filter(|provider| provider.is_on());
+        let were_on: BTreeSet<&str> = were_on.map(|provider| provider.slug.as_str()).collect();
+        let without_key = self.request.after.without_key();
+        without_key.filter(|slug| were_on.contains(slug)).map(str::to_owned).collect()
+    }
+
+    fn name(&self, endpoint: EndpointId) -> Option<String> {
+        self.known.lock().iter().find_map(|one| one.comparison.name(endpoint))
+    }
+}
+
+/// What the first pass finds.
+#[derive(Default)]
+struct Tested {
+    calibration: Calibration,
+    identical: u64,
+    different: u64,
+    other_algorithm: u64,
+    /// The first one by name.
+    first: Option<String>,
+    /// Objectives of decisions whose requests, aliases and keys name none.
+    default_objectives: BTreeSet<&'static str>,
+    window_ms: Option<[i64; 2]>,
+}
+
+impl Tested {
+    fn add(&mut self, comparisons: &Comparisons<'_>, record: &TrafficRecord) {
+        let generation = &record.generation;
+        match comparisons.of(generation).self_test(&generation.decision) {
+            SelfTest::Identical => self.identical += 1,
+            SelfTest::OtherAlgorithm => {
+                self.other_algorithm += 1;
+                return;
+            }
+            SelfTest::Different => {
+                self.different += 1;
+                if self.first.as_ref().is_none_or(|first| record.name < *first) {
+                    self.first = Some(record.name.clone());
+                }
+            }
+        }
+        let objective = generation.decision.objective;
+        if objective.source == Source::Default {
+            self.default_objectives.insert(objective.value.as_str());
+        }
+        self.calibration.add(generation);
+        let [first, last] = self.window_ms.unwrap_or([generation.created_ms; 2]);
+        self.window_ms = Some([first.min(generation.created_ms), last.max(generation.created_ms)]);
+    }
+
+    fn merge(mut self, other: Tested) -> Tested {
+        self.calibration.merge(&other.calibration);
+        self.default_objectives.extend(&other.default_objectives);
+        self.identical += other.identical;
+        self.different += other.different;
+        self.other_algorithm += other.other_algorithm;
+        self.first = self.first.into_iter().chain(other.first).min();
+        self.window_ms = match (self.window_ms, other.window_ms) {
+            (Some([a, b]), Some([c, d])) => Some([a.min(c), b.max(d)]),
+            (one, other) => one.or(other),
+        };
+        self
+    }
+}
+
+/// Makes the wanted decisions again. Blocks, and keeps `request.threads` threads busy.
+///
+/// # Errors
+/// There is no answer.
+pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -> Result<Compared, NoAnswer> {
+    let comparisons = Comparisons { request, known: Mutex::default() };
+    let (tested, reading) = self_test(traffic, request, &comparisons, stop)?;
+    let mut changes = comparisons.changes();
+    // Without a configuration before, the records tell what the default was.
+    let is_same = |[_, after]: &[String; 2]| tested.default_objectives.iter().all(|before| *before == after.as_str());
+    changes.retain(|change| !change.is_recorded_objective() || !change.values.as_ref().is_some_and(is_same));
+    let open_loop = changes.iter().filter(|change| change.answerable == Answerable::OpenLoop);
+    let open_loop: Vec<String> = open_loop.map(ToString::to_string).collect();
+    if !open_loop.is_empty() {
+        return Err(NoAnswer::OpenLoop(open_loop));
+    }
+    let places: BTreeMap<String, u32> = (0..).zip(&changes).map(|(at, change)| (change.to_string(), at)).collect();
+    let new = || (Tally::new(request.examples), Pacer::new(request.pace));
+    let step = |(tally, pacer): &mut (Tally, Pacer), record: TrafficRecord| {
+        pacer.step();
+        let generation = &record.generation;
+        let comparison = comparisons.of(generation);
+        let Some(mut made) = comparison.decide(generation, &tested.calibration) else { return };
+        let bits = comparison.changes().iter().enumerate().filter(|(bit, _)| made.reason >> bit & 1 == 1);
+        let bits = bits.filter_map(|(_, change)| places.get(&change.to_string())).filter(|place| **place < u64::BITS);
+        made.reason = bits.fold(0, |all, place| all | 1 << place);
+        tally.add(&made, record.cluster, &record.name, generation.decision.objective.value.as_str());
+    };
+    let (tallies, _) = traffic.fold(&request.wanted, request.threads, stop, new, step).map_err(NoAnswer::Unreadable)?;
+    if stop.load(Relaxed) {
+        return Err(NoAnswer::Stopped);
+    }
+    let tally = tallies.into_iter().fold(Tally::new(request.examples), |mut whole, (part, _)| {
+        whole.merge(part);
+        whole
+    });
+    let ids = tally.moves.keys().flat_map(|(from, to)| [*from, *to]);
+    let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
+    let answered = [Grade::Exact, Grade::Partial].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
+    Ok(Compared {
+        names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
+        assumed_on: comparisons.assumed_on(),
+        is_enough: tally.decisions >= FEWEST && answered as f64 >= LEAST_ANSWERED * tally.decisions as f64,
+        tally,
+        self_tested: tested.identical,
+        other_algorithm: tested.other_algorithm,
+        unreadable: reading.unreadable,
+        window_ms: tested.window_ms,
+        exported: traffic.exported().cloned(),
+        changes,
+    })
+}
+
+fn self_test(
+    traffic: &Traffic,
+    request: &DiffRequest,
+    comparisons: &Comparisons<'_>,
+    stop: &AtomicBool,
+) -> Result<(Tested, Reading), NoAnswer> {
+    let new = || (Tested::default(), Pacer::new(request.pace));
+    let step = |(tested, pacer): &mut (Tested, Pacer), record: TrafficRecord| {
+        pacer.step();
+        tested.add(comparisons, &record);
+    };
+    let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
+    let (parts, reading) = parts.map_err(NoAnswer::Unreadable)?;
+    if stop.load(Relaxed) {
+        return Err(NoAnswer::Stopped);
+    }
+    let tested = parts.into_iter().map(|(part, _)| part).fold(Tested::default(), Tested::merge);
+    let decisions = tested.identical + tested.different;
+    match decisions {
+        _ if tested.different > 0 => {
+            Err(NoAnswer::SelfTest { decisions, different: tested.different, first: tested.first.unwrap_or_default() })
+        }
+        0 if tested.other_algorithm > 0 => Err(NoAnswer::OtherAlgorithm(tested.other_algorithm)),
+        0 => Err(NoAnswer::Empty),
+        _ => Ok((tested, reading)),
+    }
+}
+
+impl NoAnswer {
+    /// Exit code of the command line.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            NoAnswer::SelfTest { .. } => 3,
+            _ => 2,
+        }
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoAnswer::Unreadable(fault) => fault.fmt(f),
+            NoAnswer::Empty => f.write_str(
+                "there is nothing to compare: the ledger is empty, or no record meets the conditions (--since, --until, --where)",
+            ),
+            NoAnswer::OtherAlgorithm(records) => write!(
+                f,
+                "all {records} records were made by another version of the routing algorithm, whose choices this version cannot \
+                 make again: compare with the version that made them, or wait for new records"
+            ),
+            NoAnswer::OpenLoop(changes) => write!(
+                f,
+                "these keys change statistics, breakers or caches over time, so records of single decisions cannot answer them; \
+                 they would need --open-loop, which does not exist yet: {}. Leave them as they were when the records were made \
+                 (--since selects later ones), and change them in a step of their own",
+                changes.join("; ")
+            ),
+            NoAnswer::Stopped => f.write_str("the comparison was cancelled"),
+            NoAnswer::SelfTest { decisions, different, first } => write!(
+                f,
+                "self test failed: {different} of {decisions} decisions do not come out of their records as they were made, the \
+                 first is {first}; so nothing is said about another configuration. 'pointsman replay {first}' shows one of \
+                 them; please report it"
+            ),
+        }
+    }
+}

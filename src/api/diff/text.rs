@@ -1,0 +1,291 @@
+//! The answer of a comparison for people: for the terminal, and as Markdown for a pull request.
+
+use std::fmt::{self, Write};
+
+use super::report::{DiffReport, FigureBody};
+
+/// Moves and causes that are shown.
+const SHOWN: usize = 5;
+
+/// A report for the terminal.
+pub(crate) fn plain(report: &DiffReport) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_plain(&mut page, report);
+    page
+}
+
+/// A report as Markdown.
+pub(crate) fn markdown(report: &DiffReport) -> String {
+    let mut page = String::new();
+    let _ = write_markdown(&mut page, report);
+    page
+}
+
+fn write_plain(page: &mut String, report: &DiffReport) -> fmt::Result {
+    for (label, text) in lines(report) {
+        writeln!(page, "{label:<15} {text}")?;
+    }
+    writeln!(page, "\n{:<27} {:>11} {:>11} {:>10}   {:<19} how", "", "before", "after", "change", "95 % interval")?;
+    for figure in &report.figures {
+        let [before, after, delta, interval] = row(figure);
+        let name = format!("  {}", name(figure));
+        writeln!(page, "{name:<27} {before:>11} {after:>11} {delta:>10}   {interval:<19} {}", how(figure))?;
+    }
+    writeln!(page)?;
+    for (label, text) in after_figures(report) {
+        writeln!(page, "{label:<15} {text}")?;
+    }
+    Ok(())
+}
+
+fn write_markdown(page: &mut String, report: &DiffReport) -> fmt::Result {
+    let heading = match report.verdict {
+        "kept" => "Routing: limits kept",
+        "broken" => "Routing: a limit is broken",
+        _ => "Routing: no answer",
+    };
+    writeln!(page, "### {heading}\n")?;
+    for (label, text) in lines(report) {
+        writeln!(page, "* **{label}**: {text}")?;
+    }
+    writeln!(page, "\n| | before | after | change | 95 % interval | how |\n| --- | --: | --: | --: | --- | --- |")?;
+    for figure in &report.figures {
+        let [before, after, delta, interval] = row(figure);
+        writeln!(page, "| {} | {before} | {after} | {delta} | {interval} | {} |", name(figure), how(figure))?;
+    }
+    writeln!(page)?;
+    for (label, text) in after_figures(report) {
+        match label {
+            "" => writeln!(page, "  * {text}")?,
+            label => writeln!(page, "* **{label}**: {text}")?,
+        }
+    }
+    Ok(())
+}
+
+fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
+    let answer = &report.answerable;
+    let share = |count: u64| percent(count as f64 / answer.decisions.max(1) as f64);
+    let mut lines = vec![
+        (
+            "self test",
+            format!("{} of {} decisions identical", thousands(report.self_tested), thousands(report.self_tested)),
+        ),
+        ("configuration", format!("{} → {}", report.before, report.after)),
+        (
+            "changes",
+            listed(report.changes.iter().map(|change| match (&change.before, &change.after) {
+                (Some(before), Some(after)) => format!("{} {before} → {after}", change.key),
+                _ => change.key.clone(),
+            })),
+        ),
+    ];
+    if !report.not_covered.is_empty() {
+        let keys = listed(report.not_covered.iter().map(|change| change.key.clone()));
+        lines
+            .push(("not covered", format!("{keys}: they change what happens after the choice, which no record tells")));
+    }
+    let never = if answer.none > 0 { " (never measured)" } else { "" };
+    lines.push((
+        "answerable",
+        format!(
+            "exact {}   partial {}   open loop {}   no {}{never}",
+            share(answer.exact),
+            share(answer.partial),
+            share(answer.open_loop),
+            share(answer.none)
+        ),
+    ));
+    let changed = format!(
+        "{} of {} decisions ({})",
+        thousands(report.changed),
+        thousands(answer.decisions),
+        share(report.changed)
+    );
+    lines.push(("changed", changed));
+    lines
+}
+
+fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    lines.extend(report.no_interval.iter().map(|why| ("no interval", why.clone())));
+    if let Some([least, most]) = report.spend_bounds {
+        let text = format!(
+            "spend {} … {}, if each choice that is not certain were the cheapest or the dearest one possible; times and \
+             failures of these have no bounds",
+            signed_percent(least),
+            signed_percent(most)
+        );
+        lines.push(("uncertain", text));
+    }
+    if let Some(repriced) = &report.repriced {
+        let text = format!(
+            "${} → ${}: the tokens of {} moved decisions at list prices; another model may write more or less",
+            short(repriced.before_usd),
+            short(repriced.after_usd),
+            thousands(repriced.decisions)
+        );
+        lines.push(("re-priced", text));
+    }
+    let share = |count: u64| percent(count as f64 / report.changed.max(1) as f64);
+    let causes = report.causes.iter().take(SHOWN).map(|cause| {
+        let changes = match cause.changes.as_slice() {
+            [] => "not found".to_owned(),
+            [one] => one.clone(),
+            several => format!("only together: {}", several.join(" + ")),
+        };
+        format!("{} {changes}", share(cause.decisions))
+    });
+    if report.changed > 0 {
+        lines.push(("why", causes.collect::<Vec<_>>().join("   ")));
+    }
+    let endpoint = |name: &Option<String>| name.clone().unwrap_or_else(|| "no endpoint".to_owned());
+    for (at, one) in report.moves.iter().take(SHOWN).enumerate() {
+        let to =
+            if one.from == one.to { "stays, other figures".to_owned() } else { format!("→ {}", endpoint(&one.to)) };
+        let text = format!(
+            "{} {to}: {} decisions, {}",
+            endpoint(&one.from),
+            thousands(one.decisions),
+            signed_dollars(one.cost_usd)
+        );
+        lines.push((if at == 0 { "moves" } else { "" }, text));
+    }
+    for (at, example) in report.examples.iter().enumerate() {
+        let score = |score: Option<f64>| score.map_or_else(String::new, |score| format!(" ({})", short(score)));
+        let text = format!(
+            "{} {}: {}{} → {}{}; {}, {} s",
+            example.record,
+            example.objective,
+            endpoint(&example.from),
+            score(example.from_score),
+            endpoint(&example.to),
+            score(example.to_score),
+            signed_dollars(example.cost_usd),
+            signed(&format!("{:+.2}", example.first_token_s))
+        );
+        lines.push((if at == 0 { "examples" } else { "" }, text));
+    }
+    let limits = report.limits.iter().map(|limit| format!("{}: {}", limit.limit, limit.verdict));
+    if !report.limits.is_empty() {
+        let mut text = limits.collect::<Vec<_>>().join("   ");
+        if report.verdict == "no_answer" {
+            text.push_str(
+                "   no answer: fewer than 30 decisions, or less than 90 % of them are answered exactly or in part",
+            );
+        }
+        lines.push(("limits", text));
+    }
+    lines.extend(report.warnings.iter().map(|warning| ("note", warning.clone())));
+    lines
+}
+
+fn name(figure: &FigureBody) -> &'static str {
+    match figure.figure {
+        "spend" => "spend, $/1k requests",
+        "first_token_p50" => "first token p50, s",
+        "first_token_p95" => "first token p95, s",
+        "total_p50" => "total p50, s",
+        _ => "failures shown, %",
+    }
+}
+
+fn how(figure: &FigureBody) -> &'static str {
+    match figure.figure {
+        "failures" => "predicted, calibrated; attempts fail independently",
+        _ => "predicted, calibrated",
+    }
+}
+
+/// Before, after, change and interval.
+fn row(figure: &FigureBody) -> [String; 4] {
+    let is_share = figure.figure == "failures";
+    let scale = if is_share { 100.0 } else { 1.0 };
+    let change = |value: f64| match is_share {
+        true => signed(&format!("{:+.3}pp", value * 100.0)),
+        false => signed_percent(value),
+    };
+    let interval = figure.interval.map(|[least, most]| format!("{} … {}", change(least), change(most)));
+    [
+        short(figure.before * scale),
+        short(figure.after * scale),
+        change(figure.delta),
+        interval.unwrap_or_else(|| "–".to_owned()),
+    ]
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.len() {
+        0 => "none that change decisions".to_owned(),
+        count if count > 2 * SHOWN => {
+            let shown: Vec<String> = items.into_iter().take(2 * SHOWN).collect();
+            format!("{}; and {} more", shown.join("; "), count - 2 * SHOWN)
+        }
+        _ => items.join("; "),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn signed_percent(share: f64) -> String {
+    if share == 0.0 { "0 %".to_owned() } else { signed(&format!("{:+.1} %", share * 100.0)) }
+}
+
+/// Dollars with four decimals, or as many as two digits take.
+fn signed_dollars(dollars: f64) -> String {
+    let decimals = (4..12).find(|decimals| dollars.abs() >= 10.0_f64.powi(1 - decimals)).unwrap_or(4);
+    let sign = if dollars < 0.0 { "−" } else { "+" };
+    if dollars == 0.0 { "no cost".to_owned() } else { format!("{sign}${:.*}", decimals as usize, dollars.abs()) }
+}
+
+/// With the sign that numbers have.
+fn signed(text: &str) -> String {
+    text.replace('-', "−")
+}
+
+/// Three digits.
+fn short(value: f64) -> String {
+    match value.abs() {
+        magnitude if magnitude >= 100.0 => format!("{value:.0}"),
+        magnitude if magnitude >= 10.0 => format!("{value:.1}"),
+        magnitude if magnitude >= 1.0 => format!("{value:.2}"),
+        magnitude if magnitude >= 0.001 || magnitude == 0.0 => format!("{value:.4}"),
+        _ => format!("{value:.3e}"),
+    }
+}
+
+/// A number with its thousands apart.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_amounts_keep_two_digits() {
+        for (dollars, text) in [
+            (0.0, "no cost"),
+            (12.5, "+$12.5000"),
+            (-0.0123, "−$0.0123"),
+            (0.000_034_5, "+$0.000035"),
+            (-0.000_000_071_2, "−$0.000000071"),
+        ] {
+            assert_eq!(signed_dollars(dollars), text);
+        }
+        assert_eq!((thousands(999), thousands(1_234_567)), ("999".to_owned(), "1,234,567".to_owned()));
+    }
+}

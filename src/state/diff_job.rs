@@ -1,0 +1,93 @@
+//! The one comparison of configurations that may run in a gateway: its progress and its result.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
+
+/// The comparison that runs, or else the one that ran last.
+#[derive(Default)]
+pub struct DiffJobs(Mutex<Option<Arc<DiffJob>>>);
+
+/// A comparison.
+pub struct DiffJob {
+    /// Its id.
+    pub id: String,
+    /// When it began, Unix milliseconds.
+    pub started_ms: i64,
+    /// Set when it is to end early.
+    pub stop: AtomicBool,
+    state: Mutex<DiffState>,
+}
+
+/// How far a comparison is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiffState {
+    /// It runs.
+    Running,
+    /// It is done: the report as JSON.
+    Done(Arc<str>),
+    /// There is no answer: why not, and whether a failed self test is the reason.
+    NoAnswer(String),
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl DiffJobs {
+    /// Begins a comparison. `None` while another one runs.
+    #[must_use]
+    pub fn begin(&self, id: String, started_ms: i64) -> Option<Arc<DiffJob>> {
+        let mut current = self.0.lock();
+        if current.as_ref().is_some_and(|job| job.is_running()) {
+            return None;
+        }
+        let job = DiffJob { id, started_ms, stop: AtomicBool::new(false), state: Mutex::new(DiffState::Running) };
+        let job = Arc::new(job);
+        *current = Some(Arc::clone(&job));
+        Some(job)
+    }
+
+    /// The comparison with this id, if it is the last one.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<Arc<DiffJob>> {
+        self.0.lock().as_ref().filter(|job| job.id == id).cloned()
+    }
+}
+
+impl DiffJob {
+    /// How far it is. One that was cancelled counts as such until its thread has ended.
+    #[must_use]
+    pub fn state(&self) -> DiffState {
+        let state = self.state.lock().clone();
+        if state == DiffState::Running && self.stop.load(Relaxed) { DiffState::Cancelled } else { state }
+    }
+
+    /// Notes its result.
+    pub fn end(&self, state: DiffState) {
+        *self.state.lock() = state;
+    }
+
+    /// Whether its thread still runs.
+    fn is_running(&self) -> bool {
+        *self.state.lock() == DiffState::Running
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_comparison_begins_only_when_the_first_has_ended() {
+        let jobs = DiffJobs::default();
+        let first = jobs.begin("1".to_owned(), 0).unwrap();
+        assert!(jobs.begin("2".to_owned(), 0).is_none());
+        first.stop.store(true, Relaxed);
+        assert_eq!(first.state(), DiffState::Cancelled);
+        assert!(jobs.begin("2".to_owned(), 0).is_none(), "its thread still runs");
+        first.end(DiffState::Cancelled);
+        assert!(jobs.begin("2".to_owned(), 0).is_some() && jobs.find("1").is_none());
+    }
+}

@@ -1,0 +1,300 @@
+//! `pointsman diff` and `pointsman ledger export --strip`, with the real binary, on records that a gateway made.
+
+use std::{path::Path, process::Output, sync::Arc, time::Duration};
+
+use pointsman_domain::{Generation, GenerationId};
+use pointsman_ledger::{
+    generations::{GenerationStore, LedgerBounds},
+    page::Query,
+    queue::Bounds,
+    traffic::{Traffic, TrafficRecord, Wanted},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    folder::Folder,
+    harness::{KEY, TestGateway},
+    ledger_commands::ledger,
+    ledger_durable::environment,
+    process::{self, Process},
+};
+
+/// What names a caller. None of it may leave the gateway.
+const CANARIES: [&str; 8] = [
+    "canary-user",
+    "canary-session",
+    "canary-tag",
+    "canary-agent",
+    "https://canary.example/page",
+    "canary-title",
+    "canary-request",
+    "canary-trace",
+];
+
+/// Forty calls in many sessions, recorded by a gateway that has ended.
+pub(crate) async fn recorded(data: &Path) {
+    let environment = environment(&data.display().to_string());
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let mut process = Process::start(&["serve"], &pairs);
+    calls(&process.gateway(), 40).await;
+    process.signal("TERM");
+    process.end().await;
+}
+
+async fn calls(gateway: &TestGateway, count: usize) {
+    for n in 0..count {
+        let objective = ["balanced", "fastest", "cheapest", "reliable"][n % 4];
+        let body = json!({
+            "model": "meadow/small", "stream": n % 2 == 0, "max_tokens": 8, "objective": objective,
+            "user": "canary-user", "session_id": format!("canary-session-{n}"), "metadata": {"canary-tag": "canary-tag"},
+            "trace": {"id": "canary-trace"}, "messages": [{ "role": "user", "content": "Which way?" }],
+        });
+        let bearer = format!("Bearer {KEY}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("user-agent", "canary-agent"),
+            ("http-referer", "https://canary.example/page"),
+            ("x-title", "canary-title"),
+            ("x-request-id", "canary-request"),
+        ];
+        let body = Some(body.to_string().into_bytes());
+        let reply = gateway.call(actix_web::http::Method::POST, "/api/v1/chat/completions", &headers, body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+}
+
+/// The command with the configuration of the gateway and these changes of it.
+pub(crate) fn diff(data: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> (i32, String, String) {
+    let environment = environment(&data.display().to_string());
+    let mut pairs: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    pairs.extend(changes);
+    let all: Vec<&str> = ["diff"].into_iter().chain(arguments.iter().copied()).collect();
+    let Output { status, stdout, stderr } = process::run(&all, &pairs);
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn report(data: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> Value {
+    let arguments: Vec<&str> = ["--json"].into_iter().chain(arguments.iter().copied()).collect();
+    let (code, out, said) = diff(data, &arguments, changes);
+    assert!(code <= 1, "{code} {out} {said}");
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+/// Only the time counts, at any price.
+const FASTEST: (&str, &str) = ("POINTSMAN__ROUTING__BALANCED__COST", "0");
+
+#[actix_web::test]
+async fn the_running_configuration_changes_nothing_and_another_one_is_compared_with_exit_codes_for_its_limits() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded(&data).await;
+
+    let same = report(&data, &[], &[]);
+    assert_eq!((&same["self_tested"], &same["changed"], &same["verdict"]), (&json!(40), &json!(0), &json!("kept")));
+    assert_eq!(same["answerable"], json!({"decisions": 40, "exact": 40, "partial": 0, "open_loop": 0, "none": 0}));
+    assert_eq!((&same["changes"], &same["moves"]), (&json!([]), &json!([])), "{same:#}");
+    assert_eq!(same["warnings"], json!([]));
+    assert!(same["figures"].as_array().unwrap().iter().all(|figure| figure["delta"] == 0.0), "{same:#}");
+    assert_eq!(same["records"]["clusters"], 40, "a session each");
+
+    let other = report(&data, &["--examples", "2"], &[FASTEST]);
+    assert_eq!(other["changes"][0]["key"], "routing.balanced", "{other:#}");
+    assert_eq!(other["causes"].as_array().unwrap().len(), usize::from(other["changed"] != 0), "{other:#}");
+    let total: u64 = other["moves"].as_array().unwrap().iter().map(|one| one["decisions"].as_u64().unwrap()).sum();
+    assert!(total >= other["changed"].as_u64().unwrap(), "{other:#}");
+
+    for (limit, strict, expected) in [
+        ("spend > +1000%", false, 0),
+        ("spend > -100%", false, 1),
+        ("spend > -100%", true, 1),
+        ("failures > +99pp", true, 0),
+    ] {
+        let mut arguments = vec!["--fail-if", limit];
+        arguments.extend(strict.then_some("--strict"));
+        let (code, out, said) = diff(&data, &arguments, &[FASTEST]);
+        assert_eq!(code, expected, "{limit}: {out} {said}");
+    }
+    // Without an interval nothing is sure.
+    let few = ["--fail-if", "first_token_p50 > +900%", "--where", "objective=balanced"];
+    let (code, out, _) = diff(&data, &few, &[FASTEST]);
+    assert_eq!(code, 2, "ten decisions are too few to judge a limit by: {out}");
+    assert!(out.contains("no answer: fewer than 30 decisions") && out.contains("an interval needs 30"), "{out}");
+    assert_eq!(report(&data, &["--where", "objective=balanced"], &[])["answerable"]["decisions"], 10);
+    let (code, _, said) = diff(&data, &["--where", "alias=service/auto objective=balanced"], &[]);
+    assert!(code == 2 && said.contains("no record meets the conditions"), "{said}");
+}
+
+#[actix_web::test]
+async fn the_output_is_the_same_for_any_number_of_threads_and_on_repetition() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded(&data).await;
+    let until = "2100-01-01";
+    let with =
+        |threads: &str| diff(&data, &["--json", "--threads", threads, "--until", until, "--examples", "9"], &[FASTEST]);
+    let first = with("1");
+    for threads in ["1", "2", "16"] {
+        assert_eq!(with(threads), first, "{threads}");
+    }
+}
+
+#[actix_web::test]
+async fn keys_that_need_an_open_loop_are_named_and_refused_and_the_label_stands_in_every_form() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded(&data).await;
+    let breaker = ("POINTSMAN__ROUTING__BREAKER__CONSECUTIVE", "9");
+    let (code, _, said) = diff(&data, &[], &[breaker]);
+    assert_eq!(code, 2);
+    assert!(said.contains("routing.breaker.consecutive 3 → 9") && said.contains("--open-loop"), "{said}");
+    let (_, text, _) = diff(&data, &[], &[]);
+    let (_, markdown, _) = diff(&data, &["--markdown"], &[]);
+    assert!(
+        text.contains("self test       40 of 40 decisions identical") && text.contains("open loop 0.0 %"),
+        "{text}"
+    );
+    assert!(markdown.contains("### Routing: limits kept") && markdown.contains("open loop 0.0 %"), "{markdown}");
+    assert!(markdown.contains("| spend, $/1k requests |"), "{markdown}");
+    assert_eq!(report(&data, &[], &[])["answerable"]["open_loop"], 0);
+}
+
+#[actix_web::test]
+async fn a_running_gateways_records_are_compared_beside_it() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    let environment = environment(&data.display().to_string());
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let process = Process::start(&["serve"], &pairs);
+    calls(&process.gateway(), 4).await;
+    let compared = async || diff(&data, &["--json"], &[]);
+    let has_all = |(_, out, _): &(i32, String, String)| out.contains("\"self_tested\": 4,");
+    crate::patience::eventually("the records are in the database", compared, has_all).await;
+    calls(&process.gateway(), 1).await;
+}
+
+#[test]
+fn wrong_use_and_what_is_no_ledger_are_told_in_a_sentence() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    for arguments in [
+        &["--fail-if", "joy > +5%"][..],
+        &["--fail-if", "spend"],
+        &["--since", "tomorrow"],
+        &["--where", "colour=red"],
+        &["--json", "--markdown"],
+        &["--threads", "many"],
+        &["--nonsense"],
+        &["--ledger", "x", "--where", "key"],
+    ] {
+        let (code, out, said) = diff(&data, arguments, &[]);
+        assert!([64, 2].contains(&code) && out.is_empty(), "{arguments:?} {code} {said}");
+        let is_unread = arguments.contains(&"--where") || arguments.contains(&"--since");
+        assert!(code == 64 || is_unread, "{arguments:?}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{said}");
+    }
+    let (code, _, said) = diff(&data, &[], &[]);
+    assert!(code == 2 && said.contains("there is no ledger in") && said.contains("--ledger"), "{said}");
+    std::fs::create_dir_all(&data).unwrap();
+    let foreign = data.join("notes.txt");
+    std::fs::write(&foreign, "These are notes, and no ledger.").unwrap();
+    let (code, _, said) = diff(&data, &["--ledger", foreign.to_str().unwrap()], &[]);
+    assert!(code == 2 && said.contains("neither a ledger nor an export of one"), "{said}");
+    let (code, _, said) = diff(&data, &[], &[("POINTSMAN__ROUTING__EXPLORATION", "lots")]);
+    assert!(code == 2 && said.to_lowercase().contains("exploration"), "{said}");
+    let (code, _, said) = diff(&data, &["--open-loop"], &[]);
+    assert!(code == 2 && said.contains("does not exist yet"), "{said}");
+}
+
+/// A ledger of its own with these records.
+fn store(path: &Path, generations: &[Arc<Generation>]) {
+    let queue = Bounds { items: 65_536, bytes: 64 << 20 };
+    let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30, sync: false, queue };
+    let store = GenerationStore::open(path, bounds).unwrap();
+    let mut recorder = store.recorder(0);
+    for generation in generations {
+        drop(recorder.record(generation, None));
+    }
+    recorder.write();
+    store.flush(std::time::Instant::now() + Duration::from_secs(60)).unwrap();
+}
+
+fn stored(path: &Path) -> Vec<Arc<Generation>> {
+    let store = GenerationStore::inspect(path).unwrap();
+    let query = Query { limit: 1000, blocks: usize::MAX, ..Query::default() };
+    store.page(&query).unwrap().generations
+}
+
+#[actix_web::test]
+async fn a_decision_that_does_not_come_out_as_it_was_made_ends_the_comparison_and_an_older_algorithm_is_named() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded(&data).await;
+    let mut generations = stored(&data);
+    let with = |generations: &[Arc<Generation>], name: &str| {
+        let path = folder.at(name);
+        store(&path, generations);
+        diff(&data, &["--ledger", path.to_str().unwrap()], &[])
+    };
+    let decision = Arc::make_mut(&mut Arc::make_mut(&mut generations[7]).decision);
+    decision.candidates[0].score *= 1.0 + f64::EPSILON;
+    let (code, out, said) = with(&generations, "changed");
+    assert_eq!((code, out.as_str()), (3, ""), "{said}");
+    assert!(said.contains("self test failed: 1 of 40") && said.contains(generations[7].id.as_str()), "{said}");
+    for generation in &mut generations {
+        Arc::make_mut(&mut Arc::make_mut(generation).decision).algorithm = 0;
+    }
+    let (code, _, said) = with(&generations, "older");
+    assert!(code == 2 && said.contains("all 40 records were made by another version"), "{said}");
+    let (code, _, said) = with(&[], "empty");
+    assert!(code == 2 && said.contains("the ledger is empty"), "{said}");
+}
+
+#[actix_web::test]
+async fn a_stripped_export_names_nobody_and_compares_as_its_ledger_does() {
+    let folder = Folder::new();
+    let (data, file) = (folder.at("data"), folder.at("traffic.pmx"));
+    recorded(&data).await;
+    let (path, out) = (data.display().to_string(), file.display().to_string());
+    let (code, said, _) = ledger(&["export", "--strip", "--out", &out, "--data-dir", &path], &[]);
+    assert!(code == 0 && said.contains("40 of 40 records") && said.contains("SHA-256"), "{said}");
+
+    let read = |path: &Path| {
+        let traffic = Traffic::open(path).unwrap();
+        let take = |found: &mut Vec<(String, String)>, record: TrafficRecord| {
+            let generation = Generation { catalog: Arc::default(), ..record.generation };
+            found.push((generation.id.as_str().to_owned(), format!("{generation:?}")));
+        };
+        let never = std::sync::atomic::AtomicBool::new(false);
+        traffic.fold(&Wanted::default(), 1, &never, Vec::new, take).unwrap().0.concat()
+    };
+    let (told, named) = (read(&file), read(&data));
+    assert_eq!((told.len(), named.len()), (40, 40));
+    for canary in CANARIES {
+        assert!(named.iter().any(|(_, record)| record.contains(canary)), "the ledger itself has '{canary}'");
+        let found = told.iter().find(|(_, record)| record.contains(canary));
+        assert!(found.is_none(), "{canary} in {found:?}");
+    }
+    let nobody = GenerationId::new(0, [0; 3]);
+    assert!(told.iter().all(|(id, _)| id == nobody.as_str()) && named.iter().all(|(id, _)| id != nobody.as_str()));
+    let raw = std::fs::read(&file).unwrap();
+    assert!(!raw.windows(6).any(|window| window == b"canary"));
+
+    let numbers = |mut report: Value| {
+        for example in report["examples"].as_array_mut().unwrap() {
+            example["record"].take();
+        }
+        report
+    };
+    let of_ledger = numbers(report(&data, &["--examples", "40"], &[FASTEST]));
+    let of_export = numbers(report(&data, &["--examples", "40", "--ledger", &out], &[FASTEST]));
+    assert_eq!(of_ledger, of_export);
+    assert_eq!(report(&data, &["--ledger", &out, "--where", "key=key-1"], &[])["answerable"]["decisions"], 40);
+
+    let mut cut = raw;
+    cut.truncate(cut.len() - 40);
+    std::fs::write(&file, cut).unwrap();
+    let (code, _, said) = diff(&data, &["--ledger", &out], &[]);
+    assert!(code == 2 && said.contains("cut off or was changed"), "{said}");
+}
