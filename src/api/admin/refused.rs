@@ -5,10 +5,7 @@ use serde::Serialize;
 
 use super::status::RefusedBody;
 use crate::{
-    api::{
-        answer::uncached, auth::Administrator, generations::ledger_query, models::measurements::rfc_3339,
-        query_parameters,
-    },
+    api::{answer::uncached, auth::Administrator, models::measurements::rfc_3339, query_parameters},
     base::error::ApiError,
     state::{
         gateway::{GatewayView, Worker},
@@ -40,7 +37,7 @@ impl RefusedFilter {
                 "reason" => filter.reason = Some(value),
                 "key" => filter.key = Some(value),
                 _ => {
-                    let limit = ledger_query::integer("limit", &value, 1..=MAX_CALLS)?;
+                    let limit = query_parameters::integer("limit", &value, 1..=MAX_CALLS)?;
                     filter.limit = usize::try_from(limit).ok();
                 }
             }
