@@ -202,7 +202,8 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
     assert!(!error["message"].as_str().unwrap().contains("science'?"), "other teams are not told: {error}");
     let change = own(&format!("activity/explain?{}", since(6))).await.expect(200);
     assert_eq!(change["parts"][0], json!({"cause": "requests", "text": "more requests", "change": 0.072}));
-    let path = format!("activity/explain?{}&until={}&compare_to={}", since(3), &since(0)[6..], &since(12)[6..]);
+    let at = |ago| since(ago).replace("since=", "");
+    let path = format!("activity/explain?{}&until={}&compare_to={}", since(3), at(0), at(12));
     let earlier = admin(&gateway, &path).await.expect(200);
     assert_eq!(earlier["requests_before"], 33);
 }
