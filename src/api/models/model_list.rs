@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_page_past_the_end_is_empty() {
-        for query in ["limit=2&offset=3", "offset=4000000000", "offset=18446744073709551615&limit=1000"] {
+        for query in ["limit=2&offset=3", "offset=4000000000", "offset=9007199254740991&limit=1000"] {
             let list = list(query, TEXT, Envelope::Paged);
             assert_eq!(ids(&list), [""; 0], "{query}");
             assert!(list["links"]["next"].is_null());
