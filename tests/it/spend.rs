@@ -185,7 +185,7 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
         ("key=webshop", "key", "Neither the configuration nor the ledger knows a key 'webshop'."),
         ("model=acme/smal", "model", "Did you mean 'acme/small'?"),
         ("owner=webshop", "owner", "'owner' must be the 16 hexadecimal digits"),
-        ("temas=product", "temas", "Unknown parameter 'temas'. Did you mean 'team'?"),
+        ("tema=product", "tema", "Unknown parameter 'tema'. Did you mean 'team'?"),
     ] {
         let error = error_of(&admin(&gateway, &format!("activity?group_by=day&{filters}")).await, 400);
         assert_eq!(error["param"], param, "{error}");
