@@ -3,7 +3,7 @@
 
 mod chart;
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
 use pointsman_base::clock;
 use pointsman_dialect::percent::encoded;
@@ -100,7 +100,7 @@ pub(super) async fn csv(
 /// Leads from the address of the page that was here before.
 pub(super) async fn moved(request: HttpRequest) -> HttpResponse {
     let query = Filters::parse(request.query_string()).query(|name| name != "group");
-    HttpResponse::MovedPermanently().insert_header((header::LOCATION, format!("spend{query}"))).finish()
+    answer::redirect(&format!("spend{query}"))
 }
 
 /// What the address asks for.

@@ -236,7 +236,7 @@ async fn the_page_shows_who_spent_what_and_leads_to_the_decisions_behind_each_nu
     let refused = browser.get("/console/spend?team=prodct").await;
     assert!(refused.status == 400 && refused.text().contains("Did you mean"), "{}", refused.text());
     let moved = browser.get("/console/activity?group=hour&key=webshop-prod").await;
-    assert_eq!((moved.status, moved.header("location")), (301, Some("spend?key=webshop-prod")));
+    assert_eq!((moved.status, moved.header("location")), (303, Some("spend?key=webshop-prod")));
 }
 
 #[actix_web::test]
