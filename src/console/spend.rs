@@ -3,7 +3,7 @@
 
 mod chart;
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
 use pointsman_base::clock;
 use pointsman_dialect::percent::encoded;
@@ -100,7 +100,7 @@ pub(super) async fn csv(
 /// Leads from the address of the page that was here before.
 pub(super) async fn moved(request: HttpRequest) -> HttpResponse {
     let query = Filters::parse(request.query_string()).query(|name| name != "group");
-    HttpResponse::MovedPermanently().insert_header((header::LOCATION, format!("spend{query}"))).finish()
+    answer::redirect(&format!("spend{query}"))
 }
 
 /// What the address asks for.
@@ -188,7 +188,7 @@ impl Asked {
                     }
                 }
                 @for (dimension, value) in &given {
-                    label { span { (title(*dimension)) } input name=(dimension.as_str()) value=(value) size="14" autocomplete="off"; }
+                    label { span { (title(dimension.as_str())) } input name=(dimension.as_str()) value=(value) size="14" autocomplete="off"; }
                 }
                 label { span { "Since" } input name="since" value=[self.filters.get("since")] placeholder="2026-11-01" size="12" autocomplete="off"; }
                 label { span { "Until" } input name="until" value=[self.filters.get("until")] placeholder="2026-11-24" size="12" autocomplete="off"; }
@@ -232,7 +232,7 @@ impl Asked {
                 table.spend {
                     caption { "Spend, dearest first" }
                     thead { tr {
-                        @for word in words { th scope="col" { (word) } }
+                        @for word in words { th scope="col" { (title(word)) } }
                         th.r scope="col" data-sort { "Cost" } th.r scope="col" data-sort { "Share" }
                         @if is_compared { th.r scope="col" data-sort { "Before" } th.r scope="col" data-sort { "Change" } }
                         th.r scope="col" data-sort { "Requests" } th.r scope="col" data-sort { "Failed" } th.r scope="col" data-sort { "Tokens in" } th.r scope="col" data-sort { "Tokens out" }
@@ -397,8 +397,7 @@ fn ratio(now: i128, before: i128) -> Markup {
     html! { data.num value=(per_mille) data-v=(per_mille) { (sign) @if size < 100 { (size / 10) "." (size % 10) } @else { ((size + 5) / 10) } " %" } }
 }
 
-fn title(dimension: Dimension) -> String {
-    let word = dimension.as_str();
+fn title(word: &str) -> String {
     word.chars().take(1).flat_map(char::to_uppercase).chain(word.chars().skip(1)).collect()
 }
 

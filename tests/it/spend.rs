@@ -185,7 +185,7 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
         ("key=webshop", "key", "Neither the configuration nor the ledger knows a key 'webshop'."),
         ("model=acme/smal", "model", "Did you mean 'acme/small'?"),
         ("owner=webshop", "owner", "'owner' must be the 16 hexadecimal digits"),
-        ("temas=product", "temas", "Unknown parameter 'temas'. Did you mean 'team'?"),
+        ("tema=product", "tema", "Unknown parameter 'tema'. Did you mean 'team'?"),
     ] {
         let error = error_of(&admin(&gateway, &format!("activity?group_by=day&{filters}")).await, 400);
         assert_eq!(error["param"], param, "{error}");
@@ -237,7 +237,7 @@ async fn the_page_shows_who_spent_what_and_leads_to_the_decisions_behind_each_nu
     let refused = browser.get("/console/spend?team=prodct").await;
     assert!(refused.status == 400 && refused.text().contains("Did you mean"), "{}", refused.text());
     let moved = browser.get("/console/activity?group=hour&key=webshop-prod").await;
-    assert_eq!((moved.status, moved.header("location")), (301, Some("spend?key=webshop-prod")));
+    assert_eq!((moved.status, moved.header("location")), (303, Some("spend?key=webshop-prod")));
 }
 
 #[actix_web::test]
