@@ -219,8 +219,7 @@ pub(super) enum LedgerSubcommand {
         /// Statuses, separated by commas: completed, failed, cancelled
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
-        /// Instead: a file of records without ids, keys, tags, sessions and addresses, for 'pointsman diff' on another machine;
-        /// also beside a running gateway. --since and --until take spans such as 7d, too
+        /// A file for 'pointsman diff' instead, without ids, keys, tags, sessions and addresses
         #[arg(long, requires = "out", conflicts_with_all = ["url", "status", "format"])]
         strip: bool,
         /// The file for --strip, such as traffic.pmx
