@@ -334,7 +334,7 @@ mod simulation;
 mod smoke;
 #[cfg(test)]
 mod spend;
-
+#[cfg(test)]
 mod stickiness;
 #[cfg(test)]
 mod stores;
