@@ -77,10 +77,15 @@ async fn admin(gateway: &TestGateway, path: &str) -> Reply {
     call(&gateway.admin(), Method::GET, &format!("/api/v1/admin/{path}"), ADMIN, None).await
 }
 
-/// Beginning of the day so many days ago, as a parameter.
-fn since(days: i64) -> String {
+/// Beginning of the day so many days ago.
+fn midnight(days: i64) -> i64 {
     let now = pointsman_base::clock::unix_millis();
-    format!("since={}", now - now.rem_euclid(DAY_MS) - days * DAY_MS)
+    now - now.rem_euclid(DAY_MS) - days * DAY_MS
+}
+
+/// The same as a parameter.
+fn since(days: i64) -> String {
+    format!("since={}", midnight(days))
 }
 
 #[actix_web::test]
@@ -202,8 +207,7 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
     assert!(!error["message"].as_str().unwrap().contains("science'?"), "other teams are not told: {error}");
     let change = own(&format!("activity/explain?{}", since(6))).await.expect(200);
     assert_eq!(change["parts"][0], json!({"cause": "requests", "text": "more requests", "change": 0.072}));
-    let at = |ago| since(ago).replace("since=", "");
-    let path = format!("activity/explain?{}&until={}&compare_to={}", since(3), at(0), at(12));
+    let path = format!("activity/explain?{}&until={}&compare_to={}", since(3), midnight(0), midnight(12));
     let earlier = admin(&gateway, &path).await.expect(200);
     assert_eq!(earlier["requests_before"], 33);
 }
