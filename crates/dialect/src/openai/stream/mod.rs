@@ -12,6 +12,7 @@ mod direct;
 mod split_halves;
 #[deny(clippy::float_arithmetic)]
 mod stream_end;
+mod text_template;
 mod tool_calls;
 mod translator;
 mod whole;
