@@ -120,8 +120,9 @@ pub struct DeleteRecords {
 
 /// Storage of generation records.
 pub trait LedgerStore: Send + Unpin + 'static {
-    /// Stores `record`, replacing an older one with the same id, and evicts records over the bounds.
-    fn put(&mut self, record: Arc<Generation>);
+    /// Stores `record`, replacing an older one with the same id, of which it gives the status, and evicts records over the
+    /// bounds.
+    fn put(&mut self, record: Arc<Generation>) -> Option<GenerationStatus>;
     /// Evicts records over the bounds at the time `now_ms`, Unix milliseconds: a bounded number per call, the rest with
     /// the next calls.
     fn evict(&mut self, now_ms: i64);
@@ -164,13 +165,11 @@ struct Held<S> {
 impl<S: LedgerStore> Held<S> {
     /// Stores a record, and counts it in the series when it has ended.
     fn put(&mut self, record: Arc<Generation>) {
-        let known = self.store.get(record.id, record.created_ms);
-        let had_ended = known.is_some_and(|known| known.status != GenerationStatus::Running);
-        if !had_ended {
+        let before = self.store.put(Arc::clone(&record));
+        if before.is_none_or(|before| before == GenerationStatus::Running) {
             self.series.count(&record);
             self.ended.put(&record);
         }
-        self.store.put(record);
     }
 }
 

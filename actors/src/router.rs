@@ -26,7 +26,7 @@ use crate::published::PublishedState;
 #[rtype(result = "Result<Routed, RouteError>")]
 pub struct Route {
     /// What is asked.
-    pub query: Query,
+    pub query: Box<Query>,
     /// Time of the decision.
     pub now: Tick,
     /// Published state of the request's configuration.
@@ -38,7 +38,7 @@ pub struct Route {
 #[derive(Debug)]
 pub struct Preview {
     /// What is asked.
-    pub query: Query,
+    pub query: Box<Query>,
     /// The moment of asking.
     pub now: Tick,
     /// What the configuration of the request has published.

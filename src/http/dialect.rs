@@ -5,12 +5,13 @@ use pointsman_domain::Dialect;
 
 /// The dialect of a request, by its path; on pages that several dialects have, by its headers.
 pub(super) fn of_request(head: &RequestHead) -> Dialect {
-    let path = head.uri.path();
-    let is_messages = path.ends_with("/messages") || path.contains("/messages/");
-    // The last two are pages of that API that are not here.
-    let shared = ["/models", "/files", "/complete"];
-    let is_shared =
-        shared.iter().any(|page| path.ends_with(page)) || path.contains("/models/") || path.contains("/files/");
+    let (mut is_messages, mut is_shared) = (false, false);
+    let mut parts = head.uri.path().split('/').skip(1).peekable();
+    while let Some(part) = parts.next() {
+        is_messages |= part == "messages";
+        // The last two are pages of that API that are not here.
+        is_shared |= part == "models" || part == "files" || (part == "complete" && parts.peek().is_none());
+    }
     if is_messages || (is_shared && head.headers.contains_key("anthropic-version")) {
         return Dialect::Anthropic;
     }

@@ -88,7 +88,7 @@ impl Service<Request> for ContinueCheck {
             Method::POST => {
                 let setup = self.shared.setup.load();
                 let caller = setup.keys.caller(request.headers());
-                caller.and_then(|_| body::check_head(request.headers(), setup.config.limits.max_body_bytes))
+                caller.and_then(|_| body::check_head(request.headers(), setup.config.limits.max_body_bytes)).map(|_| ())
             }
             _ => Ok(()),
         };

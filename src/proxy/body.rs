@@ -28,23 +28,22 @@ const MAX_PREALLOCATED: usize = 1024 * 1024;
 /// 415 for another content type, 400 for another charset, 413 over the limit (before reading, if the announced length
 /// exceeds it), 503 when too much is buffered already, 408 when the body is too slow, 400 when it is cut off.
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
-    check_head(request.headers(), limits.bytes)?;
-    let announced = announced_length(request.headers()).unwrap_or_default();
+    let announced = check_head(request.headers(), limits.bytes)?.unwrap_or_default();
     limits.buffer.fits(announced).map_err(|full| limits.buffer.refuse(full))?;
     BodyReader { payload, started: Instant::now(), announced, received: 0, count: limits.buffer.count(), limits }
         .read_all()
         .await
 }
 
-/// Checks the headers that describe the body, before the body is read.
+/// Checks the headers that describe the body, before the body is read. Gives its announced length.
 ///
 /// # Errors
 /// 415 for another content type, 400 for another charset, 413 over `limit` bytes.
-pub(crate) fn check_head(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
+pub(crate) fn check_head(headers: &HeaderMap, limit: usize) -> Result<Option<usize>, ApiError> {
     check_content_type(headers)?;
     match announced_length(headers) {
         Some(announced) if announced > limit => Err(ApiError::body_too_large(limit)),
-        _ => Ok(()),
+        announced => Ok(announced),
     }
 }
 
@@ -132,7 +131,9 @@ pub const MAX_SESSION_CHARS: usize = 256;
 /// The text of a header for the ledger, without control characters and cut to [`MAX_SESSION_CHARS`].
 #[must_use]
 pub fn header_text(request: &HttpRequest, name: &HeaderName) -> Option<String> {
+    // Printable ASCII, and tabs.
     let text = request.headers().get(name)?.to_str().ok()?;
-    let clean: String = text.chars().filter(|c| !c.is_control()).take(MAX_SESSION_CHARS).collect();
+    let mut clean = text.replace('\t', "");
+    clean.truncate(MAX_SESSION_CHARS);
     (!clean.is_empty()).then_some(clean)
 }

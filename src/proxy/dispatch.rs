@@ -238,7 +238,7 @@ impl RequestRestrictions for RequestedWork {
 pub async fn plan(
     worker: &Worker,
     work: &RequestedWork,
-    query: Query,
+    query: Box<Query>,
     (worst, accepted): (RequestSize, Instant),
     admitted: &mut Admitted,
 ) -> Result<(Routed, RequestBudget, Waiting), Unserved> {
@@ -259,7 +259,7 @@ pub async fn plan(
 ///
 /// # Errors
 /// When the router does not answer. The inner error means that no endpoint may serve the request.
-async fn decide(worker: &Worker, query: Query) -> Result<Result<Routed, RouteError>, ApiError> {
+async fn decide(worker: &Worker, query: Box<Query>) -> Result<Result<Routed, RouteError>, ApiError> {
     let published = Arc::clone(&worker.setup.published);
     let question = Route { query, now: clock::now(), published };
     let routed = worker.router.send(question).await.map_err(|_| ApiError::internal())?;
@@ -290,7 +290,7 @@ async fn reopened(
         if !waiting.wait(worker, (catalog, policy), accepted + policy.clocks.total, hopes).await {
             break;
         }
-        match decide(worker, *error.query).await? {
+        match decide(worker, error.query).await? {
             Ok(routed) => return Ok(routed),
             Err(again) => error = again,
         }

@@ -23,7 +23,7 @@ pub fn of_chat(
     config: &Config,
     caller: &Caller,
     default_model: Option<&str>,
-) -> Result<Query, ApiError> {
+) -> Result<Box<Query>, ApiError> {
     let names = Names::of(request.model.as_deref().or(default_model), &request.models)?;
     let mut needs = request.needs(&catalog.parameters);
     if needs.output.is_empty() {
@@ -60,7 +60,7 @@ pub fn of_image(
     catalog: &Catalog,
     config: &Config,
     caller: &Caller,
-) -> Result<Query, ApiError> {
+) -> Result<Box<Query>, ApiError> {
     let input = QueryInput {
         api: ApiType::Image,
         names: Names::of(request.model.as_deref(), &request.models)?,
@@ -87,7 +87,7 @@ pub fn of_embedding(
     catalog: &Catalog,
     config: &Config,
     caller: &Caller,
-) -> Result<Query, ApiError> {
+) -> Result<Box<Query>, ApiError> {
     let input = QueryInput {
         api: ApiType::Embeddings,
         names: Names::of(Some(&request.model), &[])?,
@@ -198,7 +198,8 @@ impl GivenTask {
 }
 
 impl QueryInput<'_> {
-    fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
+    /// Boxed: it is moved through several futures and to the router.
+    fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Box<Query>, ApiError> {
         let today = clock::today();
         let scope = NameScope { catalog, config, caller: Some(caller), is_messages: self.is_messages, today };
         let targets = self.names.resolve(&scope)?;
@@ -208,7 +209,7 @@ impl QueryInput<'_> {
             Target::Model(_) => None,
         });
         let routing = restricted_to_key(caller, with_alias_defaults(alias, self.routing));
-        Ok(Query {
+        Ok(Box::new(Query {
             api: self.api,
             router: alias.map(|alias| alias.id.clone()),
             objective: objective(&routing, alias, caller, config),
@@ -228,7 +229,7 @@ impl QueryInput<'_> {
             task_class: self.task.map(|given| given.class(caller.key.task, alias.and_then(|alias| alias.task))),
             latency_margin: 1.0,
             today,
-        })
+        }))
     }
 }
 

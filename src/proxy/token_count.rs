@@ -63,7 +63,7 @@ pub async fn of_prompt(
 }
 
 /// The first endpoint of the plan that counts, and how it is asked.
-fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoint, CountRequest)> {
+fn count_at(chat: &ChatRequest, query: Box<Query>, worker: &Worker) -> Option<(Endpoint, CountRequest)> {
     let catalog = &worker.setup.catalog;
     if !worker.setup.counts_tokens {
         return None;

@@ -3,7 +3,13 @@
 //! This module only holds the two flags. `serve` sets them; `frame` and the relays act on them.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -18,7 +24,9 @@ pub struct Drain {
     begun: AtomicBool,
     /// The same, for those that wait for it.
     begun_signal: watch::Sender<bool>,
-    over: watch::Sender<bool>,
+    over: Arc<AtomicBool>,
+    /// The same, for those that wait for it.
+    over_signal: watch::Sender<bool>,
 }
 
 impl Default for Drain {
@@ -26,7 +34,8 @@ impl Default for Drain {
         Drain {
             begun: AtomicBool::new(false),
             begun_signal: watch::Sender::new(false),
-            over: watch::Sender::new(false),
+            over: Arc::default(),
+            over_signal: watch::Sender::new(false),
         }
     }
 }
@@ -47,13 +56,14 @@ impl Drain {
     /// Ends the grace period: calls without an answer are refused, streams end with an error chunk.
     pub fn finish(&self) {
         self.begin();
-        self.over.send_replace(true);
+        self.over.store(true, Ordering::Release);
+        self.over_signal.send_replace(true);
     }
 
     /// Whether the grace period is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        *self.over.borrow()
+        self.over.load(Ordering::Acquire)
     }
 
     /// Completes when the shutdown begins.
@@ -65,13 +75,30 @@ impl Drain {
         }
     }
 
-    /// Completes when the grace period is over.
+    /// Completes when the grace period is over. It is polled at every step of a call, and takes the lock of all who wait only
+    /// at the first.
     pub fn over(&self) -> impl Future<Output = ()> + use<> {
-        let mut over = self.over.subscribe();
+        let (over, mut signal) = (Arc::clone(&self.over), self.over_signal.subscribe());
         async move {
-            // An error means that the gateway was dropped.
-            let _ = over.wait_for(|over| *over).await;
+            let mut waiting = pin!(signal.wait_for(|over| *over));
+            let mut registered: Option<Waker> = None;
+            poll_fn(|cx| {
+                let is_registered = registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+                if is_registered && !over.load(Ordering::Acquire) {
+                    return Poll::Pending;
+                }
+                registered = Some(cx.waker().clone());
+                waiting.as_mut().poll(cx).map(drop)
+            })
+            .await;
         }
+    }
+}
+
+impl Drop for Drain {
+    /// Whoever still waits goes on.
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
     }
 }
 
@@ -89,5 +116,14 @@ mod tests {
         assert_eq!((drain.has_begun(), drain.is_over(), early.as_mut().now_or_never()), (true, false, None));
         drain.finish();
         assert_eq!((drain.is_over(), early.now_or_never(), drain.over().now_or_never()), (true, Some(()), Some(())));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_gateway_that_was_dropped() {
+        let drain = Drain::default();
+        let mut waiter = drain.over().boxed();
+        assert_eq!([waiter.as_mut().now_or_never(), waiter.as_mut().now_or_never()], [None, None]);
+        drop(drain);
+        assert_eq!(waiter.now_or_never(), Some(()));
     }
 }

@@ -1,7 +1,7 @@
 //! Generation records in memory. They are lost when the process ends.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque, btree_map::Entry},
+    collections::{BTreeMap, HashMap, VecDeque, btree_map, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -19,8 +19,8 @@ pub struct MemoryStore {
     capacity: usize,
     max_age: Duration,
     records: HashMap<GenerationId, Arc<Generation>>,
-    /// Ids in order of arrival; the front is evicted next.
-    order: VecDeque<GenerationId>,
+    /// Ids in order of arrival, each with the time of its admission; the front is evicted next.
+    order: VecDeque<(GenerationId, i64)>,
     /// Number of records by owner.
     by_owner: BTreeMap<u64, usize>,
 }
@@ -39,7 +39,7 @@ impl MemoryStore {
     }
 
     fn count_out(&mut self, owner: u64) {
-        if let Entry::Occupied(mut count) = self.by_owner.entry(owner) {
+        if let btree_map::Entry::Occupied(mut count) = self.by_owner.entry(owner) {
             *count.get_mut() = count.get().saturating_sub(1);
             if *count.get() == 0 {
                 count.remove();
@@ -47,33 +47,36 @@ impl MemoryStore {
         }
     }
 
-    fn is_too_old(&self, record: &Generation, now_ms: i64) -> bool {
+    fn is_too_old(&self, created_ms: i64, now_ms: i64) -> bool {
         let max_age_ms = i64::try_from(self.max_age.as_millis()).unwrap_or(i64::MAX);
-        now_ms.saturating_sub(record.created_ms) > max_age_ms
+        now_ms.saturating_sub(created_ms) > max_age_ms
     }
 }
 
 impl LedgerStore for MemoryStore {
-    fn put(&mut self, record: Arc<Generation>) {
-        let (id, created_ms) = (record.id, record.created_ms);
-        if let Some(known) = self.records.get_mut(&id) {
-            // Batches of two threads may arrive in either order: a running record never replaces an ended one.
-            if record.status != GenerationStatus::Running || known.status == GenerationStatus::Running {
-                *known = record;
+    fn put(&mut self, record: Arc<Generation>) -> Option<GenerationStatus> {
+        let (id, created_ms, owner) = (record.id, record.created_ms, record.owner);
+        match self.records.entry(id) {
+            Entry::Occupied(mut known) => {
+                let before = known.get().status;
+                // Batches of two threads may arrive in either order: a running record never replaces an ended one.
+                if record.status != GenerationStatus::Running || before == GenerationStatus::Running {
+                    known.insert(record);
+                }
+                return Some(before);
             }
-            return;
-        }
-        *self.by_owner.entry(record.owner).or_default() += 1;
-        self.records.insert(id, record);
-        self.order.push_back(id);
+            Entry::Vacant(new) => new.insert(record),
+        };
+        *self.by_owner.entry(owner).or_default() += 1;
+        self.order.push_back((id, created_ms));
         self.evict(created_ms);
+        None
     }
 
     fn evict(&mut self, now_ms: i64) {
         for _ in 0..MAX_EVICTED_PER_CALL {
-            let Some(oldest) = self.order.front() else { return };
-            let aged = self.records.get(oldest).is_none_or(|record| self.is_too_old(record, now_ms));
-            if self.order.len() <= self.capacity && !aged {
+            let Some((oldest, created_ms)) = self.order.front() else { return };
+            if self.order.len() <= self.capacity && !self.is_too_old(*created_ms, now_ms) {
                 return;
             }
             let owner = self.records.remove(oldest).map(|record| record.owner);
@@ -83,13 +86,12 @@ impl LedgerStore for MemoryStore {
     }
 
     fn size(&self) -> LedgerSize {
-        let admitted = |id: Option<&GenerationId>| Some(self.records.get(id?)?.created_ms);
         LedgerSize {
             records: self.records.len(),
             capacity: self.capacity,
             max_age: self.max_age,
-            oldest_ms: admitted(self.order.front()),
-            newest_ms: admitted(self.order.back()),
+            oldest_ms: self.order.front().map(|(_, created_ms)| *created_ms),
+            newest_ms: self.order.back().map(|(_, created_ms)| *created_ms),
             by_owner: self.by_owner.iter().map(|(owner, count)| (*owner, *count)).collect(),
         }
     }
@@ -102,7 +104,7 @@ impl LedgerStore for MemoryStore {
             self.count_out(owner);
         }
         self.records.retain(|_, record| !gone(record));
-        self.order.retain(|id| self.records.contains_key(id));
+        self.order.retain(|(id, _)| self.records.contains_key(id));
         before - self.records.len()
     }
 
@@ -112,7 +114,7 @@ impl LedgerStore for MemoryStore {
     }
 
     fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>> {
-        self.records.get(&id).filter(|record| !self.is_too_old(record, now_ms)).cloned()
+        self.records.get(&id).filter(|record| !self.is_too_old(record.created_ms, now_ms)).cloned()
     }
 
     fn len(&self) -> usize {

@@ -177,7 +177,10 @@ pub fn first_output_ms<'a>(slots: impl IntoIterator<Item = &'a Slot>, percent: u
 
 /// Rounded to the nearest.
 fn nanos(cost: Usd) -> u64 {
-    u64::try_from((cost.femto() + FEMTO_PER_NANO / 2) / FEMTO_PER_NANO).unwrap_or(0)
+    let femto = cost.femto() + FEMTO_PER_NANO / 2;
+    // Below 18,000 dollars a machine word is enough.
+    let of_many = |_| u64::try_from(femto / FEMTO_PER_NANO).unwrap_or(0);
+    u64::try_from(femto).map_or_else(of_many, |femto| femto / FEMTO_PER_NANO as u64)
 }
 
 #[derive(Clone, Copy)]

@@ -51,10 +51,8 @@ fn listed(item: &Item<'_>) -> Option<Host> {
 
 /// The part before the port. `None` when the port is malformed.
 fn without_port(written: &str) -> Option<&str> {
-    let colon = match written.rfind(']') {
-        Some(end) => written.get(end..)?.find(':').map(|at| end + at),
-        None => written.find(':'),
-    };
+    let start = if written.starts_with('[') { written.rfind(']')? } else { 0 };
+    let colon = written.get(start..)?.find(':').map(|at| start + at);
     let Some(colon) = colon else { return Some(written) };
     let (host, port) = written.split_at_checked(colon)?;
     let digits = port.strip_prefix(':')?;

@@ -151,14 +151,14 @@ impl GenerationId {
         id.extend(digits.get(first..).unwrap_or_default());
         id.extend(b"-");
         // Eight characters a word: 62^8 < 2^48, so the bias of the remainder is below 2^-16.
-        for (word, count) in random.into_iter().zip([8, 8, 6]) {
-            let mut rest = word;
-            for _ in 0..count {
-                let index = (rest % 62) as usize;
-                id.extend(Self::ALPHABET.get(index..=index).unwrap_or_default());
+        let mut suffix = [0; Self::SUFFIX];
+        for (mut rest, places) in random.into_iter().zip(suffix.chunks_mut(8)) {
+            for place in places {
+                *place = Self::ALPHABET.get((rest % 62) as usize).copied().unwrap_or_default();
                 rest /= 62;
             }
         }
+        id.extend(&suffix);
         id
     }
 

@@ -123,7 +123,7 @@ async fn answer(asked: AskedPreview, worker: &Worker, caller: &Arc<Caller>) -> R
 
 /// A request whose routing is to be shown.
 struct AskedPreview {
-    query: Query,
+    query: Box<Query>,
     work: RequestedWork,
     /// The requested model, or the default alias.
     requested: String,

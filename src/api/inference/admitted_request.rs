@@ -81,7 +81,7 @@ impl AdmittedRequest {
     pub async fn answer(
         self,
         work: RequestedWork,
-        query: Query,
+        query: Box<Query>,
         opening: GenerationOpening,
         (size, worst): (RequestSize, RequestSize),
         ignored: Vec<String>,
@@ -101,10 +101,10 @@ impl AdmittedRequest {
         let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
         let running_record = running_record.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);
-        let PlainAnswer { answer, held, running_record } =
+        let PlainAnswer { body, held, running_record } =
             plain::answer(&worker, &work, plan, running_record, &share).await?;
         let mut response = HttpResponse::Ok();
         running_record.write_headers(&mut response);
-        Ok(response.insert_header(ContentType::json()).body(held.answer(answer.body)))
+        Ok(response.insert_header(ContentType::json()).body(held.answer(body)))
     }
 }

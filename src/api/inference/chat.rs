@@ -190,12 +190,12 @@ async fn answer_unstreamed(
     share: &Arc<KeyBuffer>,
     metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let PlainAnswer { answer, held, running_record } = plain::answer(worker, work, plan, running_record, share).await?;
+    let PlainAnswer { body, held, running_record } = plain::answer(worker, work, plan, running_record, share).await?;
     let mut response = HttpResponse::Ok();
     running_record.write_headers(&mut response);
     let body = match metadata {
-        Some(routed) => route_metadata::add_to_answer(answer.body, running_record.record(), routed),
-        None => answer.body,
+        Some(routed) => route_metadata::add_to_answer(body, running_record.record(), routed),
+        None => body,
     };
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(body)))
 }
@@ -208,4 +208,22 @@ fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {
         (None, _) | (Some(false), true) => UsageChunk::WithEmptyDelta,
     };
     StreamOptions { usage_chunk, error_compat: stream.error_compat, max_event_bytes: stream.max_event_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::Handler;
+
+    use super::*;
+
+    fn future_bytes<F: Handler<Arguments>, Arguments>(_: F) -> usize {
+        size_of::<F::Future>()
+    }
+
+    /// The server moves it into a box for every request.
+    #[test]
+    fn the_future_of_a_chat_stays_small() {
+        let bytes = future_bytes(create);
+        assert!(bytes <= 16 * 1024, "{bytes} bytes");
+    }
 }

@@ -2,7 +2,7 @@
 //! count as `other`. A key that was just issued gets its label when the metrics are read next.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -26,7 +26,7 @@ pub(super) struct KeyMetrics {
     requests: IntCounterVec,
     cost: CounterVec,
     /// Labels by number of the key.
-    labels: ArcSwap<HashMap<u64, Arc<str>>>,
+    labels: ArcSwap<BTreeMap<u64, Arc<str>>>,
 }
 
 impl KeyMetrics {
@@ -48,7 +48,7 @@ impl KeyMetrics {
 
     /// As [`KeyMetrics::adopt`], but does nothing if these are the keys that have series.
     pub(super) fn adopt_if_changed(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
-        let labels: HashMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
+        let labels: BTreeMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
         if **self.labels.load() != labels {
             self.adopt(labels.into_iter());
         }
@@ -56,7 +56,7 @@ impl KeyMetrics {
 
     /// Creates the series of these keys, given by number and name, and removes those of others.
     pub(super) fn adopt(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
-        let labels: HashMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
+        let labels: BTreeMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
         let mut names: HashSet<&str> = labels.values().map(|name| &**name).collect();
         names.insert(OTHER);
         for name in &names {

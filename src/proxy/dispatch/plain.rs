@@ -3,6 +3,7 @@
 use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 
 use actix_rt::time::timeout;
+use bytes::Bytes;
 use pointsman_dialect::{Answer, BufferedAnswer, Doubt, OutgoingBody};
 use pointsman_transport::UpstreamError;
 
@@ -25,8 +26,8 @@ const UNRECORDED: Duration = Duration::from_millis(250);
 
 /// A complete answer.
 pub struct PlainAnswer {
-    /// The answer.
-    pub answer: Answer,
+    /// The body for the client.
+    pub body: Bytes,
     /// Its bytes in the caller's share, until the client has them.
     pub held: BufferedBytes,
     /// Its record, already posted and as safe as `ledger.durability` asks.
@@ -73,9 +74,9 @@ async fn answer_now(
     };
     let mut running_record = running_record.into_inner();
     match output {
-        Ok((answer, held)) => {
-            running_record.complete(n, answer.outcome.clone());
-            Ok(PlainAnswer { answer, held, running_record })
+        Ok((Answer { body, outcome }, held)) => {
+            running_record.complete(n, outcome);
+            Ok(PlainAnswer { body, held, running_record })
         }
         Err(full) => {
             running_record.fail_without_room(n);

@@ -500,11 +500,11 @@ impl RunningRecord {
         if let Some(mut admitted) = self.admitted.take() {
             admitted.correct_tokens(self.record.usage.total_tokens());
         }
+        let now = clock::now();
+        let took = now - self.accepted;
         if let Some(intent) = &self.intent {
-            let now = clock::now();
-            intent.ended(&self.worker.shared.history, &self.record, now - self.accepted, now);
+            intent.ended(&self.worker.shared.history, &self.record, took, now);
         }
-        let took = clock::now() - self.accepted;
         self.durable.set(post_ended(&self.worker, &mut self.record, took, self.started.take()));
     }
 

@@ -74,8 +74,8 @@ impl Decoder {
         if self.progress == Progress::Done {
             return Ok(());
         }
-        let Some(value) = event.value()? else { return Ok(()) };
-        let kind = value.member(b"type").and_then(Raw::text);
+        let Some((value, [kind, index, delta])) = event.pick([b"type", b"index", b"delta"])? else { return Ok(()) };
+        let kind = kind.and_then(Raw::text);
         if event.is_error || kind.as_deref() == Some("error") {
             return Err(refusal::fault(value));
         }
@@ -85,7 +85,8 @@ impl Decoder {
                 if self.progress == Progress::Idle {
                     return Err(AnswerFault::malformed("the stream does not begin with message_start"));
                 }
-                self.event_of_message(kind, value, sink)
+                let index = index.and_then(Raw::count).unwrap_or(0);
+                self.event_of_message((kind, index, delta), value, sink)
             }
             Some(_) => Ok(()),
             None if value.member(b"error").is_some_and(|error| !error.is_null()) => Err(refusal::fault(value)),
@@ -145,20 +146,25 @@ impl Decoder {
         self.finish(sink)
     }
 
-    fn event_of_message(&mut self, kind: &str, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let index = event.member(b"index").and_then(Raw::count).unwrap_or(0);
+    /// Takes an event with its type, index and delta.
+    fn event_of_message(
+        &mut self,
+        (kind, index, delta): (&str, u64, Option<Raw<'_>>),
+        event: Raw<'_>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
         match kind {
             "content_block_start" => match event.member(b"content_block").filter(|block| block.is_object()) {
                 Some(block) => self.block_start(index, block, sink),
                 None => Err(AnswerFault::malformed("content_block_start without a block")),
             },
-            "content_block_delta" => self.block_delta(index, event, sink),
+            "content_block_delta" => self.block_delta(index, delta, sink),
             "content_block_stop" => self.block_stop(sink),
             "message_delta" => {
                 if let Some(usage) = event.member(b"usage") {
                     self.usage.merge(usage);
                 }
-                event.member(b"delta").into_iter().for_each(|delta| self.note_stop(delta));
+                delta.into_iter().for_each(|delta| self.note_stop(delta));
                 Ok(())
             }
             "message_stop" => self.finish(sink),
@@ -204,8 +210,13 @@ impl Decoder {
         Ok(())
     }
 
-    fn block_delta(&mut self, index: u64, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let Some(delta) = event.member(b"delta") else { return Ok(()) };
+    fn block_delta(
+        &mut self,
+        index: u64,
+        delta: Option<Raw<'_>>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let Some(delta) = delta else { return Ok(()) };
         match &mut self.open {
             Some((open, block)) if *open == index => block.delta(delta, &mut self.counters, sink),
             _ => Err(AnswerFault::malformed("a delta of a block that is not open")),

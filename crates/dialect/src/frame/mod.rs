@@ -6,7 +6,7 @@ use pointsman_domain::FailureKind;
 
 use super::{
     answer::AnswerFault,
-    json::{Cursor, Raw},
+    json::{Cursor, Picked, Raw},
 };
 
 pub mod event_stream;
@@ -27,12 +27,20 @@ impl StreamEvent<'_> {
     /// # Errors
     /// If it is not JSON.
     pub(super) fn value(&self) -> Result<Option<Raw<'_>>, AnswerFault> {
+        Ok(self.pick([])?.map(|(value, [])| value))
+    }
+
+    /// The same together with the values of several members, in one pass.
+    ///
+    /// # Errors
+    /// If it is not JSON.
+    pub(super) fn pick<const N: usize>(&self, names: [&[u8]; N]) -> Result<Option<Picked<'_, N>>, AnswerFault> {
         let text = std::str::from_utf8(&self.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         if text.trim() == "[DONE]" {
             return Ok(None);
         }
-        match Cursor::new(text).value() {
-            Ok(value) => Ok(Some(value)),
+        match Cursor::new(text).pick(names) {
+            Ok(picked) => Ok(Some(picked)),
             Err(_) if self.is_error => Err(AnswerFault::new(FailureKind::Server, "an error event without JSON")),
             Err(fault) => Err(fault.into()),
         }

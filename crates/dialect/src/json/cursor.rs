@@ -18,6 +18,9 @@ pub(crate) enum JsonFault {
     TooDeep,
 }
 
+/// A value and those of several of its members.
+pub(crate) type Picked<'a, const N: usize> = (Raw<'a>, [Option<Raw<'a>>; N]);
+
 /// A position in a JSON text. Every step checks the grammar, so the text before the position is valid.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
@@ -102,9 +105,26 @@ impl<'a> Cursor<'a> {
         if !self.more(b'}', first)? {
             return Ok(None);
         }
-        let key = self.string()?;
+        let key = match self.short_string() {
+            Some(key) => key,
+            None => self.string()?,
+        };
         self.pass_byte(b':')?;
         Ok(Some(key))
+    }
+
+    /// Passes a string of less than sixteen bytes without escapes, as most keys are. `None` for any other, which is not passed.
+    #[inline]
+    fn short_string(&mut self) -> Option<Raw<'a>> {
+        let text = self.rest().strip_prefix(b"\"")?;
+        let special = special_bytes(u8x16::new(*text.first_chunk()?));
+        let length = special.trailing_zeros() as usize;
+        if special == 0 || text.get(length) != Some(&b'"') {
+            return None;
+        }
+        let start = self.at;
+        self.at += length + 2;
+        Some(self.since(start))
     }
 
     /// Whether the array whose bracket was passed has another element; passes its comma or its end.
@@ -147,6 +167,19 @@ impl<'a> Cursor<'a> {
         }
         self.leave();
         Ok(None)
+    }
+
+    /// Passes any value. Of an object gives the values of several members, the last of each name.
+    pub(crate) fn pick<const N: usize>(&mut self, names: [&[u8]; N]) -> Result<Picked<'a, N>, JsonFault> {
+        self.peek()?;
+        let (start, mut found) = (self.at, [None; N]);
+        let other = self.each_member(|cursor, key| {
+            let (name, value) = (key.name(), cursor.value()?);
+            let wanted = names.iter().zip(&mut found).filter(|(wanted, _)| ***wanted == *name);
+            wanted.for_each(|(_, found)| *found = Some(value));
+            Ok::<(), JsonFault>(())
+        })?;
+        Ok((other.unwrap_or_else(|| self.since(start)), found))
     }
 
     /// Passes any value.

@@ -9,7 +9,7 @@ mod raw;
 mod splice;
 mod write;
 
-pub(crate) use cursor::{Cursor, JsonFault, MAX_DEPTH};
+pub(crate) use cursor::{Cursor, JsonFault, MAX_DEPTH, Picked};
 pub(crate) use iterators::Members;
 pub(crate) use raw::Raw;
 pub(crate) use splice::{Splice, SpliceAction, object, quoted, with_first_member, with_first_members};

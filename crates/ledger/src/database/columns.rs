@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pointsman_domain::Usd;
-use rusqlite::{Connection, OptionalExtension as _, Statement};
+use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{
     activity::ActivityCounters,
@@ -129,6 +129,14 @@ impl Row {
     /// # Errors
     /// The database refuses.
     pub fn of(facts: &FactsView<'_>, names: &mut impl FnMut(&str) -> Result<i64, Fault>) -> Result<Row, Fault> {
+        Ok(Row::of_labels(facts, names)?.with_numbers(facts))
+    }
+
+    /// The columns of the labels alone.
+    ///
+    /// # Errors
+    /// The database refuses.
+    pub fn of_labels(facts: &FactsView<'_>, names: &mut impl FnMut(&str) -> Result<i64, Fault>) -> Result<Row, Fault> {
         let mut row = Row { cost_unknown: true, ..Row::default() };
         for (field, text) in facts.labels() {
             if field == label::EVENT {
@@ -142,26 +150,32 @@ impl Row {
                 row.failed |= field == label::STATUS && text == FAILED;
             }
         }
+        Ok(row)
+    }
+
+    /// Adds the columns of the numbers.
+    #[must_use]
+    pub fn with_numbers(mut self, facts: &FactsView<'_>) -> Row {
         let mut femto = 0;
         for (field, number) in facts.numbers() {
             match field {
                 number::COST_MILLIS => femto += i128::from(number) * FEMTO_PER_MILLI,
                 number::COST_REST => femto += i128::from(number),
-                number::COST_NANOS => row.cost_unknown = false,
+                number::COST_NANOS => self.cost_unknown = false,
                 _ => {
                     let at = NUMBERS.iter().position(|(other, _)| *other == field);
-                    if let Some(place) = at.and_then(|at| row.numbers.get_mut(at)) {
+                    if let Some(place) = at.and_then(|at| self.numbers.get_mut(at)) {
                         *place = Some(number);
                     } else if let Some(at) = COSTS.iter().position(|(other, _)| *other == field)
-                        && let Some(place) = row.costs.get_mut(at)
+                        && let Some(place) = self.costs.get_mut(at)
                     {
                         *place = number;
                     }
                 }
             }
         }
-        (row.cost_nanos, row.cost_rest) = divided(Usd::from_femto(femto));
-        Ok(row)
+        (self.cost_nanos, self.cost_rest) = divided(Usd::from_femto(femto));
+        self
     }
 
     /// The names that sums are kept by.
@@ -199,22 +213,13 @@ impl Row {
         }
     }
 
-    /// Binds all columns, the first of which is parameter `from`.
-    ///
-    /// # Errors
-    /// The statement has fewer parameters.
-    pub fn bind(&self, statement: &mut Statement<'_>, from: usize) -> rusqlite::Result<()> {
-        let mut at = from;
-        let mut bind = |value: Option<i64>| {
-            statement.raw_bind_parameter(at, value)?;
-            at += 1;
-            Ok::<(), rusqlite::Error>(())
-        };
-        self.names.iter().try_for_each(|name| bind(Some(*name)))?;
-        bind(Some(self.events))?;
-        self.numbers.iter().try_for_each(|number| bind(*number))?;
+    /// All columns, in order.
+    #[must_use]
+    pub fn values(&self) -> [Option<i64>; Row::COUNT] {
         let costs = [self.cost_nanos, self.cost_rest, i64::from(self.cost_unknown)];
-        costs.into_iter().chain(self.costs).try_for_each(|cost| bind(Some(cost)))
+        let labels = self.names.into_iter().chain([self.events]).map(Some);
+        let mut all = labels.chain(self.numbers).chain(costs.into_iter().chain(self.costs).map(Some));
+        std::array::from_fn(|_| all.next().flatten())
     }
 
     /// The columns of a stored row, the first of which has the index `from`. `failed` is the number of the name of that status.

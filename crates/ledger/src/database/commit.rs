@@ -1,6 +1,9 @@
 //! What one transaction stores: items of the queue, in order, with watermarks and sums.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    sync::LazyLock,
+};
 
 use rusqlite::{Connection, Transaction, params, types::ToSqlOutput};
 
@@ -20,8 +23,11 @@ use crate::{
 /// Bits of a place within a group.
 pub const PLACE_BITS: u32 = 8;
 
+/// The parameter of the first column of a [`Row`]. Parameters without a value are null.
+const FIRST_COLUMN: usize = 4;
+
 static INSERT: LazyLock<String> = LazyLock::new(|| {
-    let values = placeholders(3 + Row::COUNT);
+    let values = placeholders(FIRST_COLUMN - 1 + Row::COUNT);
     format!("insert or ignore into stored_generations (key, tail, record, {}) values ({values})", Row::columns())
 });
 
@@ -71,14 +77,26 @@ fn store(
 ) -> Result<(), Fault> {
     entries.sort_by_key(|entry| entry.key());
     let mut sums = NewSums::default();
+    // Most entries have the labels of others, and most columns of an entry those of the one before it.
+    let (mut labelled, mut bound) = (HashMap::<&[u8], Row>::new(), [None; Row::COUNT]);
     let mut insert = transaction.prepare_cached(&INSERT)?;
     let mut put =
         transaction.prepare_cached("insert into stored_records (id, newest_ms, bytes) values (?1, ?2, ?3)")?;
     for group in entries.chunks(groups::ENTRIES) {
         let number = state.next_group;
         for (place, entry) in group.iter().enumerate() {
-            let row = Row::of(&entry.facts(), &mut |name| names.number(transaction, name))?;
-            row.bind(&mut insert, 4)?;
+            let facts = entry.facts();
+            let labels = match labelled.entry(facts.label_bytes()) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => *new.insert(Row::of_labels(&facts, &mut |name| names.number(transaction, name))?),
+            };
+            let row = labels.with_numbers(&facts);
+            for (at, (value, bound)) in (FIRST_COLUMN..).zip(row.values().into_iter().zip(&mut bound)) {
+                if *bound != value {
+                    insert.raw_bind_parameter(at, value)?;
+                    *bound = value;
+                }
+            }
             insert.raw_bind_parameter(2, ToSqlOutput::Borrowed(columns::tail_of(entry.id())))?;
             insert.raw_bind_parameter(3, number << PLACE_BITS | place as i64)?;
             let mut key = columns::key_of(entry.key().created_ms, entry.id());
@@ -118,7 +136,7 @@ fn put_watermarks(transaction: &Transaction<'_>, items: &[Queued], forgotten: &[
     }
     // Positions of a segment come in order: its last one counts.
     let positions = items.iter().filter_map(|queued| queued.position.as_ref());
-    let ends: HashMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
+    let ends: BTreeMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
     let mut put = transaction.prepare_cached("insert or replace into watermarks (segment, place) values (?1, ?2)")?;
     for (segment, end) in ends {
         put.execute(params![segment, end.cast_signed()])?;

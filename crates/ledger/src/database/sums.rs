@@ -1,9 +1,6 @@
 //! Sums per 15 minutes, account, key, team, model, provider, alias, objective and task. They count every entry once and outlive it.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::LazyLock,
-};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -34,7 +31,7 @@ pub type Names = [i64; DIMENSIONS];
 
 /// Sums of the entries of one transaction.
 #[derive(Debug, Default)]
-pub struct NewSums(HashMap<(i64, Names), ActivityCounters>);
+pub struct NewSums(BTreeMap<(i64, Names), ActivityCounters>);
 
 static ADD: LazyLock<String> = LazyLock::new(|| {
     format!(

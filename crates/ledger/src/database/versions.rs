@@ -1,7 +1,7 @@
 //! Versions of the catalogue and of the policy, kept as blobs under their hashes: how they are written, when they were last
 //! referred to, and which are dropped.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -30,7 +30,7 @@ pub fn put(connection: &Connection, hash: &[u8; 32], bytes: &[u8]) -> Result<(),
 /// # Errors
 /// The database refuses.
 pub fn note_used(connection: &Connection, entries: &[&Packed]) -> Result<(), Fault> {
-    let mut last: HashMap<[u8; 32], i64> = HashMap::new();
+    let mut last: BTreeMap<[u8; 32], i64> = BTreeMap::new();
     for entry in entries {
         for hash in record::versions_of(entry.record()).into_iter().flatten() {
             let used_ms = last.entry(hash.0).or_insert(i64::MIN);

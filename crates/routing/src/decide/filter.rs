@@ -44,6 +44,8 @@ struct FilterRule {
     /// Whether the check applies to the request.
     applies: fn(&HardFilters<'_>) -> bool,
     refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
+    /// Whether it looks at nothing but the model of an endpoint.
+    is_of_model: bool,
 }
 
 impl FilterRule {
@@ -51,27 +53,34 @@ impl FilterRule {
         applies: fn(&HardFilters<'_>) -> bool,
         refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
     ) -> FilterRule {
-        FilterRule { applies, refuses }
+        FilterRule { applies, refuses, is_of_model: false }
+    }
+
+    const fn of_model(
+        applies: fn(&HardFilters<'_>) -> bool,
+        refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
+    ) -> FilterRule {
+        FilterRule { applies, refuses, is_of_model: true }
     }
 }
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
 static CHECKS: [FilterRule; 24] = [
-    FilterRule::new(ALWAYS, expired),
+    FilterRule::of_model(ALWAYS, expired),
     FilterRule::new(ALWAYS, disabled),
     FilterRule::new(ALWAYS, provider_off),
-    FilterRule::new(ALWAYS, wrong_endpoint),
-    FilterRule::new(has_key_lists, key_policy),
-    FilterRule::new(has_blocked, blocked),
-    FilterRule::new(has_allowed, not_allowed),
+    FilterRule::of_model(ALWAYS, wrong_endpoint),
+    FilterRule::of_model(has_key_lists, key_policy),
+    FilterRule::of_model(has_blocked, blocked),
+    FilterRule::of_model(has_allowed, not_allowed),
     FilterRule::new(|filters| filters.alias.is_some_and(|alias| alias.free_only), not_free),
     FilterRule::new(|filters| !filters.query.routing.provider.ignore.is_empty(), ignored),
     FilterRule::new(|filters| !filters.query.routing.provider.only.is_empty(), not_only),
     FilterRule::new(is_ordered_strictly, not_ordered),
     FilterRule::new(|filters| filters.query.needs.native.is_some(), other_dialect),
-    FilterRule::new(|filters| !filters.query.needs.output.is_empty(), output),
-    FilterRule::new(|filters| !filters.query.needs.input.is_empty(), input),
+    FilterRule::of_model(|filters| !filters.query.needs.output.is_empty(), output),
+    FilterRule::of_model(|filters| !filters.query.needs.input.is_empty(), input),
     FilterRule::new(needs_parameters, parameters),
     FilterRule::new(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
     FilterRule::new(|filters| !filters.query.needs.lost.is_empty(), lost_parameter),
@@ -122,6 +131,15 @@ impl<'a> HardFilters<'a> {
             filters.active.pop();
         }
         filters
+    }
+
+    /// Leaves out the checks that the model of this endpoint passes, for a target whose endpoints are all of this model.
+    pub(crate) fn pass_model(&mut self, index: u32) {
+        let endpoint = self.catalog.endpoint(index);
+        let Some(subject) = endpoint.and_then(|endpoint| CatalogEndpoint::new(self.catalog, endpoint)) else { return };
+        let mut active = std::mem::take(&mut self.active);
+        active.retain(|check| !check.is_of_model || (check.refuses)(self, subject).is_some());
+        self.active = active;
     }
 
     /// The first reason against the endpoint at this position.

@@ -55,10 +55,13 @@ impl<'a> CandidatePool<'a> {
             Target::Alias(position) => context.catalog.alias(position),
             Target::Model(_) => None,
         };
-        let filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, alias);
-        if let Target::Model(position) = target {
-            self.candidates.reserve(context.catalog.model(position).map_or(0, |model| model.endpoints.len()));
-        }
+        let mut filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, alias);
+        let of_model: &[u32] = match target {
+            Target::Model(position) => context.catalog.model(position).map_or(&[][..], |model| &model.endpoints),
+            Target::Alias(_) => &[],
+        };
+        self.candidates.reserve(of_model.len());
+        of_model.first().into_iter().for_each(|index| filters.pass_model(*index));
         let mut screen = |index: u32, stats: &'a EndpointStats| {
             if self.admits(&filters, index, stats, seen) {
                 self.pass(context, rank, index, stats);
@@ -66,8 +69,7 @@ impl<'a> CandidatePool<'a> {
         };
         let endpoints = &context.snapshot.endpoints;
         match target {
-            Target::Model(position) => {
-                let of_model = context.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
+            Target::Model(_) => {
                 let known = of_model.iter().filter_map(|index| Some((*index, endpoints.get(*index as usize)?)));
                 known.for_each(|(index, stats)| screen(index, stats));
             }

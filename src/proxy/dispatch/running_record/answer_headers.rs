@@ -33,6 +33,8 @@ const IGNORED: HeaderName = HeaderName::from_static("x-route-ignored");
 const COST: HeaderName = HeaderName::from_static("x-route-cost");
 const USAGE: HeaderName = HeaderName::from_static("x-route-usage");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+/// Of a request that names models.
+const FIXED: HeaderValue = HeaderValue::from_static("fixed");
 
 /// Most attempts in `Server-Timing`; later ones are omitted.
 const MAX_TIMED_ATTEMPTS: usize = 8;
@@ -74,23 +76,24 @@ impl RunningRecord {
             (GENERATION_ID, header_value(record.id.as_str())),
             (MODEL, text_header(&record.model)),
             (PROVIDER, text_header(&record.provider_name).or_else(|| text_header(&record.provider_slug))),
-            (ROUTER, header_value(record.decision.router.as_deref().unwrap_or("fixed"))),
+            (ROUTER, record.decision.router.as_deref().map_or(Some(FIXED), header_value)),
             (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
-            (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
+            (ATTEMPTS, integer(attempts.max(1))),
             (DROPPED_PARAMETERS, parameter_list(&record.dropped_parameters)),
             (EMULATED_PARAMETERS, parameter_list(&record.emulated_parameters)),
             (IGNORED, name_list(&self.ignored)),
             (COST, self.cost_header()),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
         ];
+        // Appended: nothing is looked up and replaced, because each name comes once.
         for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            response.insert_header((name, value));
+            response.append_header((name, value));
         }
         self.write_timing(response);
         let requests = self.rate.into_iter().flat_map(RateState::headers);
         let tokens = self.token_rate.into_iter().flat_map(RateState::token_headers);
         for (name, value) in requests.chain(tokens) {
-            response.insert_header((name, value));
+            response.append_header((name, value));
         }
     }
 
@@ -105,17 +108,18 @@ impl RunningRecord {
     fn write_timing(&self, response: &mut HttpResponseBuilder) {
         let now = clock::now();
         let elapsed = now - self.accepted;
-        response.insert_header((LATENCY, self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
         let waiting = self.waiting_since.map(|since| now - since).unwrap_or_default();
         let overhead = elapsed.saturating_sub(self.upstream_time + waiting);
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
         let mut text = String::with_capacity(16);
         push_millis(&mut text, overhead, Decimals::Always);
-        if let Some(overhead) = header_value(&text) {
-            response.insert_header((OVERHEAD, overhead));
-        }
-        if let Some(timing) = header_value(&self.server_timing(now)) {
-            response.insert_header((SERVER_TIMING, timing));
+        let headers = [
+            (LATENCY, integer(self.record.latency_ms.unwrap_or_else(|| millis(elapsed)))),
+            (OVERHEAD, header_value(&text)),
+            (SERVER_TIMING, header_value(&self.server_timing(now))),
+        ];
+        for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            response.append_header((name, value));
         }
     }
 
@@ -182,10 +186,15 @@ fn parameter_list(names: &[Arc<str>]) -> Option<HeaderValue> {
     header_value(&list).filter(|value| !value.is_empty())
 }
 
-/// `text` as a header if it is printable ASCII. Clients decode other bytes differently.
+/// `text` as a header if it is printable ASCII. Clients decode other bytes that a header may hold differently.
 fn header_value(text: &str) -> Option<HeaderValue> {
-    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    printable.then(|| HeaderValue::from_str(text).ok()).flatten()
+    // Many bytes at once, unlike a search for the first one.
+    let has_odd = text.bytes().fold(false, |odd, byte| odd | !matches!(byte, b' '..=b'~'));
+    if has_odd { None } else { HeaderValue::from_str(text).ok() }
+}
+
+fn integer(value: impl Integer) -> Option<HeaderValue> {
+    header_value(itoa::Buffer::new().format(value))
 }
 
 /// How an attempt ended, as `Server-Timing` says it.

@@ -111,12 +111,17 @@ impl Block {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let kind = delta.member(b"type").and_then(Raw::text);
-        match (kind.as_deref(), &mut self.kind) {
-            (_, Kind::Hidden) => Ok(()),
-            (Some("text_delta"), Kind::Text { .. }) => self.piece(delta.member(b"text"), counters, sink),
-            (Some("thinking_delta"), Kind::Reasoning { .. }) => self.piece(delta.member(b"thinking"), counters, sink),
-            (Some("input_json_delta"), Kind::Call(_)) => self.piece(delta.member(b"partial_json"), counters, sink),
+        let piece: &[u8] = match self.kind {
+            Kind::Text { .. } => b"text",
+            Kind::Reasoning { .. } => b"thinking",
+            Kind::Call(_) => b"partial_json",
+            Kind::Hidden => return Ok(()),
+        };
+        let [kind, piece] = delta.pick([b"type", piece]);
+        match (kind.and_then(Raw::text).as_deref(), &mut self.kind) {
+            (Some("text_delta"), Kind::Text { .. })
+            | (Some("thinking_delta"), Kind::Reasoning { .. })
+            | (Some("input_json_delta"), Kind::Call(_)) => self.piece(piece, counters, sink),
             (Some("signature_delta"), Kind::Reasoning { .. }) => self.sign(delta.member(b"signature")),
             (Some("citations_delta"), Kind::Text { citations, .. }) => {
                 if let Some(citation) = delta.member(b"citation") {

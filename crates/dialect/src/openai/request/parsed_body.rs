@@ -64,6 +64,9 @@ impl ParsedBody {
     }
 
     fn is_named(&self, member: &BodyMember, name: &str) -> bool {
+        if !self.escaped && member.key.len() != name.len() + 2 {
+            return false;
+        }
         match self.body.get(member.key.clone()) {
             Some([b'"', written @ .., b'"']) if !self.escaped => written == name.as_bytes(),
             _ => self.name(member) == name,

@@ -4,6 +4,7 @@
 
 use memchr::{memchr, memchr2_iter};
 use pointsman_domain::TaskFeatures;
+use wide::u8x16;
 
 use crate::json::Raw;
 
@@ -60,6 +61,57 @@ pub(super) fn features(shape: &RequestShape, last_user_message: &MessageTexts<'_
 }
 
 fn of_texts(texts: &MessageTexts<'_>) -> TaskFeatures {
+    if let (Some(text), []) = (texts.first, &*texts.others)
+        && is_prose(text.inner().get(..MOST_BYTES).unwrap_or(text.inner()))
+    {
+        return TaskFeatures::default();
+    }
+    of_counts(texts)
+}
+
+/// Whether a text certainly has no feature, as most have not. Sixteen bytes are looked at together, and no escape is resolved:
+/// too many bytes are taken for code or math, and too few for characters.
+fn is_prose(text: &[u8]) -> bool {
+    /// Bytes of an escape that may stand for no character.
+    const ESCAPE: u32 = 6;
+    const _: () = assert!(CODE_SHARE <= MATH_SHARE);
+    let (blocks, rest) = text.as_chunks::<16>();
+    let mut last = [b' '; 16];
+    last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    let sum = |counts: u8x16| counts.to_array().into_iter().map(u32::from).sum::<u32>();
+    let (mut characters, mut loud, mut escapes, mut before) = (0, 0, 0, 0);
+    let mut marks = u8x16::splat(0);
+    // As many blocks as a byte can count.
+    for blocks in blocks.chunks(usize::from(u8::MAX)).chain([std::slice::from_ref(&last)]) {
+        let [mut blank, mut odd, mut backslashes] = [u8x16::splat(0); 3];
+        for block in blocks {
+            let block = u8x16::new(*block);
+            let is = |byte| block.simd_eq(u8x16::splat(byte));
+            let backslash = is(b'\\');
+            let bits = backslash.to_bitmask();
+            if bits & (bits << 1 | before) != 0 {
+                // An escaped backslash may begin LaTeX.
+                return false;
+            }
+            before = bits >> 15;
+            marks = marks | is(b'`') | is(b'$');
+            let from = block - u8x16::splat(b'(');
+            let between = from.simd_eq(from.min(u8x16::splat(b'>' - b'(')));
+            let comma_or_dot = (block & u8x16::splat(!2)).simd_eq(u8x16::splat(b','));
+            // Every true comparison is 255, and so takes -1.
+            odd -= (between ^ comma_or_dot) | is(b'{') | is(b'}') | is(b'^');
+            blank -= is(b' ') | (block & u8x16::splat(0xC0)).simd_eq(u8x16::splat(0x80));
+            backslashes -= backslash;
+        }
+        characters += 16 * blocks.len() as u32 - sum(blank);
+        loud += sum(odd);
+        escapes += sum(backslashes);
+    }
+    let characters = characters.saturating_sub(ESCAPE * escapes);
+    marks.to_bitmask() == 0 && characters >= SHORT_CHARACTERS && 100 * loud < CODE_SHARE * characters
+}
+
+fn of_counts(texts: &MessageTexts<'_>) -> TaskFeatures {
     let (mut counts, mut left) = (Counts::default(), MOST_BYTES);
     for text in texts.first.iter().chain(&texts.others) {
         let text = text.inner();
@@ -183,6 +235,8 @@ fn is_latex(after: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::json::Cursor;
 
@@ -194,7 +248,32 @@ mod tests {
     fn of_written(written: &[String]) -> Vec<&'static str> {
         let mut message = MessageTexts::default();
         written.iter().for_each(|text| message.push(Cursor::new(text).value().unwrap()));
-        of_texts(&message).names().collect()
+        let features = of_texts(&message);
+        assert_eq!(features, of_counts(&message), "{written:?}");
+        features.names().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn prose_is_found_where_counting_finds_nothing(
+            prose in "[a-zé –,.\"\n]{0,300}",
+            inserted in prop::collection::vec((any::<prop::sample::Index>(), r"[0-9{};=^/`$\\(]|```|\$\$"), 0..8),
+            ascii in any::<bool>(),
+        ) {
+            let mut text: Vec<char> = prose.chars().collect();
+            for (at, piece) in inserted {
+                let at = at.index(text.len() + 1);
+                text.splice(at..at, piece.chars());
+            }
+            let text: String = text.into_iter().collect();
+            let escape =
+                |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+            let written = |c: char| if c.is_ascii_lowercase() { c.to_string() } else { escape(c) };
+            of_written(&[match ascii {
+                true => format!("\"{}\"", text.chars().map(written).collect::<String>()),
+                false => serde_json::to_string(&text).unwrap(),
+            }]);
+        }
     }
 
     const PROSE: &str = "Which of the two roads through the mountains is open in winter, and since when?";

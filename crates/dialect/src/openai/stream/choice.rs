@@ -55,6 +55,10 @@ pub(super) struct Delta<'a> {
     tool_calls: Option<Raw<'a>>,
     /// Whether there is a text, maybe an empty one, or what may stand in its place.
     has_text: bool,
+    /// The last content, if it is a text that is not empty.
+    text: Option<Raw<'a>>,
+    /// Whether there is anything but that text, a role and empty members.
+    has_more: bool,
     /// A thought that is a mere text.
     thought: Option<Raw<'a>>,
     /// Whether its thoughts have the form that other providers' have.
@@ -86,6 +90,11 @@ impl<'a> ChoicePart<'a> {
         }
         part.others = has_others.then(|| cursor.since(start));
         Ok(part)
+    }
+
+    /// Its text, if there is nothing else to count in it.
+    pub(super) fn only_text(&self) -> Option<Raw<'a>> {
+        self.delta.text.filter(|_| self.finish.is_none() && !self.delta.has_more)
     }
 
     /// At most so many bytes of members come with the delta.
@@ -131,6 +140,11 @@ impl<'a> Delta<'a> {
             if member == MessageMember::ToolCalls && value.is_array() && value.is_filled() {
                 delta.tool_calls = Some(value);
             }
+            delta.has_more |= match member {
+                MessageMember::Role => false,
+                MessageMember::Content => delta.text.is_some() || value.is_array(),
+                _ => value.is_filled(),
+            };
             delta.is_odd |= match member {
                 MessageMember::Role | MessageMember::ToolCalls | MessageMember::FunctionCall => true,
                 MessageMember::Reasoning => {
@@ -140,6 +154,7 @@ impl<'a> Delta<'a> {
                 }
                 MessageMember::Content => {
                     delta.has_text |= !value.is_null();
+                    delta.text = value.filled_string();
                     value.is_array()
                 }
                 MessageMember::Refusal | MessageMember::Audio => {

@@ -9,6 +9,7 @@ use super::{
     Progress, StreamOptions,
     choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
     chunk_prefix::ChunkPrefix,
+    text_template::TextTemplate,
     tool_calls::ToolCallOrder,
 };
 use crate::{
@@ -57,6 +58,7 @@ pub(super) struct ChatRewriter {
     pub(super) end: Option<End>,
     fingerprint: Option<String>,
     memo: ChunkPrefix,
+    template: TextTemplate,
 }
 
 impl ChatRewriter {
@@ -77,6 +79,7 @@ impl ChatRewriter {
             end: None,
             fingerprint: None,
             memo: ChunkPrefix::default(),
+            template: TextTemplate::default(),
         };
         chat.write_head();
         chat
@@ -118,6 +121,12 @@ impl ChatRewriter {
 
     /// Appends a chunk; says whether there is anything in it to send.
     fn chunk(&mut self, data: &[u8], content: &mut ChunkContent, out: &mut BytesMut) -> Result<bool, AnswerFault> {
+        if let Some(text) = self.template.text_of(data) {
+            self.template.write(text, out);
+            self.produced.text_bytes += text.text_bytes() as u64;
+            *content = ChunkContent { has_content: true, is_visible: true };
+            return Ok(true);
+        }
         out.reserve(self.head.len() + data.len() + EXTRA_BYTES);
         let start = out.len();
         let (mut cursor, mut is_beginning) = match self.memo.rest(data) {
@@ -125,7 +134,7 @@ impl ChatRewriter {
             None => (self.begin(data)?, true),
         };
         out.put_slice(if is_beginning { &self.head } else { self.memo.ours() });
-        let (mut is_written, mut held, mut has_choices) = (false, None, false);
+        let (mut is_written, mut held, mut has_choices, mut text) = (false, None, false, None);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
@@ -141,17 +150,18 @@ impl ChatRewriter {
                 self.memo.learn(shared, out.get(start..).unwrap_or_default());
             }
             let choices = self.choices(&mut cursor, content, out)?;
-            (is_written, held) = (choices.is_written, choices.held);
+            (is_written, held, text) = (choices.is_written, choices.held, choices.text);
         }
         cursor.end()?;
         if std::mem::take(&mut self.has_new_report) {
-            self.covered = self.produced;
+            (self.covered, text) = (self.produced, None);
         }
         if let Some(held) = held.filter(|_| !is_written) {
             let members = out.get(start + self.head.len()..).unwrap_or_default();
             self.keep_chunk_members(held, members);
         }
         out.put_slice(b"}\n\n");
+        self.template.learn(text, data, out.get(start..).unwrap_or_default());
         Ok(is_written)
     }
 
@@ -219,12 +229,12 @@ impl ChatRewriter {
     }
 
     /// Appends the member `choices`, if any of them has something to tell.
-    fn choices(
+    fn choices<'a>(
         &mut self,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut Cursor<'a>,
         content: &mut ChunkContent,
         out: &mut BytesMut,
-    ) -> Result<WrittenChoices, AnswerFault> {
+    ) -> Result<WrittenChoices<'a>, AnswerFault> {
         let mut choices = WrittenChoices::default();
         if cursor.peek()? == b'n' {
             cursor.value()?;
@@ -237,12 +247,15 @@ impl ChatRewriter {
         while cursor.element(&mut first)? {
             cursor.peek()?;
             let start = cursor.at();
-            let mut part = ChoicePart::read(cursor, self.context.exclude_reasoning)?;
+            let read = ChoicePart::read(cursor, self.context.exclude_reasoning)?;
+            let known = self.known_choice(read.index.unwrap_or(place))?;
+            choices.text = self.choices.get(known).filter(|choice| place == 0 && choice.has_role).and(read.only_text());
             let mended;
-            let known = self.known_choice(part.index.unwrap_or(place))?;
+            let mut part = read;
             if let Some(choice) = self.choices.get_mut(known)
                 && (cursor.has_lone_surrogate() || !choice.halves.is_empty())
             {
+                choices.text = None;
                 mended = choice.halves.mended(cursor.since(start));
                 part = ChoicePart::read(&mut Cursor::new(&mended), self.context.exclude_reasoning)?;
             }
@@ -318,10 +331,12 @@ struct ChunkContent {
 
 /// What respelling a list of choices came to.
 #[derive(Debug, Clone, Copy, Default)]
-struct WrittenChoices {
+struct WrittenChoices<'a> {
     is_written: bool,
     /// Place of the first choice whose finish was put aside.
     held: Option<usize>,
+    /// The text of the only choice, if there is nothing else to count in it.
+    text: Option<Raw<'a>>,
 }
 
 /// The data of an event that came in several lines, in one: between its tokens a line end is as good as a space.

@@ -13,6 +13,7 @@ mod passing_halves;
 mod split_halves;
 #[deny(clippy::float_arithmetic)]
 mod stream_end;
+mod text_template;
 mod tool_calls;
 mod translator;
 mod whole;

@@ -32,18 +32,33 @@ struct Habits {
     choices_first: bool,
     escapes_unicode: bool,
     done: bool,
+    /// Whether every delta names the role.
+    role: bool,
     /// The creation time each chunk names; none means another one in each.
     created: Option<u32>,
 }
 
 fn habits() -> impl Strategy<Value = Habits> {
     let line_end = prop_oneof![Just("\n"), Just("\r\n"), Just("\r")];
-    (line_end, any::<[bool; 5]>()).prop_map(|(line_end, [space, comments, choices_first, escapes_unicode, done])| {
-        Habits { line_end, space, comments, choices_first, escapes_unicode, done, created: Some(5) }
-    })
+    (line_end, any::<[bool; 6]>()).prop_map(
+        |(line_end, [space, comments, choices_first, escapes_unicode, done, role])| Habits {
+            line_end,
+            space,
+            comments,
+            choices_first,
+            escapes_unicode,
+            done,
+            role,
+            created: Some(5),
+        },
+    )
 }
 
 fn event(place: usize, delta: &Value, finish: Option<&str>, habits: Habits) -> String {
+    let mut delta = delta.clone();
+    if habits.role {
+        delta["role"] = json!("assistant");
+    }
     let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]).to_string();
     let created = habits.created.map_or(place, |created| created as usize);
     let names = format!("\"id\":\"chatcmpl-1\",\"model\":\"m\",\"created\":{created},\"tier\":[1]");
@@ -157,6 +172,7 @@ proptest! {
         let changing = Habits { created: None, ..habits };
         let read_anew = run([stream_of(&pieces, changing).as_bytes()], setting(b""));
         prop_assert_eq!(String::from_utf8_lossy(&remembered.out), String::from_utf8_lossy(&read_anew.out));
+        prop_assert_eq!(remembered.outcome, read_anew.outcome);
     }
 
     #[test]

@@ -133,11 +133,12 @@ impl EndpointStatistics {
     }
 
     fn completed(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        self.learn_tail(event, answer, prior, policy);
+        let predicted = self.predicted(event, answer, prior, policy);
+        self.learn_tail(event, answer, predicted, prior, policy);
         if answer.streamed {
             self.learn_stream(event, answer, prior, policy);
         } else {
-            self.learn_plain(event, answer, prior, policy);
+            self.learn_plain(event, answer, predicted, prior, policy);
         }
         self.throughput.observe_hidden(answer.hidden_share);
         self.outcomes.succeed(event.at, policy.stats.half_life);
@@ -166,8 +167,14 @@ impl EndpointStatistics {
     }
 
     /// A plain answer shows only its total time: the residual is split in proportion to the prediction.
-    fn learn_plain(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        let (first, decode) = self.predicted(event, answer, prior, policy);
+    fn learn_plain(
+        &mut self,
+        event: &EndpointEvent,
+        answer: Answer,
+        (first, decode): (f64, f64),
+        prior: Prior,
+        policy: &RoutingPolicy,
+    ) {
         let predicted = first + decode;
         if predicted <= 0.0 || answer.total <= 0.0 {
             return;
@@ -183,8 +190,14 @@ impl EndpointStatistics {
 
     /// Updates the tail of the total time. A stream's own first token is already in the latency model and is removed
     /// from the prediction.
-    fn learn_tail(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        let (mut first, decode) = self.predicted(event, answer, prior, policy);
+    fn learn_tail(
+        &mut self,
+        event: &EndpointEvent,
+        answer: Answer,
+        (mut first, decode): (f64, f64),
+        prior: Prior,
+        policy: &RoutingPolicy,
+    ) {
         if answer.streamed {
             let fit = self.fit(event, prior, policy);
             let (ln_first, in_flight) = (libm::log(answer.first_token.max(1e-6)), f64::from(event.in_flight));

@@ -21,13 +21,16 @@ pub(crate) struct Histogram {
 
 impl Histogram {
     pub(crate) fn record(&mut self, value: f64) {
-        if !value.is_finite() || value < 0.0 {
-            return;
-        }
+        self.count_in(Bucket::of(value));
+    }
+
+    /// Counts a value of this bucket, if it has one.
+    pub(crate) fn count_in(&mut self, bucket: Option<Bucket>) {
+        let Some(Bucket(bucket)) = bucket else { return };
         if self.buckets.is_empty() {
             self.buckets = vec![0; BUCKETS];
         }
-        if let Some(bucket) = self.buckets.get_mut(bucket_of(value)) {
+        if let Some(bucket) = self.buckets.get_mut(bucket) {
             *bucket = bucket.saturating_add(1);
             self.count += 1;
         }
@@ -64,9 +67,19 @@ impl Histogram {
     }
 }
 
-fn bucket_of(value: f64) -> usize {
-    let position = libm::log(value) / LN_STEP + f64::from(BELOW_ONE);
-    (position.max(0.0) as usize).min(BUCKETS - 1)
+/// The bucket of a value, for values that several histograms count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bucket(usize);
+
+impl Bucket {
+    /// `None` for a value that is not counted.
+    pub(crate) fn of(value: f64) -> Option<Bucket> {
+        if !value.is_finite() || value < 0.0 {
+            return None;
+        }
+        let position = libm::log(value) / LN_STEP + f64::from(BELOW_ONE);
+        Some(Bucket((position.max(0.0) as usize).min(BUCKETS - 1)))
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use pointsman_domain::Tick;
 
 use super::{
     errors::{ErrorClass, ErrorCounts},
-    histogram::Histogram,
+    histogram::{Bucket, Histogram},
     ring::{Merge, Ring},
 };
 
@@ -72,22 +72,18 @@ impl Windows {
 
     /// Adds a complete answer that took `seconds`, with its rate of output tokens if it is known.
     pub(crate) fn success(&mut self, now: Tick, seconds: f64, tokens_per_second: Option<f64>) {
+        let (total, rate) = (Bucket::of(seconds), tokens_per_second.and_then(Bucket::of));
         for window in [self.minutes.slot(now), self.half_hour.slot(now)].into_iter().flatten() {
-            window.total.record(seconds);
-            if let Some(rate) = tokens_per_second {
-                window.throughput.record(rate);
-            }
+            window.total.count_in(total);
+            window.throughput.count_in(rate);
+            window.successes += 1;
         }
-        self.each(now, |window| window.successes += 1);
+        self.day.slot(now).into_iter().for_each(|window| window.successes += 1);
     }
 
     pub(crate) fn error(&mut self, now: Tick, class: ErrorClass) {
-        self.each(now, |window| window.errors.count(class));
-    }
-
-    fn each(&mut self, now: Tick, mut change: impl FnMut(&mut Window)) {
         let slots = [self.minutes.slot(now), self.half_hour.slot(now), self.day.slot(now)];
-        slots.into_iter().flatten().for_each(&mut change);
+        slots.into_iter().flatten().for_each(|window| window.errors.count(class));
     }
 
     /// Sums over five minutes, half an hour and a day before `now`.

@@ -1,6 +1,6 @@
 //! Statistics of all endpoints: fed with events, published as snapshots and figures.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, RoutingPolicy, Tick};
 
@@ -33,7 +33,7 @@ pub struct Statistics {
     endpoints: Vec<EndpointStatistics>,
     /// By position, as `endpoints`.
     calibrators: Vec<Calibrator>,
-    positions: HashMap<EndpointId, u32>,
+    positions: BTreeMap<EndpointId, u32>,
     /// What the catalog says of each endpoint, by position.
     facts: Vec<(Facts, Prices)>,
     lengths: OutputLengths,
@@ -250,7 +250,7 @@ impl Statistics {
 }
 
 /// The values by position in another catalog; the default for new endpoints.
-fn carried<T: Clone + Default>(known: &[T], from: &HashMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
+fn carried<T: Clone + Default>(known: &[T], from: &BTreeMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
     let find = |id: &EndpointId| known.get(*from.get(id)? as usize).cloned();
     to.endpoints.iter().map(|endpoint| find(&endpoint.id).unwrap_or_default()).collect()
 }
@@ -259,6 +259,6 @@ fn facts(catalog: &Catalog) -> Vec<(Facts, Prices)> {
     catalog.endpoints.iter().map(|endpoint| (Facts::of(catalog, endpoint), Prices::of(catalog, endpoint))).collect()
 }
 
-fn positions(catalog: &Catalog) -> HashMap<EndpointId, u32> {
+fn positions(catalog: &Catalog) -> BTreeMap<EndpointId, u32> {
     catalog.endpoints.iter().map(|endpoint| endpoint.id).zip(0..).collect()
 }
