@@ -1,6 +1,9 @@
 //! Sums per 15 minutes, account, key, team, model, provider, alias, objective and task. They count every entry once and outlive it.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
