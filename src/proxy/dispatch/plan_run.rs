@@ -400,10 +400,15 @@ impl PlanRun {
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
         let bucket = &self.worker.shared.retry_budget.retry;
-        // One that has reopened since the decision costs none.
-        let is_past_open = candidate.is_past_open_circuit();
-        let gate = is_past_open.then(|| self.worker.setup.published.live.gate(index, clock::now()));
-        let refused = gate.filter(|gate| !matches!(gate, Gate::HalfOpen { .. })).and_then(Gate::refusal);
+        // One that has reopened since the decision costs none, nor one after the wait behind a probe that proves enough.
+        let (live, now) = (&self.worker.setup.published.live, clock::now());
+        let is_free = |gate: &Gate| match gate {
+            Gate::HalfOpen { .. } => true,
+            Gate::Probing { .. } => self.waiting.waited().is_some() && live.is_lenient(index, now),
+            _ => false,
+        };
+        let gate = candidate.is_past_open_circuit().then(|| live.gate(index, now));
+        let refused = gate.filter(|gate| !is_free(gate)).and_then(Gate::refusal);
         let costs_a_token = refused.is_some();
         if let Some(reason) = refused.filter(|_| !bucket.take()) {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);

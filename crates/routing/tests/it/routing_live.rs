@@ -433,6 +433,57 @@ fn a_429_starts_a_cooldown_until_its_date_and_is_no_failure() {
     assert_eq!(rig.plan(9.0), "acme/a bolt/b");
 }
 
+/// The answer takes half a minute, and the only other way would be to wait for its end.
+#[test]
+fn the_first_token_of_a_probe_lets_all_others_pass() {
+    for (shut, from, wants_token) in [(busy(Some(1.0)), 1.2, false), (refused(), 6.0, true)] {
+        let rig = Rig::of("acme/a 200ms");
+        rig.attempt("acme/a", 0.0, shut);
+        let probe = rig.claim("acme/a", from).unwrap();
+        assert!(probe.probe);
+        assert_eq!(rig.plan(from + 0.1), "acme/a!", "all others pass only past the circuit");
+        assert_eq!(rig.board.is_lenient(0, at(from + 0.1)), !wants_token);
+        let change = rig.board.first_token(&probe, at(from + 0.2)).unwrap();
+        assert_eq!(change.endpoint_gate.map(|gate| gate.to), Some(Gate::Passing));
+        assert_eq!(rig.board.first_token(&probe, at(from + 0.2)), None, "it is told once");
+        let later = |call: u32| from + 10.0 + f64::from(call);
+        (0..40).for_each(|call| {
+            assert_eq!(rig.plan(later(call)), "acme/a", "{call}");
+            rig.attempt("acme/a", later(call), OK);
+        });
+        let gate = rig.board.finish(probe, at(from + 60.0), OK, &rig.policy).event.gate;
+        assert_eq!(gate, GateEvent::Recovered, "the statistics hear of the whole answer");
+    }
+}
+
+#[test]
+fn where_answers_break_off_the_first_token_of_a_probe_lets_pass_only_those_who_have_no_other_endpoint() {
+    let cut = || failed(FailureKind::Truncated, 200, None);
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    (0..3).for_each(|n| rig.attempt("acme/a", f64::from(n), cut()));
+    let probe = rig.claim("acme/a", 10.0).unwrap();
+    assert!(!rig.board.is_lenient(0, at(10.1)));
+    assert_eq!(rig.board.first_token(&probe, at(10.2)), None);
+    assert_eq!((rig.plan(10.3).as_str(), rig.board.is_lenient(0, at(10.3))), ("bolt/b", true));
+    rig.finish(probe, 11.0, cut());
+    assert_eq!((rig.circuit("acme/a", 11.1), rig.board.is_lenient(0, at(11.1))), ("open", false));
+}
+
+#[test]
+fn a_probe_that_fails_after_its_first_token_opens_the_breaker_for_longer_unless_another_was_served() {
+    for (is_served, expected) in [(false, "open"), (true, "closed")] {
+        let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+        rig.attempt("acme/a", 0.0, refused());
+        let probe = rig.claim("acme/a", 10.0).unwrap();
+        rig.board.first_token(&probe, at(10.2));
+        if is_served {
+            rig.attempt("acme/a", 11.0, OK);
+        }
+        rig.finish(probe, 20.0, server_error());
+        assert_eq!(rig.circuit("acme/a", 27.0), expected);
+    }
+}
+
 #[test]
 fn when_all_endpoints_cool_down_the_earliest_end_is_reported() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
