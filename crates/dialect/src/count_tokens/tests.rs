@@ -20,7 +20,7 @@ fn asked((dialect, platform): (Dialect, Platform), model: &str) -> Option<(Strin
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}],
     });
     let chat = ChatRequest::parse(Bytes::from(chat.to_string()), ChatPurpose::Chat, &RequestLimits::default()).unwrap();
-    let call = count_call(&chat, &catalog, &endpoint)?;
+    let call = count_request(&chat, &catalog, &endpoint)?;
     Some((call.path.to_string(), serde_json::from_slice(&call.body).unwrap()))
 }
 
