@@ -164,6 +164,7 @@ fn checked(fixture: &Fixture, reply: &Reply) {
         "123456789012",
         "Account acme",
         "user_3D0",
+        "secret-project",
     ] {
         assert!(!said.contains(secret), "{name}: {said}");
     }

@@ -69,7 +69,8 @@ fn exceeds_alone(message: &str) -> bool {
 /// Whether a message as `limit 30000, used 5000, requested 29000` says that a good part of the limit is left for others.
 fn leaves_room(message: &str) -> bool {
     let limit = message.find("limit ").and_then(|_| after(message, "limit "));
-    let (Some(limit), Some(used), Some(requested)) = (limit, after(message, "used "), after(message, "requested ")) else {
+    let (Some(limit), Some(used), Some(requested)) = (limit, after(message, "used "), after(message, "requested "))
+    else {
         return false;
     };
     let left = limit.saturating_sub(used);
