@@ -23,7 +23,7 @@ use request::MOST_LOOK_UPS;
 pub use request::{Doubt, RefusedRequest};
 use said::Said;
 use table::{ABOUT_ACCESS, About, ROWS, Row, Sign, TYPES};
-use words::{Words, is_code};
+use words::{Words, is_code, plain};
 
 use super::{
     answer::AnswerFault,
@@ -114,6 +114,8 @@ pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
         match limits::judge(&said, body, &request, (call.prompt_tokens, call.limit)) {
             Some(Size::Larger) => refusal = reader.refusal(FailureKind::OverLimit),
             Some(Size::PerhapsLarger) => refusal.evidence = Evidence::Request,
+            // A limit that the provider keeps for each user of the client.
+            None if reader.names_a_user(&request) => refusal.evidence = Evidence::Request,
             None => {}
         }
     }
@@ -301,6 +303,13 @@ impl<'a> Reader<'a> {
         let quoted = &self.words.quoted;
         let is_elsewhere = |word: &String| self.request.is_none_or(|request| request.holds(word));
         self.words.name_another_model() || quoted.len() > MOST_LOOK_UPS || quoted.iter().any(is_elsewhere)
+    }
+
+    /// Whether the message may be about a user that the client names.
+    fn names_a_user(&self, request: &RefusedRequest<'_>) -> bool {
+        let messages = [plain(&self.said.message), plain(&self.said.inner_message)];
+        let is_named = |user: &String| messages.iter().any(|message| message.contains("user") || message.contains(user));
+        request.users().iter().any(is_named)
     }
 
     /// What nothing in the table matches.

@@ -575,3 +575,20 @@ fn a_spent_budget_closes_the_provider_unless_it_is_that_of_the_clients_user() {
         assert_eq!(spent(theirs), (FailureKind::RefusedHere, false), "{theirs}");
     }
 }
+
+/// LiteLLM keeps a rate for each user that the client names.
+#[test]
+fn a_rate_limit_of_a_user_that_the_client_names_is_no_news_for_others() {
+    let is_of_one = |message: &str, request: &Value| {
+        let refusal = read(Dialect::OpenAi, 429, &json!({"error": {"message": message}}), request);
+        assert_eq!(refusal.kind, FailureKind::RateLimited);
+        refusal.evidence == Evidence::Request
+    };
+    let of_user = "Rate limit exceeded for end_user: u1. Limit type: requests. Current limit: 5, Remaining: 0.";
+    for request in [json!({"user": "u1"}), json!({"safety_identifier": "u1"}), json!({"metadata": {"user_id": "u1"}})] {
+        assert!(is_of_one(of_user, &request), "{request}");
+        assert!(is_of_one("Rate limit exceeded for U1.", &request), "{request}");
+        assert!(!is_of_one("Rate limit exceeded for model.", &request), "{request}");
+    }
+    assert!(!is_of_one(of_user, &json!({"user": ""})) && !is_of_one(of_user, &json!({})));
+}
