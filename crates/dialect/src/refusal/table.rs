@@ -123,6 +123,8 @@ pub(super) static ROWS: &[Row] = &[
     code(Model(RETIRED), &["model_decommissioned"], "sqlmap-ai#3 (Groq)"),
     code(Model(NO_ACCESS), &["model_terms_required", "model_permission_blocked_org", "model_permission_blocked_project",
         "accessdenied.unpurchased", "allocationquota.freetieronly"], "BettaFish#609 and error codes of DashScope; no thread for Groq"),
+    code(Model(NO_ACCESS), &["key_model_access_denied", "team_model_access_denied", "user_model_access_denied", "org_model_access_denied"],
+        "opcode#358 (litellm)"),
     code(Model(NO_ACCESS), &["minimax.2061"], "platform.minimax.io, error codes"),
     code(Model(UNKNOWN_MODEL), &["1211", "1311"], "wallbreaker#20; docs.bigmodel.cn/cn/api/api-code").at(&[400, 403, 404, 429]),
     code(Context, &["*context_length*", "*context_window*", "contextwindowexceeded*", "exceed_context_size*", "model_max_prompt_tokens_exceeded",
