@@ -42,6 +42,8 @@ pub(super) fn judge(
     let (limit, estimate) = match (in_words, in_header) {
         (Some(limit), _) | (None, Some(TokenLimit::Prompts(limit))) => (limit, prompt),
         (None, Some(TokenLimit::All(limit))) => (limit, prompt.saturating_add(request.most_output())),
+        // One of long prompts, perhaps.
+        (None, Some(TokenLimit::Other)) => return Some(Size::PerhapsLarger),
         // Azure asks so for a day where the request is larger than the limit.
         (None, None) => {
             let is_for_a_day = messages.iter().any(|message| message.contains("retry after 86400 seconds"));
@@ -162,5 +164,6 @@ mod tests {
             assert_eq!((judged(all), judged(prompts)), (Some(Size::Larger), None), "{name}");
         }
         assert_eq!(judged(b"", &plain, (1_000, all)), None);
+        assert_eq!(judged(b"", &plain, (1_000, Some(TokenLimit::Other))), Some(Size::PerhapsLarger));
     }
 }

@@ -51,7 +51,7 @@ pub struct RefusedAttempt<'a> {
     pub request: &'a [u8],
     /// Estimated tokens of its prompt.
     pub prompt_tokens: u32,
-    /// The account's limit on tokens in a time, if headers say that it leaves no room for this request.
+    /// The account's limit on tokens in a time, as far as headers say which one has refused this request.
     pub limit: Option<TokenLimit>,
 }
 
@@ -62,6 +62,8 @@ pub enum TokenLimit {
     Prompts(u64),
     /// Of prompts, and of the answers that requests allow.
     All(u64),
+    /// Another than those that headers tell of: they all leave room for this request.
+    Other,
 }
 
 /// What a refusal is about.
@@ -308,7 +310,8 @@ impl<'a> Reader<'a> {
     /// Whether the message may be about a user that the client names.
     fn names_a_user(&self, request: &RefusedRequest<'_>) -> bool {
         let messages = [plain(&self.said.message), plain(&self.said.inner_message)];
-        let is_named = |user: &String| messages.iter().any(|message| message.contains("user") || message.contains(user));
+        let is_named =
+            |user: &String| messages.iter().any(|message| message.contains("user") || message.contains(user));
         request.users().iter().any(is_named)
     }
 
