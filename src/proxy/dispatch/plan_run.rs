@@ -15,7 +15,7 @@ use pointsman_dialect::Signatures;
 use pointsman_domain::{
     AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
 };
-use pointsman_routing::{decide, stats::Gate};
+use pointsman_routing::decide;
 use pointsman_transport::{
     Lesson, Objection, UpstreamError,
     concurrency::{ConcurrencyLimits, Permit},
@@ -400,15 +400,10 @@ impl PlanRun {
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
         let bucket = &self.worker.shared.retry_budget.retry;
-        // One that has reopened since the decision costs none, nor one after the wait behind a probe that proves enough.
-        let (live, now) = (&self.worker.setup.published.live, clock::now());
-        let is_free = |gate: &Gate| match gate {
-            Gate::HalfOpen { .. } => true,
-            Gate::Probing { .. } => self.waiting.waited().is_some() && live.is_lenient(index, now),
-            _ => false,
-        };
-        let gate = candidate.is_past_open_circuit().then(|| live.gate(index, now));
-        let refused = gate.filter(|gate| !is_free(gate)).and_then(Gate::refusal);
+        let live = &self.worker.setup.published.live;
+        let has_waited = self.waiting.waited().is_some();
+        let is_past_open = candidate.is_past_open_circuit();
+        let refused = is_past_open.then(|| live.costs_a_token(index, clock::now(), self.caller, has_waited)).flatten();
         let costs_a_token = refused.is_some();
         if let Some(reason) = refused.filter(|_| !bucket.take()) {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);

@@ -203,22 +203,30 @@ impl LiveBoard {
         self.endpoints.iter().filter(is_open).map(|slot| slot.cell.id).collect()
     }
 
-    /// The gate of an endpoint, or its provider's where that is stricter.
-    pub fn gate(&self, index: u32, now: Tick) -> Gate {
-        let Some(slot) = self.endpoints.get(index as usize) else { return Gate::Passing };
-        let provider =
-            self.providers.get(slot.provider as usize).map_or(Gate::Passing, |slot| slot.cell.view(now).gate);
-        slot.cell.view(now).gate.and(provider)
-    }
-
-    /// Whether requests that have waited may pass beside the endpoint's probe; none may beside its provider's.
-    pub fn is_lenient(&self, index: u32, now: Tick) -> bool {
-        let slot = self.endpoints.get(index as usize);
-        slot.is_some_and(|slot| {
-            let provider = self.providers.get(slot.provider as usize);
-            provider.is_none_or(|provider| provider.cell.view(now).gate.is_passing())
-                && slot.cell.change(|state| state.breaker.is_lenient())
-        })
+    /// Why an attempt past the gate of an endpoint, or of its provider, costs a token; `None` if it costs none. `has_waited`: for the
+    /// gate to open.
+    pub fn costs_a_token(
+        &self,
+        index: u32,
+        now: Tick,
+        caller: Option<u64>,
+        has_waited: bool,
+    ) -> Option<ExclusionReason> {
+        let slot = self.endpoints.get(index as usize)?;
+        let provider = self.providers.get(slot.provider as usize);
+        let provider = provider.map_or(Gate::Passing, |slot| slot.cell.view(now).gate);
+        let (own, is_lenient, is_of_another) = slot
+            .cell
+            .change(|state| (state.breaker.gate(now), state.breaker.is_lenient(), state.fails_another(caller)));
+        let gate = own.and(provider);
+        let is_free = match gate {
+            Gate::HalfOpen { .. } => true,
+            // None may pass beside a probe of the provider.
+            _ if !provider.is_passing() => false,
+            Gate::Probing { .. } => has_waited && is_lenient || is_of_another,
+            _ => is_of_another,
+        };
+        gate.refusal().filter(|_| !is_free)
     }
 
     /// Records the first sign of life of a request. That of a probe lets others pass, whose change is to be published at once.
@@ -493,6 +501,11 @@ impl EndpointCellState {
     /// may be the reason.
     fn fails_one_of_several(&self, caller: Option<u64>) -> bool {
         caller.is_some_and(|caller| self.faults.count() < ENOUGH_CALLERS && self.served.has_other(caller))
+    }
+
+    /// Whether only requests of another caller have failed since the last success: then they may be the reason, and this one's may pass.
+    fn fails_another(&self, caller: Option<u64>) -> bool {
+        caller.is_some_and(|caller| self.faults.count() < ENOUGH_CALLERS && self.faults.has_other(caller))
     }
 
     /// Whether no request dispatched at that time or later has given a sign of life.
