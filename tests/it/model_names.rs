@@ -52,13 +52,14 @@ async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_do
     let (dear, cheap) = (always(500, &json!({})), saying("Hello"));
     let gateway = gateway(&dear, &cheap).await;
     let turn = json!([{"role": "user", "content": "Hi"}]);
-    let doors: [(&str, Value, &[&str]); 5] = [
+    let doors: [(&str, Value, &[&str]); 6] = [
         ("/v1/chat/completions", json!({"messages": turn}), &["claude-opus-5-5", "claude-haiku-9", "acme/opus"]),
         (
             "/v1/messages",
             json!({"messages": turn, "max_tokens": 9}),
             &["claude-opus-5-5", "claude-haiku-9", "acme/opus"],
         ),
+        ("/v1/completions", json!({"prompt": "Hi"}), &["claude-opus-5-5", "claude-haiku-9", "acme/opus"]),
         ("/v1/responses", json!({"input": "Hi"}), &["claude-opus-5-5", "claude-haiku-9", "acme/opus"]),
         ("/v1/images/generations", json!({"prompt": "A cat"}), &["acme/dear-pictures"]),
         ("/v1/embeddings", json!({"input": "Hi"}), &["acme/dear-vectors"]),
