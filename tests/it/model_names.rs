@@ -34,7 +34,8 @@ async fn gateway(dear: &Upstream, cheap: &Upstream) -> TestGateway {
     ];
     World::new()
         .provider_with("dear", dear.address(), "dialect = \"anthropic\"")
-        .provider("cheap", cheap.address())
+        .provider_with("cheap", cheap.address(), "legacy_completions = true")
+        .variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true")
         .with(&models.concat())
         .with("[messages]\nmodels = { \"claude-*\" = \"acme/opus\" }")
         .with(
@@ -49,7 +50,10 @@ async fn gateway(dear: &Upstream, cheap: &Upstream) -> TestGateway {
 
 #[actix_web::test]
 async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_door() {
-    let (dear, cheap) = (always(500, &json!({})), saying("Hello"));
+    // An answer of a chat and of a completion.
+    let mut hello = completion("Hello");
+    hello["choices"][0]["text"] = json!("Hello");
+    let (dear, cheap) = (always(500, &json!({})), always(200, &hello));
     let gateway = gateway(&dear, &cheap).await;
     let turn = json!([{"role": "user", "content": "Hi"}]);
     let doors: [(&str, Value, &[&str]); 6] = [

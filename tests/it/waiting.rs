@@ -228,10 +228,9 @@ async fn calls_behind_a_probe_that_answers_for_long_are_all_served() {
         let gate = Gate::new();
         let good = if is_streamed { stream_of(&["There."]) } else { answer() };
         let (head, tail) = good.split_at(if is_streamed { good.len() - 4 } else { 0 });
-        let slow = Script::new().request().send(head).wait(&gate).send(tail);
-        let mut scripts = vec![Script::answering(resting(429, 100)), slow];
-        scripts.resize(SOME + 9, Script::answering(good.clone()));
-        let upstream = Upstream::start(scripts);
+        let others = Script::answering(good.clone());
+        let first = Script::new().request().send(resting(429, 100)).request().send(head).wait(&gate).send(tail);
+        let upstream = Upstream::start([first.then(&others), others]);
         let wait = if is_streamed { "50s" } else { "1s" };
         let gateway = Rc::new(waiting_for(&upstream, wait, "[routing.retry]\nbudget_ratio = 0\n").await);
         rest(&gateway).await;

@@ -76,7 +76,7 @@ fn leaves_room(message: &str) -> bool {
         return false;
     };
     let left = limit.saturating_sub(used);
-    requested > left && left >= limit / ROOM_FOR_OTHERS
+    requested > left && left > 0 && left.saturating_mul(ROOM_FOR_OTHERS) >= limit
 }
 
 /// The number behind the last of these words that one follows.
@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(judged("Limit 30000, Used 5000, Requested 29000.", 1), Some(Size::PerhapsLarger));
         assert_eq!(judged("Limit 30000, Used 22500, Requested 7501.", 1), Some(Size::PerhapsLarger));
         assert_eq!(judged("Limit 30000, Used 22501, Requested 7501.", 1), None, "little is left for anybody");
+        assert_eq!(judged("Limit 3, Used 3, Requested 1.", 1), None);
         assert_eq!(judged("Limit 0, Used 0, Requested 0.", 1), None);
         assert_eq!(judged("Rate limit reached.", 1_000_000), None);
     }
