@@ -247,8 +247,8 @@ impl<'a> Reader<'a> {
                 // What the client names may have the name of the model in it.
                 let names_this = || self.request.is_some_and(|request| request.repeats(&self.words.model));
                 // A tier may lack a model that the endpoint has.
-                let is_plain = !names_another && !doubt.chooses_a_tier && !(doubt.names_a_resource && names_this());
-                let proves = is_plain && (is_code || self.is_providers_own(words));
+                let is_doubtful = names_another || doubt.chooses_a_tier || (doubt.names_a_resource && names_this());
+                let proves = !is_doubtful && (is_code || self.is_providers_own(words));
                 self.ours(kind, proves.then_some(Finding { words, meaning }))
             }
             About::Here => self.refusal(FailureKind::RefusedHere),
