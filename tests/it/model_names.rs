@@ -50,20 +50,16 @@ async fn gateway(dear: &Upstream, cheap: &Upstream) -> TestGateway {
 
 #[actix_web::test]
 async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_door() {
-    // An answer of a chat and of a completion.
-    let mut hello = completion("Hello");
-    hello["choices"][0]["text"] = json!("Hello");
-    let (dear, cheap) = (always(500, &json!({})), always(200, &hello));
+    let (dear, cheap) = (always(500, &json!({})), saying("Hello"));
     let gateway = gateway(&dear, &cheap).await;
     let turn = json!([{"role": "user", "content": "Hi"}]);
-    let doors: [(&str, Value, &[&str]); 6] = [
+    let doors: [(&str, Value, &[&str]); 5] = [
         ("/v1/chat/completions", json!({"messages": turn}), &["claude-opus-5-5", "claude-haiku-9", "acme/opus"]),
         (
             "/v1/messages",
             json!({"messages": turn, "max_tokens": 9}),
             &["claude-opus-5-5", "claude-haiku-9", "acme/opus"],
         ),
-        ("/v1/completions", json!({"prompt": "Hi"}), &["claude-opus-5-5", "claude-haiku-9", "acme/opus"]),
         ("/v1/responses", json!({"input": "Hi"}), &["claude-opus-5-5", "claude-haiku-9", "acme/opus"]),
         ("/v1/images/generations", json!({"prompt": "A cat"}), &["acme/dear-pictures"]),
         ("/v1/embeddings", json!({"input": "Hi"}), &["acme/dear-vectors"]),
@@ -80,7 +76,7 @@ async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_do
         let unknown = call(&gateway, Method::POST, door, KEY, Some(body.clone())).await;
         assert_eq!(unknown.status, 404, "{door}: {}", unknown.text());
         // A list of models means the same as a name; not all APIs have one.
-        if !matches!(door, "/v1/chat/completions" | "/v1/completions" | "/v1/responses") {
+        if !matches!(door, "/v1/chat/completions" | "/v1/responses") {
             continue;
         }
         if door == "/v1/responses" {
@@ -96,6 +92,22 @@ async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_do
     }
     let counted = json!({"model": "claude-opus-5-5", "messages": turn});
     call(&gateway, Method::POST, "/v1/messages/count_tokens", KEY, Some(counted)).await.expect(200);
+    assert_eq!(dear.connections(), 0, "no request went to the dear model");
+}
+
+#[actix_web::test]
+async fn completions_know_the_aliases_of_the_key_too() {
+    let choice = json!({"text": "Hello", "index": 0, "finish_reason": "stop", "logprobs": null});
+    let usage = json!({"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4});
+    let text = json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "up-cheap", "choices": [choice], "usage": usage});
+    let (dear, cheap) = (always(500, &json!({})), always(200, &text));
+    let gateway = gateway(&dear, &cheap).await;
+    for (calls, name) in [(1, "claude-opus-5-5"), (2, "claude-haiku-9"), (3, "acme/opus")] {
+        let body = json!({"model": name, "prompt": "Hi"});
+        let reply = call(&gateway, Method::POST, "/v1/completions", KEY, Some(body)).await;
+        assert_eq!(reply.status, 200, "{name}: {}", reply.text());
+        assert_eq!((cheap.bodies().len(), &cheap.last_body()["model"]), (calls, &json!("up-cheap")), "{name}");
+    }
     assert_eq!(dear.connections(), 0, "no request went to the dear model");
 }
 
