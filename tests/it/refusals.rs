@@ -540,6 +540,10 @@ fn attacks() -> Vec<Attack> {
     let limited = json!({"error": {"code": "rate_limit_exceeded", "message": "Rate limit reached for gpt-image-1 in organization org-x."}});
     add("responses", "responses", json!({"tools": image}), http_with(429, "retry-after: 30\r\n", &limited));
 
+    // Users of the client.
+    let of_user = said("Rate limit exceeded for end_user: u1. Limit type: requests. Current limit: 5, Remaining: 0");
+    add("chat", "chat/completions", json!({"user": "u1"}), http_with(429, "retry-after: 60\r\n", &of_user));
+
     // Tiers and sizes of the client.
     let fast = anthropic("rate_limit_error", "Fast mode rate limit reached");
     add("claude", "messages", json!({"speed": "fast"}), http_with(429, "retry-after: 60\r\n", &fast));
