@@ -90,9 +90,9 @@ impl WaitingRequests {
         self.count() > 0 && self.queue.lock().has_before(place.map_or(u64::MAX, |place| place.number), endpoint)
     }
 
-    /// Wakes the first call that waits for an endpoint of this provider, and the first of each other endpoint there: an
-    /// attempt has ended, which may have moved a gate.
-    pub fn attempt_ended(&self, provider: &ProviderSlug) {
+    /// Wakes the first call that waits for an endpoint of this provider, and the first of each other endpoint there: an answer
+    /// has begun or an attempt has ended, which may have moved a gate.
+    pub fn gate_may_have_moved(&self, provider: &ProviderSlug) {
         if self.count() > 0 {
             self.queue.lock().wake_first(|awaited| awaited.provider == *provider);
         }
@@ -234,9 +234,9 @@ mod tests {
                 && !has_earlier(&calls, 3, None)
         );
 
-        calls.attempt_ended(&ProviderSlug::new("bolt").unwrap());
+        calls.gate_may_have_moved(&ProviderSlug::new("bolt").unwrap());
         assert_eq!([&first, &second, &third].map(is_woken), [false; 3], "another provider");
-        calls.attempt_ended(&ProviderSlug::new("acme").unwrap());
+        calls.gate_may_have_moved(&ProviderSlug::new("acme").unwrap());
         assert_eq!([&first, &second, &third].map(is_woken), [true, true, false], "the first of each endpoint");
         drop(first);
         assert_eq!([&second, &third].map(is_woken), [true, false]);

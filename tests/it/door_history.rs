@@ -382,6 +382,53 @@ async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
     }
 }
 
+/// The calls are another model's, or the client has dropped the thought.
+#[actix_web::test]
+async fn a_provider_that_misses_reasoning_in_a_call_without_any_gets_a_blank_and_is_remembered() {
+    let chat = json!([
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "18"},
+    ]);
+    let messages = json!([
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "get", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "18"}]},
+    ]);
+    let input = json!([
+        {"role": "user", "content": "Hi"},
+        {"type": "function_call", "call_id": "c1", "name": "get", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "18"},
+    ]);
+    for words in [
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
+        "Missing `reasoning_content` field in the assistant message at message index 1.",
+    ] {
+        let refused = http(400, &json!({"error": {"message": words, "type": "invalid_request_error"}}));
+        for (path, history) in [
+            ("/v1/messages", json!({"messages": messages, "max_tokens": 99})),
+            ("/v1/responses", json!({"input": input})),
+            ("/v1/chat/completions", json!({"messages": chat})),
+        ] {
+            for known in ["", "reasoning_history = \"reasoning_content\""] {
+                let served = Script::answering(http(200, &completion("18.")));
+                let maker = Upstream::start([Script::new().request().send(refused.clone()).then(&served), served]);
+                let gateway = gateway(&maker, known).await;
+                let body = and(history.clone(), json!({"model": "acme/thinker"}));
+                for calls in [2, 3] {
+                    let reply = gateway.post(path, &body).await;
+                    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+                    assert_eq!(maker.bodies().len(), calls, "{path}: the second time it is known");
+                    let sent = maker.last_body()["messages"].clone();
+                    let thoughts: Vec<_> = (0..3).map(|at| sent[at]["reasoning_content"].clone()).collect();
+                    assert_eq!(thoughts, [Value::Null, json!(" "), Value::Null], "{path} {known}: {sent}");
+                }
+            }
+        }
+    }
+}
+
 #[actix_web::test]
 async fn a_provider_that_refuses_the_reasoning_of_another_is_asked_again_without_it() {
     let refused =

@@ -34,7 +34,8 @@ async fn gateway(dear: &Upstream, cheap: &Upstream) -> TestGateway {
     ];
     World::new()
         .provider_with("dear", dear.address(), "dialect = \"anthropic\"")
-        .provider("cheap", cheap.address())
+        .provider_with("cheap", cheap.address(), "legacy_completions = true")
+        .variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true")
         .with(&models.concat())
         .with("[messages]\nmodels = { \"claude-*\" = \"acme/opus\" }")
         .with(
@@ -75,7 +76,7 @@ async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_do
         let unknown = call(&gateway, Method::POST, door, KEY, Some(body.clone())).await;
         assert_eq!(unknown.status, 404, "{door}: {}", unknown.text());
         // A list of models means the same as a name; not all APIs have one.
-        if !matches!(door, "/v1/chat/completions" | "/v1/completions" | "/v1/responses") {
+        if !matches!(door, "/v1/chat/completions" | "/v1/responses") {
             continue;
         }
         if door == "/v1/responses" {
@@ -91,6 +92,22 @@ async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_do
     }
     let counted = json!({"model": "claude-opus-5-5", "messages": turn});
     call(&gateway, Method::POST, "/v1/messages/count_tokens", KEY, Some(counted)).await.expect(200);
+    assert_eq!(dear.connections(), 0, "no request went to the dear model");
+}
+
+#[actix_web::test]
+async fn completions_know_the_aliases_of_the_key_too() {
+    let choice = json!({"text": "Hello", "index": 0, "finish_reason": "stop", "logprobs": null});
+    let usage = json!({"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4});
+    let text = json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "up-cheap", "choices": [choice], "usage": usage});
+    let (dear, cheap) = (always(500, &json!({})), always(200, &text));
+    let gateway = gateway(&dear, &cheap).await;
+    for (calls, name) in [(1, "claude-opus-5-5"), (2, "claude-haiku-9"), (3, "acme/opus")] {
+        let body = json!({"model": name, "prompt": "Hi"});
+        let reply = call(&gateway, Method::POST, "/v1/completions", KEY, Some(body)).await;
+        assert_eq!(reply.status, 200, "{name}: {}", reply.text());
+        assert_eq!((cheap.bodies().len(), &cheap.last_body()["model"]), (calls, &json!("up-cheap")), "{name}");
+    }
     assert_eq!(dear.connections(), 0, "no request went to the dear model");
 }
 

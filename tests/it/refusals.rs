@@ -164,6 +164,7 @@ fn checked(fixture: &Fixture, reply: &Reply) {
         "123456789012",
         "Account acme",
         "user_3D0",
+        "secret-project",
     ] {
         assert!(!said.contains(secret), "{name}: {said}");
     }
@@ -394,7 +395,10 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
             error["message"].as_str().or(error.as_str()).or(body["message"].as_str()).map(str::to_owned)
         })
         .collect();
-    let answers: Vec<String> = attacks.iter().map(|it| it.answer("acme-x")).collect();
+    let mut answers: Vec<String> = attacks.iter().map(|it| it.answer("acme-x")).collect();
+    // The server breaks on a plain request.
+    let (fault, broken) = (answers.len(), http(500, &json!({"error": {"message": "Internal error"}})));
+    answers.push(broken);
     let keys = format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n");
     let (mut world, mut providers) = (World::new().with(&keys), Vec::new());
     for (slug, dialect, good) in good_answers() {
@@ -411,6 +415,17 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
     };
     let bearer = format!("Bearer {OTHER}");
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    // Where nobody else was served yet, they open the circuit, and then take all that is saved up for attempts past it.
+    for (_, model) in &providers {
+        let mut hostile = ask(model);
+        hostile["messages"] = json!([{"role": "user", "content": format!("attack-{fault}")}]);
+        for _ in 0..30 + any(30) {
+            assert_ne!(gateway.chat(&hostile).await.status, 200);
+        }
+        let body = ask(model).to_string().into_bytes();
+        let served = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
+        assert_eq!(served.status, 200, "{model}: {}", served.text());
+    }
     for round in 0..600 {
         let attack = any(attacks.len());
         let (text, dialect) = match any(2) {
@@ -524,6 +539,10 @@ fn attacks() -> Vec<Attack> {
     add("responses", "responses", json!({"tools": image}), http(404, &no_model));
     let limited = json!({"error": {"code": "rate_limit_exceeded", "message": "Rate limit reached for gpt-image-1 in organization org-x."}});
     add("responses", "responses", json!({"tools": image}), http_with(429, "retry-after: 30\r\n", &limited));
+
+    // Users of the client.
+    let of_user = said("Rate limit exceeded for end_user: u1. Limit type: requests. Current limit: 5, Remaining: 0");
+    add("chat", "chat/completions", json!({"user": "u1"}), http_with(429, "retry-after: 60\r\n", &of_user));
 
     // Tiers and sizes of the client.
     let fast = anthropic("rate_limit_error", "Fast mode rate limit reached");

@@ -220,6 +220,37 @@ async fn calls_that_wait_for_one_endpoint_are_all_served_behind_one_probe() {
     queue_of(&gateway, 0).await;
 }
 
+/// Answers may take longer than a call waits. No tokens are saved up, so none could pass an open circuit.
+#[actix_web::test]
+async fn calls_behind_a_probe_that_answers_for_long_are_all_served() {
+    const SOME: usize = 40;
+    for is_streamed in [true, false] {
+        let gate = Gate::new();
+        let good = if is_streamed { stream_of(&["There."]) } else { answer() };
+        let (head, tail) = good.split_at(if is_streamed { good.len() - 4 } else { 0 });
+        let others = Script::answering(good.clone());
+        let first = Script::new().request().send(resting(429, 100)).request().send(head).wait(&gate).send(tail);
+        let upstream = Upstream::start([first.then(&others), others]);
+        let wait = if is_streamed { "50s" } else { "1s" };
+        let gateway = Rc::new(waiting_for(&upstream, wait, "[routing.retry]\nbudget_ratio = 0\n").await);
+        rest(&gateway).await;
+        let call = || {
+            let gateway = Rc::clone(&gateway);
+            let body = and(ask("acme/small"), json!({"stream": is_streamed}));
+            rt::spawn(async move { gateway.chat(&body).await })
+        };
+        let probe = call();
+        assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 2).await, "the probe is out");
+        for reply in join_all((0..SOME).map(|_| call())).await {
+            let reply = reply.unwrap();
+            assert_eq!(reply.status, 200, "streamed {is_streamed}: {}", reply.text());
+        }
+        gate.open();
+        assert_eq!(probe.await.unwrap().status, 200);
+        queue_of(&gateway, 0).await;
+    }
+}
+
 #[actix_web::test]
 async fn a_client_that_leaves_leaves_the_queue() {
     let upstream = Upstream::start([Script::answering(resting(429, 20_000))]);

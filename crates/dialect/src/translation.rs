@@ -6,7 +6,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use pointsman_domain::{Catalog, Dialect, Endpoint, RequestedService, Usage};
+use pointsman_domain::{Catalog, Dialect, Endpoint, ReasoningHistory, RequestedService, Usage};
 
 use super::{
     Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
@@ -87,7 +87,9 @@ pub fn chat_body_with(
             let own = without_foreign_members(plain, extras, catalog, endpoint, true);
             if extras.misfit_calls { with_fitting_calls(own) } else { own }
         }
-        Dialect::OpenAi if extras.reasoning => without_foreign_members(gated, extras, catalog, endpoint, false),
+        Dialect::OpenAi if extras.reasoning || endpoint.reasoning_history == ReasoningHistory::Required => {
+            without_foreign_members(gated, extras, catalog, endpoint, false)
+        }
         Dialect::OpenAi => gated,
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };

@@ -84,4 +84,6 @@ pub enum ReasoningHistory {
     Details,
     /// It takes none.
     Nothing,
+    /// `reasoning_content`, and it refuses an answer without it. Found by such a refusal, never configured.
+    Required,
 }

@@ -13,6 +13,10 @@ use pointsman_domain::{AddedMembers, Endpoint, ReasoningHistory};
 
 use super::objection::Objection;
 
+/// Bits of what is remembered of reasoning, beside those of members.
+const CONTENT: u16 = 1 << 8;
+const REQUIRED: u16 = 1 << 9;
+
 /// What differs from an endpoint's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Habits {
@@ -37,13 +41,16 @@ impl Habits {
         Habits { omits: AddedMembers::of_bits(0), history: ReasoningHistory::Content };
 
     /// These habits with what would answer an objection of `endpoint`, which was called with them. `None` if nothing is left to
-    /// try: a member that was objected to is left out, and reasoning was tried as `reasoning_content` and left out.
+    /// try: a member that was objected to is left out, and reasoning was tried as `reasoning_content` and left out, or stands in every
+    /// answer.
     #[must_use]
     pub fn answering(self, objection: Objection, endpoint: &Endpoint) -> Option<Habits> {
         let called = self.applied(endpoint);
         match objection {
             Objection::To(member) if called.omits.has(member) => None,
             Objection::To(member) => Some(Habits { omits: self.omits.with(member), ..self }),
+            Objection::NoReasoningContent if called.reasoning_history == ReasoningHistory::Required => None,
+            Objection::NoReasoningContent => Some(Habits { history: ReasoningHistory::Required, ..self }),
             Objection::ReasoningContent if self.history == ReasoningHistory::Nothing => None,
             Objection::ReasoningContent => {
                 let history = match called.reasoning_history {
@@ -71,7 +78,12 @@ impl Habits {
 
     fn bits(self) -> u16 {
         // That reasoning was better left out is not remembered: it may have been one that only this client sends.
-        u16::from(self.history == ReasoningHistory::Content) << 8 | u16::from(self.omits.bits())
+        let history = match self.history {
+            ReasoningHistory::Content => CONTENT,
+            ReasoningHistory::Required => CONTENT | REQUIRED,
+            _ => 0,
+        };
+        history | u16::from(self.omits.bits())
     }
 }
 
@@ -80,7 +92,11 @@ impl ProviderHabits {
     #[must_use]
     pub fn known(&self) -> Habits {
         let bits = self.known.load(Ordering::Relaxed);
-        let history = if bits >> 8 == 0 { ReasoningHistory::Unknown } else { ReasoningHistory::Content };
+        let history = match bits & (CONTENT | REQUIRED) {
+            0 => ReasoningHistory::Unknown,
+            CONTENT => ReasoningHistory::Content,
+            _ => ReasoningHistory::Required,
+        };
         Habits { omits: AddedMembers::of_bits((bits & 0xff) as u8), history }
     }
 
@@ -119,9 +135,30 @@ impl ProviderHabits {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_domain::AddedMember;
+    use pointsman_domain::{AddedMember, EndpointId};
 
     use super::*;
+
+    #[test]
+    fn where_reasoning_is_missed_every_answer_gets_some_and_that_is_remembered() {
+        let endpoint = Endpoint::with_defaults(EndpointId::new("acme/m", "acme", ""), 0, 0, "m");
+        let answering = |habits: Habits, objection| habits.answering(objection, &endpoint);
+        let (known, required) =
+            (Habits::REASONING_CONTENT, Habits { history: ReasoningHistory::Required, ..Habits::default() });
+        assert_eq!(answering(Habits::default(), Objection::NoReasoningContent), Some(required));
+        assert_eq!(answering(known, Objection::NoReasoningContent), Some(required));
+        assert_eq!(answering(required, Objection::NoReasoningContent), None);
+        assert_eq!(
+            answering(required, Objection::ReasoningContent),
+            Some(known),
+            "another model there knows no such member"
+        );
+        let habits = ProviderHabits::default();
+        habits.learn(required);
+        habits.learn(known);
+        assert_eq!(habits.known(), required, "an answer with reasoning takes nothing back");
+        assert_eq!(required.applied(&endpoint).reasoning_history, ReasoningHistory::Required);
+    }
 
     #[test]
     fn one_caller_alone_teaches_nothing_for_the_calls_of_others() {

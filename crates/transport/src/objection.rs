@@ -11,8 +11,10 @@ use serde_json::Value;
 pub enum Objection {
     /// One that the gateway adds.
     To(AddedMember),
-    /// `reasoning_content`, which the provider misses or does not know.
+    /// `reasoning_content`, which the provider does not know, perhaps.
     ReasoningContent,
+    /// The same, which it misses in an answer.
+    NoReasoningContent,
 }
 
 /// What providers of each API may object to, and the words for it. Names that are words of English count between quotes only.
@@ -55,12 +57,25 @@ pub(super) fn of(dialect: Dialect, status: u16, body: &[u8], request: &[u8]) -> 
     let mut known = OBJECTIONS.iter().filter(|(of, ..)| *of == dialect);
     let (_, objection, words) = known.find(|(.., words)| says(words))?;
     let name = words.first().map_or("", |word| word.trim_matches(['"', '\'', '`']));
-    Some((*objection, lesson(name, body, request)))
+    let lesson = lesson(name, body, request);
+    let is_missing = *objection == Objection::ReasoningContent && is_missing(&lower(body));
+    Some((if is_missing { Objection::NoReasoningContent } else { *objection }, lesson))
 }
 
 /// Sentences of providers that miss reasoning: DeepSeek's and Kimi's. A request that does not hold them cannot have caused them.
-const MISSING: [&str; 2] =
-    ["in the thinking mode must be passed back", "reasoning_content is missing in assistant tool call message"];
+const MISSING: [&str; 3] = [
+    "in the thinking mode must be passed back",
+    "missing `reasoning_content` field",
+    "reasoning_content is missing in assistant tool call message",
+];
+
+fn is_missing(text: &str) -> bool {
+    MISSING.iter().any(|words| text.contains(words))
+}
+
+fn lower(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).to_ascii_lowercase()
+}
 
 /// What the refusal of the member `name` teaches.
 fn lesson(name: &str, body: &[u8], request: &[u8]) -> Lesson {
@@ -68,14 +83,16 @@ fn lesson(name: &str, body: &[u8], request: &[u8]) -> Lesson {
     if request.doubt().is_any() {
         return Lesson::None;
     }
-    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    let text = lower(body);
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let is_unknown = UNKNOWN.iter().any(|words| text.contains(words) && !request.repeats(words));
-    let is_missing = MISSING.iter().any(|words| text.contains(words));
+    // Some answers of the request may have the member.
+    let is_missing = is_missing(&text) && !MISSING.iter().any(|words| request.repeats(words));
     match () {
         () if is_unknown && is_named(&value, name) => Lesson::Proven,
-        () if text.contains("://") || request.repeats(name) => Lesson::None,
+        () if text.contains("://") => Lesson::None,
         () if is_missing => Lesson::Proven,
+        () if request.repeats(name) => Lesson::None,
         () => Lesson::OfTwo,
     }
 }
@@ -112,7 +129,13 @@ mod tests {
                 Dialect::OpenAi,
                 400,
                 r#"{"error":{"message":"The `reasoning_content` in the thinking mode must be passed back to the API.","type":"invalid_request_error"}}"#,
-                Some(Objection::ReasoningContent),
+                Some(Objection::NoReasoningContent),
+            ),
+            (
+                Dialect::OpenAi,
+                400,
+                r#"{"error":{"message":"Missing `reasoning_content` field in the assistant message at message index 1."}}"#,
+                Some(Objection::NoReasoningContent),
             ),
             (
                 Dialect::OpenAi,
@@ -166,6 +189,12 @@ mod tests {
         let repeated = r#"{"error":{"message":"Odd: unknown field","param":"stream_options"}}"#;
         assert_eq!(lesson(repeated, plain), Lesson::Proven);
         assert_eq!(lesson(repeated, r#"{"messages":[{"content":"Unknown  FIELD"}]}"#), Lesson::OfTwo);
+        let missing =
+            r#"{"error":{"message":"The `reasoning_content` in the thinking mode must be passed back to the API."}}"#;
+        let some = r#"{"messages":[{"role":"assistant","reasoning_content":"hm"},{"role":"assistant","content":"I"}]}"#;
+        assert_eq!(lesson(missing, some), Lesson::Proven);
+        let imitated = r#"{"messages":[{"content":"reasoning_content in the thinking mode must be passed back"}]}"#;
+        assert_eq!(lesson(missing, imitated), Lesson::None);
         let words = r#"{"error":{"message":"stream_options is odd"}}"#;
         for request in [
             r#"{"messages":[{"content":"STREAM_OPTIONS is odd"}]}"#,

@@ -57,7 +57,7 @@ pub(super) fn classify(
     }
 }
 
-/// The limit on tokens, if it leaves no room for this request. Its header stands whatever refused the request.
+/// The limit on tokens that has refused this request, as far as headers say. They stand whatever refused it.
 fn token_limit(headers: &HeaderMap, prompt_tokens: u32) -> Option<TokenLimit> {
     let count = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     let of_prompts = || {
@@ -69,7 +69,19 @@ fn token_limit(headers: &HeaderMap, prompt_tokens: u32) -> Option<TokenLimit> {
         let has_requests = count("x-ratelimit-remaining-requests") != Some(0);
         count("x-ratelimit-limit-tokens").filter(|_| has_requests)
     };
-    of_prompts().map(TokenLimit::Prompts).or_else(|| of_all().map(TokenLimit::All))
+    // Anthropic counts long prompts apart.
+    let has_room = |(name, least): (&str, u32)| count(name).map(|left| left >= least.into());
+    let remaining = [
+        ("anthropic-ratelimit-requests-remaining", 1),
+        ("anthropic-ratelimit-input-tokens-remaining", prompt_tokens.max(1)),
+        ("anthropic-ratelimit-output-tokens-remaining", 1),
+        ("anthropic-ratelimit-tokens-remaining", prompt_tokens.max(1)),
+    ]
+    .map(has_room);
+    let is_other = matches!(remaining, [Some(true), input, _, tokens] if input.or(tokens).is_some())
+        && !remaining.contains(&Some(false));
+    let other = is_other.then_some(TokenLimit::Other);
+    of_prompts().map(TokenLimit::Prompts).or(other).or_else(|| of_all().map(TokenLimit::All))
 }
 
 /// A body without the provider's ids of the request and of the account, which are nobody's business but ours.
@@ -93,7 +105,7 @@ mod tests {
 
     use std::time::Duration;
 
-    use pointsman_domain::{Dialect, FailureKind};
+    use pointsman_domain::{Dialect, Evidence, FailureKind};
 
     use super::*;
     use pointsman_base::secret::Secret;
@@ -274,6 +286,30 @@ mod tests {
         assert_eq!(kind("30000", "0"), FailureKind::RateLimited);
         assert_eq!(kind("50000", "7"), FailureKind::RateLimited);
         assert_eq!(kind("", "7"), FailureKind::RateLimited);
+    }
+
+    #[test]
+    fn a_limit_is_another_one_if_all_that_headers_tell_of_leave_room() {
+        let is_of_one = |left: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in left.iter().chain(&[("retry-after", "60")]) {
+                headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            let call = RefusedAttempt { dialect: Dialect::Anthropic, prompt_tokens: 250_000, ..call(429) };
+            let failure = classify(call, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default()).failure;
+            assert_eq!(failure.kind, FailureKind::RateLimited);
+            failure.evidence == Evidence::Request
+        };
+        let requests = ("anthropic-ratelimit-requests-remaining", "3999");
+        let (enough, few) = ("1900000", "249999");
+        let (input, output) =
+            ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-output-tokens-remaining");
+        assert!(is_of_one(&[requests, (input, enough), (output, "80000")]));
+        assert!(is_of_one(&[requests, ("anthropic-ratelimit-tokens-remaining", enough)]));
+        assert!(!is_of_one(&[requests, (input, few)]), "{few} are too few");
+        assert!(!is_of_one(&[requests, (input, enough), (output, "0")]));
+        assert!(!is_of_one(&[("anthropic-ratelimit-requests-remaining", "0"), (input, enough)]));
+        assert!(!is_of_one(&[requests]) && !is_of_one(&[(input, enough)]) && !is_of_one(&[]));
     }
 
     #[test]

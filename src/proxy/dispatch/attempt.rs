@@ -6,10 +6,10 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_dialect::{Doubt, Outcome, SentBody};
 use pointsman_domain::{
-    AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, Evidence, GenerationId,
-    ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
+    AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, Evidence, GateEvent,
+    GenerationId, ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
 };
-use pointsman_routing::stats::{Claim, FinishedClaim, QuotaReport};
+use pointsman_routing::stats::{BreakerChange, Claim, FinishedClaim, QuotaReport};
 use pointsman_transport::{Phases, UpstreamError, concurrency::Permit, habits::Habits};
 
 use crate::{base::events, state::gateway::Worker};
@@ -138,11 +138,15 @@ impl Attempt {
         }
         (self.first_token, self.at_work) = (Some(now), true);
         let Some(claim) = &self.claim else { return };
-        self.worker.setup.published.live.first_token(claim, now);
+        let change = self.worker.setup.published.live.first_token(claim, now);
         if self.request.streamed {
             // The provider reports cached tokens only at the end of the stream, so the estimate is used here.
             let prompt_tokens = claim.prompt_tokens.saturating_sub(claim.cached_tokens);
-            self.post_event(claim.event(now, EventKind::FirstToken { prompt_tokens }));
+            let gate = if change.is_some() { GateEvent::Moved } else { GateEvent::Unmoved };
+            self.post_event(EndpointEvent { gate, ..claim.event(now, EventKind::FirstToken { prompt_tokens }) });
+        }
+        if change.is_some() {
+            self.publish(change, now);
         }
     }
 
@@ -327,15 +331,20 @@ impl Attempt {
         // The end of the attempt is logged before the breaker change that it causes.
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
             .emit(&self.worker.shared.metrics);
-        if let Some(change) = change {
-            events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
-            self.worker.shared.breaker_history.record(&self.routed.catalog, &change, now);
-        }
-        let catalog = &self.routed.catalog;
-        if let Some(provider) = self.catalog_entry().and_then(|endpoint| catalog.provider_of(endpoint)) {
-            self.worker.shared.waiting.attempt_ended(&provider.slug);
-        }
+        self.publish(change, now);
         self.post_event(event);
+    }
+
+    /// Tells what has changed of the gates, and those who wait that something may have.
+    fn publish(&self, change: Option<BreakerChange>, now: Tick) {
+        let catalog = &self.routed.catalog;
+        if let Some(change) = change {
+            events::BreakerMoved { catalog, change }.emit(&self.worker.shared.metrics);
+            self.worker.shared.breaker_history.record(catalog, &change, now);
+        }
+        if let Some(provider) = self.catalog_entry().and_then(|endpoint| catalog.provider_of(endpoint)) {
+            self.worker.shared.waiting.gate_may_have_moved(&provider.slug);
+        }
     }
 
     fn post_event(&self, event: EndpointEvent) {

@@ -15,7 +15,7 @@ use pointsman_dialect::Signatures;
 use pointsman_domain::{
     AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
 };
-use pointsman_routing::{decide, stats::Gate};
+use pointsman_routing::decide;
 use pointsman_transport::{
     Lesson, Objection, UpstreamError,
     concurrency::{ConcurrencyLimits, Permit},
@@ -400,10 +400,10 @@ impl PlanRun {
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
         let bucket = &self.worker.shared.retry_budget.retry;
-        // One that has reopened since the decision costs none.
+        let live = &self.worker.setup.published.live;
+        let has_waited = self.waiting.waited().is_some();
         let is_past_open = candidate.is_past_open_circuit();
-        let gate = is_past_open.then(|| self.worker.setup.published.live.gate(index, clock::now()));
-        let refused = gate.filter(|gate| !matches!(gate, Gate::HalfOpen { .. })).and_then(Gate::refusal);
+        let refused = is_past_open.then(|| live.costs_a_token(index, clock::now(), self.caller, has_waited)).flatten();
         let costs_a_token = refused.is_some();
         if let Some(reason) = refused.filter(|_| !bucket.take()) {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);

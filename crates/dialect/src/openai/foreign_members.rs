@@ -49,7 +49,7 @@ pub(crate) fn plain_chat(
     let cuts_breakpoints = written && !lists("cache_control");
     let targets = match endpoint.reasoning_history {
         ReasoningHistory::Unknown | ReasoningHistory::Details => None,
-        ReasoningHistory::Content => Some(&["reasoning_content"][..]),
+        ReasoningHistory::Content | ReasoningHistory::Required => Some(&["reasoning_content"][..]),
         ReasoningHistory::Reasoning => Some(&["reasoning"][..]),
         ReasoningHistory::Both => Some(&["reasoning_content", "reasoning"][..]),
         ReasoningHistory::Nothing => Some(&[][..]),
@@ -57,7 +57,8 @@ pub(crate) fn plain_chat(
     let knows_details = endpoint.reasoning_history == ReasoningHistory::Details || !endpoint.wants_reasoning_effort;
     let cuts_reasoning = !knows_details || written && !lists("reasoning");
     let has_reasoning = extras.reasoning_details || extras.reasoning && targets.is_some();
-    if !(cuts_breakpoints && extras.cache_breakpoints || has_reasoning) {
+    let fills = endpoint.reasoning_history == ReasoningHistory::Required;
+    if !(cuts_breakpoints && extras.cache_breakpoints || has_reasoning || fills) {
         return None;
     }
     let body = std::str::from_utf8(body).ok()?;
@@ -66,6 +67,7 @@ pub(crate) fn plain_chat(
         cuts_breakpoints,
         cuts_reasoning,
         targets,
+        fills,
         foreign: foreign_formats(catalog, endpoint),
         is_changed: false,
         breakpoints: Vec::new(),
@@ -104,6 +106,8 @@ struct Cutter<'a> {
     cuts_reasoning: bool,
     /// The members in which the endpoint takes back readable reasoning; `None` if nothing is known.
     targets: Option<&'static [&'static str]>,
+    /// Whether the endpoint misses readable reasoning in an answer that has none.
+    fills: bool,
     /// Formats of sealed reasoning that the endpoint must not get.
     foreign: Vec<ReasoningFormat>,
     /// Whether reasoning is in another member now.
@@ -115,8 +119,17 @@ struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
-        let Cutter { splice, cuts_breakpoints, cuts_reasoning, targets, foreign, is_changed, breakpoints, reasoning } =
-            self;
+        let Cutter {
+            splice,
+            cuts_breakpoints,
+            cuts_reasoning,
+            targets,
+            fills,
+            foreign,
+            is_changed,
+            breakpoints,
+            reasoning,
+        } = self;
         let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, foreign);
         let mut fate_of = |key: Raw<'a>, place| match &*key.name() {
             CACHE_CONTROL if *cuts_breakpoints => {
@@ -129,7 +142,9 @@ impl<'a> Cutter<'a> {
             let is_messages = *key.name() == *b"messages";
             if (is_messages || *key.name() == *b"tools") && list.is_array() {
                 splice.elements(list, |element, splice| {
-                    let returned = targets.filter(|_| is_messages).and_then(|targets| Returned::of(element, targets));
+                    let returned = targets
+                        .filter(|_| is_messages)
+                        .and_then(|targets| Returned::of(element, targets, *fills && is_answer(element)));
                     if let Some(Returned { member, lost }) = &returned {
                         *is_changed = true;
                         lost.iter().for_each(|name| note(name, reasoning));
@@ -182,14 +197,15 @@ struct Returned {
 }
 
 impl Returned {
-    /// `None` if the message has none, or has it in the member that is the only target already.
-    fn of(message: Raw<'_>, targets: &[&'static str]) -> Option<Returned> {
+    /// `None` if the message has none, or has it in the member that is the only target already. With `fills`, one without any gets
+    /// a blank.
+    fn of(message: Raw<'_>, targets: &[&'static str], fills: bool) -> Option<Returned> {
         let given = message
             .pick(REASONING.map(|(name, _)| name.as_bytes()))
             .map(|value| value.filter(|value| value.is_filled()));
         let [content, plain, details] = given;
         let there = || REASONING.iter().zip(given).filter(|(_, value)| value.is_some()).map(|(names, _)| *names);
-        if there().all(|(name, _)| targets == [name]) {
+        if there().all(|(name, _)| targets == [name]) && !(fills && content.is_none()) {
             return None;
         }
         if targets.is_empty() {
@@ -198,10 +214,13 @@ impl Returned {
         let texts: Vec<Option<Raw<'_>>> = details.into_iter().flat_map(Raw::elements).map(readable).collect();
         let is_foreign = !texts.is_empty() && texts.iter().all(Option::is_none);
         let whole = content.or(plain.filter(|_| !is_foreign)).and_then(Raw::filled_string);
-        let text: Vec<&[u8]> = match whole {
+        let mut text: Vec<&[u8]> = match whole {
             Some(whole) => vec![whole.inner()],
             None => texts.iter().flatten().map(|text| text.inner()).collect(),
         };
+        if fills && text.is_empty() {
+            text.push(b" ");
+        }
         let member = (!text.is_empty()).then(|| {
             let text = text.concat();
             let mut members = BytesMut::new();
@@ -217,6 +236,10 @@ impl Returned {
         let is_lossy = texts.iter().any(Option::is_none);
         Some(Returned { member, lost: if is_lossy { vec!["reasoning_details"] } else { Vec::new() } })
     }
+}
+
+fn is_answer(message: Raw<'_>) -> bool {
+    message.member(b"role").and_then(Raw::text).is_some_and(|role| role == "assistant")
 }
 
 /// The text of an element of `reasoning_details` that a provider of chats gave: reasoning of all others has a format.
@@ -248,6 +271,7 @@ mod tests {
             cuts_breakpoints: true,
             cuts_reasoning: true,
             targets: None,
+            fills: false,
             foreign: Vec::new(),
             is_changed: false,
             breakpoints: Vec::new(),
@@ -272,6 +296,7 @@ mod tests {
                 cuts_breakpoints: false,
                 cuts_reasoning: false,
                 targets: None,
+                fills: false,
                 foreign: foreign.to_vec(),
                 is_changed: false,
                 breakpoints: Vec::new(),
@@ -334,6 +359,7 @@ mod tests {
                     cuts_breakpoints: true,
                     cuts_reasoning: true,
                     targets: Some(targets),
+                    fills: false,
                     foreign: Vec::new(),
                     is_changed: false,
                     breakpoints: Vec::new(),
@@ -344,6 +370,42 @@ mod tests {
                 let out: Value = serde_json::from_slice(&cutter.splice.finish()).unwrap();
                 assert_eq!(out["messages"][1], wanted, "{targets:?} {text}");
             }
+        }
+    }
+
+    #[test]
+    fn where_an_endpoint_misses_reasoning_every_answer_without_gets_a_blank() {
+        let claude =
+            json!([{"type": "reasoning.text", "format": "anthropic-claude-v1", "text": "I", "signature": "A"}]);
+        let rows = [
+            (json!({"role": "assistant", "tool_calls": []}), Some(" ")),
+            (json!({"role": "assistant", "content": "a", "reasoning_content": null}), Some(" ")),
+            (json!({"role": "assistant", "content": "a", "reasoning_content": ""}), Some(" ")),
+            (json!({"role": "assistant", "content": "a", "reasoning_content": "x"}), Some("x")),
+            (json!({"role": "assistant", "content": "a", "reasoning": "y"}), Some("y")),
+            (json!({"role": "assistant", "content": "a", "reasoning_details": claude}), Some(" ")),
+            (json!({"role": "user", "content": "a"}), None),
+            (json!({"role": "tool", "content": "a"}), None),
+        ];
+        for (message, expected) in rows {
+            let text = json!({"messages": [message]}).to_string();
+            let mut cutter = Cutter {
+                splice: Splice::new(&text),
+                cuts_breakpoints: false,
+                cuts_reasoning: true,
+                targets: Some(&["reasoning_content"]),
+                fills: true,
+                foreign: Vec::new(),
+                is_changed: false,
+                breakpoints: Vec::new(),
+                reasoning: Vec::new(),
+            };
+            cutter.body(object(&text).unwrap());
+            let out = String::from_utf8(cutter.splice.finish().to_vec()).unwrap();
+            let sent: Value = serde_json::from_str(&out).unwrap();
+            assert_eq!(sent["messages"][0].get("reasoning_content").and_then(Value::as_str), expected, "{out}");
+            assert!(out.matches("reasoning_content").count() <= 1, "{out}");
+            assert!(sent["messages"][0].get("reasoning").is_none(), "{out}");
         }
     }
 

@@ -8,6 +8,9 @@ use crate::json::{Cursor, Raw};
 /// Most tokens per estimated token of a prompt: some languages have a token for a third of the bytes that are assumed.
 const MOST_PER_ESTIMATED: u64 = 3;
 
+/// The part of a limit that is room for the requests of others: a quarter.
+const ROOM_FOR_OTHERS: u64 = 4;
+
 /// The size of a request, if its refusal is not about all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
@@ -29,12 +32,18 @@ pub(super) fn judge(
     if messages.iter().any(|message| exceeds_alone(message)) {
         return Some(Size::Larger);
     }
+    // It may fit later, and smaller ones fit now.
+    if messages.iter().any(|message| leaves_room(message)) {
+        return Some(Size::PerhapsLarger);
+    }
     let in_words = messages.iter().filter_map(|message| before(message, " input tokens per minute"));
     let in_words = in_words.chain(quota_value(body)).filter(|limit| *limit > 0).min();
     let prompt = u64::from(prompt_tokens);
     let (limit, estimate) = match (in_words, in_header) {
         (Some(limit), _) | (None, Some(TokenLimit::Prompts(limit))) => (limit, prompt),
         (None, Some(TokenLimit::All(limit))) => (limit, prompt.saturating_add(request.most_output())),
+        // One of long prompts, perhaps.
+        (None, Some(TokenLimit::Other)) => return Some(Size::PerhapsLarger),
         // Azure asks so for a day where the request is larger than the limit.
         (None, None) => {
             let is_for_a_day = messages.iter().any(|message| message.contains("retry after 86400 seconds"));
@@ -57,6 +66,17 @@ pub(super) fn judge(
 fn exceeds_alone(message: &str) -> bool {
     let limit = message.find("limit ").and_then(|_| after(message, "limit "));
     matches!((limit, after(message, "requested ")), (Some(limit), Some(requested)) if requested > limit)
+}
+
+/// Whether a message as `limit 30000, used 5000, requested 29000` says that a good part of the limit is left for others.
+fn leaves_room(message: &str) -> bool {
+    let limit = message.find("limit ").and_then(|_| after(message, "limit "));
+    let (Some(limit), Some(used), Some(requested)) = (limit, after(message, "used "), after(message, "requested "))
+    else {
+        return false;
+    };
+    let left = limit.saturating_sub(used);
+    requested > left && left > 0 && left.saturating_mul(ROOM_FOR_OTHERS) >= limit
 }
 
 /// The number behind the last of these words that one follows.
@@ -114,6 +134,11 @@ mod tests {
         assert_eq!(judged(words, 10_000), None);
         assert_eq!(judged("Limit 30000, Used 29000, Requested 41,000.", 1), Some(Size::Larger));
         assert_eq!(judged("Limit 30000, Used 29000, Requested 4000.", 1), None);
+        assert_eq!(judged("Limit 30000, Used 5000, Requested 29000.", 1), Some(Size::PerhapsLarger));
+        assert_eq!(judged("Limit 30000, Used 22500, Requested 7501.", 1), Some(Size::PerhapsLarger));
+        assert_eq!(judged("Limit 30000, Used 22501, Requested 7501.", 1), None, "little is left for anybody");
+        assert_eq!(judged("Limit 3, Used 3, Requested 1.", 1), None);
+        assert_eq!(judged("Limit 0, Used 0, Requested 0.", 1), None);
         assert_eq!(judged("Rate limit reached.", 1_000_000), None);
     }
 
@@ -140,5 +165,6 @@ mod tests {
             assert_eq!((judged(all), judged(prompts)), (Some(Size::Larger), None), "{name}");
         }
         assert_eq!(judged(b"", &plain, (1_000, all)), None);
+        assert_eq!(judged(b"", &plain, (1_000, Some(TokenLimit::Other))), Some(Size::PerhapsLarger));
     }
 }

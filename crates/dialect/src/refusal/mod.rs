@@ -23,7 +23,7 @@ use request::MOST_LOOK_UPS;
 pub use request::{Doubt, RefusedRequest};
 use said::Said;
 use table::{ABOUT_ACCESS, About, ROWS, Row, Sign, TYPES};
-use words::{Words, is_code};
+use words::{Words, is_code, plain};
 
 use super::{
     answer::AnswerFault,
@@ -51,7 +51,7 @@ pub struct RefusedAttempt<'a> {
     pub request: &'a [u8],
     /// Estimated tokens of its prompt.
     pub prompt_tokens: u32,
-    /// The account's limit on tokens in a time, if headers say that it leaves no room for this request.
+    /// The account's limit on tokens in a time, as far as headers say which one has refused this request.
     pub limit: Option<TokenLimit>,
 }
 
@@ -62,6 +62,8 @@ pub enum TokenLimit {
     Prompts(u64),
     /// Of prompts, and of the answers that requests allow.
     All(u64),
+    /// Another than those that headers tell of: they all leave room for this request.
+    Other,
 }
 
 /// What a refusal is about.
@@ -114,6 +116,8 @@ pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
         match limits::judge(&said, body, &request, (call.prompt_tokens, call.limit)) {
             Some(Size::Larger) => refusal = reader.refusal(FailureKind::OverLimit),
             Some(Size::PerhapsLarger) => refusal.evidence = Evidence::Request,
+            // A limit that the provider keeps for each user of the client.
+            None if reader.names_a_user(&request) => refusal.evidence = Evidence::Request,
             None => {}
         }
     }
@@ -239,9 +243,12 @@ impl<'a> Reader<'a> {
                 if names_another && self.doubt().brings_its_own {
                     return Some(self.refusal(FailureKind::RefusedHere));
                 }
+                let doubt = self.doubt();
+                // What the client names may have the name of the model in it.
+                let names_this = || self.request.is_some_and(|request| request.repeats(&self.words.model));
                 // A tier may lack a model that the endpoint has.
-                let is_plain = !names_another && !self.doubt().chooses_a_tier;
-                let proves = is_plain && (is_code || self.is_providers_own(words));
+                let is_doubtful = names_another || doubt.chooses_a_tier || (doubt.names_a_resource && names_this());
+                let proves = !is_doubtful && (is_code || self.is_providers_own(words));
                 self.ours(kind, proves.then_some(Finding { words, meaning }))
             }
             About::Here => self.refusal(FailureKind::RefusedHere),
@@ -298,6 +305,14 @@ impl<'a> Reader<'a> {
         let quoted = &self.words.quoted;
         let is_elsewhere = |word: &String| self.request.is_none_or(|request| request.holds(word));
         self.words.name_another_model() || quoted.len() > MOST_LOOK_UPS || quoted.iter().any(is_elsewhere)
+    }
+
+    /// Whether the message may be about a user that the client names.
+    fn names_a_user(&self, request: &RefusedRequest<'_>) -> bool {
+        let messages = [plain(&self.said.message), plain(&self.said.inner_message)];
+        let is_named =
+            |user: &String| messages.iter().any(|message| message.contains("user") || message.contains(user));
+        request.users().iter().any(is_named)
     }
 
     /// What nothing in the table matches.

@@ -102,6 +102,8 @@ const MODELS: &[&[u8]] = &[b"model", b"models", b"model_id", b"modelId"];
 const TIERS: &[&[u8]] = &[b"service_tier", b"serviceTier", b"speed", b"inference_geo"];
 const USUAL_TIERS: &[&str] =
     &["auto", "default", "global", "standard", "standard_only", "service_tier_unspecified", "unspecified"];
+/// Members that name the client's own user.
+const USERS: &[&[u8]] = &[b"user", b"user_id", b"safety_identifier"];
 /// Types of tools that run at the client, so that nothing in them can be refused but their form.
 const CLIENT_TOOLS: &[&str] = &["function", "custom"];
 /// Types of parts of messages that are known here. In a part of another type anything may be looked up.
@@ -307,6 +309,15 @@ impl<'a> RefusedRequest<'a> {
     #[must_use]
     pub fn doubt(&self) -> Doubt {
         *self.doubt.get_or_init(|| self.value().map(Doubt::of).unwrap_or_default())
+    }
+
+    /// What the client calls its own users, as [`plain`] gives it.
+    pub(super) fn users(&self) -> Vec<String> {
+        let Some(body) = self.value() else { return Vec::new() };
+        let in_metadata = body.member(b"metadata").and_then(|metadata| metadata.member(b"user_id"));
+        let users = USERS.iter().map(|name| body.member(name)).chain([in_metadata]);
+        let users = users.flatten().filter_map(Raw::text).map(|user| plain(&user));
+        users.filter(|user| !user.is_empty()).collect()
     }
 
     /// Whether the beginning of a message that follows `pattern` stands in the request too. `message` and `model`: as [`plain`]

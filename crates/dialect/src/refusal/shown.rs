@@ -2,7 +2,7 @@
 
 use super::{
     request::{MOST_LOOK_UPS, RefusedRequest},
-    table::ABOUT_US,
+    table::{ABOUT_US, OURS},
     words::{plain, unquoted},
 };
 use crate::json::{Cursor, Raw};
@@ -46,7 +46,16 @@ impl<'r> Search<'_, 'r> {
 
     fn is_news(&mut self, text: &str) -> bool {
         let text = plain(text);
-        is_about_us(&unquoted(&text)) && !self.knows(|request| request.holds(&text))
+        (is_about_us(&unquoted(&text)) && !self.knows(|request| request.holds(&text))) || self.names_ours(&text)
+    }
+
+    /// Whether the text, or what it quotes, has the name of a project or resource that does not stand in the request.
+    fn names_ours(&mut self, text: &str) -> bool {
+        let mut names = OURS.iter().flat_map(|start| text.match_indices(start)).filter_map(|(at, _)| {
+            let ends = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | ',' | ';' | ')' | '\\');
+            Some(text.get(at..)?.split(ends).next()?.trim_end_matches(['.', ':']))
+        });
+        names.any(|name| !self.knows(|request| request.holds(name)))
     }
 
     /// Whether the client's request is found to hold something. Each look-up reads all of it, so their number is bounded.

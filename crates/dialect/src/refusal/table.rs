@@ -106,6 +106,7 @@ pub(super) static ROWS: &[Row] = &[
         "insufficient_balance_error", "exceeded_current_quota_error", "enforced_spend_limit_reached", "contract_spend_limit_reached",
         "organization_spend_limit_exceeded", "project_spend_limit_exceeded"],
         "OpenAI error codes and spend limits; google.api.ErrorReason; Anthropic errors and rate limits; TradingAgents-CN#170 (DashScope); modelscope#1691 (MiniMax); BettaFish#524 (Moonshot)"),
+    code(Account(BAD_KEY), &["expired_key", "token_not_found_in_db"], "litellm: proxy/_types.py, ProxyErrorTypes"),
     // With a 429 it is the type of any rate limit there: MoA#27.
     code(Account(NO_MONEY), &["credit_limit"], "edsl#2098 (Together)").at(&[402]),
     code(Quota(NO_MONEY), &["insufficient_quota"], "gpt-pilot#340 (OpenAI); no thread for Perplexity"),
@@ -122,6 +123,8 @@ pub(super) static ROWS: &[Row] = &[
     code(Model(RETIRED), &["model_decommissioned"], "sqlmap-ai#3 (Groq)"),
     code(Model(NO_ACCESS), &["model_terms_required", "model_permission_blocked_org", "model_permission_blocked_project",
         "accessdenied.unpurchased", "allocationquota.freetieronly"], "BettaFish#609 and error codes of DashScope; no thread for Groq"),
+    code(Model(NO_ACCESS), &["key_model_access_denied", "team_model_access_denied", "user_model_access_denied", "org_model_access_denied"],
+        "opcode#358 (litellm)"),
     code(Model(NO_ACCESS), &["minimax.2061"], "platform.minimax.io, error codes"),
     code(Model(UNKNOWN_MODEL), &["1211", "1311"], "wallbreaker#20; docs.bigmodel.cn/cn/api/api-code").at(&[400, 403, 404, 429]),
     code(Context, &["*context_length*", "*context_window*", "contextwindowexceeded*", "exceed_context_size*", "model_max_prompt_tokens_exceeded",
@@ -160,6 +163,9 @@ pub(super) static ROWS: &[Row] = &[
         "your newly created team doesn't have any credits*", "your team * has either used all available credits or reached its monthly spending limit", "access denied, please make sure your account is in good standing",
         "you need positive balance", "gemini api free tier is not available in your country"],
         "claude-code#66314 and #38035 (Anthropic); MaxKB#3797 (DeepSeek); open-assistant#80, inspector#1287 (OpenRouter); edsl#2098 (Together); aiwallpaper#2 (OpenAI); dyad#3626, ai.google.dev troubleshooting (Gemini); agents-course#386 (Hugging Face); no-cost-ai#24 (DeepInfra); warp#14863, xai_conversation#7 (xAI); MaxKB#5297 (DashScope)"),
+    // The code, `budget_exceeded`, is also that of a budget of the client's own user or tag.
+    says(Account(NO_MONEY), &["budget has been exceeded! current cost: *", "budget has been exceeded! key=*", "budget has been exceeded! team=*",
+        "exceededbudget: user=*", "exceededbudget: team=*"], "litellm: proxy/auth/auth_checks.py, exceptions.py"),
     says(Account(PLAN), &["you've reached your usage limit for this billing cycle", "you've reached your * usage limit"],
         "cc-haha#1208, openclaw#142656 (Kimi for coding)").at(&[402, 403]),
     says(Account(NO_MONEY), &["insufficient balance"], "MiniMax-M2#62 (500 in the form of Messages)").at(&[500]),
@@ -189,11 +195,18 @@ pub(super) static ROWS: &[Row] = &[
     says(Model(NO_ACCESS), &["project '' does not have access to model {model}", "you do not have access to the model {model}", "you don't have access to the model with the specified model id",
         "your organization must be verified to use the model {model}", "model access is denied", "model access is denied due to*", "user: * is not authorized to perform: bedrock:invokemodel on resource: *",
         "this api key is not authorized to use model {model}",
+        "project * is not allowed to use publisher model {model}", "permission '' denied on resource {model}", "permission '' denied on resource {model} (or it may not exist)",
         "imagen api is only accessible to billed users at this time", "author * is banned", "the free tier of the model has been exhausted", "this model is not available for your account",
         "you are not allowed to sample from this model", "operation not allowed$"],
-        "cursor#2953, LibreChat#7323 (OpenAI 403, 404); claude-code#536, test-infra#5721, litellm#28704 (Bedrock); BettaFish#609 (DashScope); no thread for the others"),
+        "cursor#2953, LibreChat#7323 (OpenAI 403, 404); claude-code#536, test-infra#5721, litellm#28704 (Bedrock); uni-api#41, continue#4392 (Vertex); BettaFish#609 (DashScope); no thread for the others"),
+
+    says(Model(REGION), &["access to anthropic models is not allowed from unsupported countries, regions, or territories",
+        "publisher model {model} is not servable in region *"],
+        "claude-code#2656, TRAE#2092 (Bedrock); no thread for Vertex, whose sentence stands in documents of several projects"),
 
     // Words about this request, here or anywhere.
+    says(Here, &["exceededbudget: end user=*", "litellm end user: *", "budget has been exceeded! tag=*"],
+        "litellm: proxy/auth/auth_checks.py, budgets of what the client names"),
     says(Fewer, &["*but can only afford*", "*requires more credits, or fewer max_tokens*", "max_tokens limit exceeded*", "more credits are required to run this request*"],
         "openclaude#1125, cline#940, forgecode#571 (OpenRouter 402)"),
     says(OverLimit, &["request too large for*", "*request too large*tokens per min*", "prompt tokens limit exceeded*", "extra usage is required for long context*",
@@ -320,6 +333,9 @@ pub(super) static ABOUT_US: &[&str] = &[
     "access token",
     "unauthorized",
 ];
+
+/// How names begin of what belongs to an account, quoted or not. A client may read those that it has sent.
+pub(super) static OURS: &[&str] = &["projects/", "arn:aws"];
 
 /// Words about names of models and rights of the gateway, outside of anything quoted. A client can do nothing about them.
 pub(super) static ABOUT_ACCESS: &[&str] = &[

@@ -514,3 +514,81 @@ fn a_request_that_may_be_larger_than_the_quota_rests_nobody_else() {
     let other = json!({"error": {"code": "429", "message": "Please retry after 6 seconds."}});
     assert_eq!(read(Dialect::OpenAi, 429, &other, &json!({"model": MODEL})).evidence, Evidence::None);
 }
+
+/// Vertex: the same code and sentence for a model that is not open to us and for a cache that the client names.
+#[test]
+fn a_denied_permission_is_about_the_model_only_if_it_names_it_and_the_client_does_not() {
+    let denied = |resource: &str, request: &Value| {
+        let message = format!(
+            "Permission 'aiplatform.endpoints.predict' denied on resource '//aiplatform.googleapis.com/projects/p/locations/l/{resource}' (or it may not exist)."
+        );
+        let details = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "IAM_PERMISSION_DENIED"}]);
+        let error = json!({"code": 403, "message": message, "status": "PERMISSION_DENIED", "details": details});
+        read(Dialect::Gemini, 403, &json!({"error": error}), request)
+    };
+    let plain = json!({"contents": []});
+    let cache = |name: &str| json!({"contents": [], "cachedContent": format!("projects/p/locations/l/{name}")});
+    let of_model = denied("publishers/google/models/acme-1", &plain);
+    assert_eq!((of_model.kind, is_known(&of_model)), (FailureKind::Forbidden, true));
+    let of_cache = denied("cachedContents/7", &cache("cachedContents/7"));
+    assert_eq!((of_cache.kind, is_known(&of_cache)), (FailureKind::RefusedHere, false));
+    assert!(of_cache.is_for_client, "the client named the project");
+    let feigned = denied("publishers/google/models/acme-1", &cache("publishers/google/models/acme-1"));
+    assert!(!is_known(&feigned), "{feigned:?}");
+}
+
+#[test]
+fn names_of_our_projects_and_resources_are_not_shown_even_if_they_are_quoted() {
+    let request = json!({"model": MODEL, "messages": [{"role": "user", "content": "projects/mine/x"}]});
+    let shown =
+        |message: &str| read(Dialect::OpenAi, 400, &json!({"error": {"message": message}}), &request).is_for_client;
+    assert!(shown("'projects/mine/x' is no address.") && shown("The value 'x' is wrong."));
+    for ours in [
+        "`projects/p/locations/l`",
+        "'arn:aws:bedrock:us-east-1:1:x/y'",
+        "projects/p",
+        "\"projects/mine\" and \"projects/p\"",
+    ] {
+        assert!(!shown(&format!("Something of {ours} is wrong.")), "{ours}");
+    }
+}
+
+/// A budget that LiteLLM keeps for what the client names is no news for others.
+#[test]
+fn a_spent_budget_closes_the_provider_unless_it_is_that_of_the_clients_user() {
+    let spent = |message: &str| {
+        let error = json!({"message": message, "type": "budget_exceeded", "param": null, "code": "400"});
+        let request = json!({"model": MODEL, "user": "u1"});
+        let refusal = read(Dialect::OpenAi, 400, &json!({"error": error}), &request);
+        (refusal.kind, is_known(&refusal))
+    };
+    for ours in [
+        "Budget has been exceeded! Current cost: 51.2, Max budget: 50.0",
+        "ExceededBudget: User=o over budget. Spend=12.0, Budget=10.0",
+    ] {
+        assert_eq!(spent(ours), (FailureKind::Auth, true), "{ours}");
+    }
+    for theirs in [
+        "ExceededBudget: End User=u1 over budget. Spend=3.0, Budget=2.0",
+        "Budget has been exceeded! Tag=t Current cost: 1.2, Max budget: 1.0",
+    ] {
+        assert_eq!(spent(theirs), (FailureKind::RefusedHere, false), "{theirs}");
+    }
+}
+
+/// LiteLLM keeps a rate for each user that the client names.
+#[test]
+fn a_rate_limit_of_a_user_that_the_client_names_is_no_news_for_others() {
+    let is_of_one = |message: &str, request: &Value| {
+        let refusal = read(Dialect::OpenAi, 429, &json!({"error": {"message": message}}), request);
+        assert_eq!(refusal.kind, FailureKind::RateLimited);
+        refusal.evidence == Evidence::Request
+    };
+    let of_user = "Rate limit exceeded for end_user: u1. Limit type: requests. Current limit: 5, Remaining: 0.";
+    for request in [json!({"user": "u1"}), json!({"safety_identifier": "u1"}), json!({"metadata": {"user_id": "u1"}})] {
+        assert!(is_of_one(of_user, &request), "{request}");
+        assert!(is_of_one("Rate limit exceeded for U1.", &request), "{request}");
+        assert!(!is_of_one("Rate limit exceeded for model.", &request), "{request}");
+    }
+    assert!(!is_of_one(of_user, &json!({"user": ""})) && !is_of_one(of_user, &json!({})));
+}

@@ -22,7 +22,7 @@ stored_enum! {
     ReasoningFormat { 0 => Unknown, 1 => Anthropic, 2 => Gemini, 3 => Responses }
     ServicePreference { 0 => Open, 1 => Standard, 2 => Any, 3 => Named(name), 4 => Unknown }
     Platform { 0 => Native, 1 => Bedrock, 2 => Vertex }
-    ReasoningHistory { 0 => Unknown, 1 => Content, 2 => Reasoning, 3 => Both, 4 => Details, 5 => Nothing }
+    ReasoningHistory { 0 => Unknown, 1 => Content, 2 => Reasoning, 3 => Both, 4 => Details, 5 => Nothing, 6 => Required }
     DataCollection { 0 => Allow, 1 => Deny }
     ProviderState { 0 => On, 1 => Off(why) }
     Target { 0 => Model(position), 1 => Alias(position) }

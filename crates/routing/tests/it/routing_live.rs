@@ -105,6 +105,11 @@ impl Rig {
         (0..).find(|index| self.world.name(*index) == name).unwrap()
     }
 
+    /// Whether an attempt past the gate of the first endpoint costs a token.
+    fn costs_a_token(&self, seconds: f64, caller: Option<u64>, has_waited: bool) -> bool {
+        self.board.costs_a_token(0, at(seconds), caller, has_waited).is_some()
+    }
+
     fn circuit(&self, name: &str, seconds: f64) -> &'static str {
         self.board.view(at(seconds)).status(self.world.catalog(), self.index(name)).circuit.as_str()
     }
@@ -433,6 +438,58 @@ fn a_429_starts_a_cooldown_until_its_date_and_is_no_failure() {
     assert_eq!(rig.plan(9.0), "acme/a bolt/b");
 }
 
+/// The answer takes half a minute, and the only other way would be to wait for its end.
+#[test]
+fn the_first_token_of_a_probe_lets_all_others_pass() {
+    for (shut, from, wants_token) in [(busy(Some(1.0)), 1.2, false), (refused(), 6.0, true)] {
+        let rig = Rig::of("acme/a 200ms");
+        rig.attempt("acme/a", 0.0, shut);
+        let probe = rig.claim("acme/a", from).unwrap();
+        assert!(probe.probe);
+        assert_eq!(rig.plan(from + 0.1), "acme/a!", "all others pass only past the circuit");
+        assert_eq!(rig.costs_a_token(from + 0.1, None, true), wants_token);
+        assert!(rig.costs_a_token(from + 0.1, None, false), "before it has waited");
+        let change = rig.board.first_token(&probe, at(from + 0.2)).unwrap();
+        assert_eq!(change.endpoint_gate.map(|gate| gate.to), Some(Gate::Passing));
+        assert_eq!(rig.board.first_token(&probe, at(from + 0.2)), None, "it is told once");
+        let later = |call: u32| from + 10.0 + f64::from(call);
+        (0..40).for_each(|call| {
+            assert_eq!(rig.plan(later(call)), "acme/a", "{call}");
+            rig.attempt("acme/a", later(call), OK);
+        });
+        let gate = rig.board.finish(probe, at(from + 60.0), OK, &rig.policy).event.gate;
+        assert_eq!(gate, GateEvent::Recovered, "the statistics hear of the whole answer");
+    }
+}
+
+#[test]
+fn where_answers_break_off_the_first_token_of_a_probe_lets_pass_only_those_who_have_no_other_endpoint() {
+    let cut = || failed(FailureKind::Truncated, 200, None);
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    (0..3).for_each(|n| rig.attempt("acme/a", f64::from(n), cut()));
+    let probe = rig.claim("acme/a", 10.0).unwrap();
+    assert!(rig.costs_a_token(10.1, None, true));
+    assert_eq!(rig.board.first_token(&probe, at(10.2)), None);
+    assert_eq!((rig.plan(10.3).as_str(), rig.costs_a_token(10.3, None, true)), ("bolt/b", false));
+    rig.finish(probe, 11.0, cut());
+    assert_eq!((rig.circuit("acme/a", 11.1), rig.costs_a_token(11.1, None, true)), ("open", true));
+}
+
+#[test]
+fn a_probe_that_fails_after_its_first_token_opens_the_breaker_for_longer_unless_another_was_served() {
+    for (is_served, expected) in [(false, "open"), (true, "closed")] {
+        let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+        rig.attempt("acme/a", 0.0, refused());
+        let probe = rig.claim("acme/a", 10.0).unwrap();
+        rig.board.first_token(&probe, at(10.2));
+        if is_served {
+            rig.attempt("acme/a", 11.0, OK);
+        }
+        rig.finish(probe, 20.0, server_error());
+        assert_eq!(rig.circuit("acme/a", 27.0), expected);
+    }
+}
+
 #[test]
 fn when_all_endpoints_cool_down_the_earliest_end_is_reported() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
@@ -462,6 +519,31 @@ fn a_paced_endpoint_refuses_a_claim_that_came_too_late() {
     rig.attempt("acme/a", 0.6, OK);
     let candidate = Candidate { probe: false, ..rig.candidate("bolt/b", 0.7) };
     assert_eq!(rig.board.claim(0, at(0.7), &candidate), Err(ExclusionReason::Paced));
+}
+
+/// The law of docs/ROUTING.md at an endpoint where nobody else was served: its faults may be due to one caller's requests.
+#[test]
+fn past_a_breaker_that_one_caller_opened_others_pass_without_a_token_until_they_fail_too() {
+    let rig = Rig::of("acme/a 200ms");
+    let fails = |caller: u64, seconds: f64| {
+        let candidate = rig.candidate("acme/a", seconds);
+        let mut claim = rig.board.claim(0, at(seconds), &candidate).unwrap();
+        claim.caller = Some(caller);
+        rig.finish(claim, seconds + 0.1, server_error());
+    };
+    (0..3).for_each(|n| fails(1, f64::from(n)));
+    assert_eq!(rig.circuit("acme/a", 3.0), "open");
+    let costs =
+        |seconds: f64| [Some(1), None, Some(2), Some(3)].map(|caller| rig.costs_a_token(seconds, caller, false));
+    assert_eq!(costs(3.0), [true, true, false, false]);
+    // Another failed probe changes nothing.
+    fails(1, 10.0);
+    assert_eq!((rig.circuit("acme/a", 11.0), costs(11.0)), ("open", [true, true, false, false]));
+    fails(2, 11.0);
+    assert_eq!(costs(12.0), [true; 4], "an outage");
+    let claim = rig.board.claim(0, at(12.0), &rig.candidate("acme/a", 12.0)).unwrap();
+    rig.finish(claim, 12.5, OK);
+    assert_eq!((rig.circuit("acme/a", 13.0), costs(13.0)), ("closed", [false; 4]));
 }
 
 /// What the provider says about our account or model.

@@ -16,6 +16,7 @@ use pointsman_domain::{
 use super::{
     breaker::PassedAs,
     cell::{ENOUGH_CALLERS, EndpointCell, EndpointCellState, Pending, ProviderCell, ProviderCellState, Witnesses},
+    change::{BreakerChange, GateChange, begun, moved},
     gate::Gate,
     quota::QuotaReport,
     view::LiveView,
@@ -98,38 +99,6 @@ pub struct FinishedClaim {
     pub event: EndpointEvent,
     /// Gates that changed, to be published at once.
     pub change: Option<BreakerChange>,
-}
-
-/// Gates that changed when a claim was finished.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BreakerChange {
-    /// Position of the endpoint.
-    pub index: u32,
-    /// Position of its provider.
-    pub provider: u32,
-    /// Change of the endpoint's gate.
-    pub endpoint_gate: Option<GateChange>,
-    /// Change of the provider's gate.
-    pub provider_gate: Option<GateChange>,
-    /// The failure that caused it; `None` after a successful probe.
-    pub cause: Option<FailureCause>,
-}
-
-impl BreakerChange {
-    fn gate_event(&self) -> GateEvent {
-        // Only a success makes an endpoint's gate pass again.
-        let recovered = self.endpoint_gate.is_some_and(|gate| gate.to.is_passing());
-        if recovered { GateEvent::Recovered } else { GateEvent::Moved }
-    }
-}
-
-/// Change from one gate to another.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GateChange {
-    /// Before.
-    pub from: Gate,
-    /// After.
-    pub to: Gate,
 }
 
 impl LiveBoard {
@@ -234,21 +203,46 @@ impl LiveBoard {
         self.endpoints.iter().filter(is_open).map(|slot| slot.cell.id).collect()
     }
 
-    /// The gate of an endpoint, or its provider's where that is stricter.
-    pub fn gate(&self, index: u32, now: Tick) -> Gate {
-        let Some(slot) = self.endpoints.get(index as usize) else { return Gate::Passing };
-        let provider =
-            self.providers.get(slot.provider as usize).map_or(Gate::Passing, |slot| slot.cell.view(now).gate);
-        slot.cell.view(now).gate.and(provider)
+    /// Why an attempt past the gate of an endpoint, or of its provider, costs a token; `None` if it costs none. `has_waited`: for the
+    /// gate to open.
+    pub fn costs_a_token(
+        &self,
+        index: u32,
+        now: Tick,
+        caller: Option<u64>,
+        has_waited: bool,
+    ) -> Option<ExclusionReason> {
+        let slot = self.endpoints.get(index as usize)?;
+        let provider = self.providers.get(slot.provider as usize);
+        let provider = provider.map_or(Gate::Passing, |slot| slot.cell.view(now).gate);
+        let (own, is_lenient, is_of_another) = slot
+            .cell
+            .change(|state| (state.breaker.gate(now), state.breaker.is_lenient(), state.fails_another(caller)));
+        let gate = own.and(provider);
+        let is_free = match gate {
+            Gate::HalfOpen { .. } => true,
+            // None may pass beside a probe of the provider.
+            _ if !provider.is_passing() => false,
+            Gate::Probing { .. } => has_waited && is_lenient || is_of_another,
+            _ => is_of_another,
+        };
+        gate.refusal().filter(|_| !is_free)
     }
 
-    /// Records the first sign of life of a request.
-    pub fn first_token(&self, claim: &Claim, now: Tick) {
-        let Some(slot) = self.slot(claim) else { return };
-        slot.cell.change(|state| {
+    /// Records the first sign of life of a request. That of a probe lets others pass, whose change is to be published at once.
+    pub fn first_token(&self, claim: &Claim, now: Tick) -> Option<BreakerChange> {
+        let slot = self.slot(claim)?;
+        let endpoint_gate = slot.cell.change(|state| {
             state.answered(claim.serial);
             state.sign_of_life(claim.dispatched, now);
+            begun(&mut state.breaker, now, claim.passed_as)
         });
+        let provider = self.providers.get(slot.provider as usize).filter(|slot| !slot.cell.is_quiet());
+        let provider_gate = provider
+            .and_then(|slot| slot.cell.change(|state| begun(&mut state.breaker, now, claim.passed_provider_as)));
+        let change =
+            BreakerChange { index: claim.index, provider: slot.provider, endpoint_gate, provider_gate, cause: None };
+        (endpoint_gate.is_some() || provider_gate.is_some()).then_some(change)
     }
 
     /// Records the quota headers of an answer.
@@ -259,18 +253,29 @@ impl LiveBoard {
 
     /// Ends the claim with the outcome of the attempt.
     pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> FinishedClaim {
-        let change = self.end(&claim, now, end, policy);
-        let gate = change.map_or(GateEvent::Unmoved, |change| change.gate_event());
+        let (change, has_recovered) = self.end(&claim, now, end, policy).unwrap_or_default();
+        let gate = match change {
+            _ if has_recovered => GateEvent::Recovered,
+            Some(_) => GateEvent::Moved,
+            None => GateEvent::Unmoved,
+        };
         FinishedClaim { event: EndpointEvent { gate, ..claim.event(now, end) }, change }
     }
 
-    fn end(&self, claim: &Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
+    /// The gates that changed, and whether a success closed the endpoint's breaker.
+    fn end(
+        &self,
+        claim: &Claim,
+        now: Tick,
+        end: EventKind,
+        policy: &RoutingPolicy,
+    ) -> Option<(Option<BreakerChange>, bool)> {
         let slot = self.slot(claim)?;
         let jitter = |opens| self.jitter(claim.endpoint.0, opens);
-        let (endpoint_gate, last) = slot.cell.change(|state| {
+        let (endpoint_gate, last, has_recovered) = slot.cell.change(|state| {
             let from = state.breaker.gate(now);
-            state.finish(claim, now, &end, policy, jitter);
-            (moved(from, state.breaker.gate(now)), state.breaker.last())
+            let has_recovered = state.finish(claim, now, &end, policy, jitter);
+            (moved(from, state.breaker.gate(now)), state.breaker.last(), has_recovered)
         });
         let opened = matches!(endpoint_gate, Some(GateChange { to: Gate::Open { .. }, .. }));
         let provider_gate = self.update_provider(slot.provider, claim, now, &end, opened, policy);
@@ -281,7 +286,7 @@ impl LiveBoard {
             provider_gate,
             cause: cause(&end).or(last.filter(|_| opened)),
         };
-        (endpoint_gate.is_some() || provider_gate.is_some()).then_some(change)
+        Some(((endpoint_gate.is_some() || provider_gate.is_some()).then_some(change), has_recovered))
     }
 
     fn update_provider(
@@ -376,6 +381,7 @@ impl EndpointCellState {
         }
     }
 
+    /// Returns whether a success closed the breaker.
     fn finish(
         &mut self,
         claim: &Claim,
@@ -383,7 +389,7 @@ impl EndpointCellState {
         end: &EventKind,
         policy: &RoutingPolicy,
         jitter: impl Fn(u32) -> f64,
-    ) {
+    ) -> bool {
         self.in_flight = self.in_flight.saturating_sub(1);
         let overdue = is_given_up(end) && self.give_up(claim.serial, now, &policy.breaker);
         self.answered(claim.serial);
@@ -403,6 +409,7 @@ impl EndpointCellState {
                     self.outcomes.settle(now, policy.stats.half_life);
                     if self.breaker.succeed(claim.passed_as) {
                         self.outcomes.recover();
+                        return true;
                     }
                 }
             }
@@ -415,6 +422,7 @@ impl EndpointCellState {
             }
             _ => self.breaker.release(claim.passed_as),
         }
+        false
     }
 
     fn fail(
@@ -493,6 +501,11 @@ impl EndpointCellState {
     /// may be the reason.
     fn fails_one_of_several(&self, caller: Option<u64>) -> bool {
         caller.is_some_and(|caller| self.faults.count() < ENOUGH_CALLERS && self.served.has_other(caller))
+    }
+
+    /// Whether only requests of another caller have failed since the last success: then they may be the reason, and this one's may pass.
+    fn fails_another(&self, caller: Option<u64>) -> bool {
+        caller.is_some_and(|caller| self.faults.count() < ENOUGH_CALLERS && self.faults.has_other(caller))
     }
 
     /// Whether no request dispatched at that time or later has given a sign of life.
@@ -580,10 +593,6 @@ fn is_given_up(end: &EventKind) -> bool {
         EventKind::Failed { failure, had_content } => !had_content && FailureEffect::of(failure) == FailureEffect::Late,
         _ => false,
     }
-}
-
-fn moved(from: Gate, to: Gate) -> Option<GateChange> {
-    (std::mem::discriminant(&from) != std::mem::discriminant(&to)).then_some(GateChange { from, to })
 }
 
 fn cause(end: &EventKind) -> Option<FailureCause> {

@@ -9,6 +9,7 @@
 //!        --429-------> cooling --until passed--> half-open
 //!        --refusal---> config fault --until passed--> half-open
 //! half-open --failure--> open (longer) --429--> cooling --refusal--> config fault --cancelled--> half-open
+//!           --answer begins--> closed, but open (longer) if it fails before any success
 //! ```
 //! While requests are refused, the deadline never moves to an earlier time.
 
@@ -71,6 +72,8 @@ pub struct Breaker {
     refused: Option<RefusedSince>,
     /// The wait that was told for the present cooldown, if it was shortened.
     told: Option<Duration>,
+    /// Whether requests that have waited may pass beside the probe.
+    is_lenient: bool,
 }
 
 /// What a provider refuses, and since when without a success.
@@ -126,6 +129,12 @@ impl Breaker {
         self.told.filter(|_| matches!(self.state, State::Cooling { .. }))
     }
 
+    /// Whether requests that have waited may pass beside the probe, as many as there are: it was a 429 that shut the breaker, or
+    /// the answer to the probe has begun.
+    pub fn is_lenient(&self) -> bool {
+        self.is_lenient
+    }
+
     /// The configuration fault that no success has ended yet.
     pub fn refused(&self) -> Option<RefusedSince> {
         self.refused
@@ -159,7 +168,19 @@ impl Breaker {
         }
     }
 
-    /// Records a success. Returns whether it closed the breaker.
+    /// Records that an answer has begun. An answer may take long, so that of the probe closes the breaker at its beginning. Where
+    /// answers broke off, a beginning proves little.
+    pub fn begin_answer(&mut self, passed_as: PassedAs) {
+        if !matches!((self.state, passed_as), (State::Probing { .. }, PassedAs::Probe)) {
+            return;
+        }
+        let breaks_off = |last: FailureCause| {
+            matches!(last.kind, FailureKind::Truncated | FailureKind::Reset | FailureKind::Malformed)
+        };
+        if self.last.is_some_and(breaks_off) { self.is_lenient = true } else { self.state = State::Closed }
+    }
+
+    /// Records a success. Returns whether it closed the breaker, or completes what did.
     pub fn succeed(&mut self, passed_as: PassedAs) -> bool {
         self.failures = 0;
         self.answers = self.answers.saturating_add(1);
@@ -169,6 +190,7 @@ impl Breaker {
         let closes = match (self.state, passed_as) {
             (State::Probing { .. }, PassedAs::Probe | PassedAs::Panic) => true,
             (State::Open { .. }, PassedAs::Panic) => true,
+            (State::Closed, PassedAs::Probe) => true,
             _ => return false,
         };
         self.state = State::Closed;
@@ -202,8 +224,11 @@ impl Breaker {
             (State::Closed, _) if trips => Tick(0),
             (State::Cooling { until }, _) if trips => until,
             (State::Probing { since }, PassedAs::Probe) => since,
+            // Its answer had begun, and nothing has succeeded since.
+            (State::Closed, PassedAs::Probe) if self.failures > 1 => Tick(0),
             _ => return,
         };
+        self.is_lenient = false;
         // A hanging endpoint costs each request a full time-out, so it is probed less often.
         let hangs = self.last.is_some_and(|last| last.kind == FailureKind::Timeout);
         let least = if hangs { policy.timeout_step } else { 1 };
@@ -225,6 +250,7 @@ impl Breaker {
             State::Open { until: held } => State::Open { until: held.max(until) },
             State::ConfigFault { until: held } => State::ConfigFault { until: held.max(until) },
         };
+        self.is_lenient |= matches!(self.state, State::Cooling { .. });
         self.last = Some(cause);
     }
 
@@ -239,6 +265,7 @@ impl Breaker {
         };
         let time = FAULT_BASE.saturating_mul(1 << self.faults.min(8)).min(FAULT_MOST);
         self.faults = self.faults.saturating_add(1);
+        self.is_lenient = false;
         self.last = Some(cause);
         let since = self.refused.map_or(now, |refused| refused.since);
         self.refused = Some(RefusedSince { since, finding });
@@ -263,6 +290,7 @@ mod tests {
     const SERVER: FailureCause = FailureCause { kind: FailureKind::Server, status: Some(500) };
     const NO_MODEL: Finding = Finding { words: "model_not_found", meaning: "the model is unknown there" };
     const TIMEOUT: FailureCause = FailureCause { kind: FailureKind::Timeout, status: None };
+    const CUT: FailureCause = FailureCause { kind: FailureKind::Truncated, status: Some(200) };
 
     fn policy() -> BreakerPolicy {
         RoutingPolicy::default().breaker
@@ -274,7 +302,7 @@ mod tests {
 
     /// Plays a script of `<seconds> <event>` steps on one breaker and returns the gate at its end. Events: `fail`,
     /// `refused`, `timeout` (those two open at once), `ok`, `429:<seconds>`, `404`, `probe` (admit as the probe),
-    /// `panic` (admit in panic), `probe-ok`, `probe-fail`, `probe-429:<seconds>`, `probe-404`, `probe-gone`,
+    /// `panic` (admit in panic), `probe-begin` (its answer begins), `cut` (an answer that broke off), `probe-ok`, `probe-fail`, `probe-429:<seconds>`, `probe-404`, `probe-gone`,
     /// `panic-ok`, `panic-fail`, `look`.
     fn played(script: &str) -> String {
         let mut breaker = Breaker::default();
@@ -304,15 +332,20 @@ mod tests {
         };
         let seconds = number.map(Duration::from_secs_f64);
         match event {
-            "fail" | "refused" | "timeout" => {
-                breaker.count(if event == "timeout" { TIMEOUT } else { SERVER });
-                let trips = event != "fail" || breaker.failures() >= policy().consecutive;
+            "fail" | "cut" | "refused" | "timeout" => {
+                breaker.count(match event {
+                    "timeout" => TIMEOUT,
+                    "cut" => CUT,
+                    _ => SERVER,
+                });
+                let trips = matches!(event, "refused" | "timeout") || breaker.failures() >= policy().consecutive;
                 breaker.trip(now, passed_as, trips, &policy(), |_| 1.0);
             }
             "ok" => _ = breaker.succeed(passed_as),
             "429" => breaker.cool(now, seconds, SERVER),
             "404" => breaker.fault(now, passed_as, SERVER, NO_MODEL),
             "gone" => breaker.release(passed_as),
+            "begin" => breaker.begin_answer(passed_as),
             "probe" => _ = breaker.admit(now, true, false),
             "panic" => _ = breaker.admit(now, false, true),
             "look" => {}
@@ -362,6 +395,20 @@ mod tests {
             ("0 refused, 6 probe, 7 ok", "probing since 5"),
             ("0 refused, 6 probe, 7 fail", "probing since 5"),
             ("0 refused, 6 probe, 7 probe-ok, 8 refused", "open until 13"),
+            // the answer to the probe begins long before it ends
+            ("0 refused, 6 probe, 7 probe-begin", "passing"),
+            ("0 429:3, 4 probe, 5 probe-begin", "passing"),
+            ("0 404, 61 probe, 62 probe-begin", "passing"),
+            ("0 refused, 6 probe, 7 begin, 8 panic-begin", "probing since 5"),
+            ("0 refused, 6 probe, 7 probe-begin, 8 probe-fail", "open until 19.25"),
+            ("0 refused, 6 probe, 7 probe-begin, 8 ok, 9 probe-fail", "passing"),
+            ("0 refused, 6 probe, 7 probe-begin, 8 probe-timeout", "open until 33.3125"),
+            ("0 429:3, 4 probe, 5 probe-begin, 6 probe-fail", "passing"),
+            ("0 fail, 1 fail, 2 fail, 8 probe, 9 probe-begin, 10 fail", "open until 21.25"),
+            ("0 404, 61 probe, 62 probe-begin, 63 404", "config fault until 183"),
+            ("0 cut, 1 cut, 2 cut, 8 probe, 9 probe-begin", "probing since 7"),
+            ("0 cut, 1 cut, 2 cut, 8 probe, 9 probe-begin, 10 probe-cut", "open until 21.25"),
+            ("0 cut, 1 cut, 2 cut, 8 probe, 9 probe-begin, 10 probe-ok", "passing"),
             // cooling
             ("0 429", "cooling until 1"),
             ("0 429:3", "cooling until 3"),
@@ -386,6 +433,23 @@ mod tests {
         for (script, expected) in cases {
             assert_eq!(played(script), expected, "{script}");
         }
+    }
+
+    #[test]
+    fn requests_that_have_waited_pass_beside_a_probe_after_a_429_or_whose_answer_has_begun() {
+        let is_lenient = |script: &[&str]| {
+            let mut breaker = Breaker::default();
+            script.iter().enumerate().for_each(|(second, event)| play(&mut breaker, at(100.0 * second as f64), event));
+            breaker.is_lenient()
+        };
+        assert!(is_lenient(&["429", "probe"]));
+        assert!(is_lenient(&["429", "probe", "probe-gone", "probe"]));
+        assert!(!is_lenient(&["refused", "probe"]) && !is_lenient(&["404", "probe"]));
+        assert!(!is_lenient(&["429", "probe", "probe-refused", "probe"]));
+        assert!(
+            !is_lenient(&["cut", "cut", "cut", "probe"]) && is_lenient(&["cut", "cut", "cut", "probe", "probe-begin"])
+        );
+        assert!(!is_lenient(&["cut", "cut", "cut", "probe", "probe-begin", "probe-cut"]));
     }
 
     #[test]
@@ -444,7 +508,7 @@ mod tests {
     }
 
     fn any_event() -> impl Strategy<Value = String> {
-        let ends = ["fail", "refused", "timeout", "ok", "429:2", "429:40", "404", "gone"];
+        let ends = ["fail", "cut", "refused", "timeout", "begin", "ok", "429:2", "429:40", "404", "gone"];
         let callers = ["", "probe-", "panic-"];
         prop_oneof![
             (prop::sample::select(ends.to_vec()), prop::sample::select(callers.to_vec()))

@@ -3,6 +3,7 @@
 pub(crate) mod board;
 pub(crate) mod breaker;
 pub(crate) mod cell;
+pub(crate) mod change;
 pub(crate) mod gate;
 pub(crate) mod pacing;
 pub(crate) mod quota;
