@@ -9,7 +9,6 @@
 //! What would have happened is not known here: another choice leads to other observations, which no record holds.
 
 mod bootstrap;
-#[expect(clippy::disallowed_methods, reason = "predictions are floats, and what is compared with them")]
 mod calibration;
 mod changes;
 mod comparison;
