@@ -69,7 +69,7 @@ async fn a_million_decisions_are_made_again() {
     let (code, out, said) = watched.join().unwrap();
     let seconds = started.elapsed().as_secs_f64();
     let size = std::fs::metadata(many.join("ledger.db")).unwrap().len();
-    println!(
+    eprintln!(
         "{records} decisions in {seconds:.1} s: {:.0} a second; peak {peak} KiB; {} bytes of disk per record; exit {code} {said}",
         records as f64 / seconds,
         size / records
