@@ -150,7 +150,7 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/live")).route(read().to(admin::live::show)),
         page(&at("/verdict")).route(read().to(admin::verdict::show)),
         call(&at("/diff")).route(web::post().to(admin::diff::begin)),
-        resource(&at("/diff/{id}"), "GET, HEAD, DELETE")
+        resource(&at("/diff/{diff}"), "GET, HEAD, DELETE")
             .route(read().to(admin::diff::show))
             .route(web::delete().to(admin::diff::cancel)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),

@@ -176,7 +176,7 @@ async fn a_key_of_a_real_provider_switches_the_simulation_off_and_the_start_up_l
     let public = "The development key is public: whatever runs on this machine may call real providers (groq)";
     assert!(notes.contains(public) && notes.contains("inference and read, never admin"), "{text}");
     assert_eq!(said(&text, "Serving"), ["groq"], "{text}");
-    assert!(said(&text, "Off").iter().any(|line| line.starts_with("sim-swift: ")), "{text}");
+    assert!(said(&text, "Off").iter().any(|line| line.starts_with("sim-swift, ")), "{text}");
     assert!(!said(&text, "Models")[0].contains("meadow/"), "{text}");
 
     let models = process.gateway().get("/api/models").await.expect(200);

@@ -195,6 +195,7 @@ async fn all_pages(described: &Described, id: &str) -> usize {
         if item.get("get").is_none()
             || path.contains("{hash}")
             || path.contains("/files/")
+            || path.ends_with("{diff}")
             || path.ends_with("/admin/live")
         {
             continue;

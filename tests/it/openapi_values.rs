@@ -50,7 +50,23 @@ fn texts_for(schema: &Value) -> BTreeSet<String> {
 }
 
 /// Parameters whose value must also be one that exists or suits others: a key, a page, a time within what is kept.
-const OF_MEANING: [&str; 5] = ["after", "key", "since", "until", "why_not"];
+const OF_MEANING: [&str; 15] = [
+    "account",
+    "after",
+    "alias",
+    "compare_to",
+    "group_by",
+    "key",
+    "model",
+    "objective",
+    "owner",
+    "provider",
+    "since",
+    "task",
+    "team",
+    "until",
+    "why_not",
+];
 
 /// Whether a text fits the schema of a parameter. In a query everything is text.
 fn fits(text: &str, schema: &Value, document: &Value) -> bool {

@@ -340,11 +340,11 @@ pub(super) fn admin() -> Vec<Operation> {
         post("/api/v1/admin/diff", "beginDiff", "records", "Compare what another configuration would have chosen")
             .takes("DiffRequest")
             .answers_with("202", "DiffJob"),
-        get("/api/v1/admin/diff/{id}", "getDiff", "records", "A comparison and its report")
-            .parameters([in_path("id", "Id of the comparison.", text())])
+        get("/api/v1/admin/diff/{diff}", "getDiff", "records", "A comparison and its report")
+            .parameters([in_path("diff", "Id of the comparison.", text())])
             .answers("DiffJob"),
-        Operation::new("delete", "/api/v1/admin/diff/{id}", "cancelDiff", "records", "Cancel a comparison")
-            .parameters([in_path("id", "Id of the comparison.", text())])
+        Operation::new("delete", "/api/v1/admin/diff/{diff}", "cancelDiff", "records", "Cancel a comparison")
+            .parameters([in_path("diff", "Id of the comparison.", text())])
             .answers("DiffJob"),
         Operation::new(
             "delete",

@@ -24,7 +24,7 @@ impl ApiError {
     /// 409: another comparison of configurations runs.
     #[must_use]
     pub fn diff_runs() -> ApiError {
-        let message = "Another comparison runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{id}.";
+        let message = "Another comparison runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{diff}.";
         ApiError::new(StatusCode::CONFLICT, Kind::InvalidRequest, "invalid_request", message).because("diff_runs")
     }
 
