@@ -1,7 +1,7 @@
 //! Recorded decisions, made again under another configuration: what would have been chosen, and what the change costs.
 //!
 //! [`Comparison`] holds two configurations for the decisions of one catalog and one policy. It makes each decision again from
-//! its record with the code that serves ([`remake`]), first under its own configuration (the self test), then under the other,
+//! its record with the code that serves (`remake`), first under its own configuration (the self test), then under the other,
 //! and says how far the record answers it ([`Grade`]). [`Calibration`] corrects predictions by what was measured, [`Tally`] sums
 //! up, [`Estimate`] is what it says. `changes` names what differs, `mixture` makes configurations in between to find out which
 //! of it moved a decision.
