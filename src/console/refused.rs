@@ -102,7 +102,7 @@ fn table(calls: &[RefusedCallBody]) -> Markup {
             table.list {
                 caption { "Refused calls, newest first" }
                 thead { tr {
-                    th scope="col" { "Time" } th.r scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Key" } th scope="col" { "Account" } th scope="col" { "Team" } th scope="col" { "Model" } th scope="col" { "Request" }
+                    th scope="col" { "Time, request" } th.r scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Key" } th scope="col" { "Account, team" } th scope="col" { "Model" }
                 } }
                 tbody { @for call in calls { (row(call)) } }
             }
@@ -117,14 +117,12 @@ fn row(call: &RefusedCallBody) -> Markup {
     };
     html! {
         tr data-row {
-            td { (format::time(&call.at)) }
+            td { (format::time(&call.at)) br; code { (call.request_id) } }
             td.r { (call.status) }
             td { (words::spaced(call.reason)) }
             td { (name(&call.key)) }
-            td { (name(&call.account)) }
-            td { (name(&call.team)) }
+            td { (name(&call.account)) @if call.team.is_some() { br; (name(&call.team)) } }
             td { (name(&call.model)) }
-            td { code { (call.request_id) } }
         }
     }
 }
