@@ -1,4 +1,4 @@
-// The pictures of the README: the overview, one decision and the providers, light and dark, after some minutes of traffic.
+// The pictures of the README and the documents: the overview, one decision and the providers, light and dark, after some minutes of traffic.
 import { join } from 'node:path';
 import { KEY, startGateway, sendTraffic, startBrowser, logIn } from './gateway.mjs';
 
@@ -19,7 +19,7 @@ try {
   const rescued = (await answer.json()).data;
   const { id } = rescued.find(row => row.decision_code === 'provider_fallback') ?? rescued[0];
   for (const colorScheme of ['light', 'dark']) {
-    const context = await browser.newContext({ colorScheme, viewport: { width: 1280, height: 800 } });
+    const context = await browser.newContext({ colorScheme, viewport: { width: 1440, height: 1000 } });
     const page = await context.newPage();
     await logIn(page, gateway);
     for (const [title, path] of Object.entries({ overview: '', why: `decisions/${id}`, providers: 'providers' })) {
