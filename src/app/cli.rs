@@ -21,6 +21,7 @@ mod keys;
 mod ledger;
 mod logs;
 mod models;
+mod moment;
 mod names;
 mod reference;
 mod reload;

@@ -17,7 +17,7 @@ use pointsman_ledger::{
     traffic::{Sample, Traffic, Wanted},
 };
 
-use super::{CommandOutput, EXIT_CONFIGURATION, ledger, report};
+use super::{CommandOutput, EXIT_CONFIGURATION, ledger, moment::moment, report};
 use crate::api::diff::{
     configuration::ComparedConfiguration,
     limit::Limit,
@@ -173,25 +173,6 @@ fn key(name: &str, config: &Config, place: &Path) -> Result<Box<str>, CommandOut
     let number = || u64::from_str_radix(name, 16).ok().filter(|_| name.len() == 16);
     let unknown = || misused(format!("no key is called '{name}' in the configuration or in {}", folder.display()));
     known.or_else(number).map(owner_label).ok_or_else(unknown)
-}
-
-/// Unix milliseconds of a time or of a span before now.
-pub(super) fn moment(text: &str) -> Option<i64> {
-    let span = |text: &str| {
-        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let milliseconds = match unit {
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return None,
-        };
-        Some(
-            clock::unix_millis()
-                .saturating_sub(number.parse::<u32>().map(i64::from).ok()?.saturating_mul(milliseconds)),
-        )
-    };
-    span(text).or_else(|| crate::api::generations::ledger_query::moment(text))
 }
 
 fn processors() -> usize {

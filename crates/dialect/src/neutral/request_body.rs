@@ -105,7 +105,7 @@ pub fn refuse_repeated(body: &[u8]) -> Result<(), Invalid> {
 /// within a character, and send them again with every request.
 ///
 /// # Errors
-/// Those of `read`.
+/// What `read` refuses the body for.
 pub fn with_whole_characters<T>(body: &mut Bytes, read: impl Fn(&Bytes) -> Result<T, Invalid>) -> Result<T, Invalid> {
     let refused = match read(body) {
         Ok(value) => return Ok(value),

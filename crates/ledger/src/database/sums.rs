@@ -60,7 +60,7 @@ fn column(dimension: Dimension) -> &'static str {
     LABELS.iter().find(|(label, _)| *label == dimension.label()).map_or("0", |(_, column)| *column)
 }
 
-/// That a dimension has one of these names. All values in it are integers.
+/// A condition in SQL: the dimension has one of these names. It holds integers only, no text.
 fn is_one_of(connection: &Connection, dimension: Dimension, names: &[String]) -> Result<String, Fault> {
     let number = |name: &String| if name.is_empty() { Ok(Some(0)) } else { columns::find_name(connection, name) };
     let numbers: Vec<Option<i64>> = names.iter().map(number).collect::<Result<_, _>>()?;

@@ -87,7 +87,7 @@ impl Exporter {
     }
 
     fn version(&mut self, version: &Version) -> Result<(), Fault> {
-        // Whoever reads it need not know which of both it is.
+        // Catalogues and policies are written alike: readers find both by their hash.
         let content = [&version.hash.0[..], &groups::compress(&version.bytes)?].concat();
         Ok(frame(&mut self.file, VERSION, &content)?)
     }

@@ -10,8 +10,8 @@ use pointsman_ledger::{
     traffic::{self, Sample, Traffic, Wanted},
 };
 
-use super::{super::diff::moment, Failed, LedgerPlace, directory, failed};
-use crate::api::models::measurements::rfc_3339;
+use super::{Failed, LedgerPlace, directory, failed};
+use crate::{api::models::measurements::rfc_3339, app::cli::moment::moment};
 
 pub(super) fn run(
     place: &LedgerPlace,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::split_halves::SplitHalves;
 use crate::{json::Raw, neutral::lone_halves_replaced};
 
-/// Whose events they are.
+/// The API that the events belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventApi {
     Messages,

@@ -21,7 +21,7 @@ const REPLICATE_UNIT: i64 = 10;
 pub struct Tally {
     /// Decisions.
     pub decisions: u64,
-    /// Those of them by grade.
+    /// Decisions by grade.
     pub grades: BTreeMap<Grade, u64>,
     /// Decisions with another choice.
     pub moved: u64,
