@@ -15,20 +15,19 @@ use super::{
     client_request::{ClientRequest, ClientShape},
     converse,
     gemini::{self, SignatureSources},
+    json::{Splice, SpliceAction, object},
     neutral::{
         AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, UnsupportedFields, lone_halves_replaced,
+        results_behind_calls,
     },
     openai::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
-        conversation_reader::read_conversation,
-        fitting_calls::{FittingCalls, fitting_calls},
+        conversation_reader::{read_conversation, read_prompt},
         foreign_members::{PlainChat, plain_chat},
+        prompt_writer::{ChatServer, PromptWriter},
         request::{ChatExtras, default_parameters},
-        rewrite_answer, text_completion,
-        tool_history::{ToolHistory, with_results_behind_calls},
-        tool_results::{PlainResults, plain_results},
-        usage_of_failed_answer, whole_answer,
+        rewrite_answer, text_completion, usage_of_failed_answer, whole_answer,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, provider_state::ProviderState},
@@ -78,20 +77,17 @@ pub fn chat_body_with(
     }
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
-    let keeps_order = endpoint.dialect == Dialect::OpenAi && !request.has_written_messages;
     let extras = request.extras;
-    let gated = if request.has_scattered_results && !keeps_order { with_tool_history(gated, endpoint) } else { gated };
     let outgoing = match endpoint.dialect {
-        Dialect::OpenAi if request.has_written_messages => {
-            let plain = if extras.failed_results || extras.misplaced_media { with_plain_results(gated) } else { gated };
-            let own = without_foreign_members(plain, extras, catalog, endpoint, true);
-            if extras.misfit_calls { with_fitting_calls(own) } else { own }
-        }
+        Dialect::OpenAi if request.has_written_messages => written_chat(request, gated, catalog, endpoint)?,
         Dialect::OpenAi if extras.reasoning || endpoint.reasoning_history == ReasoningHistory::Required => {
-            without_foreign_members(gated, extras, catalog, endpoint, false)
+            without_foreign_reasoning(gated, extras, catalog, endpoint)
         }
         Dialect::OpenAi => gated,
-        dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
+        dialect => spelled(
+            request,
+            translated(&gated, dialect, endpoint, Circumstances { signatures, ..Circumstances::of(request) })?,
+        ),
     };
     Some(match request.client.as_deref() {
         Some(client) => named(&client.unsupported, Some(client), outgoing),
@@ -114,8 +110,12 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         Dialect::OpenAi => Some(outgoing),
         dialect if endpoint.images_through_chat => {
             let emulated = outgoing.emulated.clone();
-            let mut body =
-                translated(&outgoing, dialect, endpoint, request.prompt_tokens, SignatureSources::default())?;
+            let circumstances = Circumstances {
+                prompt_tokens: request.prompt_tokens,
+                has_scattered_results: false,
+                signatures: SignatureSources::default(),
+            };
+            let mut body = translated(&outgoing, dialect, endpoint, circumstances)?;
             body.emulated.extend(emulated);
             Some(named_as_image(request, body))
         }
@@ -249,49 +249,57 @@ fn clients_own(
     })
 }
 
-/// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
-fn without_foreign_members(
+/// A chat body without reasoning of earlier turns that the endpoint must not get.
+fn without_foreign_reasoning(
     gated: OutgoingBody,
     extras: ChatExtras,
     catalog: &Catalog,
     endpoint: &Endpoint,
-    written: bool,
 ) -> OutgoingBody {
-    let plain = plain_chat(&gated.bytes, extras, catalog, endpoint, written);
-    let Some(PlainChat { body, cut_breakpoints, cut_reasoning }) = plain else { return gated };
-    let OutgoingBody { mut dropped, mut emulated, .. } = gated;
-    dropped.extend(cut_breakpoints.into_iter().map(Into::into));
+    let plain = plain_chat(&gated.bytes, extras, catalog, endpoint);
+    let Some(PlainChat { body, cut_reasoning }) = plain else { return gated };
+    let mut emulated = gated.emulated;
     emulated.extend(cut_reasoning.into_iter().map(Into::into));
-    OutgoingBody { bytes: body.into(), dropped, emulated, ..gated }
-}
-
-/// A chat body with results of calls behind their calls.
-fn with_tool_history(gated: OutgoingBody, endpoint: &Endpoint) -> OutgoingBody {
-    let ordered = with_results_behind_calls(&gated.bytes, endpoint.dialect == Dialect::OpenAi);
-    let Some(ToolHistory { body, has_made_results, has_told_results }) = ordered else { return gated };
-    let mut emulated = gated.emulated;
-    emulated.extend(has_made_results.then(|| "messages[].tool_calls[].id".into()));
-    emulated.extend(has_told_results.then(|| "messages[].tool_call_id".into()));
     OutgoingBody { bytes: body.into(), emulated, ..gated }
 }
 
-/// A chat body for a client of another dialect, with results of calls that every chat server takes.
-fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
-    let Some(plain) = plain_results(&gated.bytes) else { return gated };
-    let PlainResults { body, moved_media, moved_instructions, told_failures } = plain;
-    let mut emulated = gated.emulated;
-    emulated.extend(moved_instructions.then(|| "messages[].content[]".into()));
-    emulated.extend(moved_media.then(|| "messages[].content".into()));
-    emulated.extend(told_failures.then(|| "messages[].is_error".into()));
-    OutgoingBody { bytes: body.into(), emulated, ..gated }
-}
-
-/// A chat body for a client of another dialect, with names of tools and ids of calls that OpenAI takes.
-fn with_fitting_calls(gated: OutgoingBody) -> OutgoingBody {
-    match fitting_calls(&gated.bytes) {
-        Some(FittingCalls { body, names }) => OutgoingBody { bytes: body.into(), names, ..gated },
-        None => gated,
+/// A chat body for a client of another API, with messages and tools as every chat server takes them.
+fn written_chat(
+    request: &ChatRequest,
+    gated: OutgoingBody,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+) -> Option<OutgoingBody> {
+    let text = std::str::from_utf8(&gated.bytes).ok()?;
+    let (mut prompt, choice) = read_prompt(text).ok()?;
+    let mut unsupported = UnsupportedFields::default();
+    if request.has_scattered_results {
+        prompt.turns = results_behind_calls(prompt.turns, false, &mut unsupported);
     }
+    let server = ChatServer::of(catalog, endpoint, &prompt);
+    let has_short_texts = matches!(request.client.as_deref(), Some(client) if client.dialect() == Dialect::Anthropic);
+    let mut writer = PromptWriter::new(&server, &prompt, has_short_texts, &mut unsupported);
+    let mut splice = Splice::new(text);
+    let mut cuts_mark = false;
+    splice.members(object(text).ok()?, |key, value, splice| {
+        match &*key.name() {
+            b"messages" => splice.replace(value, &writer.messages()),
+            b"tools" => splice.replace(value, &writer.tools()),
+            b"tool_choice" => writer.tool_choice(&choice).into_iter().for_each(|choice| splice.replace(value, &choice)),
+            b"cache_control" if !server.takes_marks => {
+                cuts_mark = true;
+                return SpliceAction::Cut;
+            }
+            _ => {}
+        }
+        SpliceAction::Kept
+    });
+    let names = writer.names;
+    let (mut dropped, mut emulated) = (gated.dropped.clone(), gated.emulated.clone());
+    dropped.extend(unsupported.dropped().iter().cloned().chain(cuts_mark.then(|| "cache_control".into())));
+    emulated.extend_from_slice(unsupported.emulated());
+    let bytes = splice.finish().into();
+    Some(OutgoingBody { bytes, names, dropped, emulated, ..gated })
 }
 
 /// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
@@ -312,15 +320,32 @@ fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoi
     OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
+/// What is known of a prompt before it is translated.
+struct Circumstances<'s> {
+    prompt_tokens: u32,
+    has_scattered_results: bool,
+    signatures: SignatureSources<'s>,
+}
+
+impl Circumstances<'_> {
+    fn of(request: &ChatRequest) -> Self {
+        let ChatRequest { prompt_tokens, has_scattered_results, .. } = *request;
+        Circumstances { prompt_tokens, has_scattered_results, signatures: SignatureSources::default() }
+    }
+}
+
 fn translated(
     gated: &OutgoingBody,
     dialect: Dialect,
     endpoint: &Endpoint,
-    prompt_tokens: u32,
-    signatures: SignatureSources<'_>,
+    circumstances: Circumstances<'_>,
 ) -> Option<OutgoingBody> {
+    let Circumstances { prompt_tokens, has_scattered_results, signatures } = circumstances;
     let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
+    if has_scattered_results {
+        conversation.turns = results_behind_calls(conversation.turns, true, &mut unsupported);
+    }
     gated.dropped.iter().for_each(|name| unsupported.drop(name));
     gated.emulated.iter().for_each(|name| unsupported.emulate(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pointsman_domain::{EffortBudgets, ReasoningFormat};
 
-use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
+use super::{instruction_media, text::EscapedText, unsupported_fields::UnsupportedFields};
 use crate::json::Raw;
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
@@ -39,10 +39,29 @@ pub(crate) struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
+    /// Takes the messages as they came. Instructions before the first other message become [`Conversation::system`].
+    pub(crate) fn set_turns(&mut self, mut turns: Vec<Turn<'a>>) {
+        for turn in turns.iter_mut().filter(|turn| turn.role == Role::Developer) {
+            turn.role = Role::System;
+        }
+        self.turns = instruction_media::moved_to_user(turns, &mut self.unsupported);
+        let leading = self.turns.iter().take_while(|turn| turn.role == Role::System).count();
+        self.system = self.turns.drain(..leading).flat_map(|turn| turn.parts).collect();
+    }
+
     /// The value of a member of [`Conversation::parameters`].
     pub(crate) fn parameter(&self, name: &str) -> Option<Raw<'a>> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.value)
     }
+}
+
+/// What the model reads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Prompt<'a> {
+    /// The messages as they came, instructions among them.
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// Declared tools.
+    pub(crate) tools: Vec<Tool<'a>>,
 }
 
 /// A top-level member of the body.
@@ -69,8 +88,10 @@ pub(crate) struct Turn<'a> {
 /// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A system or developer message after the first message of another role.
+    /// A system or developer message; in a [`Conversation`] one after the first message of another role.
     System,
+    /// A developer message, which is one of the system everywhere but in a [`Prompt`].
+    Developer,
     /// The user.
     User,
     /// The model.

@@ -64,7 +64,7 @@ fn turns_of<'a>(
             Role::Assistant => history.assistant(turn),
             Role::Tool => turn.parts.iter().for_each(|part| history.result(part)),
             Role::User => history.user(turn),
-            Role::System => {
+            Role::System | Role::Developer => {
                 if ends_request.get(place) == Some(&true) && history.takes_instruction() {
                     history.instruction(turn);
                 } else {
@@ -86,7 +86,7 @@ fn ends_of_requests(turns: &[Turn<'_>]) -> Vec<bool> {
         .map(|turn| {
             let before = is_end;
             match turn.role {
-                Role::System => {}
+                Role::System | Role::Developer => {}
                 Role::Assistant if turn.parts.iter().all(is_blank) => {}
                 role => is_end = role == Role::Assistant,
             }

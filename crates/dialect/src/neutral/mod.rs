@@ -13,6 +13,7 @@ mod conversation;
 mod custom_tools;
 mod event;
 mod history;
+mod instruction_media;
 pub(crate) mod media_type;
 pub(crate) mod path;
 mod request_body;
@@ -24,6 +25,7 @@ mod text;
 mod tool_arguments;
 mod tool_call_ids;
 mod tool_call_reader;
+mod tool_history;
 mod tool_names;
 mod unsupported_fields;
 
@@ -31,7 +33,7 @@ pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
 pub(crate) use conversation::{
-    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
+    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Prompt, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
@@ -49,6 +51,7 @@ pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use tool_arguments::{ObjectScan, ToolArguments, settled_arguments};
 pub(crate) use tool_call_ids::ToolCallIds;
 pub(crate) use tool_call_reader::ToolCallReader;
+pub(crate) use tool_history::results_behind_calls;
 pub(crate) use tool_names::{
     CHAT_NAMES, CLIENT_IDS, NameRules, ToolNames, call_id_of_place, fitting_call_id, has_tool_history, is_made_call_id,
     made_call_id,

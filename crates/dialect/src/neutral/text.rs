@@ -8,7 +8,7 @@ use super::surrogates::lone_halves_replaced;
 use crate::json::{Cursor, Raw, push_string};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EscapedText<'a>(Cow<'a, str>);
 
 impl<'a> EscapedText<'a> {

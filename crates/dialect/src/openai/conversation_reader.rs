@@ -2,7 +2,6 @@
 //!
 //! The body has passed [`super::request`], so the frame of everything is right; what nevertheless does not fit is left out.
 
-mod instruction_media;
 mod messages;
 mod tools;
 
@@ -11,7 +10,7 @@ use std::borrow::Cow;
 use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
-        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Role, ToolChoice, Turn,
+        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Prompt, Reasoning, ToolChoice, Turn,
         UnsupportedFields,
     },
     openai::request::gateway_members::is_for_gateway,
@@ -30,6 +29,18 @@ pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFaul
         reader.object(&mut Cursor::over(extra))?;
     }
     Ok(reader.finish())
+}
+
+/// The prompt of a chat body that the gateway wrote, and which tools the model may call.
+///
+/// # Errors
+/// When the text is not a JSON object.
+pub(crate) fn read_prompt(body: &str) -> Result<(Prompt<'_>, ToolChoice<'_>), JsonFault> {
+    let mut reader = Reader::default();
+    reader.object(&mut Cursor::new(body))?;
+    let turns = reader.turns.take().unwrap_or_default();
+    let Conversation { tools, tool_choice, .. } = reader.finish();
+    Ok((Prompt { turns, tools }, tool_choice))
 }
 
 /// What these members of a body ask for, without its messages.
@@ -119,9 +130,6 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(mut self) -> Conversation<'a> {
-        let mut turns = instruction_media::moved_to_user(self.turns.unwrap_or_default(), &mut self.unsupported);
-        let leading = turns.iter().take_while(|turn| turn.role == Role::System).count();
-        let system = turns.drain(..leading).flat_map(|turn| turn.parts).collect();
         let unsupported = &mut self.unsupported;
         let mut tools = tools::declared(self.tools, unsupported);
         let functions = self.functions.into_iter().flat_map(Raw::elements);
@@ -132,9 +140,9 @@ impl<'a> Reader<'a> {
             (Some(choice), _) | (None, Some(choice)) => tools::choice(choice),
             (None, None) => ToolChoice::Unspecified,
         };
-        Conversation {
-            system,
-            turns,
+        let mut conversation = Conversation {
+            system: Vec::new(),
+            turns: Vec::new(),
             tools,
             tool_choice,
             parallel_tool_calls: self.parallel_tool_calls.or(is_legacy.then_some(false)),
@@ -145,7 +153,9 @@ impl<'a> Reader<'a> {
             stream: self.stream,
             parameters: self.parameters,
             unsupported: self.unsupported,
-        }
+        };
+        conversation.set_turns(self.turns.unwrap_or_default());
+        conversation
     }
 }
 

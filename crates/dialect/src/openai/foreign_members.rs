@@ -1,8 +1,7 @@
-//! Chat bodies without what their endpoint must not get or would refuse inside messages.
+//! Reasoning of earlier turns in the form in which a chat endpoint takes it back.
 //!
-//! Marks of the prompt cache and sealed reasoning travel inside messages, where no parameter of the endpoint controls them.
-//! Sealed reasoning is of use to the provider that sealed it only. And a body that the gateway wrote for a client of another
-//! dialect has members that chat itself has not: some providers refuse a message with a member that they do not know.
+//! It travels inside messages, where no parameter of the endpoint controls it, and sealed reasoning is of use to the provider
+//! that sealed it only.
 
 use bytes::{Bytes, BytesMut};
 use pointsman_domain::{Catalog, Dialect, Endpoint, Provider, ReasoningFormat, ReasoningHistory};
@@ -12,7 +11,6 @@ use crate::{
     openai::request::ChatExtras,
 };
 
-const CACHE_CONTROL: &[u8] = b"cache_control";
 const REASONING_DETAILS: &[u8] = b"reasoning_details";
 /// Members of a message that hold reasoning, each with its name in headers: one is also that of a parameter.
 const REASONING: [(&str, &str); 3] = [
@@ -20,66 +18,63 @@ const REASONING: [(&str, &str); 3] = [
     ("reasoning", "messages[].reasoning"),
     ("reasoning_details", "reasoning_details"),
 ];
-/// Marks of the cache by the place where they stand.
-const OF_PART: &str = "messages[].content[].cache_control";
-const OF_MESSAGE: &str = "messages[].cache_control";
-const OF_TOOL: &str = "tools[].cache_control";
 
-/// A body without members that the endpoint does not know.
+/// What an endpoint takes back of the reasoning of earlier turns.
+pub(crate) struct ReturnedReasoning {
+    /// Whether it knows no `reasoning_details`.
+    pub(crate) cuts_details: bool,
+    /// The members in which it takes back readable reasoning; `None` if nothing is known.
+    pub(crate) targets: Option<&'static [&'static str]>,
+    /// Whether it misses readable reasoning in an answer that has none.
+    pub(crate) fills: bool,
+    /// Formats of sealed reasoning that it must not get.
+    foreign: Vec<ReasoningFormat>,
+}
+
+impl ReturnedReasoning {
+    /// `has_details`: there is reasoning in `reasoning_details`.
+    pub(crate) fn to(catalog: &Catalog, endpoint: &Endpoint, has_details: bool) -> ReturnedReasoning {
+        let targets = match endpoint.reasoning_history {
+            ReasoningHistory::Unknown | ReasoningHistory::Details => None,
+            ReasoningHistory::Content | ReasoningHistory::Required => Some(&["reasoning_content"][..]),
+            ReasoningHistory::Reasoning => Some(&["reasoning"][..]),
+            ReasoningHistory::Both => Some(&["reasoning_content", "reasoning"][..]),
+            ReasoningHistory::Nothing => Some(&[][..]),
+        };
+        let knows_details = endpoint.reasoning_history == ReasoningHistory::Details || !endpoint.wants_reasoning_effort;
+        ReturnedReasoning {
+            cuts_details: !knows_details,
+            targets,
+            fills: endpoint.reasoning_history == ReasoningHistory::Required,
+            foreign: if has_details { foreign_formats(catalog, endpoint) } else { Vec::new() },
+        }
+    }
+
+    /// Whether it does not get an element of `reasoning_details`.
+    pub(crate) fn cuts(&self, format: Option<ReasoningFormat>, is_sealed: bool) -> bool {
+        self.cuts_details || is_sealed && format.is_some_and(|format| self.foreign.contains(&format))
+    }
+}
+
+/// A body without reasoning that the endpoint does not know.
 pub(crate) struct PlainChat {
     pub(crate) body: Bytes,
-    /// Places of marks of the cache that were cut, each once.
-    pub(crate) cut_breakpoints: Vec<&'static str>,
     /// Reasoning of earlier turns that was cut, each name once.
     pub(crate) cut_reasoning: Vec<&'static str>,
 }
 
 /// Cuts sealed reasoning of other providers, and all reasoning of earlier turns where the endpoint does not know it; readable
-/// reasoning of chat providers gets into the member in which the endpoint takes it back. Of a body that was `written` for a
-/// client of another dialect, also marks of the cache where the endpoint does not list `cache_control`. `None` if nothing
-/// changes.
-pub(crate) fn plain_chat(
-    body: &[u8],
-    extras: ChatExtras,
-    catalog: &Catalog,
-    endpoint: &Endpoint,
-    written: bool,
-) -> Option<PlainChat> {
-    let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
-    let cuts_breakpoints = written && !lists("cache_control");
-    let targets = match endpoint.reasoning_history {
-        ReasoningHistory::Unknown | ReasoningHistory::Details => None,
-        ReasoningHistory::Content | ReasoningHistory::Required => Some(&["reasoning_content"][..]),
-        ReasoningHistory::Reasoning => Some(&["reasoning"][..]),
-        ReasoningHistory::Both => Some(&["reasoning_content", "reasoning"][..]),
-        ReasoningHistory::Nothing => Some(&[][..]),
-    };
-    let knows_details = endpoint.reasoning_history == ReasoningHistory::Details || !endpoint.wants_reasoning_effort;
-    let cuts_reasoning = !knows_details || written && !lists("reasoning");
-    let has_reasoning = extras.reasoning_details || extras.reasoning && targets.is_some();
-    let fills = endpoint.reasoning_history == ReasoningHistory::Required;
-    if !(cuts_breakpoints && extras.cache_breakpoints || has_reasoning || fills) {
+/// reasoning of chat providers gets into the member in which the endpoint takes it back. `None` if nothing changes.
+pub(crate) fn plain_chat(body: &[u8], extras: ChatExtras, catalog: &Catalog, endpoint: &Endpoint) -> Option<PlainChat> {
+    let returned = ReturnedReasoning::to(catalog, endpoint, extras.reasoning_details);
+    if !(extras.reasoning_details || extras.reasoning && returned.targets.is_some() || returned.fills) {
         return None;
     }
     let body = std::str::from_utf8(body).ok()?;
-    let mut cutter = Cutter {
-        splice: Splice::new(body),
-        cuts_breakpoints,
-        cuts_reasoning,
-        targets,
-        fills,
-        foreign: foreign_formats(catalog, endpoint),
-        is_changed: false,
-        breakpoints: Vec::new(),
-        reasoning: Vec::new(),
-    };
+    let mut cutter = Cutter { splice: Splice::new(body), returned, is_changed: false, cut: Vec::new() };
     cutter.body(object(body).ok()?);
-    let Cutter { splice, is_changed, breakpoints, reasoning, .. } = cutter;
-    (is_changed || !breakpoints.is_empty() || !reasoning.is_empty()).then(|| PlainChat {
-        body: splice.finish(),
-        cut_breakpoints: breakpoints,
-        cut_reasoning: reasoning,
-    })
+    let Cutter { splice, is_changed, cut, .. } = cutter;
+    (is_changed || !cut.is_empty()).then(|| PlainChat { body: splice.finish(), cut_reasoning: cut })
 }
 
 /// Formats of sealed reasoning that another provider of the catalog issues, and that the model of the endpoint does not
@@ -102,69 +97,36 @@ fn foreign_formats(catalog: &Catalog, endpoint: &Endpoint) -> Vec<ReasoningForma
 
 struct Cutter<'a> {
     splice: Splice<'a>,
-    cuts_breakpoints: bool,
-    cuts_reasoning: bool,
-    /// The members in which the endpoint takes back readable reasoning; `None` if nothing is known.
-    targets: Option<&'static [&'static str]>,
-    /// Whether the endpoint misses readable reasoning in an answer that has none.
-    fills: bool,
-    /// Formats of sealed reasoning that the endpoint must not get.
-    foreign: Vec<ReasoningFormat>,
+    returned: ReturnedReasoning,
     /// Whether reasoning is in another member now.
     is_changed: bool,
     /// What was cut.
-    breakpoints: Vec<&'static str>,
-    reasoning: Vec<&'static str>,
+    cut: Vec<&'static str>,
 }
 
 impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
-        let Cutter {
-            splice,
-            cuts_breakpoints,
-            cuts_reasoning,
-            targets,
-            fills,
-            foreign,
-            is_changed,
-            breakpoints,
-            reasoning,
-        } = self;
-        let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, foreign);
-        let mut fate_of = |key: Raw<'a>, place| match &*key.name() {
-            CACHE_CONTROL if *cuts_breakpoints => {
-                note(place, breakpoints);
-                SpliceAction::Cut
-            }
-            _ => SpliceAction::Kept,
-        };
+        let Cutter { splice, returned, is_changed, cut } = self;
+        let is_foreign = |detail: Raw<'a>| is_cut(detail, returned);
         splice.members(body, |key, list, splice| {
-            let is_messages = *key.name() == *b"messages";
-            if (is_messages || *key.name() == *b"tools") && list.is_array() {
-                splice.elements(list, |element, splice| {
-                    let returned = targets
-                        .filter(|_| is_messages)
-                        .and_then(|targets| Returned::of(element, targets, *fills && is_answer(element)));
-                    if let Some(Returned { member, lost }) = &returned {
+            if *key.name() == *b"messages" {
+                splice.elements(list, |message, splice| {
+                    let moved = returned
+                        .targets
+                        .and_then(|targets| Returned::of(message, targets, returned.fills && is_answer(message)));
+                    if let Some(Returned { member, lost }) = &moved {
                         *is_changed = true;
-                        lost.iter().for_each(|name| note(name, reasoning));
-                        member.iter().for_each(|member| splice.add_first(element, member));
+                        lost.iter().for_each(|name| note(name, cut));
+                        member.iter().for_each(|member| splice.add_first(message, member));
                     }
-                    splice.members(element, |key, value, splice| {
-                        if returned.is_some() && REASONING.iter().any(|(name, _)| *key.name() == *name.as_bytes()) {
+                    splice.members(message, |key, value, splice| {
+                        if moved.is_some() && REASONING.iter().any(|(name, _)| *key.name() == *name.as_bytes()) {
                             return SpliceAction::Cut;
                         }
-                        if is_messages && *key.name() == *b"content" && value.is_array() {
-                            splice.elements(value, |part, splice| {
-                                splice.members(part, |key, _, _| fate_of(key, OF_PART));
-                                SpliceAction::Kept
-                            });
-                        }
-                        if is_messages
-                            && *key.name() == *REASONING_DETAILS
-                            && (*cuts_reasoning || value.elements().any(is_foreign))
+                        if *key.name() == *REASONING_DETAILS
+                            && (returned.cuts_details || value.elements().any(is_foreign))
                         {
-                            note("reasoning_details", reasoning);
+                            note("reasoning_details", cut);
                             if value.elements().all(is_foreign) {
                                 return SpliceAction::Cut;
                             }
@@ -172,12 +134,12 @@ impl<'a> Cutter<'a> {
                                 if is_foreign(detail) { SpliceAction::Cut } else { SpliceAction::Kept }
                             });
                         }
-                        fate_of(key, if is_messages { OF_MESSAGE } else { OF_TOOL })
+                        SpliceAction::Kept
                     });
                     SpliceAction::Kept
                 });
             }
-            fate_of(key, "cache_control")
+            SpliceAction::Kept
         });
     }
 }
@@ -249,12 +211,12 @@ fn readable(detail: Raw<'_>) -> Option<Raw<'_>> {
     text.or(summary).filter(|text| text.is_string() && !is_bound)
 }
 
-/// Whether an element of `reasoning_details` is sealed in one of these formats.
-fn is_foreign(detail: Raw<'_>, formats: &[ReasoningFormat]) -> bool {
+/// Whether the endpoint does not get an element of `reasoning_details`.
+fn is_cut(detail: Raw<'_>, returned: &ReturnedReasoning) -> bool {
     let is_sealed =
         [&b"signature"[..], b"data"].into_iter().any(|name| detail.member(name).is_some_and(|it| !it.is_null()));
-    let format = detail.member(b"format").and_then(Raw::text);
-    is_sealed && format.is_some_and(|format| formats.contains(&ReasoningFormat::named(&format)))
+    let format = detail.member(b"format").and_then(Raw::text).map(|name| ReasoningFormat::named(&name));
+    returned.cuts(format, is_sealed)
 }
 
 #[cfg(test)]
@@ -263,22 +225,14 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn cut(body: &Value) -> Value {
-        let text = body.to_string();
-        let mut cutter = Cutter {
-            splice: Splice::new(&text),
-            cuts_breakpoints: true,
-            cuts_reasoning: true,
-            targets: None,
-            fills: false,
-            foreign: Vec::new(),
-            is_changed: false,
-            breakpoints: Vec::new(),
-            reasoning: Vec::new(),
-        };
-        cutter.body(object(&text).unwrap());
-        serde_json::from_slice(&cutter.splice.finish()).unwrap()
+    fn cutter<'a>(text: &'a str, returned: ReturnedReasoning) -> Cutter<'a> {
+        let mut cutter = Cutter { splice: Splice::new(text), returned, is_changed: false, cut: Vec::new() };
+        cutter.body(object(text).unwrap());
+        cutter
+    }
+
+    fn to(targets: Option<&'static [&'static str]>, fills: bool) -> ReturnedReasoning {
+        ReturnedReasoning { cuts_details: true, targets, fills, foreign: Vec::new() }
     }
 
     #[test]
@@ -291,19 +245,10 @@ mod tests {
             |details: Value| json!({"messages": [{"role": "assistant", "content": "a", "reasoning_details": details}]});
         let cut = |details: Value, foreign: &[ReasoningFormat]| {
             let text = message(details).to_string();
-            let mut cutter = Cutter {
-                splice: Splice::new(&text),
-                cuts_breakpoints: false,
-                cuts_reasoning: false,
-                targets: None,
-                fills: false,
-                foreign: foreign.to_vec(),
-                is_changed: false,
-                breakpoints: Vec::new(),
-                reasoning: Vec::new(),
-            };
-            cutter.body(object(&text).unwrap());
-            (serde_json::from_slice::<Value>(&cutter.splice.finish()).unwrap(), !cutter.reasoning.is_empty())
+            let returned = ReturnedReasoning { cuts_details: false, foreign: foreign.to_vec(), ..to(None, false) };
+            let cutter = cutter(&text, returned);
+            let has_cut = !cutter.cut.is_empty();
+            (serde_json::from_slice::<Value>(&cutter.splice.finish()).unwrap(), has_cut)
         };
         let all = json!([of("anthropic-claude-v1"), plain, state, of("unknown"), of("openai-responses-v1")]);
         assert_eq!(cut(all.clone(), &[Anthropic, Gemini, Responses]), (message(json!([plain, of("unknown")])), true));
@@ -354,19 +299,8 @@ mod tests {
                 message.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
                 wanted.as_object_mut().unwrap().extend(expected.as_object().unwrap().clone());
                 let text = json!({"messages": [{"role": "user", "reasoning": {}}, message]}).to_string();
-                let mut cutter = Cutter {
-                    splice: Splice::new(&text),
-                    cuts_breakpoints: true,
-                    cuts_reasoning: true,
-                    targets: Some(targets),
-                    fills: false,
-                    foreign: Vec::new(),
-                    is_changed: false,
-                    breakpoints: Vec::new(),
-                    reasoning: Vec::new(),
-                };
-                cutter.body(object(&text).unwrap());
-                assert_eq!(cutter.reasoning.join(","), named, "{text}");
+                let cutter = cutter(&text, to(Some(targets), false));
+                assert_eq!(cutter.cut.join(","), named, "{text}");
                 let out: Value = serde_json::from_slice(&cutter.splice.finish()).unwrap();
                 assert_eq!(out["messages"][1], wanted, "{targets:?} {text}");
             }
@@ -389,49 +323,12 @@ mod tests {
         ];
         for (message, expected) in rows {
             let text = json!({"messages": [message]}).to_string();
-            let mut cutter = Cutter {
-                splice: Splice::new(&text),
-                cuts_breakpoints: false,
-                cuts_reasoning: true,
-                targets: Some(&["reasoning_content"]),
-                fills: true,
-                foreign: Vec::new(),
-                is_changed: false,
-                breakpoints: Vec::new(),
-                reasoning: Vec::new(),
-            };
-            cutter.body(object(&text).unwrap());
+            let cutter = cutter(&text, to(Some(&["reasoning_content"]), true));
             let out = String::from_utf8(cutter.splice.finish().to_vec()).unwrap();
             let sent: Value = serde_json::from_str(&out).unwrap();
             assert_eq!(sent["messages"][0].get("reasoning_content").and_then(Value::as_str), expected, "{out}");
             assert!(out.matches("reasoning_content").count() <= 1, "{out}");
             assert!(sent["messages"][0].get("reasoning").is_none(), "{out}");
-        }
-    }
-
-    #[test]
-    fn members_of_that_name_are_cut_only_where_chat_would_not_have_them() {
-        let mark = json!({"type": "ephemeral"});
-        let body = json!({
-            "model": "m", "cache_control": mark, "metadata": {"cache_control": "a", "reasoning_details": "b"},
-            "messages": [
-                {"role": "system", "content": [{"cache_control": mark, "type": "text", "text": "cache_control"}]},
-                {"role": "assistant", "content": null, "reasoning_details": [{"type": "reasoning.text"}],
-                 "tool_calls": [{"id": "t", "function": {"name": "cache_control", "arguments": "{\"cache_control\":1}"}}]},
-                {"role": "tool", "tool_call_id": "t", "content": "reasoning_details", "cache_control": mark},
-                "odd", {"content": 1}
-            ],
-            "tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"cache_control": {}}}}, "cache_control": mark}],
-        });
-        let mut expected = body.clone();
-        for path in ["", "/messages/0/content/0", "/messages/2", "/tools/0"] {
-            expected.pointer_mut(path).unwrap().as_object_mut().unwrap().remove("cache_control");
-        }
-        expected["messages"][1].as_object_mut().unwrap().remove("reasoning_details");
-        assert_eq!(cut(&body), expected);
-        assert_eq!(cut(&expected), expected, "a second pass finds nothing");
-        for odd in [json!({}), json!({"messages": 1, "tools": {"cache_control": 1}}), json!({"messages": [[], 1]})] {
-            assert_eq!(cut(&odd), odd);
         }
     }
 }

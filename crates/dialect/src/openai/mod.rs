@@ -9,17 +9,16 @@ pub(crate) mod conversation_reader;
 mod embedding_answer;
 pub(crate) mod error;
 mod finish;
-pub(crate) mod fitting_calls;
 pub(crate) mod foreign_members;
 #[deny(clippy::float_arithmetic)]
 mod image_answer;
 mod message_member;
 pub(crate) mod message_parts;
+pub(crate) mod prompt_writer;
 pub mod request;
 mod stream;
 pub(crate) mod text_completion;
 mod tool_call;
-pub(crate) mod tool_history;
 pub(crate) mod tool_results;
 #[deny(clippy::float_arithmetic)]
 mod usage;

@@ -64,7 +64,7 @@ impl<'a> Input<'_, 'a> {
             self.unsupported.drop("messages[].name");
         }
         match turn.role {
-            Role::System => self.message(Author::Developer, &turn.parts),
+            Role::System | Role::Developer => self.message(Author::Developer, &turn.parts),
             Role::User => self.message(Author::User, &turn.parts),
             Role::Assistant => self.assistant(&turn.parts),
             Role::Tool => turn.parts.iter().for_each(|part| self.result(part)),

@@ -108,7 +108,7 @@ fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, unsupported: &mut Unsupport
     let mut parts = match role {
         Role::Tool => vec![result(members, ids)],
         Role::Assistant => answer(members, ids, unsupported),
-        Role::System | Role::User => members.content,
+        Role::System | Role::Developer | Role::User => members.content,
     };
     mark_last(&mut parts, cache_control);
     Turn { role, parts, is_named }
@@ -142,7 +142,8 @@ fn mark_last<'a>(parts: &mut [Part<'a>], cache_control: Option<Raw<'a>>) {
 
 fn role(value: Option<Raw<'_>>) -> Role {
     match value.and_then(Raw::text).as_deref() {
-        Some("system" | "developer") => Role::System,
+        Some("system") => Role::System,
+        Some("developer") => Role::Developer,
         Some("assistant") => Role::Assistant,
         Some("tool" | "function") => Role::Tool,
         _ => Role::User,

@@ -1,7 +1,7 @@
 use pointsman_domain::ReasoningFormat;
 
 use super::*;
-use crate::neutral::{Content, MediaSource};
+use crate::neutral::{Content, MediaSource, Role};
 
 fn read(body: &str) -> Conversation<'_> {
     read_conversation(body).unwrap()

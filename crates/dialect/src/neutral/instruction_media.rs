@@ -2,7 +2,10 @@
 //!
 //! Other APIs take nothing but texts there. A message of the user behind the instructions shows the media to the model.
 
-use crate::neutral::{Content, Part, Role, Turn, UnsupportedFields};
+use super::{
+    conversation::{Content, Part, Role, Turn},
+    unsupported_fields::UnsupportedFields,
+};
 
 /// Moves such media into a message of the user behind each run of system messages. What follows the run changes nothing, so
 /// a prompt stays a prefix of the next one.

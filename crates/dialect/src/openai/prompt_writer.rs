@@ -1,0 +1,429 @@
+//! The messages and tools of a client of another API, as a chat server takes them.
+//!
+//! A result of a call is one text here, so its images and files, and those of instructions, go to the user; that a call failed
+//! stands in the text. Names and ids are in the form of OpenAI's chat. Reasoning goes back in the members that the endpoint
+//! knows.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::{Catalog, Endpoint, ReasoningFormat};
+
+use super::foreign_members::ReturnedReasoning;
+use crate::{
+    json::push_member,
+    neutral::{
+        CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, Prompt, ReasoningKind, ReasoningState, Role,
+        Tool, ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
+    },
+};
+
+/// What a chat server takes.
+pub(crate) struct ChatServer {
+    /// Whether it takes marks of the prompt cache.
+    pub(crate) takes_marks: bool,
+    knows_developer_role: bool,
+    reasoning: ReturnedReasoning,
+}
+
+impl ChatServer {
+    pub(crate) fn of(catalog: &Catalog, endpoint: &Endpoint, prompt: &Prompt<'_>) -> ChatServer {
+        let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
+        let is_reasoning = |part: &Part<'_>| matches!(part.content, Content::Reasoning(_));
+        let has_reasoning = prompt.turns.iter().any(|turn| turn.parts.iter().any(is_reasoning));
+        let mut reasoning = ReturnedReasoning::to(catalog, endpoint, has_reasoning);
+        reasoning.cuts_details |= !lists("reasoning");
+        ChatServer {
+            takes_marks: lists("cache_control"),
+            knows_developer_role: endpoint.knows_developer_role,
+            reasoning,
+        }
+    }
+}
+
+/// Writes what a model reads.
+pub(crate) struct PromptWriter<'w, 'a> {
+    server: &'w ChatServer,
+    prompt: &'w Prompt<'a>,
+    /// Names of tools that are sent as others.
+    pub(crate) names: ToolNames,
+    /// Whether a single text is a string, not a list of one part.
+    has_short_texts: bool,
+    unsupported: &'w mut UnsupportedFields,
+    out: BytesMut,
+    /// Media that wait for a message of the user.
+    media: Vec<&'w Part<'a>>,
+}
+
+impl<'w, 'a> PromptWriter<'w, 'a> {
+    pub(crate) fn new(
+        server: &'w ChatServer,
+        prompt: &'w Prompt<'a>,
+        has_short_texts: bool,
+        unsupported: &'w mut UnsupportedFields,
+    ) -> PromptWriter<'w, 'a> {
+        let mut names = ToolNames::default();
+        let calls = prompt.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match &part.content {
+            Content::ToolCall { name, .. } => Some(name),
+            _ => None,
+        });
+        let all = prompt.tools.iter().map(|tool| &tool.name).chain(calls);
+        all.for_each(|name| names.add(&name.unescaped(), CHAT_NAMES));
+        let (out, media) = (BytesMut::with_capacity(1_024), Vec::new());
+        PromptWriter { server, prompt, names, has_short_texts, unsupported, out, media }
+    }
+
+    /// `messages`, as a list.
+    pub(crate) fn messages(&mut self) -> BytesMut {
+        self.out.put_u8(b'[');
+        let mut turns = self.prompt.turns.iter().peekable();
+        while let Some(turn) = turns.next() {
+            let speaker = author(turn.role);
+            let is_written = self.turn(turn);
+            // They stand behind all results of a turn, and before what the user says next.
+            let next = turns.peek().map(|next| author(next.role));
+            let goes_on = is_written && next.is_some_and(|next| next == speaker || next == Role::User);
+            if !goes_on && !self.media.is_empty() {
+                self.user(&[]);
+            }
+        }
+        self.out.put_u8(b']');
+        self.out.split()
+    }
+
+    /// Appends a turn, unless nothing is left of it.
+    fn turn(&mut self, turn: &'w Turn<'a>) -> bool {
+        match turn.role {
+            Role::User => self.user(&turn.parts),
+            Role::Assistant => self.answer(&turn.parts),
+            Role::Tool => turn.parts.iter().for_each(|part| self.result(part)),
+            Role::System | Role::Developer => return self.instructions(turn),
+        }
+        true
+    }
+
+    fn begin(&mut self, role: &str) {
+        self.out.put_slice(if self.out.len() > 1 { b",{" } else { b"{" });
+        self.role(role);
+    }
+
+    fn role(&mut self, role: &str) {
+        self.out.put_slice(b"\"role\":\"");
+        self.out.put_slice(role.as_bytes());
+        self.out.put_u8(b'"');
+    }
+
+    fn user(&mut self, parts: &'w [Part<'a>]) {
+        let said: Vec<&Part<'a>> = std::mem::take(&mut self.media).into_iter().chain(parts).collect();
+        self.begin("user");
+        self.content(&said);
+        self.out.put_u8(b'}');
+    }
+
+    fn instructions(&mut self, turn: &'w Turn<'a>) -> bool {
+        let (texts, media): (Vec<_>, Vec<_>) = turn.parts.iter().partition(|part| is_text(part));
+        if !media.is_empty() {
+            self.unsupported.emulate("messages[].content[]");
+            self.media.extend(media);
+        }
+        if texts.is_empty() {
+            return false;
+        }
+        let is_developer = turn.role == Role::Developer && self.server.knows_developer_role;
+        self.begin(if is_developer { "developer" } else { "system" });
+        self.content(&texts);
+        self.out.put_u8(b'}');
+        true
+    }
+
+    fn result(&mut self, part: &'w Part<'a>) {
+        let Content::ToolResult { id, parts, failed } = &part.content else { return };
+        let before = self.media.len();
+        self.media.extend(parts.iter().filter(|part| !is_text(part)));
+        if self.media.len() > before {
+            self.unsupported.emulate("messages[].content");
+        }
+        self.begin("tool");
+        push_member(&mut self.out, b"tool_call_id", b"");
+        fitting_call_id(id, CLIENT_IDS).push_quoted(&mut self.out);
+        push_member(&mut self.out, b"content", b"\"");
+        if *failed {
+            self.unsupported.emulate("messages[].is_error");
+            self.out.put_slice(b"Error: ");
+        }
+        for part in parts {
+            if let Content::Text(text) = &part.content {
+                self.out.put_slice(text.bytes());
+            }
+        }
+        self.out.put_u8(b'"');
+        self.mark(part, "messages[].cache_control");
+        self.out.put_u8(b'}');
+    }
+
+    fn answer(&mut self, parts: &'w [Part<'a>]) {
+        let (mut said, mut calls, mut reasoning) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts {
+            match &part.content {
+                Content::Reasoning(state) => reasoning.push(state),
+                Content::ToolCall { .. } => calls.push(part),
+                _ => said.push(part),
+            }
+        }
+        let shown = self.shown_reasoning(&mut reasoning);
+        self.out.put_slice(if self.out.len() > 1 { b",{" } else { b"{" });
+        for (target, text) in self.server.reasoning.targets.into_iter().flatten().zip(shown.iter().cycle()) {
+            for piece in [b"\"", target.as_bytes(), b"\":\"", text, b"\","] {
+                self.out.put_slice(piece);
+            }
+        }
+        self.role("assistant");
+        match (said.as_slice(), calls.is_empty()) {
+            ([], true) => push_member(&mut self.out, b"content", b"\"\""),
+            ([], false) => push_member(&mut self.out, b"content", b"null"),
+            (said, _) => self.content(said),
+        }
+        if !calls.is_empty() {
+            push_member(&mut self.out, b"tool_calls", b"[");
+            self.list(&calls, PromptWriter::call);
+        }
+        if !reasoning.is_empty() {
+            push_member(&mut self.out, b"reasoning_details", b"[");
+            self.list(&reasoning, |writer, state| push_detail(state, &mut writer.out));
+        }
+        self.out.put_u8(b'}');
+    }
+
+    /// The text of the reasoning of an answer, where the endpoint takes it back as such. In `states` stays what goes back in
+    /// `reasoning_details`.
+    fn shown_reasoning(&mut self, states: &mut Vec<&ReasoningState<'a>>) -> Option<Vec<u8>> {
+        let given = states.len();
+        let Some(targets) = self.server.reasoning.targets else {
+            states.retain(|state| !self.server.reasoning.cuts(Some(state.format), state.sealed.is_some()));
+            if states.len() < given {
+                self.unsupported.emulate("reasoning_details");
+            }
+            return None;
+        };
+        let readable =
+            states.drain(..).filter(|state| !state.format.is_bound()).filter_map(|state| state.text.as_ref());
+        let texts: Vec<&[u8]> = readable.map(EscapedText::bytes).collect();
+        if texts.len() < given || (targets.is_empty() && given > 0) {
+            self.unsupported.emulate("reasoning_details");
+        }
+        let text = texts.concat();
+        match text.is_empty() {
+            true => self.server.reasoning.fills.then(|| b" ".to_vec()),
+            false => Some(text),
+        }
+    }
+
+    /// Appends elements of a list, and its end.
+    fn list<T>(&mut self, elements: &[T], push: impl Fn(&mut Self, &T)) {
+        for (place, element) in elements.iter().enumerate() {
+            if place > 0 {
+                self.out.put_u8(b',');
+            }
+            push(self, element);
+        }
+        self.out.put_u8(b']');
+    }
+
+    fn call(&mut self, part: &&'w Part<'a>) {
+        let Content::ToolCall { id, name, arguments, kind } = &part.content else { return };
+        self.out.put_slice(b"{\"id\":");
+        fitting_call_id(id, CLIENT_IDS).push_quoted(&mut self.out);
+        self.out.put_u8(b',');
+        push_reference(*kind, name, &self.names, &mut self.out);
+        push_member(&mut self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" }, b"");
+        arguments.push_quoted(&mut self.out);
+        self.out.put_slice(b"}}");
+    }
+
+    /// Appends `content`. A text that says nothing is a string everywhere.
+    fn content(&mut self, parts: &[&Part<'a>]) {
+        push_member(&mut self.out, b"content", b"");
+        match parts {
+            [Part { content: Content::Text(text), cache_control: None }] if self.has_short_texts || text.is_empty() => {
+                text.push_quoted(&mut self.out);
+            }
+            _ => {
+                self.out.put_u8(b'[');
+                self.list(parts, |writer, part| writer.part(part));
+            }
+        }
+    }
+
+    fn part(&mut self, part: &Part<'a>) {
+        let out = &mut self.out;
+        match &part.content {
+            Content::Refusal(text) => push_text_part("refusal", text, out),
+            Content::Image { source, detail } => {
+                out.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
+                push_source(source, out);
+                if let Some(detail) = detail {
+                    push_member(out, b"detail", b"");
+                    detail.push_quoted(out);
+                }
+                out.put_u8(b'}');
+            }
+            Content::Audio { format, data } => {
+                out.put_slice(b"{\"type\":\"input_audio\",\"input_audio\":{\"data\":");
+                data.push_quoted(out);
+                push_member(out, b"format", b"");
+                format.push_quoted(out);
+                out.put_u8(b'}');
+            }
+            Content::File { source, name } => {
+                out.put_slice(b"{\"type\":\"file\",\"file\":{");
+                if let Some(name) = name {
+                    out.put_slice(b"\"filename\":");
+                    name.push_quoted(out);
+                    out.put_u8(b',');
+                }
+                // Chat has data and addresses under the same name.
+                let is_id = matches!(source, MediaSource::FileId(_));
+                out.put_slice(if is_id { b"\"file_id\":" } else { b"\"file_data\":" });
+                push_source(source, out);
+                out.put_u8(b'}');
+            }
+            Content::Video { source } => {
+                out.put_slice(b"{\"type\":\"video_url\",\"video_url\":{\"url\":");
+                push_source(source, out);
+                out.put_u8(b'}');
+            }
+            Content::Text(text) => push_text_part("text", text, out),
+            _ => push_text_part("text", &EscapedText::plain(""), out),
+        }
+        self.mark(part, "messages[].content[].cache_control");
+        self.out.put_u8(b'}');
+    }
+
+    /// Appends the mark of the cache that stands at `path`.
+    fn mark(&mut self, part: &Part<'a>, path: &str) {
+        match part.cache_control {
+            Some(mark) if self.server.takes_marks => push_member(&mut self.out, b"cache_control", mark.bytes()),
+            Some(_) => self.unsupported.drop(path),
+            None => {}
+        }
+    }
+
+    /// `tools`, as a list.
+    pub(crate) fn tools(&mut self) -> BytesMut {
+        self.out.put_u8(b'[');
+        self.list(&self.prompt.tools, PromptWriter::tool);
+        self.out.split()
+    }
+
+    fn tool(&mut self, tool: &Tool<'a>) {
+        let out = &mut self.out;
+        out.put_u8(b'{');
+        push_reference(tool.kind, &tool.name, &self.names, out);
+        if let Some(description) = &tool.description {
+            push_member(out, b"description", b"");
+            description.push_quoted(out);
+        }
+        let schema = tool.parameters.map(|schema| (&b"parameters"[..], schema));
+        for (name, value) in schema.into_iter().chain(tool.grammar.map(|grammar| (&b"format"[..], grammar))) {
+            push_member(out, name, value.bytes());
+        }
+        if let Some(strict) = tool.strict {
+            push_member(out, b"strict", if strict { b"true" } else { b"false" });
+        }
+        out.put_u8(b'}');
+        match tool.cache_control {
+            Some(mark) if self.server.takes_marks => push_member(&mut self.out, b"cache_control", mark.bytes()),
+            Some(_) => self.unsupported.drop("tools[].cache_control"),
+            None => {}
+        }
+        self.out.put_u8(b'}');
+    }
+
+    /// A choice that names tools, some of which are sent with other names. `None` if it stays as it is.
+    pub(crate) fn tool_choice(&mut self, choice: &ToolChoice<'a>) -> Option<BytesMut> {
+        if self.names == ToolNames::default() {
+            return None;
+        }
+        match choice {
+            ToolChoice::Named(name) => self.chosen(name),
+            ToolChoice::Allowed { required, names } => {
+                let mode = if *required { "required" } else { "auto" };
+                let head = format!("{{\"type\":\"allowed_tools\",\"allowed_tools\":{{\"mode\":\"{mode}\",\"tools\":[");
+                self.out.put_slice(head.as_bytes());
+                self.list(names, PromptWriter::chosen);
+                self.out.put_slice(b"}}");
+            }
+            _ => return None,
+        }
+        Some(self.out.split())
+    }
+
+    fn chosen(&mut self, name: &EscapedText<'a>) {
+        let declared = self.prompt.tools.iter().find(|tool| tool.name == *name);
+        self.out.put_u8(b'{');
+        push_reference(declared.map_or(ToolKind::Function, |tool| tool.kind), name, &self.names, &mut self.out);
+        self.out.put_slice(b"}}");
+    }
+}
+
+/// Who speaks: of instructions, it does not matter which.
+fn author(role: Role) -> Role {
+    if role == Role::Developer { Role::System } else { role }
+}
+
+fn is_text(part: &Part<'_>) -> bool {
+    matches!(part.content, Content::Text(_))
+}
+
+/// Appends the type of a tool, and the object of that name as far as its name.
+fn push_reference(kind: ToolKind, name: &EscapedText<'_>, names: &ToolNames, out: &mut BytesMut) {
+    out.put_slice(match kind {
+        ToolKind::Function => b"\"type\":\"function\",\"function\":{\"name\":",
+        ToolKind::Custom => b"\"type\":\"custom\",\"custom\":{\"name\":",
+    });
+    names.sent(name).push_quoted(out);
+}
+
+/// Appends a part of text without its end.
+fn push_text_part(kind: &str, text: &EscapedText<'_>, out: &mut BytesMut) {
+    out.put_slice(format!("{{\"type\":\"{kind}\",\"{kind}\":").as_bytes());
+    text.push_quoted(out);
+}
+
+fn push_source(source: &MediaSource<'_>, out: &mut BytesMut) {
+    out.put_u8(b'"');
+    match source {
+        MediaSource::Base64 { media_type, data } => {
+            for piece in [b"data:", media_type.bytes(), b";base64,", data.bytes()] {
+                out.put_slice(piece);
+            }
+        }
+        MediaSource::Text(text) => {
+            out.put_slice(b"data:text/plain,");
+            out.put_slice(text.bytes());
+        }
+        MediaSource::Url(text) | MediaSource::FileId(text) => out.put_slice(text.bytes()),
+    }
+    out.put_u8(b'"');
+}
+
+/// Appends an element of `reasoning_details`.
+fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
+    let (kind, text, sealed): (_, &[u8], &[u8]) = match state.kind {
+        ReasoningKind::Text => ("text", b"text", b"signature"),
+        ReasoningKind::Summary => ("summary", b"summary", b"signature"),
+        ReasoningKind::Encrypted => ("encrypted", b"text", b"data"),
+    };
+    out.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", state.format.as_str()).as_bytes());
+    // Only reasoning of this format has the id of a call.
+    let is_of_call = state.format == ReasoningFormat::Gemini;
+    let fitting = |id: &EscapedText<'_>| {
+        if is_of_call { fitting_call_id(id, CLIENT_IDS).into_owned() } else { id.clone().into_owned() }
+    };
+    let id = state.id.as_ref().map(fitting);
+    for (name, value) in [(text, state.text.as_ref()), (sealed, state.sealed.as_ref()), (b"id", id.as_ref())] {
+        if let Some(value) = value {
+            push_member(out, name, b"");
+            value.push_quoted(out);
+        }
+    }
+    out.put_u8(b'}');
+}
