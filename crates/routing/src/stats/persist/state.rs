@@ -12,7 +12,6 @@ use std::{
     fmt,
 };
 
-use pointsman_domain::{Catalog, Endpoint};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
