@@ -90,9 +90,9 @@ impl<'l> View<'l> {
         let second_ms = i64::try_from(id.time()).unwrap_or(i64::MAX).saturating_mul(1_000);
         let (first, last) = (columns::first_key(second_ms), columns::last_key(second_ms.saturating_add(999)));
         let tail = ToSqlOutput::Borrowed(columns::tail_of(id));
-        let mut find = self
-            .connection()?
-            .prepare_cached("select place, record from stored_generations where place between ?1 and ?2 and tail = ?3")?;
+        let mut find = self.connection()?.prepare_cached(
+            "select place, record from stored_generations where place between ?1 and ?2 and tail = ?3",
+        )?;
         let place = find.query_row(params![first, last, tail], |row| Ok(Place::of(row.get(0)?, row.get(1)?)));
         Ok(place.optional()?)
     }

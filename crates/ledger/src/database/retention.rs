@@ -107,8 +107,7 @@ impl super::View<'_> {
 
 fn drop_before(transaction: &Transaction<'_>, bound_ms: i64) -> Result<bool, Fault> {
     let mut state = State::read(transaction)?;
-    let last =
-        "select max(place), count(*) from (select place from stored_generations where place < ?1 order by place limit ?2)";
+    let last = "select max(place), count(*) from (select place from stored_generations where place < ?1 order by place limit ?2)";
     let (last, count) = transaction.query_row(last, [first_key(bound_ms), ROWS_AT_ONCE], |row| {
         Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?))
     })?;

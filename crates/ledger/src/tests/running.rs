@@ -242,7 +242,11 @@ fn a_file_system_that_is_full_stops_nothing_and_has_every_entry_soon_after_it_ha
         Ok(disk) => disk,
         Err(why) => {
             let instead = "'a_file_that_may_not_grow_stores_nothing_and_says_that_the_disk_is_full' stands in for it";
-            return writeln!(std::io::stderr(), "NOT RUN on a full file system, none can be mounted ({why}): {instead}").unwrap();
+            return writeln!(
+                std::io::stderr(),
+                "NOT RUN on a full file system, none can be mounted ({why}): {instead}"
+            )
+            .unwrap();
         }
     };
     // Six megabytes are left.
