@@ -11,12 +11,14 @@ use std::{
 use futures_util::future::join_all;
 use pointsman_domain::Usd;
 use pointsman_ledger::directory::FORMAT;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::{KEY, TestGateway},
     ledger_commands::{ledger, lines},
+    patience::eventually,
     process::{self, Process},
     replicas_records::{UNKNOWN, answer},
 };
@@ -169,6 +171,51 @@ async fn a_shutdown_leaves_everything_in_the_database_and_nothing_in_the_journal
     for id in &ids {
         assert_eq!(record(&second.gateway(), id).await["id"], json!(id));
     }
+}
+
+#[actix_web::test]
+async fn calls_go_on_while_a_program_holds_a_transaction_open_and_another_copies_the_file() {
+    let folder = Folder::new();
+    let process = start(&folder.at("data").display().to_string());
+    let (gateway, file) = (process.gateway(), folder.at("data/ledger.db"));
+    let open = |file: &Path| Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let count = |connection: &Connection, of: &str| connection.query_row(of, [], |row| row.get::<_, i64>(0)).unwrap();
+    let generations = |connection: &Connection| count(connection, "select count(*) from generations");
+    let first = answered(&gateway, 20).await.len() as i64;
+    let reader = open(&file);
+    let stored = async || generations(&reader);
+    eventually("the first calls are stored", stored, |count| *count == first).await;
+    reader.execute_batch("begin").unwrap();
+    assert_eq!(generations(&reader), first);
+    let (mut calls, mut copies) = (first, Vec::new());
+    for round in 0..10 {
+        calls += answered(&gateway, 20).await.len() as i64;
+        let copy = folder.at(&format!("copy-{round}.db"));
+        let (from, to) = (open(&file), copy.to_string_lossy().into_owned());
+        let copied = actix_web::web::block(move || from.execute("vacuum into ?1", [to]));
+        calls += answered(&gateway, 20).await.len() as i64;
+        copied.await.unwrap().unwrap();
+        copies.push(copy);
+    }
+    let other = Connection::open(&file).unwrap();
+    assert_eq!(count(&other, "pragma wal_checkpoint(truncate)"), 1, "the reader is in the way of a checkpoint");
+    calls += answered(&gateway, 20).await.len() as i64;
+    let stored = async || generations(&other);
+    eventually("what was recorded meanwhile is stored", stored, |count| *count == calls).await;
+    assert_eq!(generations(&reader), first, "its transaction sees what it saw");
+    let journal = std::fs::read_dir(folder.at("data/journal")).unwrap();
+    let journal: u64 = journal.map(|segment| segment.unwrap().metadata().unwrap().len()).sum();
+    assert!(journal < 2 * 8 * 1024 * 1024, "{journal} bytes wait in the segments of two workers");
+    assert_eq!(gateway.get("/health").await.expect(200)["ledger"]["state"], "ok");
+    for copy in copies {
+        let copy = open(&copy);
+        assert!((first..=calls).contains(&generations(&copy)));
+        assert_eq!(count(&copy, "select sum(requests) from activity"), generations(&copy));
+        assert_eq!(copy.query_row("pragma integrity_check", [], |row| row.get::<_, String>(0)).unwrap(), "ok");
+    }
+    // Nothing is left of it when the reader ends.
+    reader.execute_batch("commit").unwrap();
+    assert_eq!(generations(&reader), calls);
 }
 
 #[actix_web::test]

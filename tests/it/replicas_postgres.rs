@@ -128,7 +128,7 @@ async fn a_row_that_postgres_refuses_is_left_out_alone_counted_and_logged() {
     // As a value that is too long, or of another encoding.
     for (table, check) in [
         ("records", format!("key <> '{label}'")),
-        ("sums", format!("position('{label}'::bytea in key) = 0")),
+        ("sums", format!("key <> '{label}'")),
         ("changes", "change not like '%bad-change%'".to_owned()),
     ] {
         postgres.ask(&format!("alter table pointsman_{table} add check ({check}) not valid")).unwrap();

@@ -408,6 +408,14 @@ impl Catalog {
         self.providers.get(endpoint.provider as usize)
     }
 
+    /// The name of an endpoint, the same across reloads and restarts: `model@provider`, or `model@provider/variant`.
+    #[must_use]
+    pub fn name_of(&self, endpoint: &Endpoint) -> Option<String> {
+        let (model, provider) = (self.model_of(endpoint)?, self.provider_of(endpoint)?);
+        let name = format!("{}@{}", model.id, provider.slug);
+        Some(if endpoint.variant.is_empty() { name } else { format!("{name}/{}", endpoint.variant) })
+    }
+
     /// The endpoints of a model with their positions, in configuration order.
     pub fn endpoints_of<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = (u32, &'a Endpoint)> {
         model.endpoints.iter().filter_map(|&index| Some((index, self.endpoint(index)?)))

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{
     api_type::ApiType,
     attempt_record::{AttemptReason, AttemptRecord},
-    catalog::Catalog,
+    catalog::{Catalog, Endpoint},
     decision::{Decision, DecisionCode},
     dialect::Dialect,
     exclusion::ExclusionReason,
@@ -180,6 +180,12 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// The endpoint that served.
+    #[must_use]
+    pub fn served_endpoint(&self) -> Option<&Endpoint> {
+        self.attempts.iter().find(|attempt| attempt.served).and_then(|attempt| self.catalog.endpoint(attempt.endpoint))
+    }
+
     /// Whether a second attempt raced the first.
     #[must_use]
     pub fn hedged(&self) -> bool {

@@ -50,8 +50,8 @@ const BUSY: Duration = Duration::from_millis(250);
 const WAL_KEPT: i64 = 64 * 1024 * 1024;
 
 const SCHEMA: &str = include_str!("database/schema.sql");
-/// The tables that version 2 gave more columns: [`columns::COSTS`].
-const EXTENDED: [&str; 2] = ["stored_generations", "stored_sums"];
+/// The version of the schema. A build before the first release wrote a lower one.
+const SCHEMA_VERSION: i64 = 3;
 
 /// What the database knows of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,8 +117,8 @@ impl Ledger {
                 transaction.execute_batch(SCHEMA)?;
                 transaction.commit()?;
             }
-            1 => extend(&mut connection)?,
-            _ => {}
+            SCHEMA_VERSION.. => {}
+            _ => return Err(Fault::Damaged("a build before the first release wrote it".to_owned())),
         }
         let writer = Some(Mutex::new(Writer { connection, names: Names::default() }));
         let ledger = Ledger { writer, most_log_bytes, ..Ledger::of(disk, path.to_string_lossy().into_owned()) };
@@ -187,14 +187,6 @@ impl Ledger {
         connection.busy_timeout(BUSY)?;
         connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
         connection.pragma_update(None, "temp_store", "memory")?;
-        if version(&connection)? == 1 {
-            // A database of version 1 is only looked at: what is opened to write is extended.
-            for table in EXTENDED {
-                let added = columns::COSTS.map(|(_, column)| format!("0 as {column}")).join(", ");
-                connection
-                    .execute_batch(&format!("create temp view {table} as select *, {added} from main.{table}"))?;
-            }
-        }
         Ok(connection)
     }
 
@@ -309,19 +301,6 @@ impl Ledger {
 /// Version of the schema; 0 in a new file.
 fn version(connection: &Connection) -> Result<i64, Fault> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
-}
-
-/// Makes a database of version 1 one of version 2. Quick, however large it is. A program of version 1 still works on it.
-fn extend(connection: &mut Connection) -> Result<(), Fault> {
-    let transaction = connection.transaction()?;
-    for table in EXTENDED {
-        for (_, column) in columns::COSTS {
-            transaction
-                .execute_batch(&format!("alter table {table} add column {column} integer not null default 0"))?;
-        }
-    }
-    transaction.pragma_update(None, "user_version", 2)?;
-    Ok(transaction.commit()?)
 }
 
 /// A path as an address. Of its characters only those that mean something in an address are escaped.

@@ -26,6 +26,8 @@ pub mod label {
     pub const TASK: u8 = 11;
     /// What the last attempt of a failed generation failed of; absent without one.
     pub const CAUSE: u8 = 12;
+    /// Variant of the endpoint that served; absent where its provider has one endpoint of the model.
+    pub const VARIANT: u8 = 13;
 }
 
 /// Fields of [`Facts`](crate::entry::Facts): numbers.

@@ -173,14 +173,6 @@ impl GenerationStore {
         self.store.sums(grouping)
     }
 
-    /// The first slot of which sums tell what costs are made of; `None` before there is one. Reads the disk.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
-        self.store.first_divided_slot()
-    }
-
     /// Deletes records: those created before a time, Unix milliseconds, of an owner, or both. Sums stay. Gives their number.
     ///
     /// # Errors
@@ -403,6 +395,10 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
     {
         labels.put(label::CAUSE, cause);
     }
+    let served = generation.served_endpoint();
+    if let Some(variant) = served.map(|endpoint| &endpoint.variant).filter(|variant| !variant.is_empty()) {
+        labels.put(label::VARIANT, variant);
+    }
     for event in Event::ALL.into_iter().filter(|event| event.happened(generation)) {
         labels.put(label::EVENT, event.as_str());
     }
@@ -461,7 +457,7 @@ fn divided(cost: Usd) -> (i64, i64) {
     )
 }
 
-/// Fields of the facts of one generation: of numbers there are at most nineteen, of labels sixteen.
+/// Fields of the facts of one generation: of numbers there are at most nineteen, of labels seventeen.
 #[derive(Default)]
 struct Fields<T> {
     list: [(u8, T); 19],

@@ -190,14 +190,6 @@ impl Store {
         self.control.shared.sums(grouping)
     }
 
-    /// The first slot of which sums tell what costs are made of; `None` before there is one. Reads the disk.
-    ///
-    /// # Errors
-    /// As for [`Store::get`].
-    pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
-        self.control.shared.read(|ledger| ledger.view()?.first_divided_slot())
-    }
-
     /// What was spent, by day, account, key and team. Reads the disk.
     ///
     /// # Errors

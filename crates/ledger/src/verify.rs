@@ -235,8 +235,6 @@ impl GenerationStore {
         let counters = |packed: &Packed| Row::of(&packed.facts(), &mut |_| Ok(0)).map(|row| row.counters());
         match (counters(&head(&generation)), counters(&Packed::new(entry))) {
             (Ok(recorded), Ok(counted)) if recorded == counted => Ok(()),
-            // Earlier versions did not count what costs are made of.
-            (Ok(recorded), Ok(counted)) if recorded.undivided() == counted => Ok(()),
             _ => Err(format!("record {}: its figures are not those that count", name_of(entry))),
         }
     }

@@ -36,6 +36,8 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) model: Option<Cow<'a, str>>,
     /// Slug of the provider that served; `null` if none did.
     pub(crate) provider_slug: Option<Cow<'a, str>>,
+    /// The endpoint that served, such as `acme/small@bolt`, or `acme/small@bolt/fp8` for a variant; `null` if none did.
+    pub(crate) endpoint: Option<Cow<'a, str>>,
     /// What the choice optimises.
     #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
     pub(crate) objective: Cow<'a, str>,
@@ -146,6 +148,7 @@ impl<'a> GenerationRow<'a> {
             outcome: attempt.outcome().into(),
             cause: attempt.cause.as_deref().map(Cow::from),
         };
+        let served = generation.served_endpoint();
         GenerationRow {
             id: generation.id.as_str().into(),
             created_at: rfc_3339(generation.created_ms),
@@ -155,6 +158,7 @@ impl<'a> GenerationRow<'a> {
             requested_model: (&*generation.requested_model).into(),
             model: generation.model.as_deref().map(Cow::from),
             provider_slug: generation.provider_slug.as_deref().map(Cow::from),
+            endpoint: served.and_then(|served| generation.catalog.name_of(served)).map(Cow::from),
             objective: generation.decision.objective.value.as_str().into(),
             decision_code: generation.decision_code().as_str().into(),
             status: generation.status.as_str().into(),
@@ -188,7 +192,7 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 32] = [
+    const COLUMNS: [&'static str; 33] = [
         "id",
         "created_at",
         "key",
@@ -197,6 +201,7 @@ impl<'a> GenerationRow<'a> {
         "requested_model",
         "model",
         "provider_slug",
+        "endpoint",
         "objective",
         "decision_code",
         "status",
@@ -233,7 +238,7 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 32] = [
+        let cells: [&str; 33] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
@@ -242,6 +247,7 @@ impl<'a> GenerationRow<'a> {
             &self.requested_model,
             self.model.as_deref().unwrap_or_default(),
             self.provider_slug.as_deref().unwrap_or_default(),
+            self.endpoint.as_deref().unwrap_or_default(),
             &self.objective,
             &self.decision_code,
             &self.status,

@@ -7,7 +7,6 @@
 use std::{
     future::Future,
     io,
-    ops::RangeInclusive,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -21,7 +20,7 @@ use parking_lot::Mutex;
 use pointsman_config::SharedConfig;
 use pointsman_domain::{Generation, GenerationId};
 use pointsman_ledger::{
-    activity::ActivityRow,
+    activity::{Sums, grouping::Grouping},
     fault::Fault,
     generations::{GenerationStore, entry_id, owner_of},
     other_replicas::ForeignPage,
@@ -225,21 +224,16 @@ impl Replicas {
         answered.recv_timeout(LOOKUP_TIMEOUT).map_err(|_| LookupFault::Away)
     }
 
-    /// The activity of the other replicas in some slots of 15 minutes. `None` without PostgreSQL. Blocks.
+    /// The sums of the other replicas. `None` without PostgreSQL. Blocks.
     ///
     /// # Errors
     /// PostgreSQL is away.
     #[cfg(feature = "postgres")]
-    pub fn activity(
-        &self,
-        slots: RangeInclusive<i64>,
-        ledger: &GenerationStore,
-    ) -> Result<Option<Vec<ActivityRow>>, LookupFault> {
+    pub fn sums(&self, grouping: &Grouping, ledger: &GenerationStore) -> Result<Option<Sums>, LookupFault> {
         let Some(questions) = &self.questions else { return Ok(None) };
         let own = ledger.entries().identity().map_err(|_| LookupFault::Away)?;
-        let sums = self.wait_for(questions, |answer| super::postgres::Question::Sums(slots, own, answer))?;
-        let rows = sums.iter().filter_map(|(slot, key, sum, more)| ActivityRow::read(*slot, key, sum, more));
-        Ok(Some(rows.collect()))
+        let grouping = grouping.clone();
+        self.wait_for(questions, |answer| super::postgres::Question::Sums(grouping, own, answer)).map(Some)
     }
 
     /// Without PostgreSQL there is none.
@@ -256,11 +250,7 @@ impl Replicas {
     /// # Errors
     /// None.
     #[cfg(not(feature = "postgres"))]
-    pub fn activity(
-        &self,
-        _: RangeInclusive<i64>,
-        _: &GenerationStore,
-    ) -> Result<Option<Vec<ActivityRow>>, LookupFault> {
+    pub fn sums(&self, _: &Grouping, _: &GenerationStore) -> Result<Option<Sums>, LookupFault> {
         Ok(None)
     }
 

@@ -1,8 +1,8 @@
 //! What sums are kept by.
 
-use crate::facts::label;
+use crate::database::columns::{DIMENSIONS, LABELS};
 
-/// What generations have in common whose sums are added up. In the order of the columns.
+/// What generations have in common whose sums are added up. In the order of [`LABELS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dimension {
     /// Number of the account, sixteen hexadecimal digits.
@@ -25,23 +25,12 @@ pub enum Dimension {
 
 impl Dimension {
     /// All of them, in order.
-    pub const ALL: [Dimension; 8] = [
+    pub const ALL: [Dimension; DIMENSIONS] = [
         Dimension::Account,
         Dimension::Key,
         Dimension::Team,
         Dimension::Model,
         Dimension::Provider,
-        Dimension::Alias,
-        Dimension::Objective,
-        Dimension::Task,
-    ];
-    /// The order in which replicas exchange them.
-    pub(super) const EXCHANGED: [Dimension; 8] = [
-        Dimension::Model,
-        Dimension::Provider,
-        Dimension::Account,
-        Dimension::Key,
-        Dimension::Team,
         Dimension::Alias,
         Dimension::Objective,
         Dimension::Task,
@@ -49,31 +38,13 @@ impl Dimension {
 
     /// The label of entries that says it.
     #[must_use]
-    pub const fn label(self) -> u8 {
-        match self {
-            Dimension::Account => label::OWNER,
-            Dimension::Key => label::KEY,
-            Dimension::Team => label::TEAM,
-            Dimension::Model => label::MODEL,
-            Dimension::Provider => label::PROVIDER,
-            Dimension::Alias => label::ALIAS,
-            Dimension::Objective => label::OBJECTIVE,
-            Dimension::Task => label::TASK,
-        }
+    pub fn label(self) -> u8 {
+        LABELS.get(self as usize).map_or(0, |(label, _)| *label)
     }
 
-    /// The name in queries and answers.
+    /// The name in queries and answers, and of the column.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Dimension::Account => "account",
-            Dimension::Key => "key",
-            Dimension::Team => "team",
-            Dimension::Model => "model",
-            Dimension::Provider => "provider",
-            Dimension::Alias => "alias",
-            Dimension::Objective => "objective",
-            Dimension::Task => "task",
-        }
+    pub fn as_str(self) -> &'static str {
+        LABELS.get(self as usize).map_or("", |(_, name)| name)
     }
 }

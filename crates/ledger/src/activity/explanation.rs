@@ -33,13 +33,11 @@ pub enum Cause {
     Attempts,
     /// Prices of requests, images and searches.
     Fees,
-    /// Cost of a request at the same model and provider, where sums of an earlier version do not tell what it is made of.
-    Undivided,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 8] = [
         Cause::Requests,
         Cause::Prompts,
         Cause::Answers,
@@ -48,7 +46,6 @@ impl Cause {
         Cause::Caches,
         Cause::Attempts,
         Cause::Fees,
-        Cause::Undivided,
     ];
 
     /// The name in answers.
@@ -63,7 +60,6 @@ impl Cause {
             Cause::Caches => "caches",
             Cause::Attempts => "attempts",
             Cause::Fees => "fees",
-            Cause::Undivided => "undivided",
         }
     }
 }
@@ -90,9 +86,8 @@ pub struct Part {
 }
 
 /// The parts of the change from one bill to another, largest first and none of them zero. They add up to the change exactly.
-/// Without `is_divided` costs are not divided into tokens: the sums of one of the two do not tell.
 #[must_use]
-pub fn explain(before: &Bill, after: &Bill, is_divided: bool) -> Vec<Part> {
+pub fn explain(before: &Bill, after: &Bill) -> Vec<Part> {
     let mut changes: BTreeMap<Cause, i128> = BTreeMap::new();
     let mut note = |cause, from: i128, to: i128| *changes.entry(cause).or_default() += to.saturating_sub(from);
     let empty = ActivityCounters::default();
@@ -114,7 +109,7 @@ pub fn explain(before: &Bill, after: &Bill, is_divided: bool) -> Vec<Part> {
     for (before, after) in &pairs {
         // A new endpoint, and one that is gone, are told in whole by the part of models.
         if before.requests > 0 && after.requests > 0 {
-            endpoint(before, after, is_divided, &mut note);
+            endpoint(before, after, &mut note);
         }
         note(Cause::Attempts, before.lost, after.lost);
     }
@@ -125,10 +120,7 @@ pub fn explain(before: &Bill, after: &Bill, is_divided: bool) -> Vec<Part> {
 }
 
 /// The parts of one endpoint that served in both periods, from its cost at the later number of requests.
-fn endpoint(before: &Costs, after: &Costs, is_divided: bool, note: &mut impl FnMut(Cause, i128, i128)) {
-    if !is_divided {
-        return note(Cause::Undivided, before.at_requests_of(after), after.served());
-    }
+fn endpoint(before: &Costs, after: &Costs, note: &mut impl FnMut(Cause, i128, i128)) {
     let at_requests = |cost| scaled(cost, after.requests, before.requests);
     let (prompts, prompts_later) = (before.input + before.cache, after.input + after.cache);
     let from = at_requests(prompts);

@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// Labels, with the columns that hold the numbers of their names. The first eight are those that sums are kept by.
-pub const LABELS: [(u8, &str); 11] = [
+pub const LABELS: [(u8, &str); 12] = [
     (label::OWNER, "account"),
-    (label::KEY, "key_name"),
+    (label::KEY, "key"),
     (label::TEAM, "team"),
     (label::MODEL, "model"),
     (label::PROVIDER, "provider"),
@@ -27,12 +27,14 @@ pub const LABELS: [(u8, &str); 11] = [
     (label::STATUS, "status"),
     (label::REQUESTED_MODEL, "requested_model"),
     (label::CAUSE, "cause"),
+    (label::VARIANT, "variant"),
 ];
 /// How many of [`LABELS`] sums are kept by.
 pub const DIMENSIONS: usize = 8;
 
-/// Numbers, with their columns. Most records have no number in most of them, which takes a byte.
-pub const NUMBERS: [(u8, &str); 12] = [
+/// Numbers, with their columns; the first fourteen are the last of the [`ActivityCounters`]. Most records have no number in most of
+/// them, which takes a byte.
+pub const NUMBERS: [(u8, &str); 16] = [
     (number::PROMPT_TOKENS, "prompt_tokens"),
     (number::COMPLETION_TOKENS, "completion_tokens"),
     (number::CACHED_TOKENS, "cached_tokens"),
@@ -43,16 +45,12 @@ pub const NUMBERS: [(u8, &str); 12] = [
     (number::AUDIO_OUTPUT_TOKENS, "audio_output_tokens"),
     (number::IMAGES, "images"),
     (number::WEB_SEARCHES, "web_searches"),
-    (number::FIRST_TOKEN_MS, "first_token_ms"),
-    (number::DURATION_MS, "duration_ms"),
-];
-
-/// What costs are made of, whole billionths of a dollar, with their columns.
-pub const COSTS: [(u8, &str); 4] = [
     (number::INPUT_NANOS, "input_nanos"),
     (number::CACHE_NANOS, "cache_nanos"),
     (number::OUTPUT_NANOS, "output_nanos"),
     (number::LOST_NANOS, "lost_nanos"),
+    (number::FIRST_TOKEN_MS, "first_token_ms"),
+    (number::DURATION_MS, "duration_ms"),
 ];
 
 /// Bits of a key below the time: enough for the first characters of an id.
@@ -111,8 +109,6 @@ pub struct Row {
     pub events: i64,
     /// In the order of [`NUMBERS`].
     pub numbers: [Option<i64>; NUMBERS.len()],
-    /// In the order of [`COSTS`].
-    pub costs: [i64; COSTS.len()],
     /// Known cost, whole billionths of a dollar.
     pub cost_nanos: i64,
     /// The rest of it, 10⁻¹⁵ dollars.
@@ -166,10 +162,6 @@ impl Row {
                     let at = NUMBERS.iter().position(|(other, _)| *other == field);
                     if let Some(place) = at.and_then(|at| self.numbers.get_mut(at)) {
                         *place = Some(number);
-                    } else if let Some(at) = COSTS.iter().position(|(other, _)| *other == field)
-                        && let Some(place) = self.costs.get_mut(at)
-                    {
-                        *place = number;
                     }
                 }
             }
@@ -187,30 +179,11 @@ impl Row {
     /// What it adds to sums.
     #[must_use]
     pub fn counters(&self) -> ActivityCounters {
-        let [prompt, completion, cached, reasoning, written, written_1h, audio, audio_output, images, searches, ..] =
-            self.numbers.map(|number| u64::try_from(number.unwrap_or_default()).unwrap_or_default());
-        let [input_nanos, cache_nanos, output_nanos, lost_nanos] =
-            self.costs.map(|cost| u64::try_from(cost).unwrap_or_default());
-        ActivityCounters {
-            requests: 1,
-            failed: u64::from(self.failed),
-            prompt_tokens: prompt,
-            completion_tokens: completion,
-            cached_tokens: cached,
-            reasoning_tokens: reasoning,
-            cache_write_tokens: written,
-            cache_write_1h_tokens: written_1h,
-            audio_tokens: audio,
-            audio_output_tokens: audio_output,
-            images,
-            web_searches: searches,
-            unknown_costs: u64::from(self.cost_unknown),
-            input_nanos,
-            cache_nanos,
-            output_nanos,
-            lost_nanos,
-            cost: whole(self.cost_nanos, self.cost_rest),
-        }
+        let counted = [1, u64::from(self.failed), u64::from(self.cost_unknown)].into_iter();
+        let numbers = self.numbers.iter().map(|number| u64::try_from(number.unwrap_or_default()).unwrap_or_default());
+        let mut counts = [0; ActivityCounters::COUNT];
+        counts.iter_mut().zip(counted.chain(numbers)).for_each(|(count, number)| *count = number);
+        ActivityCounters::with(counts, whole(self.cost_nanos, self.cost_rest))
     }
 
     /// All columns, in order.
@@ -218,7 +191,7 @@ impl Row {
     pub fn values(&self) -> [Option<i64>; Row::COUNT] {
         let costs = [self.cost_nanos, self.cost_rest, i64::from(self.cost_unknown)];
         let labels = self.names.into_iter().chain([self.events]).map(Some);
-        let mut all = labels.chain(self.numbers).chain(costs.into_iter().chain(self.costs).map(Some));
+        let mut all = labels.chain(self.numbers).chain(costs.map(Some));
         std::array::from_fn(|_| all.next().flatten())
     }
 
@@ -234,7 +207,6 @@ impl Row {
         read.events = row.get(next())?;
         read.numbers.iter_mut().try_for_each(|number| row.get(next()).map(|value| *number = value))?;
         (read.cost_nanos, read.cost_rest, read.cost_unknown) = (row.get(next())?, row.get(next())?, row.get(next())?);
-        read.costs.iter_mut().try_for_each(|cost| row.get(next()).map(|value| *cost = value))?;
         read.failed = LABELS.iter().zip(read.names).any(|((field, _), name)| *field == label::STATUS && name == failed);
         Ok(read)
     }
@@ -244,11 +216,11 @@ impl Row {
     pub fn columns() -> String {
         let labels = LABELS.iter().map(|(_, column)| *column).chain(["events"]);
         let numbers = NUMBERS.iter().map(|(_, column)| *column).chain(["cost_nanos", "cost_rest", "cost_unknown"]);
-        labels.chain(numbers).chain(COSTS.iter().map(|(_, column)| *column)).collect::<Vec<_>>().join(", ")
+        labels.chain(numbers).collect::<Vec<_>>().join(", ")
     }
 
     /// The number of columns.
-    pub const COUNT: usize = LABELS.len() + NUMBERS.len() + COSTS.len() + 4;
+    pub const COUNT: usize = LABELS.len() + NUMBERS.len() + 4;
 }
 
 /// The status of generations that ended with an error.

@@ -28,7 +28,7 @@ const FIRST_COLUMN: usize = 4;
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     let values = placeholders(FIRST_COLUMN - 1 + Row::COUNT);
-    format!("insert or ignore into stored_generations (key, tail, record, {}) values ({values})", Row::columns())
+    format!("insert or ignore into stored_generations (place, tail, record, {}) values ({values})", Row::columns())
 });
 
 impl Ledger {
@@ -124,7 +124,7 @@ fn store(
 
 /// Whether the entry at this key is this one, which came twice.
 fn is_same(connection: &Connection, key: i64, entry: &Packed) -> Result<bool, Fault> {
-    let mut find = connection.prepare_cached("select tail = ?2 from stored_generations where key = ?1")?;
+    let mut find = connection.prepare_cached("select tail = ?2 from stored_generations where place = ?1")?;
     let tail = ToSqlOutput::Borrowed(columns::tail_of(entry.id()));
     Ok(find.query_row(params![key, tail], |row| row.get(0))?)
 }

@@ -90,9 +90,9 @@ impl<'l> View<'l> {
         let second_ms = i64::try_from(id.time()).unwrap_or(i64::MAX).saturating_mul(1_000);
         let (first, last) = (columns::first_key(second_ms), columns::last_key(second_ms.saturating_add(999)));
         let tail = ToSqlOutput::Borrowed(columns::tail_of(id));
-        let mut find = self
-            .connection()?
-            .prepare_cached("select key, record from stored_generations where key between ?1 and ?2 and tail = ?3")?;
+        let mut find = self.connection()?.prepare_cached(
+            "select place, record from stored_generations where place between ?1 and ?2 and tail = ?3",
+        )?;
         let place = find.query_row(params![first, last, tail], |row| Ok(Place::of(row.get(0)?, row.get(1)?)));
         Ok(place.optional()?)
     }
@@ -159,7 +159,7 @@ impl<'l> View<'l> {
         let connection = self.connection()?;
         let admits = conditions(connection, filter)?;
         let select = format!(
-            "select key, record, {admits} from stored_generations where key between ?1 and ?2 order by key desc"
+            "select place, record, {admits} from stored_generations where place between ?1 and ?2 order by place desc"
         );
         let mut rows = connection.prepare(&select)?;
         let mut rows = rows.query([since, until])?;
@@ -182,7 +182,7 @@ impl<'l> View<'l> {
         let (since, until) = key_range(filter);
         let since = after.map_or(since, |after| since.max(after.saturating_add(1)));
         let select = format!(
-            "select key, record from stored_generations where key between ?1 and ?2 and {} order by key limit ?3",
+            "select place, record from stored_generations where place between ?1 and ?2 and {} order by place limit ?3",
             conditions(connection, filter)?
         );
         let mut rows = connection.prepare(&select)?;
@@ -199,7 +199,7 @@ impl<'l> View<'l> {
         let connection = self.connection()?;
         let (since, until) = key_range(filter);
         let count = format!(
-            "select count(*) from stored_generations where key between ?1 and ?2 and {}",
+            "select count(*) from stored_generations where place between ?1 and ?2 and {}",
             conditions(connection, filter)?
         );
         Ok(connection.query_row(&count, [since, until], |row| row.get::<_, i64>(0))?.cast_unsigned())
@@ -219,7 +219,7 @@ impl<'l> View<'l> {
     /// # Errors
     /// The disk refuses.
     pub fn extent(&self) -> Result<(u64, Option<(i64, i64)>), Fault> {
-        let select = "select count(*), min(key), max(key) from stored_generations";
+        let select = "select count(*), min(place), max(place) from stored_generations";
         Ok(self.connection()?.query_row(select, [], |row| {
             let range = row.get::<_, Option<i64>>(1)?.zip(row.get::<_, Option<i64>>(2)?);
             let range_ms = range.map(|(least, greatest)| (columns::ms_of(least), columns::ms_of(greatest)));
@@ -247,7 +247,7 @@ impl<'l> View<'l> {
     pub fn row(&self, id: &Id) -> Result<Option<Row>, Fault> {
         let Some(place) = self.place(id)? else { return Ok(None) };
         let failed = columns::find_name(self.connection()?, FAILED)?.unwrap_or(-1);
-        let select = format!("select {} from stored_generations where key = ?1", Row::columns());
+        let select = format!("select {} from stored_generations where place = ?1", Row::columns());
         let mut find = self.connection()?.prepare_cached(&select)?;
         Ok(Some(find.query_row([place.key], |row| Row::read(row, 0, failed))?))
     }
@@ -257,7 +257,7 @@ impl<'l> View<'l> {
     /// # Errors
     /// The disk refuses.
     pub fn each_columns(&self, failed: i64, mut tell: impl FnMut(i64, &Row) -> Result<(), Fault>) -> Result<(), Fault> {
-        let select = format!("select key, {} from stored_generations order by key", Row::columns());
+        let select = format!("select place, {} from stored_generations order by place", Row::columns());
         let mut rows = self.connection()?.prepare(&select)?;
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {

@@ -36,7 +36,7 @@ impl Ledger {
             let connection = view.connection()?;
             // What retention dropped is not there again, but for the bytes of groups that were too many for one transaction.
             let bound_ms = oldest_ms.max(by_size.map_or(i64::MIN, |newest_ms| newest_ms.saturating_add(1)));
-            let has_row = "select exists (select 1 from stored_generations where key < ?1)";
+            let has_row = "select exists (select 1 from stored_generations where place < ?1)";
             let has_row: bool = connection.query_row(has_row, [first_key(bound_ms)], |row| row.get(0))?;
             let has_group = "select exists (select 1 from stored_records where newest_ms < ?1)";
             let has_group: bool = connection.query_row(has_group, [bound_ms], |row| row.get(0))?;
@@ -107,13 +107,12 @@ impl super::View<'_> {
 
 fn drop_before(transaction: &Transaction<'_>, bound_ms: i64) -> Result<bool, Fault> {
     let mut state = State::read(transaction)?;
-    let last =
-        "select max(key), count(*) from (select key from stored_generations where key < ?1 order by key limit ?2)";
+    let last = "select max(place), count(*) from (select place from stored_generations where place < ?1 order by place limit ?2)";
     let (last, count) = transaction.query_row(last, [first_key(bound_ms), ROWS_AT_ONCE], |row| {
         Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?))
     })?;
     if let Some(last) = last {
-        transaction.execute("delete from stored_generations where key <= ?1", [last])?;
+        transaction.execute("delete from stored_generations where place <= ?1", [last])?;
         state.entries = state.entries.saturating_sub(count.cast_unsigned());
         state.aged_out_ms = state.aged_out_ms.max(Some(ms_of(last)));
     }
@@ -144,7 +143,7 @@ fn delete_some(
 ) -> Result<(u64, Option<i64>), Fault> {
     let admits = reading::conditions(transaction, filter)?;
     let select = format!(
-        "select key, record, {admits} from stored_generations where key between ?1 and ?2 order by key limit {LOOKED_AT_ONCE}"
+        "select place, record, {admits} from stored_generations where place between ?1 and ?2 order by place limit {LOOKED_AT_ONCE}"
     );
     let (mut doomed, mut last, mut count) = (BTreeMap::<i64, BTreeSet<i64>>::new(), None, 0);
     let (mut keys, mut slots) = (Vec::new(), BTreeSet::new());
@@ -166,7 +165,7 @@ fn delete_some(
         return Ok((0, next));
     }
     let mut state = State::read(transaction)?;
-    let mut delete = transaction.prepare_cached("delete from stored_generations where key = ?1")?;
+    let mut delete = transaction.prepare_cached("delete from stored_generations where place = ?1")?;
     keys.iter().try_for_each(|key| delete.execute([key]).map(drop))?;
     let mut note = transaction.prepare_cached("insert or ignore into deletions (slot) values (?1)")?;
     slots.iter().try_for_each(|slot| note.execute([slot]).map(drop))?;

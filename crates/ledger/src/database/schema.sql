@@ -1,13 +1,13 @@
 -- The tables are private: a later version may change them. The views `generations` and `activity` are for everybody; columns
 -- are only ever added to them (docs/LEDGER.md).
 create table names (id integer primary key, text text not null unique) strict;
--- `key` is the time in milliseconds with 21 bits of the id below: look-up, order of lists and age need no index.
+-- `place` is the time in milliseconds with 21 bits of the id below: look-up, order of lists and age need no index.
 create table stored_generations (
-    key integer primary key,
+    place integer primary key,
     tail not null,
     record integer not null,
     account integer not null,
-    key_name integer not null,
+    key integer not null,
     team integer not null,
     model integer not null,
     provider integer not null,
@@ -17,6 +17,7 @@ create table stored_generations (
     status integer not null,
     requested_model integer not null,
     cause integer not null,
+    variant integer not null,
     events integer not null,
     prompt_tokens integer,
     completion_tokens integer,
@@ -28,22 +29,22 @@ create table stored_generations (
     audio_output_tokens integer,
     images integer,
     web_searches integer,
+    input_nanos integer,
+    cache_nanos integer,
+    output_nanos integer,
+    lost_nanos integer,
     first_token_ms integer,
     duration_ms integer,
     cost_nanos integer not null,
     cost_rest integer not null,
-    cost_unknown integer not null,
-    input_nanos integer not null default 0,
-    cache_nanos integer not null default 0,
-    output_nanos integer not null default 0,
-    lost_nanos integer not null default 0
+    cost_unknown integer not null
 );
 create table stored_records (id integer primary key, newest_ms integer not null, bytes blob not null) strict;
 create index stored_records_newest on stored_records (newest_ms);
 create table stored_sums (
     slot integer not null,
     account integer not null,
-    key_name integer not null,
+    key integer not null,
     team integer not null,
     model integer not null,
     provider integer not null,
@@ -52,6 +53,7 @@ create table stored_sums (
     task integer not null,
     requests integer not null,
     failed integer not null,
+    unknown_costs integer not null,
     prompt_tokens integer not null,
     completion_tokens integer not null,
     cached_tokens integer not null,
@@ -62,14 +64,13 @@ create table stored_sums (
     audio_output_tokens integer not null,
     images integer not null,
     web_searches integer not null,
-    unknown_costs integer not null,
+    input_nanos integer not null,
+    cache_nanos integer not null,
+    output_nanos integer not null,
+    lost_nanos integer not null,
     cost_nanos integer not null,
     cost_rest integer not null,
-    input_nanos integer not null default 0,
-    cache_nanos integer not null default 0,
-    output_nanos integer not null default 0,
-    lost_nanos integer not null default 0,
-    primary key (slot, account, key_name, team, model, provider, alias, objective, task)
+    primary key (slot, account, key, team, model, provider, alias, objective, task)
 ) strict, without rowid;
 create table versions (hash blob primary key, bytes blob not null, used_ms integer) strict;
 create table watermarks (segment text primary key, place integer not null) strict, without rowid;
@@ -89,15 +90,16 @@ insert into state values (1, randomblob(16), 0, 0, 0, 0, 0, null);
 
 create view generations as
 select
-    'gen-' || ((s.key >> 21) / 1000) || '-' || s.tail as id,
-    s.key >> 21 as created_ms,
-    strftime('%Y-%m-%dT%H:%M:%fZ', (s.key >> 21) / 1000.0, 'unixepoch') as created_at,
-    date((s.key >> 21) / 1000, 'unixepoch') as day,
+    'gen-' || ((s.place >> 21) / 1000) || '-' || s.tail as id,
+    s.place >> 21 as created_ms,
+    strftime('%Y-%m-%dT%H:%M:%fZ', (s.place >> 21) / 1000.0, 'unixepoch') as created_at,
+    date((s.place >> 21) / 1000, 'unixepoch') as day,
     account.text as account,
-    key_name.text as key,
+    key.text as key,
     team.text as team,
     model.text as model,
     provider.text as provider,
+    model.text || '@' || provider.text || coalesce('/' || variant.text, '') as endpoint,
     alias.text as alias,
     objective.text as objective,
     task.text as task,
@@ -126,7 +128,7 @@ select
     s.cost_unknown as cost_unknown
 from stored_generations s
 left join names account on account.id = s.account
-left join names key_name on key_name.id = s.key_name
+left join names key on key.id = s.key
 left join names team on team.id = s.team
 left join names model on model.id = s.model
 left join names provider on provider.id = s.provider
@@ -135,7 +137,8 @@ left join names objective on objective.id = s.objective
 left join names task on task.id = s.task
 left join names status on status.id = s.status
 left join names requested_model on requested_model.id = s.requested_model
-left join names cause on cause.id = s.cause;
+left join names cause on cause.id = s.cause
+left join names variant on variant.id = s.variant;
 
 -- Sums of 15 minutes. `slot_ms` is null for those of long ago.
 create view activity as
@@ -143,7 +146,7 @@ select
     case when s.slot > -9000000000000000000 then s.slot * 900000 end as slot_ms,
     case when s.slot > -9000000000000000000 then date(s.slot * 900, 'unixepoch') end as day,
     account.text as account,
-    key_name.text as key,
+    key.text as key,
     team.text as team,
     model.text as model,
     provider.text as provider,
@@ -167,11 +170,11 @@ select
     s.cost_nanos as cost_nanos
 from stored_sums s
 left join names account on account.id = s.account
-left join names key_name on key_name.id = s.key_name
+left join names key on key.id = s.key
 left join names team on team.id = s.team
 left join names model on model.id = s.model
 left join names provider on provider.id = s.provider
 left join names alias on alias.id = s.alias
 left join names objective on objective.id = s.objective
 left join names task on task.id = s.task;
-pragma user_version = 2;
+pragma user_version = 3;

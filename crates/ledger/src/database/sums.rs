@@ -5,7 +5,7 @@ use std::{
     sync::LazyLock,
 };
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::{
     Ledger, View,
@@ -55,17 +55,12 @@ fn added() -> String {
     COUNTERS.iter().map(|name| format!("{name} = {name} + excluded.{name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The column of a dimension.
-fn column(dimension: Dimension) -> &'static str {
-    LABELS.iter().find(|(label, _)| *label == dimension.label()).map_or("0", |(_, column)| *column)
-}
-
 /// A condition in SQL: the dimension has one of these names. It holds integers only, no text.
 fn is_one_of(connection: &Connection, dimension: Dimension, names: &[String]) -> Result<String, Fault> {
     let number = |name: &String| if name.is_empty() { Ok(Some(0)) } else { columns::find_name(connection, name) };
     let numbers: Vec<Option<i64>> = names.iter().map(number).collect::<Result<_, _>>()?;
     let numbers: Vec<String> = numbers.into_iter().flatten().map(|number| number.to_string()).collect();
-    Ok(format!(" and {} in ({})", column(dimension), numbers.join(", ")))
+    Ok(format!(" and {} in ({})", dimension.as_str(), numbers.join(", ")))
 }
 
 fn dimensions() -> String {
@@ -123,7 +118,7 @@ impl View<'_> {
             // Slots of times since 1970 are positive, so that the rest is.
             Some(Period { slots, offset }) => format!("slot - (slot + {offset}) % {slots}"),
         };
-        let by: Vec<&str> = grouping.by.iter().map(|dimension| column(*dimension)).collect();
+        let by: Vec<&str> = grouping.by.iter().map(|dimension| dimension.as_str()).collect();
         let only = |(dimension, names): &(Dimension, Vec<String>)| is_one_of(connection, *dimension, names);
         let only: String = grouping.only.iter().map(only).collect::<Result<_, _>>()?;
         let counters: Vec<String> = COUNTERS.iter().map(|name| format!("sum({name})")).collect();
@@ -158,32 +153,20 @@ impl View<'_> {
         Ok(name)
     }
 
-    /// The first slot of which sums tell what costs are made of; `None` before there is one. Earlier versions did not count it.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn first_divided_slot(&self) -> Result<Option<i64>, Fault> {
-        let select =
-            "select slot from stored_sums where slot > ?1 and input_nanos + cache_nanos + output_nanos + lost_nanos > 0
-                      order by slot limit 1";
-        let mut read = self.connection()?.prepare_cached(select)?;
-        Ok(read.query_row([LONG_AGO], |row| row.get(0)).optional()?)
-    }
-
     /// What was spent, by day, account, key and team.
     ///
     /// # Errors
     /// The disk refuses.
     pub fn spending(&self) -> Result<Vec<Spending>, Fault> {
         let mut read = self.connection()?.prepare(
-            "select day, coalesce(account.text, ''), coalesce(key_name.text, ''), coalesce(team.text, ''), nanos, rest
+            "select day, coalesce(account.text, ''), coalesce(key.text, ''), coalesce(team.text, ''), nanos, rest
              from (
-                 select case when slot > ?1 then slot / ?2 end as day, account, key_name, team, sum(cost_nanos) as nanos,
+                 select case when slot > ?1 then slot / ?2 end as day, account, key, team, sum(cost_nanos) as nanos,
                      sum(cost_rest) as rest
                  from stored_sums group by 1, 2, 3, 4
              ) s
              left join names account on account.id = s.account
-             left join names key_name on key_name.id = s.key_name
+             left join names key on key.id = s.key
              left join names team on team.id = s.team",
         )?;
         let spent = read.query_map([LONG_AGO, DAY], |row| {

@@ -62,7 +62,7 @@ impl Ledger {
         let (unused, doomed) = {
             let view = self.view()?;
             let connection = view.connection()?;
-            let oldest = "select min(key) from stored_generations";
+            let oldest = "select min(place) from stored_generations";
             let oldest = connection.query_row(oldest, [], |row| row.get::<_, Option<i64>>(0))?;
             let oldest_ms = oldest.map_or(now_ms, columns::ms_of).min(now_ms);
             let unused = "select count(*) from versions where used_ms is null";

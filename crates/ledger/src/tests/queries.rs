@@ -11,7 +11,7 @@ use crate::{
         grouping::{Dimension, Grouping, Period},
         slot,
     },
-    database::{Ledger, columns::COSTS},
+    database::Ledger,
     disk::Disk,
     entry::{Entry, Facts, Id},
     facts::{label, number},
@@ -42,6 +42,9 @@ fn entry(at: u64) -> Entry {
         (label::OBJECTIVE, ["balanced", "cheapest"][chance(5, 2) as usize]),
         (label::TASK, ["general", "code"][chance(6, 2) as usize]),
     ];
+    if provider == "bolt" {
+        labels.push((label::VARIANT, "fp8"));
+    }
     if failed {
         labels.push((label::CAUSE, ["rate_limited", "timeout"][chance(7, 2) as usize]));
     } else if chance(8, 9) == 0 {
@@ -152,7 +155,7 @@ fn the_tables_of_the_schema_have_the_columns_that_are_written() {
         names.collect::<Result<Vec<_>, _>>().unwrap().join(", ")
     };
     let row = crate::database::columns::Row::columns();
-    assert_eq!(columns("stored_generations"), format!("key, tail, record, {row}"));
+    assert_eq!(columns("stored_generations"), format!("place, tail, record, {row}"));
 }
 
 /// A ledger with the first 400 generations.
@@ -198,38 +201,4 @@ fn sums_are_added_up_by_the_database_as_by_hand_whatever_is_asked() {
         assert_eq!(summed.len(), groups, "{asked:?}");
         assert_eq!(summed, by_hand, "{asked:?}");
     }
-}
-
-#[test]
-fn a_database_of_the_first_version_is_looked_at_as_it_is_and_extended_when_it_is_opened() {
-    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(3));
-    drop(filled(&disk));
-    {
-        let connection = Connection::open(disk.folder().join("ledger.db")).unwrap();
-        for table in ["stored_generations", "stored_sums"] {
-            for (_, column) in COSTS {
-                connection.execute_batch(&format!("alter table {table} drop column {column}")).unwrap();
-            }
-        }
-        connection.execute_batch("pragma user_version = 1").unwrap();
-    }
-    let requests = |ledger: &Ledger| {
-        let view = ledger.view().unwrap();
-        let mut rows = 0;
-        view.each_columns(-1, |_, _| {
-            rows += 1;
-            Ok(())
-        })
-        .unwrap();
-        let all = Grouping { period: None, by: Vec::new(), ..Grouping::all(slot(START_MS)..=slot(START_MS) + 200) };
-        (rows, view.sums(&all).unwrap().values().next().unwrap().requests, view.first_divided_slot().unwrap())
-    };
-    assert_eq!(requests(&Ledger::inspect(&disk).unwrap()), (400, 400, None));
-    let ledger = Ledger::open(&disk, u64::MAX).unwrap();
-    assert_eq!(requests(&ledger), (400, 400, None));
-    let mut divided = entry(401);
-    divided.facts.numbers.push((number::OUTPUT_NANOS, 7));
-    let item = Queued { item: Item::Entry(Packed::new(&divided)), position: None, ordinal: 401 };
-    ledger.commit(1, &[item], &[]).unwrap();
-    assert_eq!(requests(&ledger), (401, 401, Some(slot(divided.created_ms))));
 }

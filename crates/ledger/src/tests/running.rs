@@ -1,6 +1,7 @@
 //! The store as it runs: threads, real files.
 
 use std::{
+    io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     sync::{
@@ -11,12 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
 use super::memory_disk::MemoryDisk;
 use crate::{
     directory::Directory,
     entry::{Entry, Facts, Id},
     fault::Fault,
-    handle::Store,
+    handle::{Recorder, Store},
     packed::Packed,
     page::Query,
     settings::Settings,
@@ -37,6 +40,29 @@ impl Folder {
     }
 }
 
+/// A file system of 64 MB of its own in a folder, as root can mount it.
+struct SmallDisk(Folder);
+
+impl SmallDisk {
+    fn mount() -> Result<SmallDisk, String> {
+        let folder = Folder::new();
+        std::fs::create_dir_all(&folder.0).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(&folder.0).output();
+        let mounted = mounted.map_err(|error| error.to_string())?;
+        if mounted.status.success() {
+            return Ok(SmallDisk(folder));
+        }
+        Err(String::from_utf8_lossy(&mounted.stderr).into_owned())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").args(["-l"]).arg(&self.0.0).status();
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
@@ -54,6 +80,13 @@ fn entry(number: u64) -> Entry {
         facts: Facts::default(),
         bytes: vec![number as u8; 300],
     }
+}
+
+/// An entry of sixteen kilobytes that compression makes no smaller.
+fn incompressible(number: u64) -> Entry {
+    let mut bytes = vec![0; 16_000];
+    StdRng::seed_from_u64(number).fill(&mut bytes[..]);
+    Entry { bytes, ..entry(number) }
 }
 
 fn soon() -> Instant {
@@ -201,4 +234,43 @@ fn what_was_confirmed_as_durable_survives_a_power_cut() {
     waiting.into_iter().for_each(|waiter| waiter.blocking_recv().unwrap().unwrap());
     let store = lazy(&disk.power_cut(), &places[1]);
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
+}
+
+#[test]
+fn a_file_system_that_is_full_stops_nothing_and_has_every_entry_soon_after_it_has_room() {
+    let disk = match SmallDisk::mount() {
+        Ok(disk) => disk,
+        Err(why) => {
+            let instead = "'a_file_that_may_not_grow_stores_nothing_and_says_that_the_disk_is_full' stands in for it";
+            return writeln!(
+                std::io::stderr(),
+                "NOT RUN on a full file system, none can be mounted ({why}): {instead}"
+            )
+            .unwrap();
+        }
+    };
+    // Six megabytes are left.
+    let ballast = disk.0.0.join("ballast");
+    std::fs::write(&ballast, vec![1; 58 * 1024 * 1024]).unwrap();
+    let store = disk.0.open();
+    let mut recorder = store.recorder(0);
+    let record = |recorder: &mut Recorder, number| drop(recorder.record(incompressible(number), None));
+    (0..20).for_each(|number| record(&mut recorder, number));
+    store.flush(soon()).unwrap();
+    (20..600).for_each(|number| record(&mut recorder, number));
+    assert!(store.flush(Instant::now() + Duration::from_secs(1)).is_err(), "nine megabytes do not fit");
+    let status = store.status();
+    let reason = &status.trouble.as_ref().unwrap().reason;
+    assert!(reason.contains("No space left on device"), "{reason}");
+    assert!(status.unjournaled > 100 && status.dropped == 0, "{status:?}");
+    for number in [3, 599] {
+        assert_eq!(store.get(&entry(number).id).unwrap(), Some(incompressible(number)), "readers go on");
+    }
+    std::fs::remove_file(ballast).unwrap();
+    store.flush(soon()).unwrap();
+    let status = store.status();
+    assert!(status.trouble.is_none() && status.dropped == 0, "{status:?}");
+    (0..600).for_each(|number| assert_eq!(store.get(&entry(number).id).unwrap(), Some(incompressible(number))));
+    assert_eq!(store.size().unwrap().entries, 600);
+    assert!(store.contents().unwrap().1.check().unwrap().is_empty());
 }

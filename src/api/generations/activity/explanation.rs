@@ -10,7 +10,6 @@ use pointsman_ledger::{
         ActivityCounters, Sums,
         explanation::{Bill, Cause, Endpoint, Part, explain},
         grouping::Dimension,
-        slot,
     },
     fault::Fault,
 };
@@ -94,15 +93,11 @@ pub(crate) async fn read(
         let only = reading.only.clone();
         let now = reading.sums(&asked.grouping(asked.since_ms, &by, &only))?;
         let before = reading.sums(&asked.grouping(before_ms, &by, &only))?;
-        let first = reading.ledger.first_divided_slot()?;
-        let is_divided = first.is_some_and(|first| first <= slot(before_ms.min(asked.since_ms)));
-        Ok(Ok((bill(before), bill(now), is_divided, reading.coverage)))
+        Ok(Ok((bill(before), bill(now), reading.coverage)))
     };
     let read: Result<_, Fault> = worker.analyse(caller, read).await?;
-    let (before, now, is_divided, replicas) = read.map_err(unreadable)?.map_err(ApiError::invalid)?;
-    // A ledger that is younger than the earlier period has nothing in it that is not divided.
-    let is_divided = is_divided || is_divided_throughout(&before) && is_divided_throughout(&now);
-    Ok(ChangeBody::new(&query, before_ms, (&before, &now), &explain(&before, &now, is_divided), replicas))
+    let (before, now, replicas) = read.map_err(unreadable)?.map_err(ApiError::invalid)?;
+    Ok(ChangeBody::new(&query, before_ms, (&before, &now), &explain(&before, &now), replicas))
 }
 
 fn bill(sums: Sums) -> Bill {
@@ -113,17 +108,6 @@ fn bill(sums: Sums) -> Bill {
         bill.entry(endpoint).or_default().add(&counters);
     }
     bill
-}
-
-/// Whether hardly anything that tokens cost is not divided into them: a thousandth.
-fn is_divided_throughout(bill: &Bill) -> bool {
-    let of_tokens = |sum: &&ActivityCounters| sum.prompt_tokens + sum.completion_tokens > 0 && sum.images == 0;
-    let (mut cost, mut divided) = (0, 0);
-    for sum in bill.values().filter(of_tokens) {
-        cost += sum.cost.femto() / 1_000_000;
-        divided += i128::from(sum.input_nanos + sum.cache_nanos + sum.output_nanos + sum.lost_nanos);
-    }
-    divided * 1_000 >= cost * 999
 }
 
 /// Why the cost of one period differs from that of another.
@@ -163,7 +147,7 @@ pub(crate) struct PartBody {
     /// `requests`: more or fewer were answered. `prompts`, `answers`: they became longer or shorter. `prices`: the same tokens
     /// cost another amount at the same model and provider. `models`: requests went to other models or providers. `caches`: more
     /// or less came from caches of providers. `attempts`: attempts that failed or lost a race. `fees`: prices of requests, images
-    /// and searches. `undivided`: cost of a request, where an earlier version counted and its sums do not tell more.
+    /// and searches.
     #[cfg_attr(test, schemars(with = "crate::base::words::CostCause"))]
     pub(crate) cause: &'static str,
     /// The same in words, such as `more requests`.
@@ -232,8 +216,6 @@ fn words(part: &Part) -> &'static str {
         (Cause::Attempts, false) => "fewer failed attempts and hedges",
         (Cause::Fees, true) => "more fees, images or searches",
         (Cause::Fees, false) => "fewer fees, images or searches",
-        (Cause::Undivided, true) => "dearer requests",
-        (Cause::Undivided, false) => "cheaper requests",
     }
 }
 

@@ -112,16 +112,14 @@ impl Reading {
     /// Sums of this replica and of those that share their sums with it. Blocks.
     pub(super) fn sums(&mut self, grouping: &Grouping) -> Result<Sums, Fault> {
         let replicas = self.replicas.as_ref();
-        let foreign = replicas.map_or(Ok(None), |replicas| replicas.activity(grouping.slots.clone(), &self.ledger));
+        let foreign = replicas.map_or(Ok(None), |replicas| replicas.sums(grouping, &self.ledger));
         let (foreign, coverage) = Coverage::of(foreign);
         if self.coverage != Some(Coverage::Own) {
             self.coverage = coverage;
         }
         let mut sums = self.ledger.activity(grouping)?;
-        for row in foreign.unwrap_or_default() {
-            if let Some(place) = grouping.place(row.slot, row.key) {
-                sums.entry(place).or_default().add(&row.counters);
-            }
+        for (place, counters) in foreign.unwrap_or_default() {
+            sums.entry(place).or_default().add(&counters);
         }
         Ok(sums)
     }

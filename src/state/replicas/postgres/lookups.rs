@@ -1,8 +1,9 @@
 //! Answers to questions of clients: records that another replica wrote by their ids, pages of records, sums.
 
-use std::{collections::HashSet, ops::RangeInclusive, sync::mpsc::SyncSender, time::Duration};
+use std::{collections::HashSet, sync::mpsc::SyncSender, time::Duration};
 
 use pointsman_ledger::{
+    activity::{Sums, grouping::Grouping},
     database::Identity,
     entry::{Entry, Id},
     other_replicas::ForeignPage,
@@ -20,7 +21,7 @@ use tokio_postgres::{Client, types::Type};
 use super::{
     pages,
     session::{PostgresFault, Server, Session},
-    sums::{self, ForeignSum},
+    sums,
 };
 
 /// Questions that wait; further ones are answered as if PostgreSQL were away.
@@ -37,8 +38,8 @@ pub enum Question {
     Record(Id, oneshot::Sender<Option<FoundEntry>>),
     /// For a page of the records of all replicas, without the versions of catalogs and policies that are known.
     Page(Query, HashSet<ContentHash>, SyncSender<ForeignPage>),
-    /// For the sums of other ledgers than this one of this replica, in these slots.
-    Sums(RangeInclusive<i64>, Identity, SyncSender<Vec<ForeignSum>>),
+    /// For the sums of other ledgers than this one of this replica.
+    Sums(Grouping, Identity, SyncSender<Sums>),
 }
 
 /// Answers questions.
@@ -85,8 +86,8 @@ impl Lookups {
         match question {
             Question::Record(id, answer) => drop(answer.send(find(client, &id).await?)),
             Question::Page(query, known, answer) => drop(answer.try_send(pages::read(client, &query, &known).await?)),
-            Question::Sums(slots, own, answer) => {
-                let sums = sums::read(client, slots, (&self.node, own)).await?;
+            Question::Sums(grouping, own, answer) => {
+                let sums = sums::read(client, &grouping, (&self.node, own)).await?;
                 drop(sums.map(|sums| answer.try_send(sums)));
             }
         }

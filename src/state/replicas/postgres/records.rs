@@ -17,7 +17,7 @@ use pointsman_ledger::{
         columns::{LABELS, NUMBERS, Row},
     },
     entry::{Entry, Id},
-    facts::{FEMTO_PER_MILLI, label, number},
+    facts::label,
     fault::Fault,
     generations::GenerationStore,
     packed::Packed,
@@ -40,20 +40,12 @@ const BATCH: usize = 1_000;
 const GROUPS: usize = 64;
 /// Most ids that are remembered as sent before their group.
 const REMEMBERED: usize = 65_536;
-/// 10⁻¹⁵ dollars in a dollar.
-const FEMTO: i128 = 1_000_000_000_000_000;
-
 /// Labels that every record has; of the others an empty one is none.
 const ALWAYS: [u8; 3] = [label::OWNER, label::MODEL, label::STATUS];
 
-/// The columns of a label: `key` is the only one that has another name in the ledger on disk.
-fn column(name: &'static str) -> &'static str {
-    if name == "key_name" { "key" } else { name }
-}
-
 /// Inserts a batch: its columns are the parameters.
 static INSERT: LazyLock<String> = LazyLock::new(|| {
-    let labels = LABELS.map(|(_, name)| column(name)).join(", ");
+    let labels = LABELS.map(|(_, name)| name).join(", ");
     let numbers = NUMBERS.map(|(_, name)| name).join(", ");
     let columns = format!("id, created_ms, catalog, policy, entry, cost, cost_unknown, events, {labels}, {numbers}");
     let parameters: Vec<String> = (2..10 + LABELS.len() + NUMBERS.len()).map(|at| format!("${at}")).collect();
@@ -250,7 +242,7 @@ impl<'a> Batch<'a> {
             batch.catalogs.push(catalog.0.to_vec());
             batch.policies.push(policy.0.to_vec());
             batch.entries.push(entry.bytes());
-            batch.costs.push(dollars(facts.number(number::COST_MILLIS), facts.number(number::COST_REST)));
+            batch.costs.push(row.counters().cost.to_string());
             batch.unknown.push(i64::from(row.cost_unknown));
             batch.events.push(row.events);
             for ((field, _), texts) in LABELS.iter().zip(&mut batch.labels) {
@@ -280,24 +272,5 @@ impl<'a> Batch<'a> {
         parameters.extend(self.labels.iter().map(|texts| (texts as &(dyn ToSql + Sync), Type::TEXT_ARRAY)));
         parameters.extend(self.numbers.iter().map(|numbers| (numbers as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
         parameters
-    }
-}
-
-/// An amount as a decimal number.
-fn dollars(millis: i64, rest: i64) -> String {
-    let femto = i128::from(millis) * FEMTO_PER_MILLI + i128::from(rest);
-    let sign = if femto < 0 { "-" } else { "" };
-    format!("{sign}{}.{:015}", femto.abs() / FEMTO, femto.abs() % FEMTO)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_amount_is_exact_to_its_last_digit() {
-        assert_eq!(dollars(1_234, 567), "1.234000000000567");
-        assert_eq!(dollars(0, 1), "0.000000000000001");
-        assert_eq!(dollars(-1, 0), "-0.001000000000000");
     }
 }

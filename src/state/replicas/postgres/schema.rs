@@ -33,6 +33,7 @@ const STEPS: [&str; 1] = ["
         task text,
         requested_model text,
         cause text,
+        variant text,
         events bigint,
         cached_tokens bigint,
         reasoning_tokens bigint,
@@ -42,6 +43,10 @@ const STEPS: [&str; 1] = ["
         audio_output_tokens bigint,
         images bigint,
         web_searches bigint,
+        input_nanos bigint,
+        cache_nanos bigint,
+        output_nanos bigint,
+        lost_nanos bigint,
         first_token_ms bigint,
         duration_ms bigint,
         cost_unknown bigint,
@@ -70,11 +75,34 @@ const STEPS: [&str; 1] = ["
         slot bigint not null,
         node text not null,
         ledger bytea not null,
-        key bytea not null,
-        sum bytea not null,
-        -- What costs are made of.
-        more bytea,
-        primary key (slot, node, ledger, key)
+        -- Empty where there is none.
+        account text not null,
+        key text not null,
+        team text not null,
+        model text not null,
+        provider text not null,
+        alias text not null,
+        objective text not null,
+        task text not null,
+        requests bigint not null,
+        failed bigint not null,
+        unknown_costs bigint not null,
+        prompt_tokens bigint not null,
+        completion_tokens bigint not null,
+        cached_tokens bigint not null,
+        reasoning_tokens bigint not null,
+        cache_write_tokens bigint not null,
+        cache_write_1h_tokens bigint not null,
+        audio_tokens bigint not null,
+        audio_output_tokens bigint not null,
+        images bigint not null,
+        web_searches bigint not null,
+        input_nanos bigint not null,
+        cache_nanos bigint not null,
+        output_nanos bigint not null,
+        lost_nanos bigint not null,
+        cost numeric not null,
+        primary key (slot, node, ledger, account, key, team, model, provider, alias, objective, task)
     );
 
     -- The views of the ledger on disk, so that a query works on both. A schema that has something else of that name keeps it.
@@ -86,7 +114,9 @@ const STEPS: [&str; 1] = ["
                 created_ms,
                 to_char(to_timestamp(created_ms / 1000.0) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') as created_at,
                 to_char(to_timestamp(created_ms / 1000) at time zone 'UTC', 'YYYY-MM-DD') as day,
-                account, key, team, model, provider, alias, objective, task, status, requested_model, cause,
+                account, key, team, model, provider,
+                case when provider is not null then model || '@' || provider || coalesce('/' || variant, '') end as endpoint,
+                alias, objective, task, status, requested_model, cause,
                 coalesce(events, 0) & 1 as rescued,
                 coalesce(events, 0) >> 1 & 1 as hedged,
                 coalesce(events, 0) >> 2 & 1 as explored,
@@ -109,10 +139,12 @@ const STEPS: [&str; 1] = ["
         if to_regclass('activity') is null then
             create view activity as
             select
-                created_ms / 900000 * 900000 as slot_ms, day,
-                account, key, team, model, provider, alias, objective, task,
-                count(*) as requests,
-                count(*) filter (where status = 'failed') as failed,
+                slot * 900000 as slot_ms,
+                to_char(to_timestamp(slot * 900) at time zone 'UTC', 'YYYY-MM-DD') as day,
+                account, nullif(key, '') as key, nullif(team, '') as team, model, nullif(provider, '') as provider,
+                nullif(alias, '') as alias, objective, nullif(task, '') as task,
+                sum(requests)::bigint as requests,
+                sum(failed)::bigint as failed,
                 sum(prompt_tokens)::bigint as prompt_tokens,
                 sum(completion_tokens)::bigint as completion_tokens,
                 sum(cached_tokens)::bigint as cached_tokens,
@@ -123,10 +155,10 @@ const STEPS: [&str; 1] = ["
                 sum(audio_output_tokens)::bigint as audio_output_tokens,
                 sum(images)::bigint as images,
                 sum(web_searches)::bigint as web_searches,
-                sum(cost_unknown)::bigint as unknown_costs,
+                sum(unknown_costs)::bigint as unknown_costs,
                 sum(cost) as cost,
-                sum(cost_nanos)::bigint as cost_nanos
-            from generations
+                trunc(sum(cost) * 1000000000)::bigint as cost_nanos
+            from pointsman_sums
             group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10;
         end if;
     end $$;

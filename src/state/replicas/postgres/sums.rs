@@ -3,20 +3,21 @@
 //! A sum is sent as a whole, so that what is sent twice counts once. A generation counts in the slot in which it began, so that one
 //! that ended, or reached the ledger, long afterwards changes a slot that was sent before: its record tells.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::LazyLock, time::Duration};
 
 use pointsman_base::clock;
+use pointsman_domain::Usd;
 use pointsman_ledger::{
-    activity::{SLOT, grouping::Grouping, slot},
+    activity::{
+        ActivityCounters, ActivityKey, SLOT, Sums as SlotSums,
+        grouping::{Dimension, Grouping, Period},
+        slot,
+    },
     database::Identity,
     fault::Fault,
 };
 use tokio::time::Instant;
-use tokio_postgres::{Client, types::Type};
+use tokio_postgres::{Client, Row, types::Type};
 
 use super::{
     session::{Parameter, PostgresFault},
@@ -34,13 +35,37 @@ const MAX_AGE: Duration = Duration::from_secs(90 * 86_400);
 /// Most sums of one answer. Of a longer range of time nothing is read.
 const MOST_READ: i64 = 200_000;
 
-/// Slot and key to what was counted, all as replicas exchange them.
-type SlotSums = BTreeMap<(i64, Vec<u8>), (Vec<u8>, Vec<u8>)>;
+/// The columns of what sums are kept by.
+static DIMENSIONS: LazyLock<String> = LazyLock::new(|| Dimension::ALL.map(Dimension::as_str).join(", "));
+
+/// Inserts sums, or puts those in place of earlier ones that count more.
+static INSERT: LazyLock<String> = LazyLock::new(|| {
+    let (dimensions, counters) = (&*DIMENSIONS, ActivityCounters::NAMES.join(", "));
+    let columns = format!("slot, {dimensions}, {counters}, cost");
+    let last = 3 + Dimension::ALL.len() + ActivityCounters::COUNT + 1;
+    let parameters: Vec<String> = (3..=last).map(|at| format!("${at}")).collect();
+    let counted = ActivityCounters::NAMES.into_iter().chain(["cost"]);
+    let replaced: Vec<String> = counted.map(|name| format!("{name} = excluded.{name}")).collect();
+    format!(
+        "insert into pointsman_sums as sums (node, ledger, {columns})
+         select $1, $2, slot, {dimensions}, {counters}, cost::numeric from unnest({}) as new({columns})
+         on conflict (slot, node, ledger, {dimensions}) do update set {}
+         where sums.requests <> excluded.requests",
+        parameters.join(", "),
+        replaced.join(", ")
+    )
+});
 
 /// The own sums of these slots.
 fn own_sums(sources: &Sources, first: i64, last: i64) -> Result<SlotSums, Fault> {
-    let sums = sources.ledger.entries().sums(&Grouping::all(first..=last))?;
-    Ok(sums.into_iter().map(|((slot, key), sum)| ((slot, key.to_bytes()), sum.to_bytes())).collect())
+    let mut sums = SlotSums::new();
+    for ((slot, key), counters) in sources.ledger.entries().sums(&Grouping::all(first..=last))? {
+        // PostgreSQL has no zero byte in texts.
+        let storable = |storable: ActivityKey, dimension| storable.with(dimension, key.get(dimension).replace('\0', ""));
+        let key = Dimension::ALL.into_iter().fold(ActivityKey::default(), storable);
+        sums.entry((slot, key)).or_default().add(&counters);
+    }
+    Ok(sums)
 }
 
 /// What was sent already. Lives as long as the connection.
@@ -144,9 +169,9 @@ async fn first_open(client: &Client, node: &str, ledger: Identity, current: i64)
 }
 
 /// Slot and key, and what was counted.
-type Row<'a> = (&'a (i64, Vec<u8>), &'a (Vec<u8>, Vec<u8>));
+type Sum<'a> = (&'a (i64, ActivityKey), &'a ActivityCounters);
 
-async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
+async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Sum<'_>]) -> Result<(), PostgresFault> {
     let mut pieces = Pieces::of(rows);
     while let Some(piece) = pieces.take() {
         match insert_piece(client, &sources.node, ledger, piece).await {
@@ -161,30 +186,21 @@ async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Ro
     Ok(())
 }
 
-async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
+async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Sum<'_>]) -> Result<(), PostgresFault> {
     let slots: Vec<i64> = rows.iter().map(|((slot, _), _)| *slot).collect();
-    let keys: Vec<&[u8]> = rows.iter().map(|((_, key), _)| key.as_slice()).collect();
-    let sums: Vec<&[u8]> = rows.iter().map(|(_, (sum, _))| sum.as_slice()).collect();
-    let more: Vec<&[u8]> = rows.iter().map(|(_, (_, more))| more.as_slice()).collect();
-    // Keys of five names were sent by an earlier version: what they count, those of eight count again.
-    let insert = "
-        with replaced as (
-            delete from pointsman_sums where node = $1 and ledger = $2 and slot = any($3)
-                and cardinality(string_to_array(encode(key, 'escape'), chr(10))) = 5
-        )
-        insert into pointsman_sums (node, ledger, slot, key, sum, more)
-        select $1, $2, slot, key, sum, more from unnest($3, $4, $5, $6) as new(slot, key, sum, more)
-        on conflict (slot, node, ledger, key) do update set sum = excluded.sum, more = excluded.more
-            where (pointsman_sums.sum, pointsman_sums.more) is distinct from (excluded.sum, excluded.more)";
-    let parameters: [Parameter<'_>; 6] = [
-        (&node, Type::TEXT),
-        (&ledger.as_slice(), Type::BYTEA),
-        (&slots, Type::INT8_ARRAY),
-        (&keys, Type::BYTEA_ARRAY),
-        (&sums, Type::BYTEA_ARRAY),
-        (&more, Type::BYTEA_ARRAY),
-    ];
-    client.execute_typed(insert, &parameters).await?;
+    let names = Dimension::ALL.map(|dimension| rows.iter().map(|((_, key), _)| key.get(dimension)).collect::<Vec<_>>());
+    let mut counts = [const { Vec::new() }; ActivityCounters::COUNT];
+    for (_, counters) in rows {
+        counts.iter_mut().zip(counters.counts()).for_each(|(counts, count)| counts.push(count.cast_signed()));
+    }
+    let costs: Vec<String> = rows.iter().map(|(_, counters)| counters.cost.to_string()).collect();
+    let ledger = ledger.as_slice();
+    let mut parameters: Vec<Parameter<'_>> =
+        vec![(&node, Type::TEXT), (&ledger, Type::BYTEA), (&slots, Type::INT8_ARRAY)];
+    parameters.extend(names.iter().map(|names| (names as _, Type::TEXT_ARRAY)));
+    parameters.extend(counts.iter().map(|counts| (counts as _, Type::INT8_ARRAY)));
+    parameters.push((&costs, Type::TEXT_ARRAY));
+    client.execute_typed(&INSERT, &parameters).await?;
     Ok(())
 }
 
@@ -198,32 +214,55 @@ pub async fn retain(client: &Client, now_ms: i64) -> Result<(), PostgresFault> {
     Ok(())
 }
 
-/// A sum of another ledger: its slot, its key and what was counted, in two parts. Several ledgers may have sums of one slot and
-/// key.
-pub type ForeignSum = (i64, Vec<u8>, Vec<u8>, Vec<u8>);
-
-/// The sums in these slots of all ledgers but the own one. `None` if there are too many.
+/// Sums of all ledgers but the own one, as they are asked for. `None` if there are too many.
 ///
 /// # Errors
 /// PostgreSQL fails.
 pub async fn read(
     client: &Client,
-    slots: RangeInclusive<i64>,
+    grouping: &Grouping,
     (node, own): (&str, Identity),
-) -> Result<Option<Vec<ForeignSum>>, PostgresFault> {
-    let select = "
-        select slot, key, sum, coalesce(more, '') from pointsman_sums
-        where slot between $1 and $2 and not (node = $3 and ledger = $4)
-        limit $5";
-    let (first, last, most) = (*slots.start(), *slots.end(), MOST_READ + 1);
-    let parameters: [Parameter<'_>; 5] = [
+) -> Result<Option<SlotSums>, PostgresFault> {
+    let start = match grouping.period {
+        None => "$1::bigint".to_owned(),
+        // Slots of times since 1970 are positive, so that the rest is.
+        Some(Period { slots, offset }) => format!("slot - (slot + {offset}) % {slots}"),
+    };
+    let by = grouping.by.iter().map(|dimension| dimension.as_str().to_owned());
+    let counters = ActivityCounters::NAMES.map(|name| format!("sum({name})::bigint"));
+    let columns: Vec<String> = [start].into_iter().chain(by).chain(counters).collect();
+    let groups: Vec<String> = (1..=1 + grouping.by.len()).map(|at| at.to_string()).collect();
+    let (mut only, mut names) = (String::new(), Vec::new());
+    for (at, (dimension, wanted)) in (6..).zip(&grouping.only) {
+        only.push_str(&format!(" and {} = any(${at})", dimension.as_str()));
+        names.push(wanted.iter().map(|name| name.replace('\0', "")).collect::<Vec<_>>());
+    }
+    let select = format!(
+        "select {}, sum(cost)::text from pointsman_sums
+         where slot between $1 and $2 and not (node = $3 and ledger = $4){only}
+         group by {} limit $5",
+        columns.join(", "),
+        groups.join(", ")
+    );
+    let (first, last, most, own) = (*grouping.slots.start(), *grouping.slots.end(), MOST_READ + 1, own.as_slice());
+    let mut parameters: Vec<Parameter<'_>> = vec![
         (&first, Type::INT8),
         (&last, Type::INT8),
         (&node, Type::TEXT),
-        (&own.as_slice(), Type::BYTEA),
+        (&own, Type::BYTEA),
         (&most, Type::INT8),
     ];
-    let rows = client.query_typed(select, &parameters).await?;
+    parameters.extend(names.iter().map(|names| (names as _, Type::TEXT_ARRAY)));
+    let rows = client.query_typed(&select, &parameters).await?;
     let is_whole = rows.len() as i64 <= MOST_READ;
-    Ok(is_whole.then(|| rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()))
+    Ok(is_whole.then(|| rows.iter().map(|row| sum(row, &grouping.by)).collect()))
+}
+
+fn sum(row: &Row, by: &[Dimension]) -> ((i64, ActivityKey), ActivityCounters) {
+    let name = |key: ActivityKey, (at, dimension): (usize, &Dimension)| key.with(*dimension, row.get::<_, &str>(at));
+    let key = (1..).zip(by).fold(ActivityKey::default(), name);
+    let counters = 1 + by.len();
+    let counts = std::array::from_fn(|at| row.get::<_, i64>(counters + at).cast_unsigned());
+    let cost: &str = row.get(counters + ActivityCounters::COUNT);
+    ((row.get(0), key), ActivityCounters::with(counts, cost.parse().unwrap_or(Usd::ZERO)))
 }

@@ -62,7 +62,7 @@ fn cost(bill: &Bill) -> Usd {
 /// The parts, each with its share of the whole change in whole percent.
 fn parts(before: &Bill, after: &Bill) -> Vec<(Cause, i128)> {
     let change = (cost(after) - cost(before)).femto();
-    explain(before, after, true).iter().map(|part| (part.cause, part.change.femto() * 100 / change)).collect()
+    explain(before, after).iter().map(|part| (part.cause, part.change.femto() * 100 / change)).collect()
 }
 
 #[test]
@@ -119,20 +119,7 @@ fn a_first_period_is_all_requests_and_an_empty_one_is_all_fewer() {
     let all = bill(&[("acme/small", CALLS)]);
     assert_eq!(parts(&Bill::new(), &all), [(Cause::Requests, 100)]);
     assert_eq!(parts(&all, &Bill::new()), [(Cause::Requests, 100)]);
-    assert_eq!(explain(&all, &all, true), []);
-}
-
-#[test]
-fn sums_of_an_earlier_version_tell_requests_and_models_only() {
-    let undivided = |calls: Calls| ActivityCounters {
-        requests: calls.requests,
-        cost: calls.counted().cost,
-        ..ActivityCounters::default()
-    };
-    let bill = |calls| Bill::from([(at("acme/small", "acme"), undivided(calls))]);
-    let (before, after) = (bill(CALLS), bill(Calls { requests: 200, output: 300, ..CALLS }));
-    let causes: Vec<Cause> = explain(&before, &after, false).iter().map(|part| part.cause).collect();
-    assert_eq!(causes, [Cause::Undivided, Cause::Requests]);
+    assert_eq!(explain(&all, &all), []);
 }
 
 prop_compose! {
@@ -166,9 +153,9 @@ fn any_bill() -> impl Strategy<Value = Bill> {
 proptest! {
     #[test]
     fn the_parts_add_up_to_the_change_to_the_last_unit_and_the_largest_is_first(
-        before in any_bill(), after in any_bill(), is_divided in any::<bool>(),
+        before in any_bill(), after in any_bill(),
     ) {
-        let parts = explain(&before, &after, is_divided);
+        let parts = explain(&before, &after);
         let sum = parts.iter().fold(Usd::ZERO, |sum, part| sum + part.change);
         prop_assert_eq!(sum, cost(&after) - cost(&before));
         let sizes: Vec<u128> = parts.iter().map(|part| part.change.femto().unsigned_abs()).collect();
@@ -196,7 +183,7 @@ proptest! {
             })),
             _ => (Cause::Attempts, Box::new(|calls| Calls { lost: 9_000_000_000 * times, ..calls })),
         };
-        let parts = explain(&planted(&|calls| calls), &planted(&plant), true);
+        let parts = explain(&planted(&|calls| calls), &planted(&plant));
         prop_assert_eq!(parts.first().map(|part| part.cause), Some(cause), "{:?}", parts);
     }
 }

@@ -12,7 +12,6 @@ use std::{
     fmt,
 };
 
-use pointsman_domain::{Catalog, Endpoint};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -175,11 +174,4 @@ fn read_each<'a, T: Deserialize<'a>>(
         }
     }
     (read, unreadable)
-}
-
-/// Name of an endpoint in the document: the same across restarts and changes of the configuration.
-pub(crate) fn name_of(catalog: &Catalog, endpoint: &Endpoint) -> Option<String> {
-    let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
-    let name = format!("{}@{}", model.id, provider.slug);
-    Some(if endpoint.variant.is_empty() { name } else { format!("{name}/{}", endpoint.variant) })
 }

@@ -19,7 +19,7 @@ use crate::stats::{
         figures::{EndpointFigures, FigureSums, Figures},
         ring::Merge as _,
     },
-    persist::state::{RejectedEntry, Restored, SavedState, name_of},
+    persist::state::{RejectedEntry, Restored, SavedState},
 };
 
 /// Why an unreadable entry is rejected.
@@ -110,7 +110,7 @@ impl Statistics {
     pub fn export(&self, learned_at_ms: i64) -> SavedState {
         let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
         let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
-            Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest, self.policy.stats.half_life)?))
+            Some((self.catalog.name_of(endpoint)?, statistics.export(self.latest, self.policy.stats.half_life)?))
         });
         let models =
             || self.catalog.models.iter().enumerate().map(|(position, model)| (position, model.id.to_string()));
@@ -139,7 +139,7 @@ impl Statistics {
     /// Restores endpoints of the catalog and subtracts them from `unknown`.
     fn restore_endpoints(&mut self, state: &SavedState, restart: Restart, restored: &mut Restored) {
         for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
-            let Some(name) = name_of(&self.catalog, endpoint) else { continue };
+            let Some(name) = self.catalog.name_of(endpoint) else { continue };
             let known = match state.endpoints.get(&name) {
                 Some(known) => EndpointStatistics::restored(known, restart),
                 None if state.unreadable_endpoints.contains(&name) => Err(UNREADABLE),
