@@ -34,6 +34,35 @@ impl StoredLimit {
     }
 }
 
+/// What has limits besides keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HolderKind {
+    /// Keys belong to it.
+    Account,
+    /// Accounts share its budget.
+    Team,
+}
+
+impl HolderKind {
+    /// In sentences.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            HolderKind::Account => "account",
+            HolderKind::Team => "team",
+        }
+    }
+
+    /// In paths, and the table of the configuration.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            HolderKind::Account => "accounts",
+            HolderKind::Team => "teams",
+        }
+    }
+}
+
 /// An issued key. It holds no text of the key but its label.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IssuedKey {
@@ -253,6 +282,16 @@ pub enum Change {
 }
 
 impl Change {
+    /// Removes the settings of an account, or a team.
+    #[must_use]
+    pub fn remove(kind: HolderKind, name: &str) -> Change {
+        let name = name.to_owned();
+        match kind {
+            HolderKind::Account => Change::RemoveAccount { name },
+            HolderKind::Team => Change::RemoveTeam { name },
+        }
+    }
+
     /// Names of all actions.
     pub const ACTIONS: [&'static str; 13] = [
         "create_key",

@@ -26,7 +26,7 @@ pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable};
 
 use crate::access::{
     holders::{Holders, account_number, key_number},
-    issued::{Actor, AuditEntry, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
+    issued::{Actor, AuditEntry, Change, HolderKind, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
     keys::{Caller, IssuedTable},
 };
 
@@ -258,17 +258,30 @@ impl Registry {
         self.state.lock().teams.values().cloned().collect()
     }
 
-    /// Whether the configuration has an account, or a team, of this name.
+    /// Whether the configuration has an account or a team of this name.
     #[must_use]
-    pub fn is_configured(&self, name: &str) -> (bool, bool) {
+    pub fn is_configured(&self, kind: HolderKind, name: &str) -> bool {
         let configured = &self.state.lock().configured;
-        (configured.accounts.contains_key(name), configured.teams.contains_key(name))
+        match kind {
+            HolderKind::Account => configured.accounts.contains_key(name),
+            HolderKind::Team => configured.teams.contains_key(name),
+        }
+    }
+
+    /// Whether administrators set up an account or a team of this name.
+    #[must_use]
+    pub fn is_set_up(&self, kind: HolderKind, name: &str) -> bool {
+        let state = self.state.lock();
+        match kind {
+            HolderKind::Account => state.accounts.contains_key(name),
+            HolderKind::Team => state.teams.contains_key(name),
+        }
     }
 
     /// Whether a team of this name exists.
     #[must_use]
     pub fn has_team(&self, name: &str) -> bool {
-        self.is_configured(name).1 || self.state.lock().teams.contains_key(name)
+        self.is_configured(HolderKind::Team, name) || self.is_set_up(HolderKind::Team, name)
     }
 
     /// The last lines of the audit log, newest first.

@@ -1,39 +1,104 @@
-//! Extractors of the caller, checked before the body is read. [`crate::access::keys`] holds the keys.
+//! Extractors of a request and its caller, checked before the body is read. [`crate::access::keys`] holds the keys.
 
 use std::{
     future::{Ready, ready},
+    ops::Deref,
     sync::Arc,
 };
 
-use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, http::header::HeaderMap};
+use actix_web::{
+    FromRequest, HttpMessage as _, HttpRequest, dev,
+    http::header::HeaderMap,
+    web::{Bytes, Payload},
+};
+use pointsman_config::Scope;
 
 use crate::{
     access::keys::{Caller, KeyTable},
     base::error::ApiError,
+    proxy::body,
     state::gateway::Worker,
 };
 
-/// A caller with a valid key.
-pub struct Authorized(pub Arc<Caller>);
+/// A request with a valid key.
+pub struct Authorized {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) worker: Worker,
+    pub(crate) request: HttpRequest,
+}
+
+impl Authorized {
+    fn of(
+        request: &HttpRequest,
+        find: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
+    ) -> Result<Authorized, ApiError> {
+        let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
+        let caller = find(&worker.setup.keys, request.headers())?;
+        request.extensions_mut().insert(KnownCaller(Arc::clone(&caller)));
+        Ok(Authorized { caller, worker, request: request.clone() })
+    }
+
+    /// The query string.
+    pub(crate) fn query(&self) -> &str {
+        self.request.query_string()
+    }
+
+    /// The body, which must be JSON.
+    ///
+    /// # Errors
+    /// As [`body::read_json`].
+    pub(crate) async fn read_json(&self, payload: Payload) -> Result<Bytes, ApiError> {
+        body::read_json(&self.request, payload, self.worker.setup.body_limits(&self.caller)).await
+    }
+}
 
 impl FromRequest for Authorized {
     type Error = ApiError;
     type Future = Ready<Result<Authorized, ApiError>>;
 
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(authenticate(request, KeyTable::caller).map(Authorized))
+    fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
+        ready(Authorized::of(request, KeyTable::caller))
     }
 }
 
-/// A caller whose key has the scope `admin`.
-pub struct Administrator(pub Arc<Caller>);
+/// A request whose key has the scope `read`.
+pub struct Reader(Authorized);
+
+impl Deref for Reader {
+    type Target = Authorized;
+
+    fn deref(&self) -> &Authorized {
+        &self.0
+    }
+}
+
+impl FromRequest for Reader {
+    type Error = ApiError;
+    type Future = Ready<Result<Reader, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
+        let by = Authorized::of(request, KeyTable::caller);
+        ready(by.and_then(|by| by.caller.require(Scope::Read).map(|()| Reader(by))))
+    }
+}
+
+/// A request whose key has the scope `admin`.
+pub struct Administrator(Authorized);
+
+impl Deref for Administrator {
+    type Target = Authorized;
+
+    fn deref(&self) -> &Authorized {
+        &self.0
+    }
+}
 
 impl FromRequest for Administrator {
     type Error = ApiError;
     type Future = Ready<Result<Administrator, ApiError>>;
 
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(authenticate(request, KeyTable::administrator).map(Administrator))
+    fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
+        ready(Authorized::of(request, KeyTable::administrator).map(Administrator))
     }
 }
 
@@ -44,24 +109,13 @@ impl FromRequest for CatalogReader {
     type Error = ApiError;
     type Future = Ready<Result<CatalogReader, ApiError>>;
 
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+    fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
         let public = Worker::of(request).filter(|worker| worker.setup.config.auth.public_catalog);
         ready(match public {
             Some(worker) => Ok(CatalogReader(worker.setup.keys.caller(request.headers()).ok())),
-            None => authenticate(request, KeyTable::caller).map(|caller| CatalogReader(Some(caller))),
+            None => Authorized::of(request, KeyTable::caller).map(|by| CatalogReader(Some(by.caller))),
         })
     }
-}
-
-/// The caller of the request, according to `find` in the keys of the request's setup.
-fn authenticate(
-    request: &HttpRequest,
-    find: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
-) -> Result<Arc<Caller>, ApiError> {
-    let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
-    let caller = find(&worker.setup.keys, request.headers())?;
-    request.extensions_mut().insert(KnownCaller(Arc::clone(&caller)));
-    Ok(caller)
 }
 
 /// The caller of a request with a valid key, attached to it.

@@ -22,13 +22,8 @@ use crate::{
 ///
 /// # Errors
 /// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
-pub async fn create(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
+pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedRequest::read(by, payload).await?;
     let AdmittedRequest { caller, worker, request, .. } = &call;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut image.routing, request)?;

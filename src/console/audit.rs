@@ -1,6 +1,6 @@
 //! The audit log: who changed what, when and from where.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -8,15 +8,14 @@ use super::{
     answer,
     decisions::Filters,
     format,
-    layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    layout::{Nav, api_line},
+    visitor::Visit,
     words,
 };
 use crate::{
     access::{issued::Change, registry::ChangedMember},
     api::admin::audit::{AuditQuery, EntryBody},
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Lines of a page.
@@ -28,9 +27,9 @@ const MOST_LETTERS: usize = 120;
 ///
 /// # Errors
 /// None; a bad filter is shown on the page.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let filters = Filters::parse(request.query_string());
-    let frame = Frame::of(&request);
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let filters = Filters::parse(visit.query());
     let query = filters.query(|_| true);
     let page = |list: Markup| {
         let content = html! {

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 
 use super::{
     answer, format,
-    layout::{Frame, Nav, api_line},
+    layout::{Nav, api_line},
     svg::{
         Caption,
         series::{Point, scatter},
     },
-    visitor::Visitor,
+    visitor::Visit,
 };
 use crate::{
     api::{
@@ -23,7 +23,6 @@ use crate::{
         number::Figure,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// With fewer samples a row is grey.
@@ -35,10 +34,10 @@ const MOST_ROWS: usize = 100;
 ///
 /// # Errors
 /// 503 when the statistics actor does not answer in time.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
     worker.shared.event_batchers.flush();
-    let calibrations = calibration::read(&worker, Duration::ZERO).await?;
+    let calibrations = calibration::read(worker, Duration::ZERO).await?;
     let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
     let mut called: Vec<_> = body.data.iter().filter(|row| row.calibration.failures.attempts > 0).collect();
     called.sort_by_key(|row| std::cmp::Reverse(row.calibration.failures.attempts));

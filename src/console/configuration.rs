@@ -1,33 +1,27 @@
 //! The configuration in force, what waits for a restart, and the last reload.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::{
-    answer, format,
-    layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    answer,
+    form::Entered,
+    format,
+    layout::{Nav, api_line},
+    visitor::Visit,
 };
 use crate::{
     api::admin::config::{self, ConfigBody, PendingBody, PreviewBody, ReloadBody, SettingBody},
     base::error::ApiError,
-    state::gateway::Worker,
 };
-
-/// The hidden field of the form.
-#[derive(Deserialize)]
-pub(super) struct TokenForm {
-    token: String,
-}
 
 /// Shows the state of the configuration.
 ///
 /// # Errors
 /// None.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let (body, on_disk) = (ConfigBody::now(&worker), PreviewBody::now(&worker).await);
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let (body, on_disk) = (ConfigBody::now(worker), PreviewBody::now(worker).await);
     let notes = worker.setup.config.start_up_notes();
     let warnings = worker.setup.config.warnings();
     let content = html! {
@@ -187,13 +181,7 @@ fn pending(pending: &[PendingBody]) -> Markup {
 ///
 /// # Errors
 /// As `POST /admin/reload`, except that a refused configuration is shown on the page; 403 for a form of another session.
-pub(super) async fn reload(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    form: web::Form<TokenForm>,
-) -> Result<HttpResponse, ApiError> {
-    visitor.check(&form.token)?;
-    config::reload_by(&worker, &request, &visitor.caller).await?;
+pub(super) async fn reload(visit: Visit, _: Entered) -> Result<HttpResponse, ApiError> {
+    config::reload_by(&visit).await?;
     Ok(answer::redirect("../config"))
 }

@@ -3,7 +3,8 @@
 
 use std::fmt::Display;
 
-use actix_web::web;
+use actix_web::{Error, FromRequest, HttpMessage as _, HttpRequest, dev::Payload, web};
+use futures_util::future::LocalBoxFuture;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
@@ -14,20 +15,23 @@ use crate::base::error::ApiError;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entered(Vec<(String, String)>);
 
-/// A form as actix reads it.
-pub(super) type SentForm = web::Form<Vec<(String, String)>>;
+/// Extracts the fields of a form; 403 for one of another session.
+impl FromRequest for Entered {
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<Entered, Error>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let visitor = request.extensions().get::<Visitor>().cloned();
+        let form = web::Form::<Vec<(String, String)>>::from_request(request, payload);
+        Box::pin(async move {
+            let entered = Entered(form.await?.into_inner());
+            visitor.ok_or_else(ApiError::internal)?.check(entered.get("token"))?;
+            Ok(entered)
+        })
+    }
+}
 
 impl Entered {
-    /// The fields of a form that the visitor's session sent.
-    ///
-    /// # Errors
-    /// 403 for a form of another session.
-    pub(super) fn sent(visitor: &Visitor, form: SentForm) -> Result<Entered, ApiError> {
-        let entered = Entered(form.into_inner());
-        visitor.check(entered.get("token"))?;
-        Ok(entered)
-    }
-
     /// The parameters of an address.
     pub(super) fn of_query(query: &str) -> Entered {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(query);

@@ -1,7 +1,7 @@
 //! Accounts and teams: their budgets, and the forms that set and remove them by the functions of the API. What the configuration
 //! sets is changed there: the form shows the lines.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 use serde_json::{Map, Value};
@@ -9,13 +9,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     answer, budget,
-    form::{Entered, Field, Fields, Kind as FieldKind, Question, SentForm, hidden},
+    form::{Entered, Field, Fields, Kind as FieldKind, Question, hidden},
     format, in_file,
     keys::edit::resets,
-    layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    layout::{Nav, api_line},
+    visitor::Visit,
 };
 use crate::{
+    access::issued::HolderKind,
     api::{
         admin::accounts::{self, HolderBody, Origin},
         keys::issued_key::wrong,
@@ -36,68 +37,38 @@ const OF_ACCOUNT: [Field; 6] = [
     ("concurrency", FieldKind::Number),
 ];
 
-/// An account or a team.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Account,
-    Team,
+/// The fields of its form, but for the name.
+const fn fields_of(kind: HolderKind) -> &'static [Field] {
+    match kind {
+        HolderKind::Account => &OF_ACCOUNT,
+        HolderKind::Team => &OF_TEAM,
+    }
 }
 
-impl Kind {
-    const fn word(self) -> &'static str {
-        match self {
-            Kind::Account => "account",
-            Kind::Team => "team",
-        }
-    }
+fn find(kind: HolderKind, worker: &Worker, name: &str) -> Result<HolderBody, ApiError> {
+    let found = accounts::holders(kind, worker).into_iter().find(|holder| holder.name == name);
+    found.ok_or_else(|| ApiError::no_such(kind.word()))
+}
 
-    /// The table of the configuration, and the path below `/console/`.
-    const fn table(self) -> &'static str {
-        match self {
-            Kind::Account => "accounts",
-            Kind::Team => "teams",
-        }
-    }
-
-    /// The fields of its form, but for the name.
-    const fn fields(self) -> &'static [Field] {
-        match self {
-            Kind::Account => &OF_ACCOUNT,
-            Kind::Team => &OF_TEAM,
-        }
-    }
-
-    fn all(self, worker: &Worker) -> Vec<HolderBody> {
-        match self {
-            Kind::Account => accounts::accounts(worker),
-            Kind::Team => accounts::teams(worker),
-        }
-    }
-
-    fn find(self, worker: &Worker, name: &str) -> Result<HolderBody, ApiError> {
-        self.all(worker).into_iter().find(|holder| holder.name == name).ok_or_else(|| ApiError::no_such(self.word()))
-    }
-
-    fn path(self, name: &str) -> String {
-        format!("{}/{}", self.table(), percent::encoded(name))
-    }
+/// The address of its page, below `/console/`.
+fn path(kind: HolderKind, name: &str) -> String {
+    format!("{}/{}", kind.plural(), percent::encoded(name))
 }
 
 /// Shows all accounts and teams.
 ///
 /// # Errors
 /// None.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let content = html! {
         h1 { "Accounts and teams" }
-        @match request.query_string() {
+        @match visit.query() {
             "done=set" => p.done role="status" { "The change is in force." },
             "done=removed" => p.done role="status" { "Its limits are removed. Keys and records stay." },
             _ => {}
         }
-        (section(Kind::Team, &Kind::Team.all(&worker)))
-        (section(Kind::Account, &Kind::Account.all(&worker)))
+        (section(HolderKind::Team, &accounts::teams(&visit.worker)))
+        (section(HolderKind::Account, &accounts::accounts(&visit.worker)))
         p.muted {
             "A call is charged to its key, the account of the key and the team of the account; the limit that is met first refuses it. "
             "Spending is counted in UTC days, weeks from Monday, and months."
@@ -105,11 +76,11 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
         (api_line("/api/v1/admin/accounts"))
         (api_line("/api/v1/admin/teams"))
     };
-    Ok(answer::page(frame.page("Accounts and teams", Some(Nav::Accounts), content)))
+    Ok(answer::page(visit.frame.page("Accounts and teams", Some(Nav::Accounts), content)))
 }
 
-fn section(kind: Kind, holders: &[HolderBody]) -> Markup {
-    let is_account = kind == Kind::Account;
+fn section(kind: HolderKind, holders: &[HolderBody]) -> Markup {
+    let is_account = kind == HolderKind::Account;
     html! {
         header.title {
             h2 { @if is_account { "Accounts" } @else { "Teams" } " " span.muted { (holders.len()) } }
@@ -134,13 +105,13 @@ fn section(kind: Kind, holders: &[HolderBody]) -> Markup {
     }
 }
 
-fn row(kind: Kind, holder: &HolderBody) -> Markup {
-    let path = kind.path(&holder.name);
+fn row(kind: HolderKind, holder: &HolderBody) -> Markup {
+    let path = path(kind, &holder.name);
     let whom = html! { span.visually-hidden { " " (kind.word()) " " (format::plain_name(&holder.name, 60)) } };
     html! {
         tr data-row {
             th scope="row" { a href={ "decisions?" (kind.word()) "=" (percent::encoded(&holder.name)) } title="Its decisions" { (format::name(&holder.name, 40)) } }
-            @if kind == Kind::Account { td { @if let Some(team) = &holder.team { (format::name(team, 40)) } @else { (format::none()) } } }
+            @if kind == HolderKind::Account { td { @if let Some(team) = &holder.team { (format::name(team, 40)) } @else { (format::none()) } } }
             td.r { (format::money(Some(holder.usage_daily.0))) }
             td.r { (format::money(Some(holder.usage_monthly.0))) }
             td.wide { (budget::bar(holder.limit, holder.limit_remaining)) }
@@ -154,150 +125,57 @@ fn row(kind: Kind, holder: &HolderBody) -> Markup {
     }
 }
 
-/// Shows the form of a new account.
+/// Shows the form of a new account or team.
 ///
 /// # Errors
 /// None.
-pub(super) async fn new_account(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    Ok(new(Kind::Account, &worker, &request))
-}
-
-/// Shows the form of a new team.
-///
-/// # Errors
-/// None.
-pub(super) async fn new_team(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    Ok(new(Kind::Team, &worker, &request))
-}
-
-/// Sets up an account.
-///
-/// # Errors
-/// As [`set`].
-pub(super) async fn create_account(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    set(Kind::Account, None, visitor, worker, request, form).await
-}
-
-/// Sets up a team.
-///
-/// # Errors
-/// As [`set`].
-pub(super) async fn create_team(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    set(Kind::Team, None, visitor, worker, request, form).await
-}
-
-/// Shows the form of an account.
-///
-/// # Errors
-/// 404 for an unknown name.
-pub(super) async fn account(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    change(Kind::Account, &worker, &request, &name)
-}
-
-/// Shows the form of a team.
-///
-/// # Errors
-/// 404 for an unknown name.
-pub(super) async fn team(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    change(Kind::Team, &worker, &request, &name)
-}
-
-/// Changes an account.
-///
-/// # Errors
-/// As [`set`].
-pub(super) async fn change_account(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    set(Kind::Account, Some(name.to_owned()), visitor, worker, request, form).await
-}
-
-/// Changes a team.
-///
-/// # Errors
-/// As [`set`].
-pub(super) async fn change_team(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    set(Kind::Team, Some(name.to_owned()), visitor, worker, request, form).await
-}
-
-fn new(kind: Kind, worker: &Worker, request: &HttpRequest) -> HttpResponse {
+pub(super) async fn new(kind: HolderKind, visit: Visit) -> Result<HttpResponse, ApiError> {
     let fields = Fields { entered: &Entered::default(), error: None };
-    answer::page(form_page(&Frame::of(request), kind, None, worker, fields, None))
+    Ok(answer::page(form_page(&visit, kind, None, fields, None)))
 }
 
-fn change(kind: Kind, worker: &Worker, request: &HttpRequest, name: &str) -> Result<HttpResponse, ApiError> {
-    let holder = kind.find(worker, name)?;
+/// Shows the form of an account or a team.
+///
+/// # Errors
+/// 404 for an unknown name.
+pub(super) async fn change(kind: HolderKind, visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let holder = find(kind, &visit.worker, &name)?;
     let fields = Fields { entered: &filled_in(&holder), error: None };
-    Ok(answer::page(form_page(&Frame::of(request), kind, Some(&holder), worker, fields, None)))
+    Ok(answer::page(form_page(&visit, kind, Some(&holder), fields, None)))
 }
 
 /// Sets what was entered, or shows the form again with what was refused. For an entry of the configuration it shows the lines.
 ///
 /// # Errors
 /// 404 for an unknown name, 403 for a form of another session; others are shown on the page.
-async fn set(
-    kind: Kind,
-    name: Option<String>,
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    form: SentForm,
+pub(super) async fn set(
+    kind: HolderKind,
+    name: Option<PathName>,
+    visit: Visit,
+    entered: Entered,
 ) -> Result<HttpResponse, ApiError> {
-    let entered = Entered::sent(&visitor, form)?;
-    let holder = name.as_deref().map(|name| kind.find(&worker, name)).transpose()?;
+    let holder = name.as_deref().map(|name| find(kind, &visit.worker, name)).transpose()?;
     let to = |holder: Option<&HolderBody>, error: Option<&ApiError>, lines: Option<&Map<String, Value>>| {
-        form_page(&Frame::of(&request), kind, holder, &worker, Fields { entered: &entered, error }, lines)
+        form_page(&visit, kind, holder, Fields { entered: &entered, error }, lines)
     };
-    let members = entered.members(kind.fields());
+    let members = entered.members(fields_of(kind));
     if let Some(holder) = holder.as_ref().filter(|holder| holder.origin == Origin::Configuration) {
-        let changes = entered.changes(kind.fields(), &filled_in(holder));
+        let changes = entered.changes(fields_of(kind), &filled_in(holder));
         return Ok(match checked(kind, &holder.name, &members) {
             Ok(()) => answer::page(to(Some(holder), None, Some(&changes))),
             Err(error) => answer::refused(&error, to(Some(holder), Some(&error), None)),
         });
     }
-    let name = name.unwrap_or_else(|| entered.get("name").to_owned());
-    let is_new = holder.is_none();
-    let is_taken = is_new && kind.find(&worker, &name).is_ok_and(|known| known.origin != Origin::Keys);
-    let done = match kind {
-        _ if holder.as_ref().is_some_and(|holder| entered.get("seen") != version(holder)) => {
+    let name = name.as_deref().unwrap_or_else(|| entered.get("name"));
+    let is_taken = holder.is_none() && find(kind, &visit.worker, name).is_ok_and(|known| known.origin != Origin::Keys);
+    let done = match () {
+        () if holder.as_ref().is_some_and(|holder| entered.get("seen") != version(holder)) => {
             Err(ApiError::changed_meanwhile())
         }
-        _ if is_taken => {
+        () if is_taken => {
             Err(wrong("name", format!("another one: the {} '{name}' is there already", kind.word())).into())
         }
-        Kind::Account => accounts::set_account(&worker, &request, &visitor.caller, &name, &members).await,
-        Kind::Team => accounts::set_team(&worker, &request, &visitor.caller, &name, &members).await,
+        () => accounts::set(&visit, kind, name, &members).await,
     };
     Ok(match done {
         Ok(()) => answer::redirect("../accounts?done=set"),
@@ -306,10 +184,10 @@ async fn set(
 }
 
 /// Checks what is wanted of an entry of the configuration.
-fn checked(kind: Kind, name: &str, members: &Map<String, Value>) -> Result<(), ApiError> {
+fn checked(kind: HolderKind, name: &str, members: &Map<String, Value>) -> Result<(), ApiError> {
     match kind {
-        Kind::Account => accounts::read_account(name, members).map(drop)?,
-        Kind::Team => accounts::read_team(name, members).map(drop)?,
+        HolderKind::Account => accounts::read_account(name, members).map(drop)?,
+        HolderKind::Team => accounts::read_team(name, members).map(drop)?,
     }
     Ok(())
 }
@@ -332,30 +210,29 @@ fn filled_in(holder: &HolderBody) -> Entered {
 }
 
 fn form_page(
-    frame: &Frame,
-    kind: Kind,
+    visit: &Visit,
+    kind: HolderKind,
     holder: Option<&HolderBody>,
-    worker: &Worker,
     fields: Fields<'_>,
     lines: Option<&Map<String, Value>>,
 ) -> Markup {
-    let word = kind.word();
+    let (frame, worker, word) = (&visit.frame, &visit.worker, kind.word());
     let is_configured = holder.is_some_and(|holder| holder.origin == Origin::Configuration);
     let title = match holder {
         Some(holder) => format!("Change the {word} “{}”", format::plain_name(&holder.name, 60)),
         None => format!("New {word}"),
     };
     let action = match holder {
-        Some(holder) => format!("{}{}", frame.root, kind.path(&holder.name)),
+        Some(holder) => format!("{}{}", frame.root, path(kind, &holder.name)),
         None => format!("{}new/{word}", frame.root),
     };
-    let known = [NAME.as_slice(), kind.fields()].concat();
+    let known = [NAME.as_slice(), fields_of(kind)].concat();
     let content = html! {
         p.crumbs { a href={ (frame.root) "accounts" } { "Accounts and teams" } " / " (title) }
         h1 { (title) }
-        @if let Some(holder) = holder.filter(|_| is_configured) { (in_file::note(in_file::place(worker, kind.table(), &holder.name).as_deref())) }
+        @if let Some(holder) = holder.filter(|_| is_configured) { (in_file::note(in_file::place(worker, kind.plural(), &holder.name).as_deref())) }
         (fields.general(&known))
-        @if let (Some(changes), Some(holder)) = (lines, holder) { (in_file::section(kind.table(), &holder.name, changes)) }
+        @if let (Some(changes), Some(holder)) = (lines, holder) { (in_file::section(kind.plural(), &holder.name, changes)) }
         form.edit method="post" action=(action) {
             (frame.token())
             @if let Some(holder) = holder { (hidden("seen", &version(holder))) }
@@ -369,19 +246,19 @@ fn form_page(
     frame.page(&title, Some(Nav::Accounts), content)
 }
 
-fn controls(worker: &Worker, kind: Kind, is_new: bool, fields: Fields<'_>) -> Markup {
+fn controls(worker: &Worker, kind: HolderKind, is_new: bool, fields: Fields<'_>) -> Markup {
     let teams: Vec<_> = accounts::team_names(worker).into_iter().collect();
     let teams: Vec<(&str, &str)> =
         std::iter::once(("", "none")).chain(teams.iter().map(|team| (&**team, &**team))).collect();
     html! {
-        @if is_new || kind == Kind::Account {
+        @if is_new || kind == HolderKind::Account {
             fieldset {
                 legend { "Who" }
                 @if is_new {
-                    @let hint = if kind == Kind::Account { "As the account of its keys; it need not have any yet." } else { "Accounts are put into it by this name." };
+                    @let hint = if kind == HolderKind::Account { "As the account of its keys; it need not have any yet." } else { "Accounts are put into it by this name." };
                     (fields.text("name", "Name", hint))
                 }
-                @if kind == Kind::Account { (fields.choice("team", "Team", "Shares the budget of the team.", &teams)) }
+                @if kind == HolderKind::Account { (fields.choice("team", "Team", "Shares the budget of the team.", &teams)) }
             }
         }
         fieldset {
@@ -389,7 +266,7 @@ fn controls(worker: &Worker, kind: Kind, is_new: bool, fields: Fields<'_>) -> Ma
             (fields.text("limit", "Limit in US dollars", "Such as 25.00; empty: none; 0 stops all calls that cost something."))
             (fields.choice("limit_reset", "Starts again", "At midnight UTC; weeks start on Monday.", &resets()))
         }
-        @if kind == Kind::Account {
+        @if kind == HolderKind::Account {
             fieldset {
                 legend { "Limits of all its keys together" }
                 (fields.number("requests_per_minute", "Requests a minute", "Empty: the default of the configuration; 0: no limit."))
@@ -400,81 +277,40 @@ fn controls(worker: &Worker, kind: Kind, is_new: bool, fields: Fields<'_>) -> Ma
     }
 }
 
-/// Asks whether to remove an account.
+/// Asks whether to remove an account or a team.
 ///
 /// # Errors
 /// 404 for an unknown name.
-pub(super) async fn ask_account(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let consequences = html! { p { "Its limits and its team are removed: only the defaults of the configuration hold for its keys then. Keys, records and what it spent stay." } };
-    ask(Kind::Account, &worker, &request, &name, consequences)
-}
-
-/// Asks whether to remove a team.
-///
-/// # Errors
-/// 404 for an unknown name.
-pub(super) async fn ask_team(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let members =
-        accounts::accounts(&worker).into_iter().filter(|account| account.team.as_deref() == Some(&*name)).count();
-    let consequences = html! {
-        p { strong { (members) } " accounts share its budget. They have no budget of a team then, until a team of this name is set up again." }
+pub(super) async fn ask(kind: HolderKind, visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    find(kind, &visit.worker, &name)?;
+    let consequences = match kind {
+        HolderKind::Account => {
+            html! { p { "Its limits and its team are removed: only the defaults of the configuration hold for its keys then. Keys, records and what it spent stay." } }
+        }
+        HolderKind::Team => {
+            let accounts = accounts::accounts(&visit.worker);
+            let members = accounts.iter().filter(|account| account.team.as_deref() == Some(&*name)).count();
+            html! {
+                p { strong { (members) } " accounts share its budget. They have no budget of a team then, until a team of this name is set up again." }
+            }
+        }
     };
-    ask(Kind::Team, &worker, &request, &name, consequences)
-}
-
-fn ask(
-    kind: Kind,
-    worker: &Worker,
-    request: &HttpRequest,
-    name: &str,
-    consequences: Markup,
-) -> Result<HttpResponse, ApiError> {
-    kind.find(worker, name)?;
-    let frame = Frame::of(request);
-    let title = format!("Delete the {} “{}”?", kind.word(), format::plain_name(name, 60));
+    let title = format!("Delete the {} “{}”?", kind.word(), format::plain_name(&name, 60));
     let (action, verb, back) = ("delete", "Delete it", "../../accounts");
     let question = Question { title, consequences, action, verb, back, hidden: html! {} };
-    Ok(answer::page(frame.page("Delete", Some(Nav::Accounts), question.markup(&frame))))
+    Ok(answer::page(visit.frame.page("Delete", Some(Nav::Accounts), question.markup(&visit.frame))))
 }
 
-/// Removes the limits of an account.
+/// Removes the limits of an account, or a team.
 ///
 /// # Errors
-/// As `DELETE /admin/accounts/{name}`, 403 for a form of another session.
-pub(super) async fn delete_account(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
+/// As the calls of the API, 403 for a form of another session.
+pub(super) async fn delete(
+    kind: HolderKind,
+    visit: Visit,
     name: PathName,
-    form: SentForm,
+    _: Entered,
 ) -> Result<HttpResponse, ApiError> {
-    Entered::sent(&visitor, form)?;
-    accounts::remove_account(&worker, &request, &visitor.caller, &name).await?;
-    Ok(answer::redirect("../../accounts?done=removed"))
-}
-
-/// Removes a team.
-///
-/// # Errors
-/// As `DELETE /admin/teams/{name}`, 403 for a form of another session.
-pub(super) async fn delete_team(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    Entered::sent(&visitor, form)?;
-    accounts::delete_team(&worker, &request, &visitor.caller, &name).await?;
+    accounts::delete(&visit, kind, &name).await?;
     Ok(answer::redirect("../../accounts?done=removed"))
 }

@@ -1,16 +1,16 @@
 //! The ledger: state, size and age of the records, and the check that reads them all.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
 use super::{
     answer,
-    form::{Entered, SentForm},
+    form::Entered,
     format,
     layout::{Frame, Nav, api_line},
     svg::{self, Caption, Segment},
-    visitor::Visitor,
+    visitor::Visit,
 };
 use crate::{
     api::{
@@ -21,7 +21,6 @@ use crate::{
         health::{ledger_health::LedgerHealthBody, ledger_verification::VerificationBody},
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Accounts shown at once.
@@ -31,31 +30,21 @@ const MOST_OWNERS: usize = 100;
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    page(&worker, &request, None).await
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    page(&visit, None).await
 }
 
 /// Reads every record, compares the sums with them, and shows what was found.
 ///
 /// # Errors
 /// As `GET /admin/ledger/verification`, 403 for a form of another session.
-pub(super) async fn verify(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    Entered::sent(&visitor, form)?;
-    let found = ledger::verification(&worker).await?;
-    page(&worker, &request, Some(&found)).await
+pub(super) async fn verify(visit: Visit, _: Entered) -> Result<HttpResponse, ApiError> {
+    let found = ledger::verification(&visit.worker).await?;
+    page(&visit, Some(&found)).await
 }
 
-async fn page(
-    worker: &Worker,
-    request: &HttpRequest,
-    found: Option<&VerificationBody>,
-) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(request);
+async fn page(visit: &Visit, found: Option<&VerificationBody>) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
     let size = keys::ledger_size(worker).await?;
     let (body, health) = (LedgerBody::new(worker, &size), LedgerHealthBody::now(worker));
     let content = html! {

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use actix_web::{Resource, Scope, dev::HttpServiceFactory, guard, middleware::from_fn, web};
 
-use crate::base::error::ApiError;
+use crate::{access::issued::HolderKind, base::error::ApiError};
 use pointsman_base::secret::Secret;
 use session::Sessions;
 
@@ -119,10 +119,11 @@ fn pages() -> Vec<Resource> {
         page("/audit").route(read().to(audit::show)),
         page("/ledger").route(read().to(ledger::show)),
         call("/ledger/verify").route(web::post().to(ledger::verify)),
+        page("/accounts").route(read().to(holders::show)),
         call("/logout").route(web::post().to(login::end)),
     ];
     pages.extend(key_pages());
-    pages.extend(holder_pages());
+    pages.extend([HolderKind::Account, HolderKind::Team].into_iter().flat_map(holder_pages));
     pages
 }
 
@@ -140,17 +141,18 @@ fn key_pages() -> Vec<Resource> {
     ]
 }
 
-fn holder_pages() -> Vec<Resource> {
-    use holders::{account, ask_account, ask_team, change_account, change_team, create_account, create_team};
-    use holders::{delete_account, delete_team, new_account, new_team, show, team};
-    vec![
-        page("/accounts").route(read().to(show)),
-        both("/new/account").route(read().to(new_account)).route(web::post().to(create_account)),
-        both("/accounts/{name}").route(read().to(account)).route(web::post().to(change_account)),
-        both("/accounts/{name}/delete").route(read().to(ask_account)).route(web::post().to(delete_account)),
-        both("/new/team").route(read().to(new_team)).route(web::post().to(create_team)),
-        both("/teams/{name}").route(read().to(team)).route(web::post().to(change_team)),
-        both("/teams/{name}/delete").route(read().to(ask_team)).route(web::post().to(delete_team)),
+fn holder_pages(kind: HolderKind) -> [Resource; 3] {
+    let (word, one) = (kind.word(), format!("/{}/{{name}}", kind.plural()));
+    [
+        both(&format!("/new/{word}"))
+            .route(read().to(move |visit| holders::new(kind, visit)))
+            .route(web::post().to(move |visit, entered| holders::set(kind, None, visit, entered))),
+        both(&one)
+            .route(read().to(move |visit, name| holders::change(kind, visit, name)))
+            .route(web::post().to(move |visit, name, entered| holders::set(kind, Some(name), visit, entered))),
+        both(&format!("{one}/delete"))
+            .route(read().to(move |visit, name| holders::ask(kind, visit, name)))
+            .route(web::post().to(move |visit, name, entered| holders::delete(kind, visit, name, entered))),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use chrono::NaiveDate;
 use maud::{Markup, html};
 use pointsman_base::clock;
@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::{
     answer, format,
-    layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    layout::{Nav, api_line},
+    visitor::Visit,
     words,
 };
 use crate::{
@@ -29,7 +29,6 @@ use crate::{
         number::Figure,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Models shown at once.
@@ -58,13 +57,8 @@ struct Sample {
 ///
 /// # Errors
 /// 503 when the statistics actor does not answer in time.
-pub(super) async fn show(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    question: web::Query<Question>,
-) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
+pub(super) async fn show(visit: Visit, question: web::Query<Question>) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
     let catalog = &*worker.setup.catalog;
     let wanted = question.q.trim().to_ascii_lowercase();
     let listed = ListedModel::all(catalog, clock::today(), ListedKinds::Models);

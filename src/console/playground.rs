@@ -4,7 +4,7 @@
 //! the key of the session. The text is kept nowhere.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{self, Bytes},
 };
 use maud::{Markup, html};
@@ -18,8 +18,8 @@ use super::{
     answer,
     decision::candidates::ranking,
     format,
-    layout::{Frame, Nav},
-    visitor::Visitor,
+    layout::Nav,
+    visitor::{Visit, Visitor},
 };
 use crate::{
     api::{
@@ -31,7 +31,6 @@ use crate::{
         number::Figure,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Most bytes of a form.
@@ -73,20 +72,15 @@ pub(super) struct Question {
 ///
 /// # Errors
 /// Faults of a preview that are not the request's own.
-pub(super) async fn show(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    question: web::Query<Question>,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn show(visit: Visit, question: web::Query<Question>) -> Result<HttpResponse, ApiError> {
     let mut question = question.into_inner();
     if question.model.is_empty() {
-        question.model = format!("{}/auto", worker.setup.config.service.alias_prefix);
+        question.model = format!("{}/auto", visit.worker.setup.config.service.alias_prefix);
     }
     if question.prompt_tokens.is_empty() {
         question.prompt = "Say hello.".to_owned();
     }
-    page(visitor, worker, request, question).await
+    page(&visit, question).await
 }
 
 /// Shows the form with the preview of what was entered. Not a page of its own address: the text must not stand in one.
@@ -95,12 +89,11 @@ pub(super) async fn show(
 /// As [`show`]; 403 for a form of another session.
 pub(super) async fn preview(
     visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
+    visit: Visit,
     question: web::Form<Question>,
 ) -> Result<HttpResponse, ApiError> {
     visitor.check(&question.token)?;
-    page(visitor, worker, request, question.into_inner()).await
+    page(&visit, question.into_inner()).await
 }
 
 /// Sends the request, streamed, with the key of the session.
@@ -109,12 +102,11 @@ pub(super) async fn preview(
 /// 403 for a form of another session and for a key without the scope `inference`; those of `POST /chat/completions`.
 pub(super) async fn send(
     visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
+    visit: Visit,
     question: web::Form<Question>,
 ) -> Result<HttpResponse, ApiError> {
     visitor.check(&question.token)?;
-    let call = AdmittedRequest::admit(visitor.caller, worker, request)?;
+    let call = AdmittedRequest::admit(visit.into_authorized())?;
     let mut body = question.request(false)?;
     body.insert("stream".to_owned(), json!(true));
     set(&mut body, "metadata", "source", json!("console"));
@@ -122,18 +114,13 @@ pub(super) async fn send(
     chat::answer(chat, call).await
 }
 
-async fn page(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    question: Question,
-) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
+async fn page(visit: &Visit, question: Question) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
     let previewed = match question.request(true) {
-        Ok(body) => preview::of_chat_body(bytes(&body), &request, &worker, &visitor.caller).await,
+        Ok(body) => preview::of_chat_body(bytes(&body), visit).await,
         Err(error) => Err(error),
     };
-    let may_send = visitor.caller.require(Scope::Inference).is_ok();
+    let may_send = visit.caller.require(Scope::Inference).is_ok();
     let content = html! {
         h1 { "Playground" }
         p.lead { "Where a request would go now, and where it would go under other conditions. Nothing is sent before you press Send." }

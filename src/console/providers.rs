@@ -1,15 +1,15 @@
 //! Providers: a table with one row each, and on demand a card with the circuit breaker, the errors and the endpoints.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 
 use super::{
     answer, breakers, format,
-    layout::{Frame, Nav, api_line},
+    layout::{Nav, api_line},
     measured::{self, Columns},
     svg,
     svg::{Caption, Segment},
-    visitor::Visitor,
+    visitor::Visit,
     words,
 };
 use crate::{
@@ -24,7 +24,6 @@ use crate::{
         number::Figure,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Seconds between two refreshes.
@@ -34,13 +33,13 @@ const REFRESH: u32 = 5;
 ///
 /// # Errors
 /// 503 when the statistics actor does not answer in time.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let measurements = Measurements::now(&worker).await?;
-    let status = StatusBody::now(&worker).await;
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let measurements = Measurements::now(worker).await?;
+    let status = StatusBody::now(worker).await;
     let snapshot = worker.setup.published.snapshot();
     let endpoints = stats::endpoint_bodies(&snapshot, &measurements, None);
-    let providers = gateway_health::provider_bodies(&worker, &measurements, None);
+    let providers = gateway_health::provider_bodies(worker, &measurements, None);
     let (off, mut on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
     // Providers in trouble come first. The others keep their order, so that their cards stay in place.
     on.sort_by_key(|provider| std::cmp::Reverse(measured::trouble(&provider.measured).0));

@@ -1,13 +1,13 @@
 //! The calls that were refused last, with filters by reason and key.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
 use super::{
     answer, format,
-    layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    layout::{Nav, api_line},
+    visitor::Visit,
     words,
 };
 use crate::{
@@ -17,7 +17,6 @@ use crate::{
         status::RefusedBody,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Seconds between two refreshes.
@@ -27,11 +26,11 @@ const REFRESH: u32 = 10;
 ///
 /// # Errors
 /// 400 for a bad parameter.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let filter = RefusedFilter::parse(request.query_string())?;
-    let body = RefusedCallsBody::new(&worker, &filter);
-    let callers = keys::callers(&worker);
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let filter = RefusedFilter::parse(visit.query())?;
+    let body = RefusedCallsBody::new(worker, &filter);
+    let callers = keys::callers(worker);
     let mut names: Vec<&str> = callers.iter().map(|caller| &*caller.key.name).collect();
     names.sort_unstable();
     let content = html! {

@@ -1,14 +1,14 @@
 //! Latency targets with what is left of their error budgets.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
 use super::{
     answer, format,
-    layout::{Frame, Nav, api_line},
+    layout::{Nav, api_line},
     svg::{self, Caption, Segment},
-    visitor::Visitor,
+    visitor::Visit,
 };
 use crate::{
     api::{
@@ -16,7 +16,6 @@ use crate::{
         number::Figure,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Share of an error budget below which what is left is little.
@@ -26,9 +25,9 @@ const LITTLE_LEFT: f64 = 0.25;
 ///
 /// # Errors
 /// None.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let reports = slo::reports(&worker);
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let reports = slo::reports(worker);
     let body = SloBody::new(&reports);
     let content = html! {
         h1 { "Latency targets" }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use pointsman_base::clock;
 use pointsman_config::{AccountConfig, HolderLimits, is_account_name};
 use pointsman_domain::{Invalid, ResetPeriod};
@@ -13,12 +13,11 @@ use super::audit;
 use crate::{
     access::{
         budget::BudgetReading,
-        issued::{Change, IssuedAccount, IssuedTeam},
-        keys::Caller,
+        issued::{Change, HolderKind, IssuedAccount, IssuedTeam},
     },
     api::{
         answer::{Data, uncached},
-        auth::Administrator,
+        auth::{Administrator, Authorized},
         keys::{
             issued_key::{account_name, rate, spend_limit, wrong},
             issued_keys::members,
@@ -30,12 +29,20 @@ use crate::{
     state::gateway::{GatewayView, Worker},
 };
 
-/// Lists all accounts that have keys or limits.
+/// Lists all accounts that have keys or limits, or all teams.
 ///
 /// # Errors
 /// None of its own.
-pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    Ok(uncached(&Data { data: accounts(&worker) }))
+pub(crate) async fn list(kind: HolderKind, by: Administrator) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&Data { data: holders(kind, &by.worker) }))
+}
+
+/// All accounts that have keys or limits, or all teams.
+pub(crate) fn holders(kind: HolderKind, worker: &Worker) -> Vec<HolderBody> {
+    match kind {
+        HolderKind::Account => accounts(worker),
+        HolderKind::Team => teams(worker),
+    }
 }
 
 /// All accounts that have keys or limits.
@@ -56,14 +63,6 @@ pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
     registry.account_names().into_iter().map(body).collect()
 }
 
-/// Lists all teams.
-///
-/// # Errors
-/// None of its own.
-pub(crate) async fn list_teams(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    Ok(uncached(&Data { data: teams(&worker) }))
-}
-
 /// All teams.
 pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
     let body = |name: Arc<str>| {
@@ -81,139 +80,71 @@ pub(crate) fn team_names(worker: &GatewayView) -> BTreeSet<Arc<str>> {
     configured.chain(worker.shared.registry.teams().into_iter().map(|team| Arc::from(team.name))).collect()
 }
 
-/// Sets the limits and the team of an account, which need not exist. Members that are left out are cleared.
+/// Sets the limits and the team of an account, which need not exist, or the budget of a team. Members that are left out are
+/// cleared.
 ///
 /// # Errors
-/// 400 for a bad member or an account of the configuration, 404 without a durable ledger, 503 when it cannot be stored.
+/// 400 for a bad member or an entry of the configuration, 404 without a durable ledger, 503 when it cannot be stored.
 pub(crate) async fn put(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
+    kind: HolderKind,
+    by: Administrator,
     payload: web::Payload,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    check_name(&name, worker.shared.registry.is_configured(&name).0)?;
-    let members = members(&worker, &caller, &request, payload).await?;
-    set_account(&worker, &request, &caller, &name, &members).await?;
-    list(Administrator(caller), worker).await
+    check_name(&name, by.worker.shared.registry.is_configured(kind, &name))?;
+    let members = members(&by, payload).await?;
+    set(&by, kind, &name, &members).await?;
+    list(kind, by).await
 }
 
-/// Sets the limits and the team of an account to those of `members`.
+/// Sets an account or a team to what `members` say.
 ///
 /// # Errors
 /// As [`put`].
-pub(crate) async fn set_account(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
+pub(crate) async fn set(
+    by: &Authorized,
+    kind: HolderKind,
     name: &str,
     members: &Map<String, Value>,
 ) -> Result<(), ApiError> {
-    check_name(name, worker.shared.registry.is_configured(name).0)?;
-    let account = read_account(name, members)?;
-    if let Some(team) = account.team.as_ref().filter(|team| !worker.shared.registry.has_team(team)) {
-        return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
-    }
-    events::Administered { by: &caller.key.name, what: "sets the account", whom: Some(name) }.emit();
-    audit::record(worker, audit::actor(request, caller), Change::PutAccount(account)).await
+    let registry = &by.worker.shared.registry;
+    check_name(name, registry.is_configured(kind, name))?;
+    let change = match kind {
+        HolderKind::Account => {
+            let account = read_account(name, members)?;
+            if let Some(team) = account.team.as_ref().filter(|team| !registry.has_team(team)) {
+                return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
+            }
+            Change::PutAccount(account)
+        }
+        HolderKind::Team => Change::PutTeam(read_team(name, members)?),
+    };
+    let what = format!("sets the {}", kind.word());
+    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
+    audit::record(by, change).await
 }
 
-/// Sets the budget of a team.
-///
-/// # Errors
-/// As [`put`].
-pub(crate) async fn put_team(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    check_name(&name, worker.shared.registry.is_configured(&name).1)?;
-    let members = members(&worker, &caller, &request, payload).await?;
-    set_team(&worker, &request, &caller, &name, &members).await?;
-    list_teams(Administrator(caller), worker).await
-}
-
-/// Sets the budget of a team to that of `members`.
-///
-/// # Errors
-/// As [`put_team`].
-pub(crate) async fn set_team(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    name: &str,
-    members: &Map<String, Value>,
-) -> Result<(), ApiError> {
-    check_name(name, worker.shared.registry.is_configured(name).1)?;
-    let team = read_team(name, members)?;
-    events::Administered { by: &caller.key.name, what: "sets the team", whom: Some(name) }.emit();
-    audit::record(worker, audit::actor(request, caller), Change::PutTeam(team)).await
-}
-
-/// Removes the limits and the team of an account. Its keys and records stay.
+/// Removes the limits and the team of an account, whose keys and records stay; or a team: accounts that name it are without a
+/// team budget until it is set again.
 ///
 /// # Errors
 /// 404, 503 when it cannot be stored.
-pub(crate) async fn remove(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    remove_account(&worker, &request, &caller, &name).await?;
-    list(Administrator(caller), worker).await
+pub(crate) async fn remove(kind: HolderKind, by: Administrator, name: PathName) -> Result<HttpResponse, ApiError> {
+    delete(&by, kind, &name).await?;
+    list(kind, by).await
 }
 
-/// Removes the limits and the team of an account by name.
+/// Removes the limits and the team of an account, or a team.
 ///
 /// # Errors
 /// As [`remove`].
-pub(crate) async fn remove_account(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    name: &str,
-) -> Result<(), ApiError> {
-    if !worker.shared.registry.accounts().iter().any(|account| account.name == name) {
-        return Err(ApiError::no_such("account"));
+pub(crate) async fn delete(by: &Authorized, kind: HolderKind, name: &str) -> Result<(), ApiError> {
+    if !by.worker.shared.registry.is_set_up(kind, name) {
+        return Err(ApiError::no_such(kind.word()));
     }
-    let change = Change::RemoveAccount { name: name.to_owned() };
-    events::Administered { by: &caller.key.name, what: "removes the account", whom: Some(name) }.emit();
-    audit::record(worker, audit::actor(request, caller), change).await
-}
-
-/// Removes a team. Accounts that name it are without a team budget until it is set again.
-///
-/// # Errors
-/// 404, 503 when it cannot be stored.
-pub(crate) async fn remove_team(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    delete_team(&worker, &request, &caller, &name).await?;
-    list_teams(Administrator(caller), worker).await
-}
-
-/// Removes a team by name.
-///
-/// # Errors
-/// As [`remove_team`].
-pub(crate) async fn delete_team(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    name: &str,
-) -> Result<(), ApiError> {
-    if !worker.shared.registry.teams().iter().any(|team| team.name == name) {
-        return Err(ApiError::no_such("team"));
-    }
-    let change = Change::RemoveTeam { name: name.to_owned() };
-    events::Administered { by: &caller.key.name, what: "removes the team", whom: Some(name) }.emit();
-    audit::record(worker, audit::actor(request, caller), change).await
+    let what = format!("removes the {}", kind.word());
+    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
+    audit::record(by, Change::remove(kind, name)).await
 }
 
 /// Refuses the name of an account or a team that cannot be set here.

@@ -1,6 +1,6 @@
 //! `GET /admin/alerts`: the receivers of alerts and how deliveries to them end. `POST /admin/alerts/test` sends a test.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use futures_util::future::join_all;
 use pointsman_config::AlertReceiver;
 use serde::Serialize;
@@ -38,22 +38,19 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 ///
 /// # Errors
 /// 404 for a receiver that is not configured, and without any.
-pub(crate) async fn test(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let named = query_parameters::pairs(request.query_string(), &["receiver"])?.pop();
+pub(crate) async fn test(by: Administrator) -> Result<HttpResponse, ApiError> {
+    let named = query_parameters::pairs(by.query(), &["receiver"])?.pop();
     let named = named.map(|(_, name)| name);
     let is_meant = |receiver: &&AlertReceiver| named.as_ref().is_none_or(|name| *receiver.name == **name);
-    let receivers: Vec<&AlertReceiver> = worker.setup.config.alerts.iter().filter(is_meant).collect();
+    let receivers: Vec<&AlertReceiver> = by.worker.setup.config.alerts.iter().filter(is_meant).collect();
     if receivers.is_empty() {
         return Err(ApiError::no_such("receiver of alerts"));
     }
-    events::Administered { by: &caller.key.name, what: "tests the receivers of alerts", whom: named.as_deref() }.emit();
-    let actor = audit::actor(&request, &caller);
+    events::Administered { by: &by.caller.key.name, what: "tests the receivers of alerts", whom: named.as_deref() }
+        .emit();
+    let actor = audit::actor(&by);
     let tests = receivers.into_iter().map(|receiver| {
-        let (shared, actor) = (&worker.shared, actor.clone());
+        let (shared, actor) = (&by.worker.shared, actor.clone());
         async move { TestBody::new(receiver, delivery::test(shared, receiver, actor).await) }
     });
     Ok(uncached(&Data { data: join_all(tests).await }))

@@ -10,11 +10,13 @@ use serde::Serialize;
 use crate::{
     access::{
         issued::{Actor, AuditEntry, Change},
-        keys::Caller,
         registry::{AuditLine, ChangeFault, ChangedMember, Registry},
     },
     api::{
-        answer::uncached, auth::Administrator, generations::ledger_query, models::measurements::rfc_3339,
+        answer::uncached,
+        auth::{Administrator, Authorized},
+        generations::ledger_query,
+        models::measurements::rfc_3339,
         query_parameters,
     },
     base::{error::ApiError, request_id::RequestId},
@@ -125,18 +127,18 @@ impl<'a> EntryBody<'a> {
 }
 
 /// The administrator of a request.
-pub(crate) fn actor(request: &HttpRequest, caller: &Caller) -> Actor {
-    let from = request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
-    let request_id = RequestId::of(request).as_str().to_owned();
-    Actor { by: caller.key.name.as_ref().to_owned(), from, request_id: Some(request_id) }
+pub(crate) fn actor(by: &Authorized) -> Actor {
+    let from = by.request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
+    let request_id = RequestId::of(&by.request).as_str().to_owned();
+    Actor { by: by.caller.key.name.as_ref().to_owned(), from, request_id: Some(request_id) }
 }
 
 /// Makes a change that is not one of a key. Runs on a blocking thread.
 ///
 /// # Errors
 /// 503 when it cannot be stored.
-pub(crate) async fn record(worker: &Worker, actor: Actor, change: Change) -> Result<(), ApiError> {
-    store(Arc::clone(&worker.shared.registry), actor, change).await
+pub(crate) async fn record(by: &Authorized, change: Change) -> Result<(), ApiError> {
+    store(Arc::clone(&by.worker.shared.registry), actor(by), change).await
 }
 
 /// As [`record`], where there is no worker.

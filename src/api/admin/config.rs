@@ -2,14 +2,18 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use pointsman_config::{ChangedKey, PendingRestart, SourceLocation};
 use serde::Serialize;
 
 use super::audit;
 use crate::{
-    access::{issued::Change, keys::Caller},
-    api::{answer::uncached, auth::Administrator, models::measurements::rfc_3339},
+    access::issued::Change,
+    api::{
+        answer::uncached,
+        auth::{Administrator, Authorized},
+        models::measurements::rfc_3339,
+    },
     base::{error::ApiError, events},
     state::{
         gateway::{GatewayView, Worker},
@@ -27,12 +31,8 @@ const MOST_SETTINGS: usize = 1_000;
 ///
 /// # Errors
 /// 400 with every fault when the new configuration is refused; the current one stays in force.
-pub(crate) async fn reload(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let reload = reload_by(&worker, &request, &caller).await?;
+pub(crate) async fn reload(by: Administrator) -> Result<HttpResponse, ApiError> {
+    let reload = reload_by(&by).await?;
     match &reload.outcome {
         ReloadOutcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
         ReloadOutcome::Changed | ReloadOutcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
@@ -43,10 +43,10 @@ pub(crate) async fn reload(
 ///
 /// # Errors
 /// 500 when the reload was interrupted.
-pub(crate) async fn reload_by(worker: &Worker, request: &HttpRequest, caller: &Caller) -> Result<Reload, ApiError> {
-    events::Administered { by: &caller.key.name, what: "reloads the configuration", whom: None }.emit();
-    let shared = worker.shared.clone();
-    let (registry, actor) = (Arc::clone(&shared.registry), audit::actor(request, caller));
+pub(crate) async fn reload_by(by: &Authorized) -> Result<Reload, ApiError> {
+    events::Administered { by: &by.caller.key.name, what: "reloads the configuration", whom: None }.emit();
+    let shared = by.worker.shared.clone();
+    let (registry, actor) = (Arc::clone(&shared.registry), audit::actor(by));
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
     let reloading = actix_rt::spawn(async move {
         let reload = reload::reload(&shared, ReloadTrigger::Admin).await.0;

@@ -104,19 +104,15 @@ pub(crate) struct DiffJobBody {
 ///
 /// # Errors
 /// 400 for a wrong body or a configuration with faults, 404 without a durable ledger, 409 while another comparison runs.
-pub(crate) async fn begin(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    body: Bytes,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse, ApiError> {
     let body: DiffBody = serde_json::from_slice(&body)
         .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
-    let place = worker.setup.config.ledger.data_dir.clone().filter(|_| worker.shared.ledger.is_some());
+    let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.ledger.is_some());
     let place = place.ok_or_else(ApiError::no_durable_ledger)?;
-    let request = request(&worker, &body)?;
+    let request = request(&by.worker, &body)?;
     let id = format!("diff-{:016x}", rand::random::<u64>());
-    let job = worker.shared.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
-    events::Administered { by: &caller.key.name, what: "compares a configuration", whom: None }.emit();
+    let job = by.worker.shared.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
+    events::Administered { by: &by.caller.key.name, what: "compares a configuration", whom: None }.emit();
     let running = Arc::clone(&job);
     let thread = thread::Builder::new().name("diff".to_owned()).spawn(move || compare(&place, &request, &running));
     if thread.is_err() {
@@ -141,14 +137,10 @@ pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Resu
 ///
 /// # Errors
 /// 404 if it is not the last one.
-pub(crate) async fn cancel(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    id: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let job = find(&worker, &id)?;
+pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
+    let job = find(&by.worker, &id)?;
     job.stop.store(true, Relaxed);
-    events::Administered { by: &caller.key.name, what: "cancels the comparison", whom: Some(&job.id) }.emit();
+    events::Administered { by: &by.caller.key.name, what: "cancels the comparison", whom: Some(&job.id) }.emit();
     Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&job) }))
 }
 

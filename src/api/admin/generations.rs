@@ -1,10 +1,11 @@
 //! `/admin/generations` and `/admin/generations.csv`: the generations of all keys, newest first, from the durable ledger.
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web::{HttpResponse, http::header};
 
 use crate::{
     access::keys::Caller,
     api::{
+        answer::uncached,
         auth::Administrator,
         csv::Csv,
         cursor,
@@ -35,24 +36,17 @@ const DAMAGED: &str = "x-damaged-blocks";
 ///
 /// # Errors
 /// 400 for a bad filter or cursor, 404 without a durable ledger.
-pub(crate) async fn list(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    generation_list::respond(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
+pub(crate) async fn list(by: Administrator) -> Result<HttpResponse, ApiError> {
+    let listed = Listed::Everybody(&by.worker);
+    Ok(uncached(&generation_list::select(&by.worker, &by.caller, listed, by.query()).await?.body(&by.worker, listed)))
 }
 
 /// The same list as CSV, with up to [`MAX_ROWS`] rows.
 ///
 /// # Errors
 /// As [`list`].
-pub(crate) async fn csv(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    as_csv(&worker, &caller, request.query_string()).await
+pub(crate) async fn csv(by: Administrator) -> Result<HttpResponse, ApiError> {
+    as_csv(&by.worker, &by.caller, by.query()).await
 }
 
 /// The rows that pass the filters of `query`, as CSV.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use pointsman_actors::ledger::{LedgerSize, ReadLedgerSize};
 use pointsman_base::clock;
 use pointsman_config::AuthMode;
@@ -15,7 +15,7 @@ use crate::{
     access::{issued::Change, key_state::KeyState, keys::Caller},
     api::{
         answer::{Data, uncached},
-        auth::Administrator,
+        auth::{Administrator, Authorized},
         generations::generation_list,
         keys::effective_limit::EffectiveLimitBody,
         models::measurements::rfc_3339,
@@ -49,83 +49,42 @@ pub(crate) async fn show(_: Administrator, worker: Worker, name: PathName) -> Re
 ///
 /// # Errors
 /// 404 for an unknown name, 400 for the key of the call itself, 503 when it cannot be stored.
-pub(crate) async fn disable(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    turn_off(&worker, &request, &caller, &name).await?;
-    respond(&worker, &*find(&worker, &name)?).await
-}
-
-/// Disables a key by name.
-///
-/// # Errors
-/// As [`disable`].
-pub(crate) async fn turn_off(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    name: &str,
-) -> Result<(), ApiError> {
-    let key = find(worker, name)?;
-    if key.id == caller.id {
-        return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
-    }
-    events::Administered { by: &caller.key.name, what: "disables the key", whom: Some(&key.key.name) }.emit();
-    switch(worker, request, caller, &key, false).await
+pub(crate) async fn disable(by: Administrator, name: PathName) -> Result<HttpResponse, ApiError> {
+    switch(&by, &name, false).await?;
+    respond(&by.worker, &*find(&by.worker, &name)?).await
 }
 
 /// Enables a key, also one that the configuration disables.
 ///
 /// # Errors
 /// 404 for an unknown name, 503 when it cannot be stored.
-pub(crate) async fn enable(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    turn_on(&worker, &request, &caller, &name).await?;
-    respond(&worker, &*find(&worker, &name)?).await
-}
-
-/// Enables a key by name.
-///
-/// # Errors
-/// As [`enable`].
-pub(crate) async fn turn_on(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    name: &str,
-) -> Result<(), ApiError> {
-    let key = find(worker, name)?;
-    events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
-    switch(worker, request, caller, &key, true).await
+pub(crate) async fn enable(by: Administrator, name: PathName) -> Result<HttpResponse, ApiError> {
+    switch(&by, &name, true).await?;
+    respond(&by.worker, &*find(&by.worker, &name)?).await
 }
 
 /// Disables or enables a key for good.
-async fn switch(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    key: &Caller,
-    on: bool,
-) -> Result<(), ApiError> {
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
-    let (id, name, is_issued) = (key.id, Arc::clone(&key.key.name), key.is_issued);
+///
+/// # Errors
+/// As [`disable`] and [`enable`].
+pub(crate) async fn switch(by: &Authorized, name: &str, on: bool) -> Result<(), ApiError> {
+    let key = find(&by.worker, name)?;
+    if !on && key.id == by.caller.id {
+        return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
+    }
+    let what = if on { "enables the key" } else { "disables the key" };
+    events::Administered { by: &by.caller.key.name, what, whom: Some(&key.key.name) }.emit();
+    let (registry, actor) = (Arc::clone(&by.worker.shared.registry), audit::actor(by));
     // An enabled key is as configured, unless the configuration disables it.
     let switched = (!on || key.key.disabled).then_some(on);
-    let stored = web::block(move || match is_issued {
+    let stored = web::block(move || match key.is_issued {
         true => registry
-            .change(actor, id, |key| {
+            .change(actor, key.id, |key| {
                 key.disabled = !on;
                 if on { Change::EnableKey } else { Change::DisableKey }
             })
             .map(drop),
-        false => registry.switch(actor, &name, switched),
+        false => registry.switch(actor, &key.key.name, switched),
     });
     stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
 }

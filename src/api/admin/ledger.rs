@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use pointsman_actors::ledger::{DeleteRecords, LedgerSize};
 use pointsman_base::clock;
 use pointsman_ledger::{fault::Fault, generations::GenerationStore};
@@ -64,20 +64,16 @@ pub(crate) async fn verification(worker: &Worker) -> Result<VerificationBody, Ap
 ///
 /// # Errors
 /// 400 without a selection, 404 for an unknown key, 503 when the ledger does not answer.
-pub(crate) async fn delete(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> {
     let usage =
         "Select records by 'older_than_secs' (0 for all), 'key' (a key's name) or 'owner' (as in GET /admin/ledger).";
     let misused = |parameter: &str| ApiError::bad_query(parameter, usage);
-    query_parameters::refuse_empty(request.query_string())?;
-    let query = QueryParameters::read(request.query_string(), &["older_than_secs", "key", "owner"])?;
+    query_parameters::refuse_empty(by.query())?;
+    let query = QueryParameters::read(by.query(), &["older_than_secs", "key", "owner"])?;
     let older_than_secs = query.get("older_than_secs").map(|secs| secs.parse().map_err(|_| misused("older_than_secs")));
     let older_than_secs: Option<u32> = older_than_secs.transpose()?;
     let owner: Option<u64> = match (query.get("key"), query.get("owner")) {
-        (Some(name), None) => Some(keys::find(&worker, name)?.owner),
+        (Some(name), None) => Some(keys::find(&by.worker, name)?.owner),
         (None, Some(id)) => Some(u64::from_str_radix(id, 16).map_err(|_| misused("owner"))?),
         (None, None) if older_than_secs.is_some() => None,
         _ => return Err(misused("older_than_secs")),
@@ -85,15 +81,15 @@ pub(crate) async fn delete(
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
     let before_ms = older_than_secs.map(before);
-    worker.shared.event_batchers.flush();
+    by.worker.shared.event_batchers.flush();
     let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
-    audit::record(&worker, audit::actor(&request, &caller), change).await?;
-    let recent = ask(&worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
-    let deleted = match worker.shared.ledger.clone() {
+    audit::record(&by, change).await?;
+    let recent = ask(&by.worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
+    let deleted = match by.worker.shared.ledger.clone() {
         Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
         None => recent,
     };
-    events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
+    events::Administered { by: &by.caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))
 }
 

@@ -1,15 +1,14 @@
 //! `GET` and `POST /route/explain`: explains the routing of a generation, with `why_not` also why a named endpoint was not
 //! chosen.
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_config::Scope;
+use actix_web::{HttpResponse, web};
 use pointsman_domain::Generation;
 use pointsman_routing::explain::{WhyNot, why_not_after};
 
 use super::{explain_view::ExplainBody, sentences::Sentences, why_not_view};
 use crate::{
     access::keys::{Caller, HolderNames},
-    api::{answer::uncached, auth::Authorized, generations::lookup, query_parameters::QueryParameters},
+    api::{answer::uncached, auth::Reader, generations::lookup, query_parameters::QueryParameters},
     base::error::ApiError,
     proxy::body::read_json,
     state::gateway::Worker,
@@ -21,33 +20,22 @@ const PARAMETERS: [&str; 3] = ["generation_id", "id", "why_not"];
 ///
 /// # Errors
 /// 400 without an id or with an unknown parameter, 404 for an id that the caller may not read.
-pub async fn by_query(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    let query = QueryParameters::read(request.query_string(), &PARAMETERS)?;
-    explain(&worker, &caller, lookup::id_in_query(&query), why_not_view::in_query(&query)?).await
+pub async fn by_query(by: Reader) -> Result<HttpResponse, ApiError> {
+    let query = QueryParameters::read(by.query(), &PARAMETERS)?;
+    explain(&by.worker, &by.caller, lookup::id_in_query(&query), why_not_view::in_query(&query)?).await
 }
 
 /// Explains the generation named in the body, or else in the query.
 ///
 /// # Errors
 /// As [`by_query`].
-pub async fn by_body(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    let query = QueryParameters::read(request.query_string(), &PARAMETERS)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
+pub async fn by_body(by: Reader, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    let query = QueryParameters::read(by.query(), &PARAMETERS)?;
+    let body = read_json(&by.request, payload, by.worker.setup.body_limits(&by.caller)).await?;
     let (id, why_not) = lookup::id_in_body(&body)?;
     let why_not =
         why_not.map_or_else(|| why_not_view::in_query(&query), |name| why_not_view::checked(&name).map(Some))?;
-    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&query)), why_not).await
+    explain(&by.worker, &by.caller, id.or_else(|| lookup::id_in_query(&query)), why_not).await
 }
 
 async fn explain(

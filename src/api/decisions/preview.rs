@@ -46,17 +46,12 @@ use crate::{
 /// # Errors
 /// The same 4xx as the API of the request, except that an empty pool is an answer; 400 also for a `what_if` that names no known
 /// endpoint.
-pub async fn show(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Inference)?;
-    let query = QueryParameters::read(request.query_string(), &["api", "why_not"])?;
-    let _admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let read: Option<ReadChat> = match preview_api::api_of(&request, &query, &body, (&worker, &caller))? {
+pub async fn show(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    by.caller.require(Scope::Inference)?;
+    let query = QueryParameters::read(by.query(), &["api", "why_not"])?;
+    let _admitted = by.worker.setup.admission.admit(&by.caller)?;
+    let body = read_json(&by.request, payload, by.worker.setup.body_limits(&by.caller)).await?;
+    let read: Option<ReadChat> = match preview_api::api_of(&by.request, &query, &body, (&by.worker, &by.caller))? {
         PreviewApi::Chat => Some(chat::read_chat),
         PreviewApi::Messages => Some(messages::read_chat),
         PreviewApi::Responses => Some(responses::read_chat),
@@ -64,25 +59,23 @@ pub async fn show(
         PreviewApi::Embeddings => None,
     };
     let mut asked = match read {
-        Some(read) => of_chat(read(body, &request, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,
-        None => of_embedding(body, &request, &worker, &caller)?,
+        Some(read) => {
+            of_chat(read(body, &by.request, &by.worker, ChatPurpose::Preview)?, &by.request, &by.worker, &by.caller)?
+        }
+        None => of_embedding(body, &by.request, &by.worker, &by.caller)?,
     };
     if asked.why_not.is_none() {
         asked.why_not = why_not_view::in_query(&query)?;
     }
-    Ok(uncached(&answer(asked, &worker, &caller).await?.body()))
+    Ok(uncached(&answer(asked, &by.worker, &by.caller).await?.body()))
 }
 
 /// Ranks the candidates of a chat, as [`show`] does.
 ///
 /// # Errors
 /// As [`show`].
-pub(crate) async fn of_chat_body(
-    body: Bytes,
-    request: &HttpRequest,
-    worker: &Worker,
-    caller: &Arc<Caller>,
-) -> Result<PreviewAnswer, ApiError> {
+pub(crate) async fn of_chat_body(body: Bytes, by: &Authorized) -> Result<PreviewAnswer, ApiError> {
+    let Authorized { caller, worker, request } = by;
     let chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
     answer(of_chat(chat, request, worker, caller)?, worker, caller).await
 }

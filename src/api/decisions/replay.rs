@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse};
-use pointsman_config::Scope;
+use actix_web::HttpResponse;
 use pointsman_domain::Generation;
 use pointsman_routing::explain::replay;
 use serde::Serialize;
@@ -12,7 +11,7 @@ use crate::{
     access::keys::Caller,
     api::{
         answer::{Data, uncached},
-        auth::Authorized,
+        auth::Reader,
         generations::lookup,
         query_parameters::QueryParameters,
     },
@@ -37,15 +36,10 @@ pub(crate) struct ReplayBody<'a> {
 ///
 /// # Errors
 /// 400 without an id or with an unknown parameter, 404 for an id that the caller may not read.
-pub async fn show(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    let query = QueryParameters::read(request.query_string(), &lookup::PARAMETERS)?;
-    let generation = lookup::find(&worker, &caller, lookup::id_in_query(&query)).await?;
-    let (result, recorded) = repeat(&worker, &caller, &generation).await?;
+pub async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    let query = QueryParameters::read(by.query(), &lookup::PARAMETERS)?;
+    let generation = lookup::find(&by.worker, &by.caller, lookup::id_in_query(&query)).await?;
+    let (result, recorded) = repeat(&by.worker, &by.caller, &generation).await?;
     let data = ReplayBody { generation_id: generation.id.as_str(), result, recorded };
     Ok(uncached(&Data { data }))
 }

@@ -10,14 +10,13 @@ mod query;
 mod reading;
 pub(crate) mod view;
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_config::Scope;
+use actix_web::{HttpResponse, http::header};
 
 pub(crate) use self::reading::read;
 use super::ledger_query::Listed;
 use crate::{
     access::keys::Caller,
-    api::{answer::uncached, auth::Authorized},
+    api::{answer::uncached, auth::Reader},
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -26,39 +25,16 @@ use crate::{
 ///
 /// # Errors
 /// 400 for a bad parameter, 404 without a durable ledger.
-pub(crate) async fn show(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    respond(&worker, &caller, Listed::Own(&caller), request.query_string()).await
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&read(&by.worker, &by.caller, Listed::Own(&by.caller), by.query()).await?.body(&by.worker)))
 }
 
 /// The same as CSV.
 ///
 /// # Errors
 /// As [`show`].
-pub(crate) async fn csv(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    respond_csv(&worker, &caller, Listed::Own(&caller), request.query_string()).await
-}
-
-/// The activity that `caller` asks for.
-///
-/// # Errors
-/// As [`show`].
-pub(crate) async fn respond(
-    worker: &Worker,
-    caller: &Caller,
-    listed: Listed<'_>,
-    query: &str,
-) -> Result<HttpResponse, ApiError> {
-    Ok(uncached(&read(worker, caller, listed, query).await?.body(worker)))
+pub(crate) async fn csv(by: Reader) -> Result<HttpResponse, ApiError> {
+    respond_csv(&by.worker, &by.caller, Listed::Own(&by.caller), by.query()).await
 }
 
 /// The same as CSV.

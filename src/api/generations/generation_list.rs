@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse};
-use pointsman_config::Scope;
+use actix_web::HttpResponse;
 use pointsman_domain::Generation;
 use pointsman_ledger::{entry::Key, fault::Fault, generations::GenerationStore, page::Query};
 use serde::Serialize;
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::{
     access::keys::Caller,
-    api::{answer::uncached, auth::Authorized, cursor, models::measurements::rfc_3339},
+    api::{answer::uncached, auth::Reader, cursor, models::measurements::rfc_3339},
     base::error::ApiError,
     state::{gateway::Worker, replicas::LookupFault},
 };
@@ -31,26 +30,9 @@ const BLOCKS: usize = 64;
 ///
 /// # Errors
 /// 400 for a bad filter or cursor, 404 without a durable ledger.
-pub(crate) async fn list(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    respond(&worker, &caller, Listed::Own(&caller), request.query_string()).await
-}
-
-/// A page of the list for `caller`.
-///
-/// # Errors
-/// As [`list`].
-pub(crate) async fn respond(
-    worker: &Worker,
-    caller: &Caller,
-    listed: Listed<'_>,
-    query: &str,
-) -> Result<HttpResponse, ApiError> {
-    Ok(uncached(&select(worker, caller, listed, query).await?.body(worker, listed)))
+pub(crate) async fn list(by: Reader) -> Result<HttpResponse, ApiError> {
+    let listed = Listed::Own(&by.caller);
+    Ok(uncached(&select(&by.worker, &by.caller, listed, by.query()).await?.body(&by.worker, listed)))
 }
 
 /// The generations of a page of the list for `caller`.

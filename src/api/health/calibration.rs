@@ -5,28 +5,23 @@ use std::{sync::Arc, time::Duration};
 use actix_web::HttpResponse;
 use pointsman_actors::provider_health::ReadCalibrations;
 use pointsman_base::clock;
-use pointsman_config::Scope;
 use pointsman_routing::stats::Calibrations;
 
 use super::calibration_view::CalibrationsBody;
 use crate::{
-    api::{answer::uncached, auth::Authorized},
+    api::{answer::uncached, auth::Reader},
     base::error::ApiError,
-    state::{
-        ask::ask,
-        gateway::{GatewayView, Worker},
-    },
+    state::{ask::ask, gateway::GatewayView},
 };
 
 /// Shows the accuracy per enabled endpoint, per enabled provider, and overall.
 ///
 /// # Errors
 /// 403 without the scope `read`, 503 when the statistics actor does not answer in time.
-pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    worker.shared.event_batchers.flush();
-    let calibrations = read(&worker, Duration::ZERO).await?;
-    let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    by.worker.shared.event_batchers.flush();
+    let calibrations = read(&by.worker, Duration::ZERO).await?;
+    let body = CalibrationsBody::new(&by.worker.setup.catalog, &calibrations);
     Ok(uncached(&body))
 }
 

@@ -10,7 +10,6 @@ use actix_web::{
 use futures_util::future::join_all;
 use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use pointsman_base::clock;
-use pointsman_config::Scope;
 use serde::Serialize;
 
 use super::{
@@ -22,7 +21,7 @@ use super::{
 use crate::{
     api::{
         answer::{Data, uncached},
-        auth::Authorized,
+        auth::Reader,
         models::measurements::{Clocks, Measurements, rfc_3339},
         path_name::PathName,
     },
@@ -61,22 +60,16 @@ pub(crate) async fn ready(worker: Worker) -> HttpResponse {
 ///
 /// # Errors
 /// 403 without the scope `read`.
-pub(crate) async fn providers(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    show(&worker, None).await
+pub(crate) async fn providers(by: Reader) -> Result<HttpResponse, ApiError> {
+    show(&by.worker, None).await
 }
 
 /// Shows one provider by slug, in a list of one.
 ///
 /// # Errors
 /// 403 without the scope `read`, 404 for an unknown slug.
-pub(crate) async fn provider(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    slug: PathName,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    show(&worker, Some(&slug)).await
+pub(crate) async fn provider(by: Reader, slug: PathName) -> Result<HttpResponse, ApiError> {
+    show(&by.worker, Some(&slug)).await
 }
 
 #[derive(Serialize)]

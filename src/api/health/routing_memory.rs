@@ -1,14 +1,13 @@
 //! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
 
 use actix_web::HttpResponse;
-use pointsman_config::Scope;
 use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
 use crate::{
     api::{
         answer::{Data, uncached},
-        auth::Authorized,
+        auth::Reader,
         models::measurements::rfc_3339,
     },
     base::{error::ApiError, events::PREFIX},
@@ -60,9 +59,8 @@ pub(crate) struct RestoredBody {
 ///
 /// # Errors
 /// 403 without the scope `read`.
-pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    Ok(uncached(&Data { data: RoutingMemoryBody::now(&worker) }))
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&Data { data: RoutingMemoryBody::now(&by.worker) }))
 }
 
 impl RoutingMemoryBody {

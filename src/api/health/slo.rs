@@ -4,24 +4,22 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use pointsman_base::clock;
-use pointsman_config::Scope;
 use pointsman_domain::{Alias, Objective, Source, Sourced};
 use pointsman_routing::stats::{RequestedTarget, Tally, TargetReport, WINDOWS};
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, auth::Authorized, number::Figure},
+    api::{answer::uncached, auth::Reader, number::Figure},
     base::error::ApiError,
-    state::gateway::{GatewayView, Worker},
+    state::gateway::GatewayView,
 };
 
 /// Shows all latency targets: those of aliases, also unused ones, then those set by requests.
 ///
 /// # Errors
 /// 403 without the scope `read`.
-pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    let reports = reports(&worker);
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    let reports = reports(&by.worker);
     Ok(uncached(&SloBody::new(&reports)))
 }
 

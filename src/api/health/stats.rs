@@ -1,8 +1,7 @@
 //! `GET /models/stats`: measurements and scores of each model at each provider.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use pointsman_base::clock;
-use pointsman_config::Scope;
 use pointsman_domain::{Catalog, Target};
 use pointsman_routing::{decide::reference_scores, stats::Snapshot};
 
@@ -11,7 +10,7 @@ use crate::{
     access::keys::Caller,
     api::{
         answer::{Data, uncached},
-        auth::Authorized,
+        auth::Reader,
         models::measurements::Measurements,
         query_parameters::QueryParameters,
     },
@@ -25,17 +24,12 @@ use crate::{
 ///
 /// # Errors
 /// 400 for an unknown parameter, 403 without the scope `read`, 404 for an unknown model.
-pub(crate) async fn show(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    let query = QueryParameters::read(request.query_string(), &["model"])?;
-    let measurements = Measurements::now(&worker).await?;
-    let snapshot = worker.setup.published.snapshot();
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    let query = QueryParameters::read(by.query(), &["model"])?;
+    let measurements = Measurements::now(&by.worker).await?;
+    let snapshot = by.worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;
-    let model = query.get("model").map(|name| position(&worker, catalog, &caller, name)).transpose()?;
+    let model = query.get("model").map(|name| position(&by.worker, catalog, &by.caller, name)).transpose()?;
     Ok(uncached(&Data { data: endpoint_bodies(&snapshot, &measurements, model) }))
 }
 

@@ -14,6 +14,7 @@ use pointsman_domain::Query;
 
 use crate::{
     access::{admission::Admitted, keys::Caller, load::KeyBuffer},
+    api::auth::Authorized,
     base::error::ApiError,
     proxy::{
         body::read_json,
@@ -48,13 +49,8 @@ impl AdmittedRequest {
     /// # Errors
     /// 403 without the scope `inference`, 402 or 429 over a limit of the key, 503 under too much load, and those of
     /// [`read_json`].
-    pub async fn read(
-        caller: Arc<Caller>,
-        worker: Worker,
-        request: HttpRequest,
-        payload: Payload,
-    ) -> Result<(AdmittedRequest, Bytes), ApiError> {
-        let call = AdmittedRequest::admit(caller, worker, request)?;
+    pub async fn read(by: Authorized, payload: Payload) -> Result<(AdmittedRequest, Bytes), ApiError> {
+        let call = AdmittedRequest::admit(by)?;
         let limits = call.worker.setup.body_limits(&call.caller);
         let body = read_json(&call.request, payload, limits).await?;
         Ok((call, body))
@@ -64,7 +60,7 @@ impl AdmittedRequest {
     ///
     /// # Errors
     /// As [`AdmittedRequest::read`], without those of the body.
-    pub fn admit(caller: Arc<Caller>, worker: Worker, request: HttpRequest) -> Result<AdmittedRequest, ApiError> {
+    pub fn admit(Authorized { caller, worker, request }: Authorized) -> Result<AdmittedRequest, ApiError> {
         let accepted = Instant::now();
         caller.require(Scope::Inference)?;
         let admitted = worker.setup.admission.admit(&caller)?;

@@ -1,7 +1,5 @@
 //! What the APIs have in common whose requests become chats: Messages, Responses, and the completions of texts.
 
-use std::sync::Arc;
-
 use actix_web::{
     HttpRequest, HttpResponse,
     web::{Bytes, Payload},
@@ -11,10 +9,9 @@ use pointsman_dialect::{ChatPurpose, ChatRequest};
 
 use super::{admitted_request::AdmittedRequest, chat};
 use crate::{
-    access::keys::Caller,
-    api::answer,
+    api::{answer, auth::Authorized},
     base::error::ApiError,
-    proxy::{body::read_json, token_count},
+    proxy::token_count,
     state::gateway::Worker,
 };
 
@@ -25,14 +22,8 @@ pub(in crate::api) type ReadChat = fn(Bytes, &HttpRequest, &Worker, ChatPurpose)
 ///
 /// # Errors
 /// As [`chat::create`].
-pub(in crate::api) async fn serve(
-    caller: Arc<Caller>,
-    worker: Worker,
-    request: HttpRequest,
-    payload: Payload,
-    read: ReadChat,
-) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
+pub(in crate::api) async fn serve(by: Authorized, payload: Payload, read: ReadChat) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedRequest::read(by, payload).await?;
     let chat = read(body, &call.request, &call.worker, ChatPurpose::Chat)?;
     chat::answer(chat, call).await
 }
@@ -43,16 +34,15 @@ pub(in crate::api) async fn serve(
 /// # Errors
 /// 4xx for a refused request.
 pub(in crate::api) async fn count_tokens(
-    caller: Arc<Caller>,
-    worker: Worker,
-    request: HttpRequest,
+    by: Authorized,
     payload: Payload,
     (read, written): (ReadChat, fn(u64) -> Bytes),
 ) -> Result<HttpResponse, ApiError> {
+    let Authorized { caller, worker, request } = &by;
     caller.require(Scope::Inference)?;
-    let _admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let chat = read(body, &request, &worker, ChatPurpose::Chat)?;
-    let count = token_count::of_prompt(chat, &request, &worker, &caller).await?;
+    let _admitted = worker.setup.admission.admit(caller)?;
+    let body = by.read_json(payload).await?;
+    let chat = read(body, request, worker, ChatPurpose::Chat)?;
+    let count = token_count::of_prompt(chat, request, worker, caller).await?;
     Ok(answer::token_count(&count, written(count.tokens())))
 }

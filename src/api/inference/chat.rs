@@ -52,13 +52,8 @@ static AGENT_IDS: [(HeaderName, &str); 2] = [
 ///
 /// # Errors
 /// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
-pub async fn create(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
+pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedRequest::read(by, payload).await?;
     let chat = read_chat(body, &call.request, &call.worker, ChatPurpose::Chat)?;
     answer(chat, call).await
 }

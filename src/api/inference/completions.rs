@@ -18,13 +18,8 @@ use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker
 ///
 /// # Errors
 /// As [`super::chat::create`].
-pub async fn create(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    as_chat::serve(caller, worker, request, payload, read_chat).await
+pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    as_chat::serve(by, payload, read_chat).await
 }
 
 /// Reads a request of this API, with the chat that is measured in its place.

@@ -14,20 +14,14 @@ use crate::{
         dispatch::{RequestedWork, attempt::RequestSize, running_record::GenerationOpening},
         query, request_headers,
     },
-    state::gateway::Worker,
 };
 
 /// Makes one vector for each input. Only endpoints of the requested model serve.
 ///
 /// # Errors
 /// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
-pub async fn create(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedRequest::read(caller, worker, request, payload).await?;
+pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedRequest::read(by, payload).await?;
     let AdmittedRequest { caller, worker, request, .. } = &call;
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut embedding.routing, request)?;

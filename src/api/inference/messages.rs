@@ -20,13 +20,8 @@ const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
 ///
 /// # Errors
 /// As [`super::chat::create`], in the shape of this API.
-pub async fn create(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    as_chat::serve(caller, worker, request, payload, read_chat).await
+pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    as_chat::serve(by, payload, read_chat).await
 }
 
 /// Reads a request of this API as a chat.
@@ -89,13 +84,8 @@ fn chat_of(
 ///
 /// # Errors
 /// 4xx for a refused request, in the shape of this API.
-pub async fn count_tokens(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    as_chat::count_tokens(caller, worker, request, payload, (read_counted, count_tokens_body)).await
+pub async fn count_tokens(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    as_chat::count_tokens(by, payload, (read_counted, count_tokens_body)).await
 }
 
 fn version(headers: &HeaderMap) -> Option<&str> {

@@ -16,13 +16,8 @@ use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker
 ///
 /// # Errors
 /// As [`super::chat::create`].
-pub async fn create(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    as_chat::serve(caller, worker, request, payload, read_chat).await
+pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    as_chat::serve(by, payload, read_chat).await
 }
 
 /// Reads a request of this API as a chat.
@@ -55,11 +50,6 @@ pub(in crate::api) fn read_chat(
 ///
 /// # Errors
 /// 4xx for a refused request.
-pub async fn input_tokens(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    as_chat::count_tokens(caller, worker, request, payload, (read_chat, input_tokens_body)).await
+pub async fn input_tokens(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    as_chat::count_tokens(by, payload, (read_chat, input_tokens_body)).await
 }

@@ -17,20 +17,18 @@ use super::issued_key::{IssuedKeyBody, set_members, wrong};
 use crate::{
     access::{
         issued::{Change, IssuedKey},
-        keys::Caller,
         registry::ChangeFault,
     },
     api::{
         admin::audit,
         answer::{Data, uncached},
-        auth::Administrator,
+        auth::{Administrator, Authorized},
         generations::ledger_query,
         models::measurements::rfc_3339,
         path_name::PathName,
         query_parameters,
     },
     base::{error::ApiError, events},
-    proxy::body::read_json,
     state::gateway::Worker,
 };
 
@@ -67,30 +65,20 @@ pub(crate) async fn show(_: Administrator, worker: Worker, hash: PathName) -> Re
 ///
 /// # Errors
 /// 400 for a bad member, 404 without a durable ledger, 503 when it cannot be stored.
-pub(crate) async fn create(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    let members = members(&worker, &caller, &request, payload).await?;
-    let (key, text) = issue_key(&worker, &request, &caller, &members).await?;
-    Ok(with_text(HttpResponse::Created(), &worker, key, &text))
+pub(crate) async fn create(by: Administrator, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    let members = members(&by, payload).await?;
+    let (key, text) = issue_key(&by, &members).await?;
+    Ok(with_text(HttpResponse::Created(), &by.worker, key, &text))
 }
 
 /// Issues a key with these members. Returns it with its text.
 ///
 /// # Errors
 /// As [`create`].
-pub(crate) async fn issue_key(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    members: &Map<String, Value>,
-) -> Result<(IssuedKey, Secret), ApiError> {
-    let (key, text) = new_key(members, &caller.key.name, &worker.setup.catalog)?;
-    events::Administered { by: &caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
-    let (registry, actor, stored) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller), key.clone());
+pub(crate) async fn issue_key(by: &Authorized, members: &Map<String, Value>) -> Result<(IssuedKey, Secret), ApiError> {
+    let (key, text) = new_key(members, &by.caller.key.name, &by.worker.setup.catalog)?;
+    events::Administered { by: &by.caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
+    let (registry, actor, stored) = (Arc::clone(&by.worker.shared.registry), audit::actor(by), key.clone());
     done(web::block(move || registry.create(actor, stored)).await)?;
     Ok((key, text))
 }
@@ -129,30 +117,19 @@ pub(crate) fn new_key(
 ///
 /// # Errors
 /// 400 for a bad member, and for disabling the own key or taking its scope `admin`, 404, 503 when it cannot be stored.
-pub(crate) async fn update(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    payload: web::Payload,
-    hash: PathName,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn update(by: Administrator, payload: web::Payload, hash: PathName) -> Result<HttpResponse, ApiError> {
     let id = id(&hash)?;
-    let members = members(&worker, &caller, &request, payload).await?;
-    let key = change_key(&worker, &request, &caller, id, members).await?;
-    Ok(uncached(&Data { data: body(&worker, key) }))
+    let members = members(&by, payload).await?;
+    let key = change_key(&by, id, members).await?;
+    Ok(uncached(&Data { data: body(&by.worker, key) }))
 }
 
 /// Sets these members of the issued key with the number `id`.
 ///
 /// # Errors
 /// As [`update`].
-pub(crate) async fn change_key(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    id: u64,
-    members: Map<String, Value>,
-) -> Result<IssuedKey, ApiError> {
+pub(crate) async fn change_key(by: &Authorized, id: u64, members: Map<String, Value>) -> Result<IssuedKey, ApiError> {
+    let Authorized { worker, caller, .. } = by;
     let before = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?;
     // Checked here; applied to the key as it is when the change is made.
     let mut after = before.clone();
@@ -161,7 +138,7 @@ pub(crate) async fn change_key(
         stays_administrator(&after)?;
     }
     events::Administered { by: &caller.key.name, what: "changes the key", whom: Some(&before.name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(by));
     let catalog = Arc::clone(&worker.setup.catalog);
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
@@ -193,29 +170,20 @@ fn stays_administrator(key: &IssuedKey) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// 404, 503 when it cannot be stored.
-pub(crate) async fn rotate(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    hash: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let (key, text) = rotate_key(&worker, &request, &caller, id(&hash)?).await?;
-    Ok(with_text(HttpResponse::Ok(), &worker, key, &text))
+pub(crate) async fn rotate(by: Administrator, hash: PathName) -> Result<HttpResponse, ApiError> {
+    let (key, text) = rotate_key(&by, id(&hash)?).await?;
+    Ok(with_text(HttpResponse::Ok(), &by.worker, key, &text))
 }
 
 /// Gives the issued key with the number `id` a new text. Returns both.
 ///
 /// # Errors
 /// As [`rotate`].
-pub(crate) async fn rotate_key(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    id: u64,
-) -> Result<(IssuedKey, Secret), ApiError> {
+pub(crate) async fn rotate_key(by: &Authorized, id: u64) -> Result<(IssuedKey, Secret), ApiError> {
+    let Authorized { worker, caller, .. } = by;
     let name = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     events::Administered { by: &caller.key.name, what: "rotates the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(by));
     let (text, label, sha256) = new_text();
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
@@ -230,13 +198,8 @@ pub(crate) async fn rotate_key(
 ///
 /// # Errors
 /// 404, 400 for the key of the call itself, 503 when it cannot be stored.
-pub(crate) async fn revoke(
-    Administrator(caller): Administrator,
-    worker: Worker,
-    request: HttpRequest,
-    hash: PathName,
-) -> Result<HttpResponse, ApiError> {
-    revoke_key(&worker, &request, &caller, id(&hash)?).await?;
+pub(crate) async fn revoke(by: Administrator, hash: PathName) -> Result<HttpResponse, ApiError> {
+    revoke_key(&by, id(&hash)?).await?;
     Ok(uncached(&Deleted { deleted: true }))
 }
 
@@ -244,18 +207,14 @@ pub(crate) async fn revoke(
 ///
 /// # Errors
 /// As [`revoke`].
-pub(crate) async fn revoke_key(
-    worker: &Worker,
-    request: &HttpRequest,
-    caller: &Caller,
-    id: u64,
-) -> Result<(), ApiError> {
+pub(crate) async fn revoke_key(by: &Authorized, id: u64) -> Result<(), ApiError> {
+    let Authorized { worker, caller, .. } = by;
     let name = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     if id == caller.id {
         return Err(ApiError::bad_query("hash", "A key cannot revoke itself: use another key with the scope admin."));
     }
     events::Administered { by: &caller.key.name, what: "revokes the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(by));
     done(web::block(move || registry.revoke(actor, id)).await)
 }
 
@@ -304,13 +263,8 @@ fn id(hash: &str) -> Result<u64, ApiError> {
 }
 
 /// The members of a body, which must be an object that names each of them once.
-pub(crate) async fn members(
-    worker: &Worker,
-    caller: &Caller,
-    request: &HttpRequest,
-    payload: web::Payload,
-) -> Result<Map<String, Value>, ApiError> {
-    let body = read_json(request, payload, worker.setup.body_limits(caller)).await?;
+pub(crate) async fn members(by: &Authorized, payload: web::Payload) -> Result<Map<String, Value>, ApiError> {
+    let body = by.read_json(payload).await?;
     refuse_repeated(&body)?;
     serde_json::from_slice(&body).map_err(|_| ApiError::not_an_object())
 }

@@ -13,17 +13,16 @@ use crate::{
         number::Dollars,
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Shows the calling key. Needs no scope.
 ///
 /// # Errors
 /// None of its own.
-pub(crate) async fn show(Authorized(caller): Authorized) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn show(by: Authorized) -> Result<HttpResponse, ApiError> {
     let now_ms = clock::unix_millis();
-    let (reading, effective) = (caller.state.budget.read(now_ms), EffectiveLimitBody::of(&caller, now_ms));
-    Ok(uncached(&Data { data: KeyBody::new(&caller.key, caller.is_admin(), &reading, effective) }))
+    let (reading, effective) = (by.caller.state.budget.read(now_ms), EffectiveLimitBody::of(&by.caller, now_ms));
+    Ok(uncached(&Data { data: KeyBody::new(&by.caller.key, by.caller.is_admin(), &reading, effective) }))
 }
 
 /// Shows the spending of the account of the calling key; for an administrator, of all accounts. `total_credits` is the
@@ -31,13 +30,13 @@ pub(crate) async fn show(Authorized(caller): Authorized) -> Result<HttpResponse,
 ///
 /// # Errors
 /// None of its own.
-pub(crate) async fn credits(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn credits(by: Authorized) -> Result<HttpResponse, ApiError> {
     let now_ms = clock::unix_millis();
-    let body = if caller.is_admin() {
-        let total = worker.shared.registry.holders.total_spent(now_ms);
+    let body = if by.caller.is_admin() {
+        let total = by.worker.shared.registry.holders.total_spent(now_ms);
         CreditsBody { total_credits: Dollars(Usd::ZERO), total_usage: Dollars(total) }
     } else {
-        let reading = caller.account.budget.read(now_ms);
+        let reading = by.caller.account.budget.read(now_ms);
         let limit = reading.limit.map_or(Usd::ZERO, |limit| limit.amount);
         CreditsBody { total_credits: Dollars(limit), total_usage: Dollars(reading.spent.total) }
     };

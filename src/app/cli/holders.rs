@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     access::{
-        issued::{Actor, Change, StoredLimit},
+        issued::{Actor, Change, HolderKind, StoredLimit},
         registry::Registry,
     },
     api::admin::accounts::{check_name, read_account, read_team},
@@ -128,33 +128,18 @@ fn cleared(text: &str, none: &str) -> Value {
     if text == none { Value::Null } else { json!(text) }
 }
 
-/// Accounts or teams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Account,
-    Team,
+/// The path of the calls for all of them.
+fn path(kind: HolderKind) -> String {
+    format!("/api/v1/admin/{}", kind.plural())
 }
 
-impl Kind {
-    const fn word(self) -> &'static str {
-        match self {
-            Kind::Account => "account",
-            Kind::Team => "team",
+/// Members that a call sets.
+const fn settable(kind: HolderKind) -> &'static [&'static str] {
+    match kind {
+        HolderKind::Account => {
+            &["limit", "limit_reset", "team", "requests_per_minute", "tokens_per_minute", "concurrency"]
         }
-    }
-
-    fn path(self) -> String {
-        format!("/api/v1/admin/{}s", self.word())
-    }
-
-    /// Members that a call sets.
-    const fn members(self) -> &'static [&'static str] {
-        match self {
-            Kind::Account => {
-                &["limit", "limit_reset", "team", "requests_per_minute", "tokens_per_minute", "concurrency"]
-            }
-            Kind::Team => &["limit", "limit_reset"],
-        }
+        HolderKind::Team => &["limit", "limit_reset"],
     }
 }
 
@@ -174,7 +159,7 @@ pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> 
         AccountsAction::Limit(account) => Action::Limit(&account.budget.name, account.members()),
         AccountsAction::Remove { name } => Action::Remove(name),
     };
-    run(Kind::Account, &action, &request.place, environment)
+    run(HolderKind::Account, &action, &request.place, environment)
 }
 
 /// Runs `teams`.
@@ -185,10 +170,10 @@ pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> Comman
         TeamsAction::Limit(team) => Action::Limit(&team.name, team.members()),
         TeamsAction::Remove { name } => Action::Remove(name),
     };
-    run(Kind::Team, &action, &request.place, environment)
+    run(HolderKind::Team, &action, &request.place, environment)
 }
 
-fn run(kind: Kind, action: &Action<'_>, place: &AdminPlace, environment: &Environment) -> CommandOutput {
+fn run(kind: HolderKind, action: &Action<'_>, place: &AdminPlace, environment: &Environment) -> CommandOutput {
     place.run(
         environment,
         |gateway| at_running(kind, action, gateway),
@@ -204,9 +189,9 @@ fn run(kind: Kind, action: &Action<'_>, place: &AdminPlace, environment: &Enviro
 }
 
 /// All of them after the action.
-fn at_running(kind: Kind, action: &Action<'_>, gateway: &AdminClient) -> Result<Vec<Value>, Failed> {
-    let all = || gateway.call(Method::GET, &kind.path(), None).map(|page| list(&page, "data").to_vec());
-    let one = |name: &str| format!("{}/{}", kind.path(), encoded(name));
+fn at_running(kind: HolderKind, action: &Action<'_>, gateway: &AdminClient) -> Result<Vec<Value>, Failed> {
+    let all = || gateway.call(Method::GET, &path(kind), None).map(|page| list(&page, "data").to_vec());
+    let one = |name: &str| format!("{}/{}", path(kind), encoded(name));
     let page = match action {
         Action::List => return all(),
         Action::Create(name, members) => {
@@ -221,7 +206,13 @@ fn at_running(kind: Kind, action: &Action<'_>, gateway: &AdminClient) -> Result<
 }
 
 /// The members of a call that leaves what is not named as it is.
-fn merged(kind: Kind, all: &[Value], name: &str, members: &Map<String, Value>, is_new: bool) -> Result<Value, Failed> {
+fn merged(
+    kind: HolderKind,
+    all: &[Value],
+    name: &str,
+    members: &Map<String, Value>,
+    is_new: bool,
+) -> Result<Value, Failed> {
     let word = kind.word();
     let known = all.iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
     // Accounts that only keys name have nothing set yet.
@@ -236,7 +227,7 @@ fn merged(kind: Kind, all: &[Value], name: &str, members: &Map<String, Value>, i
         _ => {}
     }
     let before = known.and_then(Value::as_object).into_iter().flatten();
-    let before = before.filter(|(member, value)| kind.members().contains(&member.as_str()) && !value.is_null());
+    let before = before.filter(|(member, value)| settable(kind).contains(&member.as_str()) && !value.is_null());
     let mut merged: Map<String, Value> = before.map(|(member, value)| (member.clone(), value.clone())).collect();
     for (member, value) in members {
         match value {
@@ -252,61 +243,51 @@ fn merged(kind: Kind, all: &[Value], name: &str, members: &Map<String, Value>, i
 }
 
 /// All of them after the action, in the directory of a gateway that does not run. What they spent is not known there.
-fn at_stopped(kind: Kind, action: &Action<'_>, config: &Config) -> Result<Vec<Value>, Failed> {
+fn at_stopped(kind: HolderKind, action: &Action<'_>, config: &Config) -> Result<Vec<Value>, Failed> {
     let StoppedGateway { registry, actor, .. } = &stopped_gateway(config)?;
     match action {
         Action::List => {}
         Action::Create(name, members) => set(kind, registry, actor, config, (name, members, true))?,
         Action::Limit(name, members) => set(kind, registry, actor, config, (name, members, false))?,
         Action::Remove(name) => {
-            let name = (*name).to_owned();
-            let is_known = match kind {
-                Kind::Account => registry.accounts().iter().any(|account| account.name == name),
-                Kind::Team => registry.teams().iter().any(|team| team.name == name),
-            };
-            if !is_known {
+            if !registry.is_set_up(kind, name) {
                 let word = kind.word();
                 return Err(format!("no {word} '{name}' was set up; 'pointsman {word}s list' shows them").into());
             }
-            let change = match kind {
-                Kind::Account => Change::RemoveAccount { name },
-                Kind::Team => Change::RemoveTeam { name },
-            };
-            registry.record(actor.clone(), change).map_err(|fault| fault.to_string())?;
+            registry.record(actor.clone(), Change::remove(kind, name)).map_err(|fault| fault.to_string())?;
         }
     }
     Ok(stored(kind, registry, config))
 }
 
 fn set(
-    kind: Kind,
+    kind: HolderKind,
     registry: &Registry,
     actor: &Actor,
     config: &Config,
     (name, members, is_new): (&str, &Map<String, Value>, bool),
 ) -> Result<(), Failed> {
-    let (is_account, is_team) = registry.is_configured(name);
-    check_name(name, if kind == Kind::Account { is_account } else { is_team }).map_err(|fault| fault.message)?;
+    check_name(name, registry.is_configured(kind, name)).map_err(|fault| fault.message)?;
     let merged = merged(kind, &stored(kind, registry, config), name, members, is_new)?;
     let merged = merged.as_object().cloned().unwrap_or_default();
     let change = match kind {
-        Kind::Account => {
+        HolderKind::Account => {
             let account = read_account(name, &merged).map_err(|fault| fault.message)?;
             if let Some(team) = account.team.as_ref().filter(|team| !registry.has_team(team)) {
                 return Err(format!("there is no team '{team}'; 'pointsman teams create' sets one up").into());
             }
             Change::PutAccount(account)
         }
-        Kind::Team => Change::PutTeam(read_team(name, &merged).map_err(|fault| fault.message)?),
+        HolderKind::Team => Change::PutTeam(read_team(name, &merged).map_err(|fault| fault.message)?),
     };
     registry.record(actor.clone(), change).map_err(|fault| fault.to_string().into())
 }
 
 /// The accounts or teams that were set up, and those of the configuration, as a running gateway lists them.
-fn stored(kind: Kind, registry: &Registry, config: &Config) -> Vec<Value> {
+fn stored(kind: HolderKind, registry: &Registry, config: &Config) -> Vec<Value> {
     let mut all: Vec<Value> = match kind {
-        Kind::Account => registry.accounts().iter().map(|account| row(account, account.spend.as_ref())).collect(),
-        Kind::Team => registry.teams().iter().map(|team| row(team, team.spend.as_ref())).collect(),
+        HolderKind::Account => registry.accounts().iter().map(|account| row(account, account.spend.as_ref())).collect(),
+        HolderKind::Team => registry.teams().iter().map(|team| row(team, team.spend.as_ref())).collect(),
     };
     let configured = |name: &str, team: Option<&str>, spend: Option<StoredLimit>| {
         let mut row = json!({ "name": name, "team": team, "origin": "configuration" });
@@ -314,10 +295,10 @@ fn stored(kind: Kind, registry: &Registry, config: &Config) -> Vec<Value> {
         row
     };
     match kind {
-        Kind::Account => all.extend(config.accounts.iter().map(|account| {
+        HolderKind::Account => all.extend(config.accounts.iter().map(|account| {
             configured(&account.name, account.team.as_deref(), account.limits.spend.map(StoredLimit::new))
         })),
-        Kind::Team => {
+        HolderKind::Team => {
             all.extend(config.teams.iter().map(|team| configured(&team.name, None, team.spend.map(StoredLimit::new))));
         }
     }
@@ -342,13 +323,13 @@ fn add_limit(row: &mut Value, spend: Option<&StoredLimit>) {
 }
 
 /// A table with one line each; the name stands last, so that it is never cut.
-fn table(kind: Kind, holders: &[Value]) -> String {
+fn table(kind: HolderKind, holders: &[Value]) -> String {
     if holders.is_empty() {
         return format!("There are no {}s.\n", kind.word());
     }
     let line = |parts: [&str; 7]| {
         let [today, month, limit, left, reset, team, name] = parts;
-        let team = if kind == Kind::Account { format!("{team:<16} ") } else { String::new() };
+        let team = if kind == HolderKind::Account { format!("{team:<16} ") } else { String::new() };
         format!("{today:>10} {month:>10} {limit:>10} {left:>10} {reset:<8} {team}{name}\n")
     };
     let title = kind.word().to_uppercase();
@@ -382,7 +363,7 @@ mod tests {
     fn what_is_not_named_stays_and_what_is_cleared_goes() {
         let members = |text: Value| text.as_object().unwrap().clone();
         let merge = |members: &Map<String, Value>, is_new| {
-            merged(Kind::Account, &known(), "blue", members, is_new).map_err(|failed| failed.message)
+            merged(HolderKind::Account, &known(), "blue", members, is_new).map_err(|failed| failed.message)
         };
         let changed = merge(&members(json!({ "concurrency": 4 })), false).unwrap();
         assert_eq!(changed, json!({ "limit": 5, "limit_reset": "daily", "team": "web", "concurrency": 4 }));
@@ -393,8 +374,8 @@ mod tests {
 
     #[test]
     fn an_account_that_only_keys_name_can_be_set_up_and_an_unknown_one_not_changed() {
-        assert!(merged(Kind::Account, &known(), "ci", &Map::new(), true).is_ok());
-        let unknown = merged(Kind::Team, &known(), "nobody", &Map::new(), false);
+        assert!(merged(HolderKind::Account, &known(), "ci", &Map::new(), true).is_ok());
+        let unknown = merged(HolderKind::Team, &known(), "nobody", &Map::new(), false);
         assert!(unknown.is_err_and(|failed| failed.message.contains("teams create")));
     }
 
@@ -402,7 +383,7 @@ mod tests {
     fn a_list_is_a_table_with_the_name_at_its_end() {
         let team = json!({ "name": "web", "limit": "5.00", "limit_reset": "daily", "usage_daily": 0.25 });
         let expected = "   TODAY $    MONTH $    LIMIT $     LEFT $ RESET    TEAM\n     0.250          -       5.00          - daily    web\n";
-        assert_eq!(table(Kind::Team, &[team]), expected);
-        assert_eq!(table(Kind::Account, &[]), "There are no accounts.\n");
+        assert_eq!(table(HolderKind::Team, &[team]), expected);
+        assert_eq!(table(HolderKind::Account, &[]), "There are no accounts.\n");
     }
 }

@@ -8,7 +8,7 @@ mod question;
 mod waterfall;
 mod why_not;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use maud::{Markup, html};
 use pointsman_config::TraceUrl;
 use pointsman_dialect::percent;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::{
     answer, format,
     layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    visitor::Visit,
     words,
 };
 use crate::{
@@ -28,7 +28,6 @@ use crate::{
     },
     base::error::ApiError,
     proxy::record::ReplayResult,
-    state::gateway::Worker,
 };
 
 #[derive(Deserialize)]
@@ -45,28 +44,26 @@ pub(super) struct Question {
 /// # Errors
 /// 404 for an unknown id.
 pub(super) async fn show(
-    Visitor { caller, .. }: Visitor,
-    worker: Worker,
-    request: HttpRequest,
+    visit: Visit,
     id: web::Path<String>,
     question: web::Query<Question>,
 ) -> Result<HttpResponse, ApiError> {
+    let (frame, worker, caller) = (&visit.frame, &visit.worker, &visit.caller);
     let question = question.into_inner();
     let why_not = question.why_not.filter(|name| !name.trim().is_empty());
     let why_not = why_not.as_deref().map(why_not_view::checked).transpose()?;
-    let explanation = Explanation::of(&worker, &caller, Some(id.into_inner()), why_not).await?;
+    let explanation = Explanation::of(worker, caller, Some(id.into_inner()), why_not).await?;
     let replayed = match question.replay {
-        true => Some(replay::repeat(&worker, &caller, &explanation.generation).await?.0),
+        true => Some(replay::repeat(worker, caller, &explanation.generation).await?.0),
         false => None,
     };
-    let frame = Frame::of(&request);
     let body = explanation.body();
     let trace_url = worker.setup.config.console.trace_url.as_ref();
-    let neighbours = Neighbours::of(&worker, &caller, &explanation.generation).await;
+    let neighbours = Neighbours::of(worker, caller, &explanation.generation).await;
     let max_tokens = explanation.generation.decision.request.max_tokens;
     let replayed = replayed.as_ref();
     let content = Content { body: &body, neighbours, max_tokens, replayed, is_raw: question.raw, trace_url };
-    Ok(answer::page(frame.page("Why did it go there", Some(Nav::Decisions), content.markup(&frame))))
+    Ok(answer::page(frame.page("Why did it go there", Some(Nav::Decisions), content.markup(frame))))
 }
 
 /// What the page shows.

@@ -3,7 +3,7 @@
 mod filters;
 mod sums;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 use pointsman_domain::Usd;
@@ -15,8 +15,8 @@ use self::{
 };
 use super::{
     answer, format,
-    layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    layout::{Nav, api_line},
+    visitor::Visit,
     words,
 };
 use crate::{
@@ -29,7 +29,6 @@ use crate::{
         },
     },
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Seconds between two refreshes of the newest page.
@@ -39,17 +38,13 @@ const REFRESH: u32 = 5;
 ///
 /// # Errors
 /// 429 and 503 as analyses. A bad filter is shown on the page.
-pub(super) async fn show(
-    Visitor { caller, .. }: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let filters = Filters::parse(request.query_string());
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let filters = Filters::parse(visit.query());
     if let Some(id) = filters.get("id") {
         return Ok(answer::redirect(&format!("decisions/{}", path_segment(id))));
     }
-    let frame = Frame::of(&request);
-    let listed = Listed::Everybody(&worker);
+    let (frame, worker, caller) = (&visit.frame, &visit.worker, &visit.caller);
+    let listed = Listed::Everybody(worker);
     let query = filters.query(|name| name != "sums");
     let keys: Vec<_> = worker.setup.keys.callers();
     let keys: Vec<&str> = keys.iter().map(|caller| &*caller.key.name).collect();
@@ -86,14 +81,10 @@ pub(super) async fn show(
 ///
 /// # Errors
 /// As `GET /admin/generations.csv`.
-pub(super) async fn csv(
-    Visitor { caller, .. }: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let filters = Filters::parse(request.query_string());
+pub(super) async fn csv(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let filters = Filters::parse(visit.query());
     let query = filters.with("limit", &MAX_ROWS.to_string());
-    generations::as_csv(&worker, &caller, query.trim_start_matches('?')).await
+    generations::as_csv(&visit.worker, &visit.caller, query.trim_start_matches('?')).await
 }
 
 /// Text for one segment of a path. What is no id leads to the page that says so.

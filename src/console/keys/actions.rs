@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_base::clock;
 
 use super::{
     super::{
         answer,
-        form::{Entered, Question, SentForm, to_copy},
+        form::{Entered, Question, to_copy},
         format,
         layout::{Frame, Nav},
-        visitor::Visitor,
+        visitor::Visit,
     },
     path, seen,
 };
@@ -31,34 +31,22 @@ use crate::{
 ///
 /// # Errors
 /// 404 for an unknown name.
-pub(in crate::console) async fn ask_disable(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let caller = keys::find(&worker, &name)?;
+pub(in crate::console) async fn ask_disable(visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let caller = keys::find(&visit.worker, &name)?;
     let consequences = html! {
-        (usage(&worker, &caller))
+        (usage(&visit.worker, &caller))
         p { "Calls with it are refused with 401 from then on; those that run go on to their end. It can be enabled again at any time." }
     };
     let title = format!("Disable the key “{}”?", format::plain_name(&name, 60));
-    Ok(ask(&request, &name, title, consequences, "disable", "Disable it", html! {}))
+    Ok(ask(&visit.frame, &name, title, consequences, "disable", "Disable it", html! {}))
 }
 
 /// Disables a key. Running calls continue.
 ///
 /// # Errors
 /// As `POST /admin/keys/{name}/disable`, 403 for a form of another session.
-pub(in crate::console) async fn disable(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    Entered::sent(&visitor, form)?;
-    keys::turn_off(&worker, &request, &visitor.caller, &name).await?;
+pub(in crate::console) async fn disable(visit: Visit, name: PathName, _: Entered) -> Result<HttpResponse, ApiError> {
+    keys::switch(&visit, &name, false).await?;
     Ok(answer::redirect(&format!("../../{}?done=disabled", path(&name))))
 }
 
@@ -66,15 +54,8 @@ pub(in crate::console) async fn disable(
 ///
 /// # Errors
 /// As `POST /admin/keys/{name}/enable`, 403 for a form of another session.
-pub(in crate::console) async fn enable(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    Entered::sent(&visitor, form)?;
-    keys::turn_on(&worker, &request, &visitor.caller, &name).await?;
+pub(in crate::console) async fn enable(visit: Visit, name: PathName, _: Entered) -> Result<HttpResponse, ApiError> {
+    keys::switch(&visit, &name, true).await?;
     Ok(answer::redirect(&format!("../../{}?done=enabled", path(&name))))
 }
 
@@ -82,20 +63,15 @@ pub(in crate::console) async fn enable(
 ///
 /// # Errors
 /// 404 for a name that no issued key has.
-pub(in crate::console) async fn ask_rotate(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let (caller, key) = issued(&worker, &name)?;
+pub(in crate::console) async fn ask_rotate(visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let (caller, key) = issued(&visit.worker, &name)?;
     let consequences = html! {
-        (usage(&worker, &caller))
+        (usage(&visit.worker, &caller))
         p { "It gets a new text, which is shown once. The text in use, " code { (format::name(&key.label, 40)) } ", is refused at once: whoever has it needs the new one. Records, budget and limits stay." }
-        @if caller.id == visitor.caller.id { p { strong { "It is the key of this session." } " The next page needs a login with the new text." } }
+        @if caller.id == visit.caller.id { p { strong { "It is the key of this session." } " The next page needs a login with the new text." } }
     };
     let title = format!("Rotate the key “{}”?", format::plain_name(&name, 60));
-    Ok(ask(&request, &name, title, consequences, "rotate", "Rotate it", seen(&version(&key))))
+    Ok(ask(&visit.frame, &name, title, consequences, "rotate", "Rotate it", seen(&version(&key))))
 }
 
 /// Gives an issued key a new text, and shows it.
@@ -103,60 +79,45 @@ pub(in crate::console) async fn ask_rotate(
 /// # Errors
 /// As `POST /keys/{hash}/rotate`, 409 for a key that was changed since the question, 403 for a form of another session.
 pub(in crate::console) async fn rotate(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
+    visit: Visit,
     name: PathName,
-    form: SentForm,
+    entered: Entered,
 ) -> Result<HttpResponse, ApiError> {
-    let entered = Entered::sent(&visitor, form)?;
-    let (_, key) = issued(&worker, &name)?;
+    let (_, key) = issued(&visit.worker, &name)?;
     // A form that is sent twice must not take away the text that the first answer shows.
     if entered.get("seen") != version(&key) {
         return Err(ApiError::changed_meanwhile());
     }
-    let (key, text) = rotate_key(&worker, &request, &visitor.caller, key.id).await?;
-    Ok(answer::page(new_text(&Frame::of(&request), "It has a new text", &key, text.expose(), None)))
+    let (key, text) = rotate_key(&visit, key.id).await?;
+    Ok(answer::page(new_text(&visit.frame, "It has a new text", &key, text.expose(), None)))
 }
 
 /// Asks whether to delete an issued key.
 ///
 /// # Errors
 /// 404 for a name that no issued key has.
-pub(in crate::console) async fn ask_delete(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let (caller, _) = issued(&worker, &name)?;
+pub(in crate::console) async fn ask_delete(visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let (caller, _) = issued(&visit.worker, &name)?;
     let consequences = html! {
-        (usage(&worker, &caller))
+        (usage(&visit.worker, &caller))
         p { strong { "This cannot be undone." } " Calls with it are refused from then on. Its records, its account and what it spent stay. To stop it for a time, disable it instead." }
     };
     let title = format!("Delete the key “{}”?", format::plain_name(&name, 60));
-    Ok(ask(&request, &name, title, consequences, "delete", "Delete it for good", html! {}))
+    Ok(ask(&visit.frame, &name, title, consequences, "delete", "Delete it for good", html! {}))
 }
 
 /// Deletes an issued key for good.
 ///
 /// # Errors
 /// As `DELETE /keys/{hash}`, 403 for a form of another session.
-pub(in crate::console) async fn delete(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    Entered::sent(&visitor, form)?;
-    let (_, key) = issued(&worker, &name)?;
-    revoke_key(&worker, &request, &visitor.caller, key.id).await?;
+pub(in crate::console) async fn delete(visit: Visit, name: PathName, _: Entered) -> Result<HttpResponse, ApiError> {
+    let (_, key) = issued(&visit.worker, &name)?;
+    revoke_key(&visit, key.id).await?;
     Ok(answer::redirect("../../keys?done=deleted"))
 }
 
 fn ask(
-    request: &HttpRequest,
+    frame: &Frame,
     name: &str,
     title: String,
     consequences: Markup,
@@ -164,9 +125,9 @@ fn ask(
     verb: &str,
     hidden: Markup,
 ) -> HttpResponse {
-    let (frame, back) = (Frame::of(request), format!("../../{}", path(name)));
+    let back = format!("../../{}", path(name));
     let question = Question { title, consequences, action, verb, back: &back, hidden };
-    answer::page(frame.page(verb, Some(Nav::Keys), question.markup(&frame)))
+    answer::page(frame.page(verb, Some(Nav::Keys), question.markup(frame)))
 }
 
 /// How much the key is in use.

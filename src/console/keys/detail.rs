@@ -1,6 +1,6 @@
 //! The page of one key: what it may do, what it has left, what it did.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
@@ -8,7 +8,7 @@ use super::{
     super::{
         answer, budget, format, in_file,
         layout::{Frame, Nav, api_line},
-        visitor::Visitor,
+        visitor::Visit,
         words,
     },
     errors, path, state,
@@ -38,21 +38,16 @@ const SHOWN: usize = 10;
 ///
 /// # Errors
 /// 404 for an unknown name, 503 when the ledger does not answer.
-pub(in crate::console) async fn show(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let caller = keys::find(&worker, &name)?;
-    let size = keys::ledger_size(&worker).await?;
-    let key = KeyBody::read(&worker, &caller, &size);
-    let is_own = caller.id == visitor.caller.id;
-    let listed = Listed::Everybody(&worker);
+pub(in crate::console) async fn show(visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let caller = keys::find(worker, &name)?;
+    let size = keys::ledger_size(worker).await?;
+    let key = KeyBody::read(worker, &caller, &size);
+    let is_own = caller.id == visit.caller.id;
+    let listed = Listed::Everybody(worker);
     let query = format!("key={}&limit={SHOWN}", percent::encoded(key.name));
-    let calls = generation_list::select(&worker, &visitor.caller, listed, &query).await;
-    let calls = calls.as_ref().map(|calls| calls.body(&worker, listed));
+    let calls = generation_list::select(worker, &visit.caller, listed, &query).await;
+    let calls = calls.as_ref().map(|calls| calls.body(worker, listed));
     let encoded = percent::encoded(key.name);
     let content = html! {
         p.crumbs { a href={ (frame.root) "keys" } { "Keys" } " / " (format::name(key.name, 60)) }
@@ -61,21 +56,21 @@ pub(in crate::console) async fn show(
             (state(&key))
             @if key.issued { span.tag { "issued" } } @else { span.tag { "in the configuration" } }
         }
-        (done(&frame, &key, request.query_string()))
-        (actions(&frame, &key, is_own))
+        (done(frame, &key, visit.query()))
+        (actions(frame, &key, is_own))
         p {
             a href={ (frame.root) "decisions?key=" (encoded) } { "Its decisions" } " · "
             a href={ (frame.root) "spend?key=" (encoded) } { "Its spending by day" } " · "
             a href={ (frame.root) "audit?object=" (encoded) } { "Its changes" }
         }
-        (what_is_left(&key, &worker))
+        (what_is_left(&key, worker))
         div.columns {
             section { h2 { "May" } (permissions(&key)) }
             section { h2 { "Did" } (usage(&key)) }
         }
-        (last_calls(&frame, calls))
+        (last_calls(frame, calls))
         @if !key.issued { p.muted {
-            "It is in the configuration" @if let Some(place) = in_file::place(&worker, "keys", key.name) { ", at " code { (format::name(&place, 120)) } } ". "
+            "It is in the configuration" @if let Some(place) = in_file::place(worker, "keys", key.name) { ", at " code { (format::name(&place, 120)) } } ". "
             a href={ (frame.root) (path(key.name)) "/change" } { "Lines for the file" } " change its limits."
         } }
         (api_line(&format!("/api/v1/admin/keys/{encoded}")))

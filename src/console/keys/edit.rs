@@ -1,6 +1,6 @@
 //! The forms that issue a key and change one. For a key of the configuration the same form shows the lines for the file.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_config::Key;
 use pointsman_domain::ResetPeriod;
@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 use super::{
     super::{
         answer,
-        form::{Entered, Field, Fields, Kind, SentForm},
+        form::{Entered, Field, Fields, Kind},
         format, in_file,
         layout::{Frame, Nav},
-        visitor::Visitor,
+        visitor::Visit,
     },
     actions::{issued, new_text, version},
     path, seen,
 };
 use crate::{
     access::{
-        issued::{IssuedKey, StoredLimit},
+        issued::{HolderKind, IssuedKey, StoredLimit},
         keys::Caller,
     },
     api::{
@@ -27,6 +27,7 @@ use crate::{
             accounts::{self, Origin},
             keys,
         },
+        auth::Authorized,
         keys::{
             issued_key::{set_members, wrong},
             issued_keys::{self, change_key, issue_key},
@@ -92,47 +93,33 @@ impl Form {
 ///
 /// # Errors
 /// None.
-pub(in crate::console) async fn new(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let mut entered = Entered::of_query(request.query_string());
+pub(in crate::console) async fn new(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let mut entered = Entered::of_query(visit.query());
     if entered.all("scopes").is_empty() {
         entered.add("scopes", "inference");
         entered.add("scopes", "read");
     }
-    Ok(answer::page(new_page(&Frame::of(&request), &worker, Fields { entered: &entered, error: None })))
+    Ok(answer::page(new_page(&visit.frame, &visit.worker, Fields { entered: &entered, error: None })))
 }
 
 /// Issues a key and shows its text, or the form again with what was refused.
 ///
 /// # Errors
 /// 403 for a form of another session; others are shown on the page.
-pub(in crate::console) async fn create(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    form: SentForm,
-) -> Result<HttpResponse, ApiError> {
-    let entered = Entered::sent(&visitor, form)?;
-    let frame = Frame::of(&request);
-    match issue(&visitor, &worker, &request, &entered).await {
-        Ok((key, text, trouble)) => Ok(answer::page(new_text(&frame, "It is issued", &key, &text, trouble.as_ref()))),
+pub(in crate::console) async fn create(visit: Visit, entered: Entered) -> Result<HttpResponse, ApiError> {
+    match issue(&visit, &entered).await {
+        Ok((key, text, trouble)) => {
+            Ok(answer::page(new_text(&visit.frame, "It is issued", &key, &text, trouble.as_ref())))
+        }
         Err(error) => {
             let fields = Fields { entered: &entered, error: Some(&error) };
-            Ok(answer::refused(&error, new_page(&frame, &worker, fields)))
+            Ok(answer::refused(&error, new_page(&visit.frame, &visit.worker, fields)))
         }
     }
 }
 
 /// Issues the key that was entered: the key, its text, and why its account was not put into the team.
-async fn issue(
-    visitor: &Visitor,
-    worker: &Worker,
-    request: &HttpRequest,
-    entered: &Entered,
-) -> Result<(IssuedKey, String, Option<ApiError>), ApiError> {
+async fn issue(by: &Authorized, entered: &Entered) -> Result<(IssuedKey, String, Option<ApiError>), ApiError> {
     let mut members = entered.members(&Form::New.fields());
     let team = members.remove("team").and_then(|team| team.as_str().map(str::to_owned));
     if team.is_some() && !members.contains_key("account") {
@@ -140,13 +127,13 @@ async fn issue(
     }
     let account = members.get("account").and_then(Value::as_str).unwrap_or_default().to_owned();
     let joining = match &team {
-        Some(team) => joining(worker, &account, team)?,
+        Some(team) => joining(&by.worker, &account, team)?,
         None => None,
     };
-    let (key, text) = issue_key(worker, request, &visitor.caller, &members).await?;
+    let (key, text) = issue_key(by, &members).await?;
     let trouble = match joining {
         // The key exists by now, so its text is shown whatever becomes of this.
-        Some(members) => accounts::set_account(worker, request, &visitor.caller, &account, &members).await.err(),
+        Some(members) => accounts::set(by, HolderKind::Account, &account, &members).await.err(),
         None => None,
     };
     Ok((key, text.expose().to_owned(), trouble))
@@ -246,16 +233,10 @@ pub(in crate::console) fn resets() -> [(&'static str, &'static str); 4] {
 ///
 /// # Errors
 /// 404 for an unknown name.
-pub(in crate::console) async fn change(
-    _: Visitor,
-    worker: Worker,
-    request: HttpRequest,
-    name: PathName,
-) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let subject = Subject::find(&worker, &name)?;
+pub(in crate::console) async fn change(visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let subject = Subject::find(&visit.worker, &name)?;
     let fields = Fields { entered: &subject.filled_in, error: None };
-    Ok(answer::page(subject.page(&frame, &worker, fields, None)))
+    Ok(answer::page(subject.page(&visit.frame, &visit.worker, fields, None)))
 }
 
 /// Changes an issued key, or shows the lines that would change one of the configuration. Only what differs is changed.
@@ -263,30 +244,26 @@ pub(in crate::console) async fn change(
 /// # Errors
 /// 404 for an unknown name, 403 for a form of another session; others are shown on the page.
 pub(in crate::console) async fn submit(
-    visitor: Visitor,
-    worker: Worker,
-    request: HttpRequest,
+    visit: Visit,
     name: PathName,
-    form: SentForm,
+    entered: Entered,
 ) -> Result<HttpResponse, ApiError> {
-    let entered = Entered::sent(&visitor, form)?;
-    let frame = Frame::of(&request);
-    let subject = Subject::find(&worker, &name)?;
+    let subject = Subject::find(&visit.worker, &name)?;
     let changes = entered.changes(&subject.form.fields(), &subject.filled_in);
     let done = match &subject.issued {
         Some(key) if entered.get("seen") != version(key) => Err(ApiError::changed_meanwhile()),
-        Some(key) => change_key(&worker, &request, &visitor.caller, key.id, changes.clone()).await.map(Some),
-        None => check(&subject.caller, &changes, &worker).map(|()| None),
+        Some(key) => change_key(&visit, key.id, changes.clone()).await.map(Some),
+        None => check(&subject.caller, &changes, &visit.worker).map(|()| None),
     };
     match done {
         Ok(Some(key)) => Ok(answer::redirect(&format!("../../{}?done=changed", path(&key.name)))),
         Ok(None) => {
             let fields = Fields { entered: &entered, error: None };
-            Ok(answer::page(subject.page(&frame, &worker, fields, Some(&changes))))
+            Ok(answer::page(subject.page(&visit.frame, &visit.worker, fields, Some(&changes))))
         }
         Err(error) => {
             let fields = Fields { entered: &entered, error: Some(&error) };
-            Ok(answer::refused(&error, subject.page(&frame, &worker, fields, None)))
+            Ok(answer::refused(&error, subject.page(&visit.frame, &visit.worker, fields, None)))
         }
     }
 }

@@ -7,7 +7,7 @@ pub(super) mod actions;
 mod detail;
 pub(super) mod edit;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
@@ -17,33 +17,32 @@ use super::{
     form::hidden,
     format,
     layout::{Frame, Nav, api_line},
-    visitor::Visitor,
+    visitor::Visit,
 };
 use crate::{
     api::admin::keys::{self, KeyBody},
     base::error::ApiError,
-    state::gateway::Worker,
 };
 
 /// Shows all keys.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
-pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let frame = Frame::of(&request);
-    let (callers, size) = (keys::callers(&worker), keys::ledger_size(&worker).await?);
-    let bodies: Vec<_> = callers.iter().map(|caller| KeyBody::read(&worker, caller, &size)).collect();
-    let own = &*visitor.caller.key.name;
+pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
+    let (frame, worker) = (&visit.frame, &visit.worker);
+    let (callers, size) = (keys::callers(worker), keys::ledger_size(worker).await?);
+    let bodies: Vec<_> = callers.iter().map(|caller| KeyBody::read(worker, caller, &size)).collect();
+    let own = &*visit.caller.key.name;
     let content = html! {
         header.title {
             h1 { "Keys and budgets" }
             a.button.primary href="new/key" { "New key" }
         }
-        @if request.query_string() == "done=deleted" { p.done role="status" { "The key is deleted. Its records stay." } }
+        @if visit.query() == "done=deleted" { p.done role="status" { "The key is deleted. Its records stay." } }
         @if bodies.is_empty() {
             p.empty { "There is no key yet." }
         } @else {
-            (table(&frame, &bodies, own))
+            (table(frame, &bodies, own))
         }
         p.muted {
             "Calls and errors are counted since this process started, errors by their status, also those of refused calls and pages. "

@@ -1,9 +1,8 @@
 //! `GET /activity/explain`: why the cost of a period differs from that of another, in parts that add up exactly and in a
 //! sentence. What the parts are is in [`pointsman_ledger::activity::explanation`].
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use pointsman_base::clock;
-use pointsman_config::Scope;
 use pointsman_domain::{Usd, shown_dollars};
 use pointsman_ledger::{
     activity::{
@@ -24,7 +23,7 @@ use crate::{
     access::keys::Caller,
     api::{
         answer::uncached,
-        auth::Authorized,
+        auth::Reader,
         generations::{
             generation_list::{Coverage, unreadable},
             ledger_query::Listed,
@@ -45,26 +44,8 @@ const LEAST_NAMED: u128 = 2;
 ///
 /// # Errors
 /// 400 for a bad parameter, 404 without a durable ledger.
-pub(crate) async fn show(
-    Authorized(caller): Authorized,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    respond(&worker, &caller, Listed::Own(&caller), request.query_string()).await
-}
-
-/// The explanation that `caller` asks for.
-///
-/// # Errors
-/// As [`show`].
-pub(crate) async fn respond(
-    worker: &Worker,
-    caller: &Caller,
-    listed: Listed<'_>,
-    query: &str,
-) -> Result<HttpResponse, ApiError> {
-    Ok(uncached(&read(worker, caller, listed, query).await?))
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&read(&by.worker, &by.caller, Listed::Own(&by.caller), by.query()).await?))
 }
 
 /// The explanation that `caller` asks for, to be shown.
