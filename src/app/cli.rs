@@ -9,6 +9,7 @@ mod audit;
 mod catalog;
 mod check;
 mod columns;
+mod connect;
 mod diff;
 mod doctor;
 mod explain;
@@ -46,6 +47,7 @@ pub use alerts::AlertsRequest;
 pub use audit::AuditRequest;
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
+pub use connect::ConnectRequest;
 pub use diff::DiffCommand;
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
@@ -86,6 +88,8 @@ pub enum Command {
     Doctor(DoctorRequest),
     /// Write a first configuration.
     Init(InitRequest),
+    /// Write the settings of an agent.
+    Connect(ConnectRequest),
     /// Generate a key.
     Keygen {
         /// Label of the key.
@@ -201,6 +205,7 @@ impl Command {
             Some(Subcommands::Keygen { name, json }) => {
                 refuse_config("keygen").map(|()| Command::Keygen { name, json })
             }
+            Some(Subcommands::Connect(request)) => refuse_config("connect").map(|()| Command::Connect(request)),
             Some(Subcommands::Init(request)) => refuse_config("init").map(|()| Command::Init(request)),
             Some(Subcommands::Doctor(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
@@ -358,6 +363,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Check(request)) => check::run(&request, environment),
         Ok(Command::Keygen { name, json: false }) => success(NewKey::random().report(&name)),
         Ok(Command::Keygen { name, json: true }) => success(NewKey::random().json(&name)),
+        Ok(Command::Connect(request)) => connect::run(&request, environment),
         Ok(Command::Init(request)) => init::run(&request, environment),
         Ok(Command::Doctor(request)) => doctor::run(&request, environment),
         Ok(Command::Models(request)) => models::run(&request, environment),

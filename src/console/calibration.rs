@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
+use pointsman_domain::grouped;
 
 use super::{
-    answer, format,
+    answer,
+    chart::{self, Chart, Kind, Series},
+    format,
     layout::{Nav, api_line},
-    svg::{
-        Caption,
-        series::{Point, scatter},
-    },
     visitor::Visit,
 };
 use crate::{
@@ -27,6 +26,8 @@ use crate::{
 
 /// With fewer samples a row is grey.
 const ENOUGH: u64 = 30;
+/// Share of first tokens within their predicted 95th percentile below which predictions are too short.
+const LEAST_KEPT: f64 = 0.93;
 /// Endpoints shown at once.
 const MOST_ROWS: usize = 100;
 
@@ -47,17 +48,32 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
         @if called.is_empty() {
             p.empty { "No endpoint was called in the last " (format::seconds(body.window_secs)) ": nothing was predicted." }
         } @else {
+            (verdict(&called))
             (failures(&called))
             (table(&called))
-            h2 { "In words" }
-            ul.plain { @for row in called.iter().filter(|row| row.calibration.ttft.accuracy.samples >= ENOUGH).take(MOST_ROWS) { li { (sentence(row)) } } }
-            @if called.iter().all(|row| row.calibration.ttft.accuracy.samples < ENOUGH) {
-                p.muted { "An endpoint has a sentence here once it has " (ENOUGH) " samples." }
-            }
         }
         (api_line("/api/v1/health/calibration"))
     };
     Ok(answer::page(frame.page("Calibration", Some(Nav::Calibration), content)))
+}
+
+/// Whether first tokens keep what the gateway promises, in one sentence; nothing with too few of them.
+fn verdict(rows: &[&EndpointBody<'_>]) -> Markup {
+    let known = rows.iter().filter_map(|row| {
+        let ttft = &row.calibration.ttft;
+        Some((ttft.accuracy.samples as f64, ttft.within_p95?.value()))
+    });
+    let (samples, within) =
+        known.fold((0.0, 0.0), |(all, kept), (samples, share)| (all + samples, kept + samples * share));
+    if samples < ENOUGH as f64 {
+        return Markup::default();
+    }
+    let share = within / samples;
+    html! {
+        p.verdict.warn[share < LEAST_KEPT] {
+            (format::percent(share)) " of " (grouped(samples as u128)) " first tokens came within their predicted 95th percentile; 95 % should."
+        }
+    }
 }
 
 /// Predicted against seen shares of failures, a point per endpoint.
@@ -70,30 +86,40 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
     let most = rows.iter().map(|row| shares(row)).fold(0.01, |most: f64, (x, y)| most.max(x).max(y));
     // Room above the greatest, so that no point lies on the edge.
     let most = (most * 1.1).min(1.0);
-    let points: Vec<Point> = rows
-        .iter()
-        .map(|row| {
-            let (x, y) = shares(row);
-            let is_thin = row.calibration.failures.attempts < ENOUGH;
-            let title = format!(
-                "{} on {}: {} predicted, {} seen",
-                row.model,
-                row.provider_name,
-                format::percent(x),
-                format::percent(y)
-            );
-            let interval =
-                (!is_thin).then(|| likely_shares(row.calibration.failures.seen, row.calibration.failures.attempts));
-            Point { class: if is_thin { "thin" } else { "point" }, x, y, title, interval }
-        })
-        .collect();
-    let description = format!("{} endpoints; the axes end at {}.", points.len(), format::percent(most));
+    let mut rows = rows.to_vec();
+    rows.sort_by(|one, other| shares(one).0.total_cmp(&shares(other).0));
+    let is_thin = |row: &EndpointBody<'_>| row.calibration.failures.attempts < ENOUGH;
+    let points = |name, tone, is_shown: &dyn Fn(&EndpointBody<'_>) -> bool| {
+        let y = rows.iter().map(|row| is_shown(row).then(|| shares(row).1));
+        Series { filter: None, ..Series::new(name, tone, "", y) }
+    };
+    let name = |row: &&EndpointBody<'_>| format!("{} on {}", row.model, row.provider_name);
+    let interval = |row: &&EndpointBody<'_>| {
+        let failures = &row.calibration.failures;
+        (!is_thin(row)).then(|| likely_shares(failures.seen, failures.attempts))
+    };
+    let chart = Chart {
+        kind: Kind::Points,
+        unit: "%",
+        x: rows.iter().map(|row| shares(row).0).collect(),
+        bound: Some(most),
+        series: vec![
+            Series {
+                names: rows.iter().map(name).collect(),
+                ranges: rows.iter().map(interval).collect(),
+                ..points("endpoints", "t1", &|row| !is_thin(row))
+            },
+            points("too few attempts to judge", "t6", &|row| is_thin(row)),
+        ],
+        ..Chart::default()
+    };
+    let description = format!("{} endpoints", rows.len());
     html! {
         h2 { "Failures: predicted and seen" }
-        div.card.chart-card {
-            (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most, format::percent))
+        div.chart-card {
+            (chart::figure("plot-failures", "Predicted and seen shares of failed attempts", &description, &chart))
             div.muted {
-                p { "Each point is an endpoint. Across: the share of its attempts that were predicted to fail. Up: the share that did fail. Both axes end at " (format::percent(most)) "." }
+                p { "Each point is an endpoint. Across: the share of its attempts that were predicted to fail. Up: the share that did fail." }
                 p { "On the dashed line the prediction was right; above it, more failed than predicted." }
                 p { "The upright line through a point is the range in which the true share lies, 95 times of 100. Grey points without one have fewer than " (ENOUGH) " attempts: too few to judge." }
             }
@@ -182,20 +208,6 @@ fn error(accuracy: &AccuracyBody) -> Markup {
 
 fn within(bounded: &BoundedBody) -> Markup {
     format::share(bounded.within_p95.map(Figure::value))
-}
-
-fn sentence(row: &EndpointBody<'_>) -> String {
-    let ttft = &row.calibration.ttft;
-    let off = ttft.accuracy.bias.map_or(0.0, percent_off);
-    let direction = match off {
-        _ if off.abs() < 0.005 => "as said".to_owned(),
-        _ if off < 0.0 => format!("{} earlier than said", format::percent(-off)),
-        _ => format!("{} later than said", format::percent(off)),
-    };
-    let within = ttft.within_p95.map_or(String::new(), |share| {
-        format!("; {} within the predicted p95 of {}", format::percent(share.value()), ttft.accuracy.samples)
-    });
-    format!("First tokens of {} on {} come {direction}{within}.", row.model, row.provider_name)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
   const keep = (name, value) => { try { localStorage.setItem(name, value); } catch { /* private mode */ } };
 
   // Before the page is drawn.
+  root.classList.add('js');
   const theme = recall('theme');
   if (theme === 'light' || theme === 'dark') root.classList.add(theme);
 
@@ -24,6 +25,7 @@
       root.classList.add(next);
       keep('theme', next);
       label();
+      plotting(document);
     });
   }
 
@@ -49,7 +51,7 @@
     button.hidden = false;
     show();
     days(false);
-    button.addEventListener('click', () => { keep('zone', isLocal() ? 'utc' : 'local'); show(); days(true); });
+    button.addEventListener('click', () => { keep('zone', isLocal() ? 'utc' : 'local'); show(); plotting(document); days(true); });
   }
 
   // Days of sums begin at midnight of the zone that is shown. Without a parameter for it the page has days of UTC.
@@ -62,8 +64,8 @@
     if (there.href !== location.href) location.replace(there);
   }
 
-  function copying() {
-    for (const button of document.querySelectorAll('[data-copy]')) {
+  function copying(within) {
+    for (const button of within.querySelectorAll('[data-copy]')) {
       button.hidden = !navigator.clipboard;
       const label = button.textContent;
       button.addEventListener('click', async () => {
@@ -160,8 +162,14 @@
   }
 
   // Parts with an id and data-refresh are fetched again every so many seconds, while the page is seen and not in use.
+  // A mark beside the title says so, and pauses it.
   function refreshing() {
-    for (const part of document.querySelectorAll('[id][data-refresh]')) {
+    const parts = document.querySelectorAll('[id][data-refresh]');
+    if (!parts.length) return;
+    const mark = Object.assign(document.createElement('button'), { type: 'button', className: 'ghost live', textContent: 'Live', title: 'Pause, or go on' });
+    mark.addEventListener('click', () => { mark.textContent = mark.classList.toggle('paused') ? 'Paused' : 'Live'; });
+    document.querySelector('h1').after(mark);
+    for (const part of parts) {
       const again = () => setTimeout(() => refresh(part.id, again), Number(part.dataset.refresh) * 1000);
       again();
     }
@@ -169,7 +177,7 @@
   async function refresh(id, again) {
     const old = document.getElementById(id);
     if (!old) return;
-    if (!document.hidden && !old.contains(document.activeElement) && !document.querySelector('dialog[open]')) {
+    if (!document.hidden && !document.querySelector('.live.paused') && !old.contains(document.activeElement) && !document.querySelector('dialog[open]')) {
       try {
         const response = await fetch(location.href, { credentials: 'same-origin' });
         if (response.redirected) { location.reload(); return; }
@@ -177,10 +185,13 @@
           const next = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(id);
           if (next) {
             const opened = [...old.querySelectorAll('details')].map(details => details.open);
+            keepPlots(old, next);
             old.replaceChildren(...next.childNodes);
             [...old.querySelectorAll('details')].forEach((details, n) => { details.open = opened[n] ?? details.open; });
             showTimes(old, isLocal());
             sorting(old);
+            copying(old);
+            plotting(old);
             at = -1;
           }
         }
@@ -285,6 +296,27 @@
     }
   }
 
+  // Charts: boxes with data-plot, for which uPlot is fetched. A box has its drawing as the member plot.
+  const here = document.currentScript.src;
+  let library;
+  function plotting(within) {
+    const boxes = [...within.querySelectorAll('[data-plot]')];
+    if (!boxes.length) return;
+    library ??= new Promise((resolve, reject) => {
+      document.head.append(Object.assign(document.createElement('script'), { src: new URL('charts.js', here), onload: resolve, onerror: reject }));
+    });
+    library.then(() => boxes.forEach(box => drawPlot(box, isLocal())), () => { library = null; });
+  }
+  // A drawing stays when its part is fetched again, so that the crosshair does not vanish below the pointer.
+  function keepPlots(old, next) {
+    for (const fresh of next.querySelectorAll('.plot [data-plot]')) {
+      const box = old.querySelector(`#${CSS.escape(fresh.parentElement.id)} [data-plot]`);
+      if (!box?.plot) continue;
+      for (const name of ['data-plot', 'aria-label']) box.setAttribute(name, fresh.getAttribute(name));
+      fresh.replaceWith(box);
+    }
+  }
+
   // A form that changes something is sent once: a second press would repeat it.
   function sendingOnce() {
     for (const form of document.querySelectorAll('form[method=post]:not([data-live])')) {
@@ -304,5 +336,6 @@
     open();
   }
 
-  document.addEventListener('DOMContentLoaded', () => { showCurrent(); themes(); zones(); copying(); keys(); sorting(document); refreshing(); playing(); sendingOnce(); opening(); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => plotting(document));
+  document.addEventListener('DOMContentLoaded', () => { showCurrent(); themes(); zones(); copying(document); keys(); sorting(document); refreshing(); playing(); sendingOnce(); opening(); plotting(document); });
 })();

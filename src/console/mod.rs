@@ -16,15 +16,16 @@ mod breakers;
 #[expect(clippy::disallowed_methods, reason = "lengths of bars")]
 mod budget;
 mod calibration;
+mod chart;
 mod configuration;
 mod decision;
 mod decisions;
+mod first_steps;
 mod form;
 mod format;
 mod holders;
 mod in_file;
 mod keys;
-#[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod last_hour;
 mod layout;
 mod ledger;
@@ -41,6 +42,8 @@ mod session;
 mod spend;
 mod svg;
 mod targets;
+#[expect(clippy::disallowed_methods, reason = "heights of bars")]
+mod timeline;
 mod visitor;
 mod words;
 
@@ -96,6 +99,7 @@ fn pages() -> Vec<Resource> {
     let forms = web::FormConfig::default().limit(playground::MOST_BYTES).error_handler(too_large);
     let mut pages = vec![
         page("/").route(read().to(overview::show)),
+        call("/samples").route(web::post().to(first_steps::send)),
         page("/providers").route(read().to(providers::show)),
         page("/refused").route(read().to(refused::show)),
         page("/decisions").route(read().to(decisions::show)),

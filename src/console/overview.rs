@@ -4,11 +4,14 @@ use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
 
 use super::{
-    answer, format,
+    answer,
+    decisions::Filters,
+    first_steps, format,
     last_hour::LastHour,
     layout::{Frame, Nav, api_line},
     measured::{self, Columns},
     refused,
+    timeline::{self, Timeline},
     visitor::Visitor,
 };
 use crate::{
@@ -35,36 +38,55 @@ const MOST_RUNNING: usize = 10;
 ///
 /// # Errors
 /// 503 when the statistics actor does not answer in time.
-pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let frame = Frame::of(&request);
     let measurements = Measurements::now(&worker).await?;
     let verdict = VerdictBody::now(&worker).await;
     let (hour, running) = (LastHour::now(&worker).await?, RunningBody::now(&worker));
+    let filters = Filters::parse(request.query_string());
+    let has_samples = filters.get("done") == Some("samples");
+    let timeline = Timeline::read(&worker, &visitor.caller, filters.get("range")).await;
     let spent = series::endpoint_totals(&worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let bodies = stats::endpoint_bodies(&snapshot, &measurements, None);
     let mut endpoints: Vec<_> = bodies.iter().collect();
     endpoints.sort_by_key(|endpoint| std::cmp::Reverse(measured::trouble(&endpoint.measured)));
     let healthy = endpoints.iter().filter(|endpoint| endpoint.measured.state == "healthy").count();
+    let uncalled = endpoints.iter().filter(|endpoint| endpoint.measured.state == "unknown").count();
     let most_in_flight = worker.setup.config.limits.concurrency;
     let content = html! {
         h1 { "Overview" }
+        @if has_samples { p.done role="status" { "The sample calls are on their way: the page shows them as they end." } }
         div #overview data-refresh=(REFRESH) {
             (sentence(&verdict))
             dl.tiles {
                 (hour.tiles())
                 div { dt { "In flight" } dd { (running.in_flight) @if let Some(most) = most_in_flight { small { " of " (most) } } } }
-                div { dt { "Endpoints healthy" } dd { (healthy) small { " of " (endpoints.len()) } } }
+                div { dt { "Endpoints healthy" } dd {
+                    (healthy) small { " of " (endpoints.len()) }
+                    @if uncalled > 0 { small.below { (uncalled) " not called yet" } }
+                } }
             }
             (refused::band(&RefusedBody::all(&worker)))
-            (hour.strips())
+            @if hour.is_first() && !has_samples { (first_steps::show(&frame, &visitor, &worker)) }
+            @else { (charts(&timeline, filters.get("range"))) }
             (now_running(&running))
             h2 { "Endpoints " span.muted { (endpoints.len()) } }
             (measured::endpoint_table(&endpoints, "Endpoints, those in trouble first", Columns::OfAll(&spent)))
         }
-        (api_line("/api/v1/admin/series?span=1h"))
+        (api_line(&timeline.as_ref().map_or("/api/v1/admin/series?span=1h".to_owned(), Timeline::api)))
     };
     Ok(answer::page(frame.page("Overview", Some(Nav::Overview), content)))
+}
+
+fn charts(timeline: &Result<Timeline, ApiError>, asked: Option<&str>) -> Markup {
+    html! {
+        (timeline::ranges(timeline.as_ref().map_or(asked, |timeline| Some(timeline.word()))))
+        @match timeline {
+            Ok(timeline) => (timeline.show()),
+            Err(error) => { p.empty { (error.message()) } },
+        }
+    }
 }
 
 /// The verdict, and whatever else needs attention.

@@ -211,7 +211,7 @@ impl Asked {
             @if rows.data.is_empty() {
                 p.empty { "No generation ended in this time." }
             } @else {
-                (chart::bars(self.dimension().unwrap_or(Dimension::Model), bars, |row| self.decisions(bars, row, "")))
+                (chart::bars(self.dimension().unwrap_or(Dimension::Model), bars, &self.all_decisions()))
                 (self.table(rows))
             }
             p.muted {
@@ -302,6 +302,12 @@ impl Asked {
                 _ => format::none(),
             },
         }
+    }
+
+    /// The decisions that pass the filters, of all times.
+    fn all_decisions(&self) -> String {
+        let query = self.filters.query(|name| Dimension::ALL.iter().any(|dimension| dimension.as_str() == name));
+        format!("decisions{query}")
     }
 
     /// The decisions that a row counts; `None` where they have nothing in common that the list can be asked for.

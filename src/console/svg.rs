@@ -3,9 +3,6 @@
 //! Each chart has a title and a description, and stands beside a table with the same numbers. Colours are classes of the
 //! stylesheet, because the pages allow no inline style.
 
-pub(super) mod bars;
-pub(super) mod series;
-
 use maud::{Markup, html};
 
 /// What a chart says to people who do not see it.

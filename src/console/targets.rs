@@ -1,11 +1,14 @@
 //! Latency targets with what is left of their error budgets.
 
 use actix_web::HttpResponse;
+use chrono::DateTime;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
 use super::{
-    answer, format,
+    answer,
+    chart::{self, Chart, Kind, Series},
+    format,
     layout::{Nav, api_line},
     svg::{self, Caption, Segment},
     visitor::Visit,
@@ -37,13 +40,13 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
                 ", a request with " code { "provider.preferred_max_latency" } "."
             }
         }
-        div.cards { @for target in &body.data { (card(target)) } }
+        div.cards { @for (n, target) in body.data.iter().enumerate() { (card(n, target)) } }
         (api_line("/api/v1/health/slo"))
     };
     Ok(answer::page(frame.page("Targets", Some(Nav::Targets), content)))
 }
 
-fn card(target: &TargetBody<'_>) -> Markup {
+fn card(n: usize, target: &TargetBody<'_>) -> Markup {
     html! {
         article.card.target {
             header {
@@ -51,7 +54,8 @@ fn card(target: &TargetBody<'_>) -> Markup {
                 span.tag { (target.objective) }
                 span.muted { "first token at most " (format::millis(Some(target.max_ttft_ms.value()))) " at " (target.percentile) ", asked for by the " (target.source) }
             }
-            p.muted { (reading(target)) " " a href=(misses(target)) { "The misses" } }
+            p.muted { (reading(target)) " " a href={ "decisions?" (misses(target)) } { "The misses" } }
+            (day(n, target))
             div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Attainment of the target per window" }
@@ -69,6 +73,32 @@ fn card(target: &TargetBody<'_>) -> Markup {
     }
 }
 
+/// Attainment in each quarter of an hour of the last day, beside the share that the target asks for; nothing without a request.
+fn day(n: usize, target: &TargetBody<'_>) -> Markup {
+    let day = &target.day;
+    let counts = || day.met.iter().zip(&day.missed);
+    let began = counts().position(|(met, missed)| met + missed > 0);
+    let (Some(began), Ok(start)) = (began, DateTime::parse_from_rfc3339(&day.start)) else { return Markup::default() };
+    // At least two hours, so that the first points stand apart.
+    let omitted = began.min(day.met.len().saturating_sub(8));
+    let share = |(met, missed): (&u64, &u64)| (met + missed > 0).then(|| *met as f64 / (met + missed) as f64);
+    let wanted = target.percentile.trim_start_matches('p').parse::<f64>().map_or(1.0, |percent| percent / 100.0);
+    let attained = counts().skip(omitted).map(share).collect::<Vec<_>>();
+    let chart = Chart {
+        kind: Kind::Lines,
+        unit: "%",
+        x: (omitted..day.met.len()).map(|slot| (start.timestamp() + slot as i64 * day.step_s as i64) as f64).collect(),
+        step: day.step_s as i64,
+        running: true,
+        bound: Some(wanted),
+        series: vec![Series::new("in time", "t1", &misses(target), attained)],
+        link: Some("decisions".to_owned()),
+        ..Chart::default()
+    };
+    let said = format!("in 15 minutes; the line is {}", format::percent(wanted));
+    chart::figure(&format!("plot-{n}"), "First tokens in time", &said, &chart)
+}
+
 /// How decisions read the bound. A margin above 1 makes them stricter.
 fn reading(target: &TargetBody<'_>) -> String {
     let (bound, margin) = (target.max_ttft_ms.value(), target.margin.value());
@@ -84,9 +114,9 @@ fn reading(target: &TargetBody<'_>) -> String {
     }
 }
 
-/// The list of the calls that missed their target, of those that asked for this model or alias.
+/// Query of the calls that missed their target, of those that asked for this model or alias.
 fn misses(target: &TargetBody<'_>) -> String {
-    format!("decisions?missed_target=true&q={}", percent::encoded(target.target))
+    format!("missed_target=true&q={}", percent::encoded(target.target))
 }
 
 /// The tone of what is left of an error budget.
@@ -126,6 +156,7 @@ fn row(window: &WindowBody) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::health::slo::DayBody;
 
     fn target(margin: f64) -> TargetBody<'static> {
         TargetBody {
@@ -136,6 +167,7 @@ mod tests {
             max_ttft_ms: Figure::rounded(800.0, 1),
             margin: Figure::rounded(margin, 3),
             windows: Vec::new(),
+            day: DayBody { start: String::new(), step_s: 900, met: Vec::new(), missed: Vec::new() },
         }
     }
 
@@ -175,6 +207,6 @@ mod tests {
 
     #[test]
     fn the_link_leads_to_the_misses_of_the_target() {
-        assert_eq!(misses(&target(1.0)), "decisions?missed_target=true&q=service%2Fauto");
+        assert_eq!(misses(&target(1.0)), "missed_target=true&q=service%2Fauto");
     }
 }

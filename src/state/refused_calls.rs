@@ -68,6 +68,17 @@ impl RefusedCalls {
         })
     }
 
+    /// Times and reasons of those since `since_ms`, in no order.
+    #[must_use]
+    pub fn reasons_since(&self, since_ms: i64) -> Vec<(i64, &'static str)> {
+        let rings = self.0.lock();
+        let recent = |ring: &VecDeque<RefusedCall>| {
+            let recent = ring.iter().rev().take_while(|call| call.at_ms >= since_ms);
+            recent.map(|call| (call.at_ms, call.reason)).collect::<Vec<_>>()
+        };
+        [&rings.of_keys, &rings.of_others].into_iter().flat_map(recent).collect()
+    }
+
     /// The calls that pass, newest first, at most `most`.
     #[must_use]
     pub fn newest(&self, most: usize, passes: impl Fn(&RefusedCall) -> bool) -> Vec<RefusedCall> {
@@ -131,6 +142,7 @@ mod tests {
         assert_eq!(all.len(), MOST_OF_KEYS + MOST_OF_OTHERS);
         assert_eq!((all[0].at_ms, all[all.len() - 1].at_ms), (8_999, 1_000));
         assert_eq!(calls.count_since(8_990), (10, false));
+        assert_eq!(calls.reasons_since(8_999), [(8_999, "key_limit")]);
         assert_eq!(calls.count_since(0), (MOST_OF_KEYS + MOST_OF_OTHERS, true));
         let of_keys = calls.newest(2, |call| call.caller.is_some());
         assert_eq!(of_keys.iter().map(|call| call.at_ms).collect::<Vec<_>>(), [1_999, 1_998]);

@@ -187,13 +187,17 @@ impl ConfigReloaded<'_> {
     }
 }
 
-/// When the configuration in force was loaded, and the last reload.
+/// Most times that are kept at which a configuration came into force.
+const MOST_LOADED: usize = 50;
+
+/// When configurations came into force, and the last reload.
 #[derive(Debug, Default)]
 pub struct ReloadStatus(Mutex<StatusState>);
 
 #[derive(Debug, Default, Clone)]
 struct StatusState {
-    loaded_ms: i64,
+    /// Unix milliseconds, oldest first.
+    loaded: Vec<i64>,
     catalogue: Option<CatalogueChange>,
     last: Option<Reload>,
 }
@@ -201,7 +205,12 @@ struct StatusState {
 impl ReloadStatus {
     /// Records that a configuration came into force.
     pub fn set_loaded(&self, at_ms: i64) {
-        self.0.lock().loaded_ms = at_ms;
+        let mut state = self.0.lock();
+        state.loaded.push(at_ms);
+        if state.loaded.len() > MOST_LOADED {
+            // The first one is the start.
+            state.loaded.remove(1);
+        }
     }
 
     /// Records the last reload.
@@ -223,7 +232,15 @@ impl ReloadStatus {
     /// When the configuration in force was loaded, in Unix milliseconds.
     #[must_use]
     pub fn loaded_ms(&self) -> i64 {
-        self.0.lock().loaded_ms
+        self.0.lock().loaded.last().copied().unwrap_or_default()
+    }
+
+    /// When the process started and configurations came into force, with the word for it, oldest first: the start and the last
+    /// reloads.
+    #[must_use]
+    pub fn loaded(&self) -> Vec<(i64, &'static str)> {
+        let words = ["start"].into_iter().chain(std::iter::repeat("reload"));
+        self.0.lock().loaded.iter().copied().zip(words).collect()
     }
 
     /// The last reload since the start.
@@ -249,6 +266,15 @@ mod tests {
         );
         let environment = Vec::<(String, String)>::new().into_iter().collect();
         Config::parse(&text, "test", Path::new("."), &environment).unwrap().catalog(version)
+    }
+
+    #[test]
+    fn the_start_and_the_last_reloads_are_kept() {
+        let status = ReloadStatus::default();
+        (0..100).for_each(|at_ms| status.set_loaded(at_ms));
+        let loaded = status.loaded();
+        assert_eq!((loaded.len(), loaded[0], loaded[1]), (MOST_LOADED, (0, "start"), (51, "reload")));
+        assert_eq!(status.loaded_ms(), 99);
     }
 
     #[test]

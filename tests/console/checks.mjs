@@ -200,6 +200,8 @@ try {
     await page.goto(url('decisions'));
     const [id] = await sendTraffic(gateway, 1);
     await page.waitForSelector(`a[href="decisions/${id}"]`, { timeout: 12_000 });
+    await page.click('text=Live');
+    assert(await page.textContent('button.live') === 'Paused', 'it can be paused');
     await context.close();
   });
 
@@ -481,6 +483,114 @@ try {
     await page.waitForURL('**since=**');
     assert(await page.locator('tr[data-row]').count() > 0, 'rows of these days');
     assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('a chart has round numbers beside it, says its numbers below the pointer, and leads to the decisions of a time', async () => {
+    const { context, page, troubles } = await open();
+    await logIn(page, gateway);
+    const over = page.locator('#plot-calls .u-over');
+    // The last minute but one, or the last one: traffic of these checks is in one of them.
+    const busy = async () => {
+      const { left, chart } = await page.locator('#plot-calls [data-plot]').evaluate(({ plot }) => {
+        const n = plot.chart.series[0].y.findLastIndex(value => value > 0);
+        return { left: plot.valToPos(plot.chart.x[n] + 20, 'x'), chart: { n, from: plot.chart.x[n], step: plot.chart.step, calls: plot.chart.series[0].y[n], at: plot.axes[1]._splits } };
+      });
+      return { position: { x: left, y: (await over.boundingBox()).height - 3 }, ...chart };
+    };
+    await over.waitFor();
+    const { position, from, calls, at } = await busy();
+    assert(at.length >= 3 && at.length <= 4 && at[0] === 0, `lines at ${at.join()}`);
+    await over.hover({ position });
+    assert((await page.textContent('#plot-calls .tip')).includes(`first attempt${calls}`), await page.textContent('#plot-calls .tip'));
+    // A refresh leaves the crosshair where it is.
+    await page.locator('#plot-calls .uplot').evaluate(element => { element.dataset.before = ''; });
+    await page.locator('#overview').evaluate(element => new Promise(resolve => new MutationObserver(resolve).observe(element, { childList: true })));
+    assert(await page.locator('#plot-calls .uplot[data-before]').count() === 1 && await page.isVisible('#plot-calls .tip'), 'the drawing stays');
+    await over.click({ position: (await busy()).position });
+    await page.waitForURL('**/console/decisions?since=**');
+    const since = Number(new URL(page.url()).searchParams.get('since'));
+    assert(since === from * 1000 || since === (from + 60) * 1000, `${since} and not ${from}`);
+    assert(await page.locator('tr[data-row]').count() > 0, 'the decisions of this minute');
+    await page.goto(url('?range=1h'));
+    await over.waitFor();
+    const box = await over.boundingBox();
+    await page.mouse.move(box.x + box.width * .5, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width - 2, box.y + 60, { steps: 4 });
+    await page.mouse.up();
+    await page.waitForURL('**/console/decisions?since=**');
+    const chosen = new URL(page.url()).searchParams;
+    const minutes = (chosen.get('until') - chosen.get('since')) / 60_000;
+    assert(minutes >= 29 && minutes <= 32, `${minutes} minutes`);
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('charts have all ranges, follow theme and zone, and pieces of bars lead to their own', async () => {
+    const { context, page, troubles } = await open({ context: { timezoneId: 'Asia/Kolkata' } });
+    await logIn(page, gateway);
+    for (const range of ['15m', '1h', '24h', '7d', '30d']) {
+      await page.goto(url(`?range=${range}`));
+      await page.locator('#plot-cost .u-over').waitFor();
+      assert((await page.textContent('.ranges [aria-current]')).replace(' ', '').startsWith(range.slice(0, -1)), range);
+      const drawn = await page.locator('#plot-calls canvas').evaluate(canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size);
+      assert(drawn > 20, `${range}: ${drawn} shades`);
+    }
+    await page.goto(url('targets'));
+    await page.goto(url('spend?by=model&range=7d'));
+    const over = page.locator('#plot-spend .u-over');
+    await over.waitFor();
+    const title = async () => { await over.hover({ position: { x: 5, y: 20 } }); return page.textContent('#plot-spend .tip strong'); };
+    const before = await title();
+    await page.click('[data-theme-switch]');
+    await page.click('[data-zone]');
+    await page.waitForURL('**tz_offset_minutes=330**');
+    await over.waitFor();
+    assert(before.endsWith('00:00') && (await title()).endsWith('00:00'), 'days begin at midnight of the zone that is shown');
+    const position = await page.locator('#plot-spend [data-plot]').evaluate(({ plot }) => ({ x: plot.valToPos(plot.chart.x.at(-1) + 20_000, 'x'), y: plot.valToPos(plot.chart.series[0].y.at(-1) / 2, 'y') }));
+    await over.click({ position });
+    await page.waitForURL('**/console/decisions?model=**');
+    assert(new URL(page.url()).searchParams.has('until'), page.url());
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('without scripts there is no empty frame, and each slot of the table leads to its decisions', async () => {
+    const { context, page } = await open({ context: { javaScriptEnabled: false } });
+    await logIn(page, gateway);
+    assert(!await page.isVisible('#plot-calls'), 'nothing is drawn');
+    await page.click('text=The same as numbers');
+    await page.locator('details th a').first().click();
+    assert(page.url().includes('/decisions?since=') && await page.locator('tr[data-row]').count() > 0, page.url());
+    await context.close();
+  });
+
+  await check('a gateway without calls shows how to call, and sends sample calls on a click', async () => {
+    const fresh = await startGateway();
+    const { context, page, troubles } = await open({ origin: fresh.admin });
+    await logIn(page, fresh);
+    const card = await page.textContent('.first-steps');
+    assert(card.includes('curl http://127.0.0.1:') && card.includes('from openai import OpenAI') && card.includes('pointsman connect'), card);
+    assert(await page.isVisible('.first-steps [data-copy]'), 'to copy');
+    await page.click('text=sample calls');
+    assert((await page.textContent('.done')).includes('on their way'), 'said');
+    await page.waitForFunction(() => document.querySelector('#plot-calls .muted')?.textContent.startsWith('20 '), null, { timeout: 60_000 });
+    await page.goto(`${fresh.admin}/console/decisions`);
+    assert(await page.locator('tr[data-row]').count() === 20, 'twenty decisions');
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+    await fresh.stop();
+  });
+
+  await check('labels and fields of the filters stand on one line each', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    for (const path of ['decisions', 'spend', 'refused', 'audit']) {
+      await page.goto(url(path));
+      const tops = await page.locator('.filters > label').evaluateAll(labels => labels.map(label => [label.offsetTop, ...[...label.children].map(child => Math.round(child.getBoundingClientRect().top - label.getBoundingClientRect().top))].join()));
+      assert(new Set(tops.map(top => top.split(',').slice(1).join())).size === 1, `${path}: ${tops.join(' | ')}`);
+    }
     await context.close();
   });
 

@@ -64,6 +64,8 @@ mod config_show;
 #[cfg(test)]
 mod config_targets;
 #[cfg(test)]
+mod connect_command;
+#[cfg(test)]
 mod console_empty;
 #[cfg(test)]
 mod console_forms;

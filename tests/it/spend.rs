@@ -220,7 +220,7 @@ async fn the_page_shows_who_spent_what_and_leads_to_the_decisions_behind_each_nu
     let page = browser.page("/console/spend").await;
     assert!(page.contains("Spend rose by $0.0840 (+106 %)"), "{page}");
     for part in [
-        "<svg class=\"bars\"",
+        "id=\"plot-spend\"",
         "Explain this bill",
         "Download as CSV",
         ">product<",

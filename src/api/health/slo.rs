@@ -5,11 +5,11 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use pointsman_base::clock;
 use pointsman_domain::{Alias, Objective, Source, Sourced};
-use pointsman_routing::stats::{RequestedTarget, Tally, TargetReport, WINDOWS};
+use pointsman_routing::stats::{DAY_SLOT, RequestedTarget, Tally, TargetReport, WINDOWS};
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, auth::Reader, number::Figure},
+    api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
     base::error::ApiError,
     state::gateway::GatewayView,
 };
@@ -77,6 +77,22 @@ pub(crate) struct TargetBody<'a> {
     pub(crate) margin: Figure,
     /// The last five minutes, hour and day.
     pub(crate) windows: Vec<WindowBody>,
+    /// The last day in quarters of an hour.
+    pub(crate) day: DayBody,
+}
+
+/// One array per figure, of the same length, oldest slot first. The last slot is not over.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct DayBody {
+    /// When the first slot begins. RFC 3339, UTC, with milliseconds.
+    pub(crate) start: String,
+    /// Length of a slot in seconds: 900.
+    pub(crate) step_s: u64,
+    /// First tokens in time.
+    pub(crate) met: Vec<u64>,
+    /// Late first tokens, and calls that failed.
+    pub(crate) missed: Vec<u64>,
 }
 
 #[derive(Serialize)]
@@ -122,6 +138,22 @@ impl<'a> TargetBody<'a> {
                 .zip(&report.windows)
                 .map(|(window, tally)| WindowBody::new(report, *window, tally))
                 .collect(),
+            day: DayBody::new(&report.day),
+        }
+    }
+}
+
+impl DayBody {
+    fn new(slots: &[Tally]) -> DayBody {
+        let step_ms = i64::try_from(DAY_SLOT.as_millis()).unwrap_or(i64::MAX);
+        let passed_ms = i64::try_from(clock::now().0 / 1_000).unwrap_or_default() % step_ms;
+        let start_ms = clock::unix_millis() - passed_ms - (slots.len() as i64 - 1) * step_ms;
+        let column = |of: fn(&Tally) -> u64| slots.iter().map(of).collect();
+        DayBody {
+            start: rfc_3339(start_ms),
+            step_s: DAY_SLOT.as_secs(),
+            met: column(|slot| slot.met),
+            missed: column(|slot| slot.missed),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     audit::AuditRequest,
     catalog::CatalogRequest,
     check::CheckRequest,
+    connect::ConnectRequest,
     diff::DiffCommand,
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
@@ -53,8 +54,8 @@ ENVIRONMENT
                             provider on. 'pointsman check' lists the names.
   POINTSMAN__SECTION__KEY   overrides a key of the configuration, for example POINTSMAN__SERVER__BIND or
                             POINTSMAN__PROVIDERS__OLLAMA__ENABLED; the value is TOML, or plain text
-  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'spend', unless --url
-                            names one
+  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay', 'spend' and 'connect',
+                            unless --url names one
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES
@@ -98,6 +99,8 @@ pub(super) enum Subcommands {
     Serve(ConfigArgument),
     /// Write a first configuration: the providers whose keys are in the environment, and a new key
     Init(InitRequest),
+    /// Write the settings with which an agent calls a gateway, or take them out again
+    Connect(ConnectRequest),
     /// Check the configuration and print a summary; starts nothing
     Check(CheckRequest),
     /// Check configuration, clock, data directory and every provider; free without --spend

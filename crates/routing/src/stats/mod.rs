@@ -42,5 +42,6 @@ pub use publish::statistics::Statistics;
 pub use seeded_hash::{seeded_hash, splitmix64};
 pub use sessions::{ConversationStart, ConversationTurn, Sessions};
 pub use targets::{
-    FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target, slower_than_predicted,
+    DAY_SLOT, FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target,
+    slower_than_predicted,
 };

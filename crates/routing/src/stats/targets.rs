@@ -21,7 +21,7 @@ use pointsman_domain::{
 
 use self::window::TargetWindows;
 
-pub use window::{Tally, WINDOWS};
+pub use window::{DAY_SLOT, Tally, WINDOWS};
 
 /// Targets of requests that are kept; the least recently used is dropped first. Callers choose their values.
 const MOST_ASKED: usize = 64;
@@ -73,6 +73,8 @@ pub struct TargetReport {
     pub margin: f64,
     /// Counts of requests for each of [`WINDOWS`].
     pub windows: [Tally; WINDOWS.len()],
+    /// The last day in slots of [`DAY_SLOT`], oldest first.
+    pub day: Vec<Tally>,
 }
 
 struct Target {
@@ -278,6 +280,7 @@ impl Target {
             bound: self.bound,
             margin: libm::exp(self.ln_margin_at(now)),
             windows: self.windows.read(now),
+            day: self.windows.day(now),
         }
     }
 }

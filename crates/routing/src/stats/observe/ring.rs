@@ -32,6 +32,17 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
         (*held == number).then_some(value)
     }
 
+    /// The slots of the ring's length before `now`, oldest first; an unused one is empty.
+    pub(crate) fn each(&self, now: Tick) -> Vec<T>
+    where
+        T: Clone,
+    {
+        let last = self.slot_number(now);
+        let held = |number: u64| self.slots.get((number % SLOTS as u64) as usize).filter(|(held, _)| *held == number);
+        let slots = (last + 1 - SLOTS as u64)..=last;
+        slots.map(|number| held(number).map(|(_, value)| value.clone()).unwrap_or_default()).collect()
+    }
+
     /// Sum over the ring's length before `now`.
     pub(crate) fn sum(&self, now: Tick) -> T {
         let number = self.slot_number(now);
@@ -67,6 +78,7 @@ mod tests {
         }
         assert!(ring.slot(at(4)).is_none());
         assert_eq!(ring.sum(at(8)), 1);
+        assert_eq!(ring.each(at(9)), [0, 0, 1, 0]);
         assert!(ring.slot(at(7)).is_some());
     }
 }

@@ -9,6 +9,9 @@ use crate::stats::observe::ring::{Merge, Ring};
 /// Length of each window.
 pub const WINDOWS: [Duration; 3] = [Duration::from_secs(300), Duration::from_secs(3600), Duration::from_secs(86_400)];
 
+/// Slots that the day consists of. The last one is not over.
+pub const DAY_SLOT: Duration = Duration::from_secs(900);
+
 /// Requests in time and missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -65,6 +68,11 @@ impl TargetWindows {
 
     pub(crate) fn read(&self, now: Tick) -> [Tally; WINDOWS.len()] {
         [self.minutes.sum(now), self.hour.sum(now), self.day.sum(now)]
+    }
+
+    /// The day in slots of [`DAY_SLOT`], oldest first.
+    pub(crate) fn day(&self, now: Tick) -> Vec<Tally> {
+        self.day.each(now)
     }
 }
 

@@ -1,0 +1,176 @@
+//! Settings as members of a JSON file. The order of its members stays.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::Value;
+
+/// A place in the file: names of members, outermost first.
+type Place = &'static [&'static str];
+
+/// JSON whose members keep their order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Json {
+    #[serde(serialize_with = "write_members", deserialize_with = "read_members")]
+    Object(Vec<(String, Json)>),
+    Array(Vec<Json>),
+    Other(Value),
+}
+
+fn write_members<S: Serializer>(members: &[(String, Json)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(members.iter().map(|(name, value)| (name, value)))
+}
+
+fn read_members<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Json)>, D::Error> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<(String, Json)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some(member) = map.next_entry()? {
+                members.push(member);
+            }
+            Ok(members)
+        }
+    }
+    from.deserialize_map(Members)
+}
+
+/// The text with the members.
+///
+/// # Errors
+/// Why it cannot have them.
+pub(super) fn with(text: &str, members: &[(Place, Value)]) -> Result<String, String> {
+    let mut file = parse(text)?;
+    for (place, value) in members {
+        let value: Json = serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
+        if !file.set(place, Some(value)) {
+            return Err(format!("'{}' is no object, so nothing can be added to it", place.first().unwrap_or(&"")));
+        }
+    }
+    Ok(written(&file))
+}
+
+/// The text with what it had at these places `before`; `None` if nothing is left of a file that did not exist.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn without(text: &str, before: Option<&str>, places: &[Place]) -> Result<Option<String>, String> {
+    let mut file = parse(text)?;
+    let was = parse(before.unwrap_or_default())?;
+    for place in places {
+        file.set(place, was.get(place).cloned());
+        if let Some((outer, [_])) = place.split_first() {
+            let is_empty = file.get(&[*outer]) == Some(&Json::Object(Vec::new()));
+            if is_empty && was.get(&[*outer]).is_none() {
+                file.set(&[*outer], None);
+            }
+        }
+    }
+    match before {
+        // Also its spaces and lines.
+        Some(before) if file == was => Ok(Some(before.to_owned())),
+        None if file == Json::Object(Vec::new()) => Ok(None),
+        _ => Ok(Some(written(&file))),
+    }
+}
+
+fn parse(text: &str) -> Result<Json, String> {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    match serde_json::from_str(text) {
+        Ok(file @ Json::Object(_)) => Ok(file),
+        Ok(_) => Err("is no JSON object".to_owned()),
+        // The cause is that of the text, not of the forms that were tried.
+        Err(error) => {
+            let error = serde_json::from_str::<Value>(text).err().unwrap_or(error);
+            Err(format!("is not JSON ({error}); correct it first, or take its comments out"))
+        }
+    }
+}
+
+fn written(file: &Json) -> String {
+    serde_json::to_string_pretty(file).map(|text| text + "\n").unwrap_or_default()
+}
+
+impl Json {
+    fn get(&self, place: &[&str]) -> Option<&Json> {
+        place.iter().try_fold(self, |within, name| match within {
+            Json::Object(members) => members.iter().find(|(other, _)| other == name).map(|(_, value)| value),
+            _ => None,
+        })
+    }
+
+    /// Sets the member, or takes it out. `false` if something on the way is no object.
+    fn set(&mut self, place: &[&str], value: Option<Json>) -> bool {
+        let (Json::Object(members), Some((name, deeper))) = (self, place.split_first()) else { return false };
+        let found = members.iter().position(|(other, _)| other == name);
+        match (found.and_then(|n| members.get_mut(n)), value) {
+            (Some((_, within)), value) if !deeper.is_empty() => within.set(deeper, value),
+            (Some((_, member)), Some(value)) => {
+                *member = value;
+                true
+            }
+            (Some(_), None) => {
+                members.retain(|(other, _)| other != name);
+                true
+            }
+            (None, None) => true,
+            (None, Some(value)) => {
+                let value =
+                    deeper.iter().rev().fold(value, |value, name| Json::Object(vec![((*name).to_owned(), value)]));
+                members.push(((*name).to_owned(), value));
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLACES: [Place; 3] = [&["model"], &["env", "A"], &["env", "B"]];
+
+    fn members() -> Vec<(Place, Value)> {
+        PLACES.into_iter().zip([json!("m"), json!(1), json!({ "z": 1, "a": [{ "y": 2, "b": 3 }] })]).collect()
+    }
+
+    #[test]
+    fn members_come_and_go_and_all_others_stay_in_their_order() {
+        for text in [
+            "{\"z\": 1, \"model\": \"mine\", \"env\": {\"Z\": 2, \"A\": \"old\"}, \"b\": [1, {}]}",
+            "{ }\n",
+            "{\"env\":{}}",
+        ] {
+            let changed = with(text, &members()).unwrap();
+            assert_eq!(with(&changed, &members()).unwrap(), changed, "once");
+            assert_eq!(without(&changed, Some(text), &PLACES), Ok(Some(text.to_owned())), "{changed}");
+            // What was added meanwhile stays.
+            let later = changed.replacen('{', "{\"later\": true,", 1);
+            let left = without(&later, Some(text), &PLACES).unwrap().unwrap();
+            assert!(left.starts_with("{\n  \"later\": true") && !left.contains("\"m\""), "{left}");
+        }
+        let changed = with("{\"z\": 1, \"b\": 2}", &members()).unwrap();
+        assert!(changed.find("\"z\"") < changed.find("\"b\""), "{changed}");
+        let alone = with("", &members()).unwrap();
+        assert_eq!(without(&alone, None, &PLACES), Ok(None), "a file that did not exist");
+    }
+
+    #[test]
+    fn what_is_no_object_of_json_is_not_touched() {
+        assert!(with("{ // mine\n}", &members()).unwrap_err().contains("line 1"));
+        assert!(with("[]", &members()).unwrap_err().contains("no JSON object"));
+        assert!(with("{\"env\": 3}", &members()).unwrap_err().contains("'env'"));
+    }
+}
