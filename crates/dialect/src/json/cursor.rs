@@ -105,12 +105,15 @@ impl<'a> Cursor<'a> {
         if !self.more(b'}', first)? {
             return Ok(None);
         }
-        let key = match self.short_string() {
-            Some(key) => key,
-            None => self.string()?,
-        };
+        let key = self.name()?;
         self.pass_byte(b':')?;
         Ok(Some(key))
+    }
+
+    /// Passes a string that is usually short.
+    #[inline]
+    fn name(&mut self) -> Result<Raw<'a>, JsonFault> {
+        self.short_string().map_or_else(|| self.string(), Ok)
     }
 
     /// Passes a string of less than sixteen bytes without escapes, as most keys are. `None` for any other, which is not passed.
@@ -186,7 +189,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn value(&mut self) -> Result<Raw<'a>, JsonFault> {
         if self.peek()? == b'"' {
-            return self.string();
+            return self.name();
         }
         let start = self.at;
         self.pass()?;
@@ -224,30 +227,29 @@ impl<'a> Cursor<'a> {
         let (mut start, mut overhead) = (self.at, 0);
         while let Some(block) = bytes.get(start..).and_then(|left| left.first_chunk()) {
             let mut special = special_in_block(block);
-            // An escape may reach beyond the block.
-            let mut next = BLOCK;
+            let mut next = start + BLOCK;
             while special != 0 {
                 let at = special.trailing_zeros() as usize;
-                match (bytes.get(start + at), bytes.get(start + at + 1)) {
+                match (block.get(at), block.get(at + 1)) {
                     (Some(b'"'), _) => {
                         self.at = start + at + 1;
                         return Ok(overhead);
                     }
-                    (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
+                    (Some(b'\\'), Some(escaped)) if is_short_escape(*escaped) => {
                         overhead += 1;
                         special &= !(0b11 << at);
-                        next = next.max(at + 2);
                     }
+                    // It may reach beyond the block.
                     (Some(b'\\'), _) => {
                         self.at = start + at;
                         overhead += self.escape()?;
-                        next = next.max(self.at - start);
-                        special &= u32::MAX.checked_shl((self.at - start) as u32).unwrap_or(0);
+                        next = next.max(self.at);
+                        special &= u64::MAX.checked_shl((self.at - start) as u32).unwrap_or(0);
                     }
                     _ => return Err(JsonFault::Invalid),
                 }
             }
-            start += next;
+            start = next;
         }
         self.at = start;
         loop {
@@ -299,11 +301,11 @@ impl<'a> Cursor<'a> {
     /// Skips an escape. Returns how many bytes it is longer than the text it stands for.
     fn escape(&mut self) -> Result<usize, JsonFault> {
         match self.byte(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+            Some(b'u') => self.unicode_escape(),
+            Some(escaped) if is_short_escape(escaped) => {
                 self.at += 2;
                 Ok(1)
             }
-            Some(b'u') => self.unicode_escape(),
             Some(_) => Err(JsonFault::Invalid),
             None => Err(JsonFault::Truncated),
         }
@@ -463,13 +465,19 @@ pub(super) fn plain_run(bytes: &[u8]) -> usize {
 }
 
 /// Bytes of a string that are looked at together.
-const BLOCK: usize = 32;
+const BLOCK: usize = 64;
+
+/// Whether a byte behind a backslash makes an escape of these two.
+#[inline]
+const fn is_short_escape(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
+}
 
 /// The same for a block.
 #[inline]
-fn special_in_block(block: &[u8; BLOCK]) -> u32 {
-    let (halves, _) = block.as_chunks();
-    halves.iter().rev().fold(0, |bits, half| bits << 16 | special_bytes(u8x16::new(*half)))
+fn special_in_block(block: &[u8; BLOCK]) -> u64 {
+    let (quarters, _) = block.as_chunks();
+    quarters.iter().rev().fold(0, |bits, quarter| bits << 16 | u64::from(special_bytes(u8x16::new(*quarter))))
 }
 
 /// One bit for each byte that is a quote, a backslash or a control character.

@@ -8,7 +8,7 @@ use pointsman_domain::{ReasoningFormat, ServedService};
 
 use crate::{
     answer::AnswerFault,
-    json::{Cursor, Raw},
+    json::Raw,
     neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{answer::utf8, finish::normalise},
 };
@@ -30,7 +30,7 @@ pub(crate) fn read_completion(body: &[u8], sink: &mut impl AnswerSink) -> Result
 }
 
 fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let value = Cursor::new(utf8(data)?).value()?;
+    let value = Raw::own_object(utf8(data)?);
     // Usage first: an encoder may need it at the finish.
     let [usage, choices] = value.pick([b"usage", b"choices"]);
     if let Some(usage) = usage.filter(|usage| usage.is_object()) {
@@ -168,22 +168,38 @@ fn count32(value: Option<Raw<'_>>) -> u32 {
 
 /// The tokens in a `usage` of this API, such as the gateway's own.
 pub(super) fn tokens(usage: Raw<'_>) -> ReportedTokens {
-    let count = |object: Option<Raw<'_>>, name: &[u8]| object?.member(name)?.count();
-    let (prompt, completion) = (usage.member(b"prompt_tokens_details"), usage.member(b"completion_tokens_details"));
-    let writes = usage.member(b"cache_creation");
+    let [prompt, prompt_parts, completion, completion_parts, writes, tools, sources] = usage.pick([
+        b"prompt_tokens",
+        b"prompt_tokens_details",
+        b"completion_tokens",
+        b"completion_tokens_details",
+        b"cache_creation",
+        b"server_tool_use",
+        b"num_sources_used",
+    ]);
+    let [prompt, completion, sources] = [prompt, completion, sources].map(|count| count.and_then(Raw::count));
+    let [cached, cache_write, prompt_write_1h, audio_prompt] =
+        counts(prompt_parts, [b"cached_tokens", b"cache_write_tokens", b"cache_write_1h_tokens", b"audio_tokens"]);
+    let [reasoning, audio_completion] = counts(completion_parts, [b"reasoning_tokens", b"audio_tokens"]);
+    let [cache_write_5m, cache_write_1h] = counts(writes, [b"ephemeral_5m_input_tokens", b"ephemeral_1h_input_tokens"]);
+    let [web_searches] = counts(tools, [b"web_search_requests"]);
     ReportedTokens {
-        prompt: count(Some(usage), b"prompt_tokens").unwrap_or(0),
-        cached: count(prompt, b"cached_tokens"),
-        cache_write: count(prompt, b"cache_write_tokens"),
-        cache_write_5m: count(writes, b"ephemeral_5m_input_tokens"),
-        cache_write_1h: count(writes, b"ephemeral_1h_input_tokens").or(count(prompt, b"cache_write_1h_tokens")),
-        audio_prompt: count(prompt, b"audio_tokens"),
-        completion: count(Some(usage), b"completion_tokens").unwrap_or(0),
-        reasoning: count(completion, b"reasoning_tokens"),
-        audio_completion: count(completion, b"audio_tokens"),
+        prompt: prompt.unwrap_or(0),
+        cached,
+        cache_write,
+        cache_write_5m,
+        cache_write_1h: cache_write_1h.or(prompt_write_1h),
+        audio_prompt,
+        completion: completion.unwrap_or(0),
+        reasoning,
+        audio_completion,
         // xAI counts the sources of its live search, and charges for each.
-        web_searches: count(usage.member(b"server_tool_use"), b"web_search_requests")
-            .or(count(Some(usage), b"num_sources_used")),
+        web_searches: web_searches.or(sources),
         service: ServedService::default(),
     }
+}
+
+/// Counts among the members of an object.
+fn counts<const N: usize>(object: Option<Raw<'_>>, names: [&[u8]; N]) -> [Option<u64>; N] {
+    object.map_or([None; N], |object| object.pick(names)).map(|count| count.and_then(Raw::count))
 }
