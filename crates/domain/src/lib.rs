@@ -42,6 +42,7 @@ mod score_terms;
 mod service_prices;
 mod service_tier;
 mod similar_names;
+pub mod simulated;
 #[deny(clippy::float_arithmetic)]
 mod spending;
 mod task_class;
