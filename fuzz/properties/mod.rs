@@ -1,7 +1,7 @@
 //! What must hold for any bytes, one property per reader of foreign bytes.
 //!
 //! Each `check` panics when its property is broken. The same functions are driven by libFuzzer (`fuzz_targets/`) and,
-//! over the corpus and mutations of it, by the ordinary tests (`tests/it/fuzz_corpus.rs`).
+//! over the corpus and mutations of it, by the ordinary tests (`crates/transport/tests/it`).
 
 pub(crate) mod answer;
 pub(crate) mod chat_body;

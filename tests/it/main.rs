@@ -44,25 +44,9 @@ mod completions;
 #[cfg(test)]
 mod config_commands;
 #[cfg(test)]
-mod config_environment;
-#[cfg(test)]
-mod config_faults;
-#[cfg(test)]
-mod config_fuzz;
-#[cfg(test)]
-mod config_models;
-#[cfg(test)]
-mod config_routing;
-#[cfg(test)]
 mod config_schema;
 #[cfg(test)]
-mod config_secrets;
-#[cfg(test)]
-mod config_shipped;
-#[cfg(test)]
 mod config_show;
-#[cfg(test)]
-mod config_targets;
 #[cfg(test)]
 mod connect_command;
 #[cfg(test)]
@@ -177,11 +161,6 @@ mod enemy_slow;
 mod explain_command;
 #[cfg(test)]
 mod folder;
-#[cfg(test)]
-mod fuzz_corpus;
-#[cfg(test)]
-#[path = "../../fuzz/properties/mod.rs"]
-mod fuzz_properties;
 #[cfg(test)]
 mod gateway_commands;
 #[cfg(test)]
@@ -346,8 +325,6 @@ mod service_tiers;
 mod shortage;
 #[cfg(test)]
 mod simulated_dialects;
-#[cfg(test)]
-mod simulation;
 #[cfg(test)]
 mod smoke;
 #[cfg(test)]

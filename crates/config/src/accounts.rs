@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use pointsman_domain::{ResetPeriod, SpendLimit, Usd};
 
-use super::{
-    limits::{LimitsConfig, ceiling},
-    section::Section,
-};
+use super::{limits::LimitsConfig, section::Section};
 
 /// Longest list of accounts, and of teams.
 const MAX_ACCOUNTS: usize = 10_000;
@@ -20,37 +17,47 @@ const MAX_DOLLARS: i128 = 1_000_000_000_000;
 
 const SPEND_LIMIT: &str = "a plain decimal string of US dollars from 0 to 10^12, such as \"25.00\"";
 
-/// One `[[accounts]]` table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccountConfig {
-    /// Name, unique among the accounts.
-    pub name: Arc<str>,
-    /// The team that it belongs to.
-    pub team: Option<Arc<str>>,
-    /// Limits of all its keys together.
-    pub limits: HolderLimits,
+settings! {
+    /// Limits of accounts, one `[[accounts]]` each. All keys of an account count together. An account
+    /// without an entry has no limits but the defaults of `[limits]`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct AccountConfig read(section, limits: &LimitsConfig) {
+        /// Name of the account, as in `account` of a key; unique.
+        pub name: Arc<str> = with(name),
+        /// Name of an entry of `[[teams]]`.
+        pub team: Option<Arc<str>> = with(|section, key| section.text(key).map(Arc::from)) [absent = "none"],
+        /// Limits of all its keys together.
+        pub limits: HolderLimits => HolderLimits::read(section, limits),
+    }
 }
 
-/// One `[[teams]]` table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TeamConfig {
-    /// Name, unique among the teams.
-    pub name: Arc<str>,
-    /// Spending limit of all its accounts together.
-    pub spend: Option<SpendLimit>,
+settings! {
+    /// Limits of a key or an account; `None` means no limit.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct HolderLimits read(section, limits: &LimitsConfig) {
+        /// 0: no limit.
+        pub requests_per_minute: Option<u32> = ceiling_from(limits.account_requests_per_minute)
+            [unit = "requests", absent = "`limits.account_requests_per_minute`"],
+        /// 0: no limit.
+        pub tokens_per_minute: Option<u32> = ceiling_from(limits.account_tokens_per_minute)
+            [unit = "tokens", absent = "`limits.account_tokens_per_minute`"],
+        /// Calls in progress; 0: no limit.
+        pub concurrency: Option<u32> = ceiling_from(limits.account_concurrency)
+            [unit = "requests", absent = "`limits.account_concurrency`"],
+        /// Spending.
+        pub spend: Option<SpendLimit> => spend_limit(section),
+    }
 }
 
-/// Limits of a key or an account; `None` means no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HolderLimits {
-    /// Requests per minute.
-    pub requests_per_minute: Option<u32>,
-    /// Tokens per minute, prompt and answer together.
-    pub tokens_per_minute: Option<u32>,
-    /// Requests in progress.
-    pub concurrency: Option<u32>,
-    /// Spending.
-    pub spend: Option<SpendLimit>,
+settings! {
+    /// Teams of accounts, one `[[teams]]` each: a budget that several accounts share.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TeamConfig read(section) {
+        /// Name of the team; unique.
+        pub name: Arc<str> = with(name),
+        /// Spending limit of all its accounts together.
+        pub spend: Option<SpendLimit> => spend_limit(section),
+    }
 }
 
 /// Whether `name` may name an account or a team.
@@ -68,19 +75,27 @@ pub fn spend_amount(text: &str) -> Option<Usd> {
 
 /// `spend_limit` and `spend_reset` of a table.
 pub(super) fn spend_limit(section: &Section<'_>) -> Option<SpendLimit> {
-    let amount = section.text_of("spend_limit", SPEND_LIMIT).and_then(|text| {
-        let amount = spend_amount(text);
-        if amount.is_none() {
-            section.fault("spend_limit", "is not an amount of money", SPEND_LIMIT);
-        }
-        amount
-    });
     let resets = ResetPeriod::ALL.map(|period| (period.as_str(), Some(period)));
-    let reset = section.choice("spend_reset", &[resets[0], resets[1], resets[2], ("never", None)]);
-    if reset.flatten().is_some() && !section.has("spend_limit") {
+    keys! { section:
+        /// Most that may be spent: by the key, by all keys of the account, or by all accounts of the team together. A
+        /// request reserves its worst-case cost before it is sent; one that does not fit gets 402.
+        amount "spend_limit" = with(dollars)
+            [absent = "no limit", kind = "decimal string", allowed = "US dollars such as `\"25.00\"`"],
+        /// When the limit starts again, at midnight UTC; weeks start on Monday.
+        reset "spend_reset" = choice_or(&[resets[0], resets[1], resets[2], ("never", None)], None),
+    }
+    if reset.is_some() && !section.has("spend_limit") {
         section.fault("spend_reset", "is set without spend_limit", "spend_limit beside it");
     }
-    amount.map(|amount| SpendLimit { amount, reset: reset.flatten() })
+    amount.map(|amount| SpendLimit { amount, reset })
+}
+
+fn dollars(section: &Section<'_>, key: &'static str) -> Option<Usd> {
+    let amount = spend_amount(section.text_of(key, SPEND_LIMIT)?);
+    if amount.is_none() {
+        section.fault(key, "is not an amount of money", SPEND_LIMIT);
+    }
+    amount
 }
 
 /// The accounts and teams.
@@ -92,27 +107,14 @@ pub(super) struct AccountTable {
 
 impl AccountTable {
     pub(super) fn read(root: &Section<'_>, limits: &LimitsConfig) -> AccountTable {
-        let teams = root
-            .sections("teams", MAX_ACCOUNTS, |section| TeamConfig { name: name(section), spend: spend_limit(section) });
+        let teams = root.sections("teams", MAX_ACCOUNTS, TeamConfig::read);
+        let is_known = |team: &Arc<str>| teams.iter().any(|known| known.name == *team);
         let accounts = root.sections("accounts", MAX_ACCOUNTS, |section| {
-            let team = section.text("team").map(Arc::from);
-            if let Some(team) = &team
-                && !teams.iter().any(|known: &TeamConfig| known.name == *team)
-            {
+            let account = AccountConfig::read(section, limits);
+            if account.team.as_ref().is_some_and(|team| !is_known(team)) {
                 section.fault("team", "names no entry of [[teams]]", "the name of an entry of [[teams]]");
             }
-            AccountConfig {
-                name: name(section),
-                team,
-                limits: HolderLimits {
-                    requests_per_minute: ceiling(section, "requests_per_minute")
-                        .unwrap_or(limits.account_requests_per_minute),
-                    tokens_per_minute: ceiling(section, "tokens_per_minute")
-                        .unwrap_or(limits.account_tokens_per_minute),
-                    concurrency: ceiling(section, "concurrency").unwrap_or(limits.account_concurrency),
-                    spend: spend_limit(section),
-                },
-            }
+            account
         });
         refuse_duplicates(root, "accounts", accounts.iter().map(|account| &account.name));
         refuse_duplicates(root, "teams", teams.iter().map(|team| &team.name));
@@ -120,10 +122,10 @@ impl AccountTable {
     }
 }
 
-fn name(section: &Section<'_>) -> Arc<str> {
-    let name = section.required("name", "a unique name").unwrap_or("?");
+fn name(section: &Section<'_>, key: &'static str) -> Arc<str> {
+    let name = section.required(key, "a unique name").unwrap_or("?");
     if !is_account_name(name) {
-        section.fault("name", "is not a name", "1 to 128 visible characters");
+        section.fault(key, "is not a name", "1 to 128 visible characters");
     }
     name.into()
 }

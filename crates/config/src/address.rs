@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use actix_web::http::Uri;
+use http::Uri;
 use rustls::pki_types::ServerName;
 
 /// A URL with the scheme `http` or `https`, a host, and a path that the API's paths are appended to.

@@ -9,15 +9,21 @@ use super::{
     server::{ServerConfig, is_loopback, socket_address},
 };
 
-/// `[admin]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdminConfig {
-    /// Address of the listener; `None` means that there is no admin listener.
-    pub bind: Option<SocketAddr>,
-    /// Hosts accepted on loopback in addition to those of this machine.
-    pub hosts: Hosts,
-    /// Whether keys of administrators may be sent unencrypted over a network.
-    pub allow_plain_http: bool,
+settings! {
+    /// The admin listener: reload, keys, ledger and full health below `/api/v1/admin`, for keys with the scope `admin`;
+    /// also `/health` and `/metrics`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct AdminConfig read(section) {
+        /// Address of the listener; `""` means no listener. If the default address is in use, the gateway starts
+        /// without it; if any other address is in use, the start fails. On loopback, while no key has the scope
+        /// `admin`, each start generates such a key and prints it once; it is valid until the process ends.
+        pub bind: Option<SocketAddr> = with(AdminConfig::read_bind)
+            [kind = "address and port", default = "\"127.0.0.1:8081\""],
+        /// As `server.hosts`, for this listener.
+        pub hosts: Hosts = with(Hosts::read) [allowed = "names without a port"],
+        /// Outside of loopback this listener needs `[server.tls]`. `true` allows plain HTTP, for trusted networks.
+        pub allow_plain_http: bool = flag_or(false),
+    }
 }
 
 /// Transport of a listener.
@@ -31,20 +37,22 @@ impl AdminConfig {
     /// The address when the configuration names none.
     pub const DEFAULT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
-    pub(super) fn read(
+    pub(super) fn read_bind(section: &Section<'_>, key: &'static str) -> Option<SocketAddr> {
+        match section.text(key) {
+            None => Some(AdminConfig::DEFAULT_BIND),
+            Some("") => None,
+            Some(_) => socket_address(section, key),
+        }
+    }
+
+    pub(super) fn checked(
+        self,
         section: &Section<'_>,
         server: &ServerConfig,
         auth: &AuthConfig,
         transport: Transport,
     ) -> AdminConfig {
-        let hosts = Hosts::read(section);
-        let allow_plain_http = section.flag_or("allow_plain_http", false);
-        let bind = match section.text("bind") {
-            None => Some(AdminConfig::DEFAULT_BIND),
-            Some("") => None,
-            Some(_) => socket_address(section, "bind"),
-        };
-        let Some(bind) = bind else { return AdminConfig { bind, hosts, allow_plain_http } };
+        let Some(bind) = self.bind else { return self };
         if bind == server.bind && bind.port() != 0 {
             section.fault("bind", "is the address of server.bind too", "an address of its own, or \"\" for none");
         }
@@ -54,13 +62,13 @@ impl AdminConfig {
                            loopback address";
             section.fault("bind", wrong, allowed);
         }
-        if !is_loopback(bind) && transport == Transport::Plain && !allow_plain_http {
+        if !is_loopback(bind) && transport == Transport::Plain && !self.allow_plain_http {
             let wrong = format!("keys with the scope admin would be sent to {bind} unencrypted");
             let allowed = "a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true on a \
                            trusted network";
             section.fault("bind", wrong, allowed);
         }
-        AdminConfig { bind: Some(bind), hosts, allow_plain_http }
+        self
     }
 
     /// Whether only this machine can reach it.

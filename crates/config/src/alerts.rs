@@ -11,7 +11,7 @@ use super::{
     address::BaseUrl,
     credential::secret_of_variable,
     fault::hint,
-    quantity::{DAY, HOUR},
+    quantity::{DAY, HOUR, MINUTE},
     section::Section,
 };
 
@@ -130,24 +130,48 @@ pub(super) fn read_all(root: &Section<'_>, context: &Surroundings<'_>) -> Vec<Al
 fn read(section: &Section<'_>, context: &Surroundings<'_>) -> Option<AlertReceiver> {
     const NAME: &str = "1 to 64 letters, digits, '-', '_' and '.'";
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let name = section.required("name", NAME);
+    keys! { section:
+        //! Receivers of alerts, one `[[alerts]]` each: a webhook for every notice of `GET /api/v1/admin/verdict` that
+        //! begins, lasts or ends. See [ALERTS.md](ALERTS.md).
+        /// Name of the receiver; unique.
+        name = required(NAME) [allowed = "1 to 64 letters, digits, `-`, `_` and `.`"],
+        /// Address that alerts are posted to. Where the address itself is a secret, as those of chat services are, use
+        /// `url_env`.
+        url = filled()
+            [
+                absent = "that of `url_env`",
+                allowed = "`https://`, or `http://` to a loopback or private address, or to a name that no public \
+                    name server knows",
+            ],
+        /// Environment variable with the address.
+        url_env = filled() [absent = "none"],
+        /// Environment variable with the key of the signature, at least 16 bytes: base64 after `whsec_`, else the bytes
+        /// of the text itself.
+        key "secret_env" = with(|section, key| signing_key(section, key, context)) [absent = "alerts are not signed"],
+        /// The events that it is told.
+        events = with(events) [absent = "all", allowed = "names of [events](ALERTS.md#events)"],
+        /// `json`: all members of the alert. `slack`: `{"text": "…"}`.
+        format = choice_or(&AlertFormat::WORDS, AlertFormat::Json),
+        /// Time after which an event that lasts is told again.
+        repeat = duration_or(MINUTE..=30 * DAY, 4 * HOUR),
+    }
     if name.is_some_and(|name| name.len() > MAX_NAME || !name.chars().all(is_name)) {
         section.fault("name", "is not a name", NAME);
     }
     section.refuse("secret", "a secret must not be in this file", "secret_env = \"NAME_OF_A_VARIABLE\"");
-    let address = address(section, context);
-    let key = key(section, context);
-    let events = events(section);
-    let format = section.choice_or("format", &AlertFormat::WORDS, AlertFormat::Json);
-    let repeat = section.duration_or("repeat", Duration::from_secs(60)..=30 * DAY, 4 * HOUR);
+    let address = address(section, (url, url_env), context);
     let (url, place) = address?;
     Some(AlertReceiver { name: name?.into(), url, place, key, events, format, repeat })
 }
 
 /// The address, and what of it may be shown.
-fn address(section: &Section<'_>, context: &Surroundings<'_>) -> Option<(Secret, String)> {
+fn address(
+    section: &Section<'_>,
+    sources: (Option<&str>, Option<&str>),
+    context: &Surroundings<'_>,
+) -> Option<(Secret, String)> {
     const SOURCES: &str = "url = \"https://…\" or url_env = \"NAME_OF_A_VARIABLE\"";
-    let (key, url) = match (section.filled("url"), section.filled("url_env")) {
+    let (key, url) = match sources {
         (Some(url), None) => ("url", Ok(Secret::from(url))),
         (None, Some(variable)) => ("url_env", secret_of_variable(variable, context.environment)),
         (None, None) => {
@@ -187,19 +211,19 @@ fn is_private(url: &BaseUrl) -> bool {
     }
 }
 
-fn key(section: &Section<'_>, context: &Surroundings<'_>) -> Option<SigningKey> {
+fn signing_key(section: &Section<'_>, key: &'static str, context: &Surroundings<'_>) -> Option<SigningKey> {
     const ALLOWED: &str = "a variable with at least 16 bytes: base64 after 'whsec_', or any text";
-    let found = secret_of_variable(section.filled("secret_env")?, context.environment);
-    let secret = found.map_err(|wrong| section.fault("secret_env", wrong, ALLOWED)).ok()?;
-    let key = SigningKey::parse(secret.expose());
-    if key.is_none() {
-        section.fault("secret_env", "names a secret that is too short or no base64", ALLOWED);
+    let found = secret_of_variable(section.filled(key)?, context.environment);
+    let secret = found.map_err(|wrong| section.fault(key, wrong, ALLOWED)).ok()?;
+    let read = SigningKey::parse(secret.expose());
+    if read.is_none() {
+        section.fault(key, "names a secret that is too short or no base64", ALLOWED);
     }
-    key
+    read
 }
 
-fn events(section: &Section<'_>) -> Vec<&'static str> {
-    let Some(items) = section.texts("events", ALERT_EVENTS.len()) else { return ALERT_EVENTS.to_vec() };
+fn events(section: &Section<'_>, key: &'static str) -> Vec<&'static str> {
+    let Some(items) = section.texts(key, ALERT_EVENTS.len()) else { return ALERT_EVENTS.to_vec() };
     let known = |text: &str| ALERT_EVENTS.into_iter().find(|event| *event == text);
     let mut events = Vec::new();
     for item in &items {

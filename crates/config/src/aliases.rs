@@ -125,13 +125,52 @@ fn built_in(prefix: &str) -> Vec<Alias> {
 
 /// An alias, its names with their locations, and the names to which it leads.
 fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>, Vec<Item<'t>>) {
-    let name =
-        section.required("name", "a name such as \"cheap\", or a full one such as \"team/cheap\"").unwrap_or("?");
+    keys! { section:
+        //! Aliases, one `[[aliases]]` each. An entry named `auto` or `free` restricts the built-in alias of that name:
+        //! its lists, objective and targets apply to it, and `free` never includes paid models.
+        /// `thrifty` becomes `service/thrifty`; a name with a slash is not changed.
+        name = required("a name such as \"cheap\", or a full one such as \"team/cheap\""),
+        /// Additional names.
+        synonyms = texts(64),
+        /// Objective of requests with this alias.
+        objective = choice(&OBJECTIVES) [absent = "`routing.objective`"],
+        /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
+        task = choice(&TASKS)
+            [absent = "found from the request"],
+        /// Weights for `balanced`, as in `[routing.balanced]`.
+        weights = with(|section, key| weights(section, key, ""))
+            [absent = "`routing.balanced`", kind = "table", allowed = "`latency`, `cost`"],
+        /// Target for the time to first token at the client, such as `{ p95 = 0.8 }`; a number is `p50`. With
+        /// `cheapest` it is met at the lowest cost. See `/health/slo`.
+        preferred_max_latency = with(|section, key| preference(section, key, Preference::latency_fault))
+            [
+                unit = "seconds",
+                absent = "none",
+                kind = "number or table",
+                allowed = "`p50`, `p75`, `p90`, `p95`, `p99`",
+            ],
+        /// Throughput that half of the answers reach; or `{ p90 = 20 }`.
+        preferred_min_throughput = with(|section, key| preference(section, key, Preference::throughput_fault))
+            [
+                unit = "tokens per second",
+                absent = "none",
+                kind = "number or table",
+                allowed = "`p50`, `p75`, `p90`, `p95`, `p99`",
+            ],
+        /// Models to choose from; empty: all. `check` reports lists that leave no model.
+        allowed "allowed_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
+        /// Models to leave out.
+        blocked "blocked_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
+        /// Only models without cost.
+        free_only = flag() [default = "false"],
+        /// Shown in lists of aliases.
+        description = text_or(""),
+    }
+    let name = name.unwrap_or("?");
     let id = if name.contains('/') { name.to_owned() } else { format!("{prefix}/{name}") };
     if section.has("name") && id.parse::<ModelId>().is_err() {
         section.fault("name", "is not a name", "printable ASCII without spaces and stars, with at most one slash");
     }
-    let free_only = section.flag("free_only");
     if id == format!("{prefix}/free") && free_only == Some(false) {
         section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
     }
@@ -144,18 +183,18 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         id,
         split: split.map(Arc::new),
         free_only: free_only.unwrap_or(false),
-        objective: section.choice("objective", &OBJECTIVES),
-        task: section.choice("task", &TASKS),
-        weights: weights(section, "weights"),
-        preferred_max_latency: preference(section, "preferred_max_latency", Preference::latency_fault),
-        preferred_min_throughput: preference(section, "preferred_min_throughput", Preference::throughput_fault),
-        allowed: patterns(section, "allowed_models"),
-        blocked: patterns(section, "blocked_models"),
-        description: section.text("description").unwrap_or_default().to_owned(),
+        objective,
+        task,
+        weights,
+        preferred_max_latency,
+        preferred_min_throughput,
+        allowed,
+        blocked,
+        description,
     };
     let mut named: Vec<(String, Item<'t>)> =
         section.item("name").map(|item| (alias.id.clone(), item)).into_iter().collect();
-    for item in section.texts("synonyms", 64).unwrap_or_default() {
+    for item in synonyms.unwrap_or_default() {
         if item.text.is_empty() || item.text.len() > 256 || !item.text.bytes().all(|b| b.is_ascii_graphic()) {
             item.fault("is not a name", "1 to 256 printable ASCII characters without spaces");
         }

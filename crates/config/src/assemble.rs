@@ -12,11 +12,11 @@ use chrono::NaiveDate;
 use pointsman_dialect::{
     EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, makes_images, reasoning_format,
 };
+use pointsman_domain::simulated::{ProviderSettings, SimulatedModel};
 use pointsman_domain::{
-    Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
-    ParameterSet, Platform, Pricing, Provider, ProviderSlug, ProviderState, listed_names,
+    Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modality, Model, ParameterNames, ParameterSet,
+    Platform, Pricing, Provider, ProviderSlug, ProviderState, listed_names,
 };
-use pointsman_simulation::{ProviderSettings, SimulatedModel};
 
 use super::{
     aliases::{Aliases, check_led_to},
@@ -24,7 +24,7 @@ use super::{
     fault::hint,
     models::{EndpointTable, ModelTable},
     provider_states::ProviderStates,
-    providers::{Disclosure, EndpointDefaults, MAX_PROVIDERS, ProviderConfig, ProviderTable},
+    providers::{Disclosure, EndpointSettings, MAX_PROVIDERS, ProviderConfig, ProviderTable},
     section::{Item, Section},
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
 };
@@ -58,8 +58,6 @@ pub(super) struct Assembly {
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     let states = ProviderStates::new(&tables.providers, &tables.simulation);
     check_names(&tables);
-    let mut endpoint_defaults: Vec<EndpointDefaults> =
-        tables.providers.iter().map(|provider| provider.endpoint_defaults.clone()).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
     for (table, state) in tables.providers.into_iter().zip(states.real) {
@@ -67,16 +65,11 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     }
     let mut settings = Vec::new();
     for provider in tables.simulation.providers {
-        let dialect = provider.settings.dialect;
-        if let Some((index, character)) = parts.add_simulated(provider, &states.simulated) {
-            endpoint_defaults.resize(index as usize, EndpointDefaults::STANDARD);
-            endpoint_defaults.push(EndpointDefaults { dialect, ..EndpointDefaults::STANDARD });
-            settings.push((index, character));
-        }
+        settings.extend(parts.add_simulated(provider, &states.simulated));
     }
     parts.check_size(root);
     for table in tables.models {
-        parts.add_model(table, &endpoint_defaults);
+        parts.add_model(table);
     }
     if parts.endpoints.len() > MAX_ENDPOINTS {
         let wrong = format!("there are {} endpoints in all", parts.endpoints.len());
@@ -142,34 +135,15 @@ struct Parts {
 impl Parts {
     /// Adds a real provider. Returns its connection settings when it is on.
     fn add_real(&mut self, table: ProviderTable, state: ProviderState) -> Option<ProviderConfig> {
-        let auth = table.key_header();
         let slug = table.slug?;
         let on = state == ProviderState::On;
-        let name: Arc<str> = table.name.into();
-        let index = self.add_provider(&slug, &name, state, table.disclosure, Kind::Real);
-        let base_url = table.base_url.filter(|_| on)?;
+        let index = self.add_provider(&slug, &table.name, state, table.disclosure, Kind::Real);
+        let connection = table.connection.filter(|_| on)?;
         let (key, key_from) = match table.credential {
             Credential::Found { secret, from } => (Some(secret), Some(from)),
             Credential::None | Credential::Missing { .. } => (None, None),
         };
-        Some(ProviderConfig {
-            index,
-            slug,
-            name,
-            base_url,
-            key,
-            key_from,
-            auth,
-            region: table.region,
-            routes: table.routes,
-            headers: table.headers,
-            ca_file: table.ca_file,
-            dialect: table.endpoint_defaults.dialect,
-            max_in_flight: table.max_in_flight,
-            permit_wait: table.permit_wait,
-            forward_traceparent: table.forward_traceparent,
-            image_hosts: table.image_hosts,
-        })
+        Some(ProviderConfig { index, key, key_from, ..connection })
     }
 
     fn add_simulated(
@@ -217,37 +191,18 @@ impl Parts {
         }
     }
 
-    fn add_model(&mut self, table: ModelTable<'_>, endpoint_defaults: &[EndpointDefaults]) {
-        let Some(id) = table.id else { return };
-        let model = position(self.models.len());
+    fn add_model(&mut self, table: ModelTable<'_>) {
+        let Some(mut model) = table.model else { return };
         let first = self.endpoints.len();
         for endpoint in table.endpoints {
-            self.add_endpoint(endpoint, model, (id.as_str(), table.architecture.output), first, endpoint_defaults);
+            self.add_endpoint(endpoint, &model, first);
         }
-        self.models.push(Model {
-            id,
-            canonical_slug: table.canonical_slug,
-            name: table.name,
-            created: table.created,
-            description: table.description,
-            architecture: table.architecture,
-            default_parameters: table.default_parameters,
-            expiration_date: table.expiration_date,
-            hugging_face_id: table.hugging_face_id,
-            knowledge_cutoff: table.knowledge_cutoff,
-            image_sizes: table.image_sizes,
-            endpoints: (position(first)..position(self.endpoints.len())).collect(),
-        });
+        model.endpoints = (position(first)..position(self.endpoints.len())).collect();
+        self.models.push(model);
     }
 
-    fn add_endpoint(
-        &mut self,
-        table: EndpointTable<'_>,
-        model: u32,
-        (id, outputs): (&str, Modalities),
-        first: usize,
-        endpoint_defaults: &[EndpointDefaults],
-    ) {
+    /// Adds an endpoint of the model that is added next. `first` is the position of its first one.
+    fn add_endpoint(&mut self, table: EndpointTable<'_>, model: &Model, first: usize) {
         let Some(named) = table.provider else { return };
         let Some(provider) = self.provider_index(named.text) else {
             let known = self.providers.iter().map(|provider| provider.slug.as_str());
@@ -258,7 +213,7 @@ impl Parts {
             named.dangling(format!("there is no provider '{}'{}", named.text, hint(named.text, known)), allowed);
             return;
         };
-        let id = EndpointId::new(id, named.text, &table.variant);
+        let id = EndpointId::new(model.id.as_str(), named.text, &table.variant);
         if self.endpoints.get(first..).is_some_and(|others| others.iter().any(|other| other.id == id)) {
             named.fault("the model is listed twice at this provider", "a 'variant' that tells the two apart");
         }
@@ -271,29 +226,17 @@ impl Parts {
             let oldest = self.price_dates.entry(provider).or_insert(date);
             *oldest = date.min(*oldest);
         }
-        let endpoint_defaults = endpoint_defaults.get(provider as usize).unwrap_or(&EndpointDefaults::STANDARD);
-        let (dialect, platform) = (table.dialect.unwrap_or(endpoint_defaults.dialect), endpoint_defaults.platform);
-        let switches = [
-            (table.tools_force_effort_none, Dialect::OpenAi, "tools_force_effort_none"),
-            (table.allow_state, Dialect::Responses, "allow_state"),
-            (table.mid_conversation_system, Dialect::Anthropic, "mid_conversation_system"),
-        ];
-        for (_, needed, key) in switches.iter().filter(|(on, needed, _)| *on == Some(true) && dialect != *needed) {
-            let wrong = format!("'{key}' of this endpoint does nothing in the dialect '{}'", dialect.as_str());
-            named.fault(wrong, format!("dialect = \"{}\" at the endpoint, or no '{key}'", needed.as_str()));
-        }
-        let lacks = table.lacks.or(endpoint_defaults.lacks);
+        let outputs = model.architecture.output;
+        let EndpointSettings { dialect, platform, .. } = table.settings;
+        let lacks = table.settings.lacks;
         let mut lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
-        let has_legacy = table.legacy_completions.unwrap_or(endpoint_defaults.legacy_completions);
-        let keeps_responses = table.allow_state.unwrap_or(endpoint_defaults.allow_state);
-        if !has_legacy || dialect != Dialect::OpenAi {
+        if !table.settings.legacy_completions || dialect != Dialect::OpenAi {
             lacks = lacks.with(Capability::LegacyCompletions);
         }
-        if dialect != Dialect::Responses || !keeps_responses {
+        if dialect != Dialect::Responses || !table.settings.allow_state {
             lacks = lacks.with(Capability::KeptResponses);
         }
-        let forces_none = table.tools_force_effort_none.unwrap_or(endpoint_defaults.tools_force_effort_none);
-        let is_cured = dialect == Dialect::OpenAi && forces_none;
+        let is_cured = dialect == Dialect::OpenAi && table.settings.tools_force_effort_none;
         let effort_none_cures = if is_cured { lacks.common(TOOLS_WITH_REASONING) } else { CapabilitySet::NONE };
         if outputs.contains(Modality::Embeddings) {
             lacks = lacks.union(embedding_gaps(&named, dialect, platform, &table.upstream_model));
@@ -307,7 +250,7 @@ impl Parts {
         }
         self.endpoints.push(Endpoint {
             id,
-            model,
+            model: position(self.models.len()),
             provider,
             variant: table.variant,
             pricing: table.pricing.map(|pricing| Arc::new(in_words_of(dialect, pricing))),
@@ -317,26 +260,24 @@ impl Parts {
             lacks: lacks.minus(effort_none_cures),
             effort_none_cures,
             reasoning_state: table.reasoning_state.unwrap_or_else(|| reasoning_format(dialect, &table.upstream_model)),
-            effort_budgets: endpoint_defaults.effort_budgets,
+            effort_budgets: table.settings.effort_budgets,
             counts_tokens: table
+                .settings
                 .counts_tokens
-                .or(endpoint_defaults.counts_tokens)
                 .unwrap_or_else(|| counts_tokens(dialect, &table.upstream_model)),
-            safety_settings: table.safety_settings.or_else(|| endpoint_defaults.safety_settings.clone()),
+            safety_settings: table.settings.safety_settings,
             upstream_model: table.upstream_model.into(),
             parameters,
             quantization: table.quantization,
             is_moderated: table.is_moderated,
             disabled: table.disabled,
-            wants_max_completion_tokens: table
-                .wants_max_completion_tokens
-                .unwrap_or(endpoint_defaults.wants_max_completion_tokens),
-            wants_reasoning_effort: table.wants_reasoning_effort.unwrap_or(endpoint_defaults.wants_reasoning_effort),
-            reasoning_history: table.reasoning_history.unwrap_or(endpoint_defaults.reasoning_history),
-            omits: table.omits.unwrap_or(endpoint_defaults.omits),
-            knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
-            forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
-            takes_instructions: table.mid_conversation_system.unwrap_or(endpoint_defaults.mid_conversation_system),
+            wants_max_completion_tokens: table.settings.wants_max_completion_tokens,
+            wants_reasoning_effort: table.settings.wants_reasoning_effort,
+            reasoning_history: table.settings.reasoning_history,
+            omits: table.settings.omits,
+            knows_developer_role: table.settings.knows_developer_role,
+            forwards_unknown_fields: table.settings.forwards_unknown_fields,
+            takes_instructions: table.settings.mid_conversation_system,
             inputs_per_call: table.inputs_per_call,
             images_through_chat: table.images_through_chat,
         });

@@ -7,29 +7,30 @@ use super::section::Section;
 /// What a link to a trace is made of, for messages.
 const TRACE_URL_SHAPE: &str = "a URL such as \"https://tempo.example.com/trace/{trace_id}\"";
 
-/// `[console]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsoleConfig {
-    /// Whether the admin listener serves the console.
-    pub enabled: bool,
-    /// Where a trace can be looked at.
-    pub trace_url: Option<TraceUrl>,
+settings! {
+    /// The web console below `/console/` on the admin listener. It shows what the API for administrators shows, to
+    /// people who log in with a key of the scope `admin`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ConsoleConfig read(section) {
+        /// Whether the console is served.
+        pub enabled: bool = flag_or(true),
+        /// Where a trace can be looked at, such as `https://tempo.example.com/trace/{trace_id}`. The page of a decision
+        /// links to it with the id of the trace: that of the client's `traceparent`, or else the generation's own if
+        /// its span was sent.
+        pub trace_url: Option<TraceUrl> = with(TraceUrl::read) [absent = "none", allowed = "link with `{trace_id}`"],
+    }
 }
 
 /// The address of a trace in a viewer, with a place for the id of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceUrl(Arc<str>);
 
-impl ConsoleConfig {
-    pub(super) fn read(section: &Section<'_>) -> ConsoleConfig {
-        let trace_url = section.text("trace_url").filter(|text| !text.is_empty()).and_then(|text| {
-            TraceUrl::parse(text).map_err(|wrong| section.fault("trace_url", wrong, TRACE_URL_SHAPE)).ok()
-        });
-        ConsoleConfig { enabled: section.flag_or("enabled", true), trace_url }
-    }
-}
-
 impl TraceUrl {
+    fn read(section: &Section<'_>, key: &'static str) -> Option<TraceUrl> {
+        let text = section.text(key).filter(|text| !text.is_empty())?;
+        TraceUrl::parse(text).map_err(|wrong| section.fault(key, wrong, TRACE_URL_SHAPE)).ok()
+    }
+
     const PLACE: &'static str = "{trace_id}";
 
     fn parse(text: &str) -> Result<TraceUrl, &'static str> {

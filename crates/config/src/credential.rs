@@ -31,13 +31,18 @@ pub(super) enum Credential {
     Missing { why: String, variable: Option<String> },
 }
 
-/// Reads `api_key_env` and `api_key_file`. Key files of disabled providers are not read.
-pub(super) fn read(section: &Section<'_>, enabled: bool, context: &Surroundings<'_>) -> Credential {
+/// Reads the secret that `api_key_env` or `api_key_file` names. Key files of disabled providers are not read.
+pub(super) fn read(
+    section: &Section<'_>,
+    sources: (Option<&str>, Option<&str>),
+    enabled: bool,
+    context: &Surroundings<'_>,
+) -> Credential {
     const SOURCES: &str = "api_key_env = \"NAME_OF_A_VARIABLE\" or api_key_file = \"path\"";
     for key in ["api_key", "key", "secret", "token", "password"] {
         section.refuse(key, "a secret must not be in this file", SOURCES);
     }
-    match (section.filled("api_key_env"), section.filled("api_key_file")) {
+    match sources {
         (None, None) if section.filled("auth") == Some(SIGV4) => from_aws_variables(context.environment),
         (None, None) => Credential::None,
         (Some(variable), None) => from_variable(section, variable, context.environment),

@@ -7,6 +7,8 @@ use std::{cell::RefCell, fmt, sync::Arc};
 
 use pointsman_domain::{Catalog, closest_name};
 
+use super::reference::Reference;
+
 /// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceLocation {
@@ -85,18 +87,6 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A key that was requested while reading, with its type and allowed values.
-#[derive(Debug, Clone)]
-pub(super) struct RequestedKey {
-    /// Path of its section, with the names and positions of the configuration that was read.
-    pub(super) section: String,
-    pub(super) key: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) allowed: String,
-    /// What an absent key means.
-    pub(super) default: Option<toml::Value>,
-}
-
 /// A text that should name a model. It is looked up once the catalog is complete.
 #[derive(Debug)]
 pub(super) struct ModelName {
@@ -113,26 +103,31 @@ pub(super) struct Faults {
     found: RefCell<Vec<Fault>>,
     warnings: RefCell<Vec<Warning>>,
     model_names: RefCell<Vec<ModelName>>,
-    /// `None` when requested keys are not recorded.
-    requested: Option<RefCell<Vec<RequestedKey>>>,
+    /// What is recorded while the reference is made.
+    reference: Option<RefCell<Reference>>,
 }
 
 impl Faults {
-    /// A collector that also records every requested key.
+    /// A collector that also records the reference of all keys.
     pub(super) fn recording() -> Faults {
-        Faults { requested: Some(RefCell::default()), ..Faults::default() }
+        Faults { reference: Some(RefCell::default()), ..Faults::default() }
     }
 
-    /// Records a requested key.
-    pub(super) fn requested(&self, key: impl FnOnce() -> RequestedKey) {
-        if let Some(all) = &self.requested {
-            all.borrow_mut().push(key());
+    /// Whether the reference is made.
+    pub(super) fn is_recording(&self) -> bool {
+        self.reference.is_some()
+    }
+
+    /// Changes the reference while it is made.
+    pub(super) fn record(&self, change: impl FnOnce(&mut Reference)) {
+        if let Some(reference) = &self.reference {
+            change(&mut reference.borrow_mut());
         }
     }
 
-    /// All requested keys, in the order of the requests.
-    pub(super) fn into_requested(self) -> Vec<RequestedKey> {
-        self.requested.map(RefCell::into_inner).unwrap_or_default()
+    /// The reference.
+    pub(super) fn into_reference(self) -> Reference {
+        self.reference.map(RefCell::into_inner).unwrap_or_default()
     }
 
     /// Reports a key that works, and what the operator should know about it.
@@ -168,36 +163,18 @@ impl Faults {
     }
 
     /// Reports a wrong value.
-    pub(super) fn value(
-        &self,
-        location: &SourceLocation,
-        key: &str,
-        wrong: impl Into<String>,
-        allowed: impl Into<String>,
-    ) {
-        self.add(location, key, wrong.into(), allowed.into(), Kind::Value);
+    pub(super) fn value(&self, at: &SourceLocation, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+        self.add(at, key, wrong.into(), allowed.into(), Kind::Value);
     }
 
     /// Reports a missing value, or a reference to something that does not exist.
-    pub(super) fn absence(
-        &self,
-        location: &SourceLocation,
-        key: &str,
-        wrong: impl Into<String>,
-        allowed: impl Into<String>,
-    ) {
-        self.add(location, key, wrong.into(), allowed.into(), Kind::Absence);
+    pub(super) fn absence(&self, at: &SourceLocation, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+        self.add(at, key, wrong.into(), allowed.into(), Kind::Absence);
     }
 
     /// Reports text that is not valid TOML.
-    pub(super) fn syntax(
-        &self,
-        location: &SourceLocation,
-        key: &str,
-        wrong: impl Into<String>,
-        allowed: impl Into<String>,
-    ) {
-        self.add(location, key, wrong.into(), allowed.into(), Kind::Syntax);
+    pub(super) fn syntax(&self, at: &SourceLocation, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+        self.add(at, key, wrong.into(), allowed.into(), Kind::Syntax);
     }
 
     /// Whether there are none.

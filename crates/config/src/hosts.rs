@@ -24,8 +24,8 @@ enum Host {
 }
 
 impl Hosts {
-    pub(super) fn read(section: &Section<'_>) -> Hosts {
-        let items = section.texts("hosts", MAX_HOSTS).unwrap_or_default();
+    pub(super) fn read(section: &Section<'_>, key: &'static str) -> Hosts {
+        let items = section.texts(key, MAX_HOSTS).unwrap_or_default();
         Hosts(items.iter().filter_map(listed).collect())
     }
 

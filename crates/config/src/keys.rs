@@ -14,7 +14,7 @@ use super::{
     aliases::patterns,
     auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY},
     environment::Environment,
-    limits::{LimitsConfig, ceiling},
+    limits::LimitsConfig,
     routing::{OBJECTIVES, TASKS},
     section::Section,
     server::ServerConfig,
@@ -76,43 +76,54 @@ pub fn from_hex(text: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
-/// One API key. `Debug` leaves the digest out.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key {
-    /// Label, for logs and records.
-    pub name: Arc<str>,
-    /// SHA-256 digest of the key.
-    pub sha256: [u8; 32],
-    /// Permissions.
-    pub scopes: Vec<Scope>,
-    /// Time of expiry.
-    pub expires_at: Option<DateTime<Utc>>,
-    /// Whether the key is refused as disabled.
-    pub disabled: bool,
-    /// Models it may use; empty means any.
-    pub allowed_models: Vec<ModelPattern>,
-    /// Models it may not use.
-    pub blocked_models: Vec<ModelPattern>,
-    /// Limit of requests per minute; `None` means no limit.
-    pub requests_per_minute: Option<u32>,
-    /// Limit of requests in progress; `None` means no limit.
-    pub concurrency: Option<u32>,
-    /// Limit of tokens per minute; `None` means no limit.
-    pub tokens_per_minute: Option<u32>,
-    /// Limit of spending; `None` means no limit.
-    pub spend: Option<SpendLimit>,
-    /// Account that the key belongs to; `None` means the account of the key's own name.
-    pub account: Option<Arc<str>>,
-    /// Providers it may use, as in `provider.only`; empty means any.
-    pub allowed_providers: Vec<String>,
-    /// Providers it may not use.
-    pub blocked_providers: Vec<String>,
-    /// Objective of requests that name none.
-    pub objective: Option<Objective>,
-    /// Class of the tasks of requests that name none.
-    pub task: Option<Task>,
-    /// Names that mean a model or an alias in requests of this key.
-    pub aliases: Vec<(String, String)>,
+settings! {
+    /// API keys of callers, one `[[keys]]` each. `pointsman keygen` generates a key and prints the lines for this
+    /// file. The file never contains the key itself.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Key read(section, name: &str, limits: &LimitsConfig) {
+        /// Label, for logs and records.
+        pub name: Arc<str> => name.into(),
+        /// SHA-256 digest of the key.
+        pub sha256: [u8; 32] => [0; 32],
+        /// `read`: explanations and health; `admin`: `[admin]` and all records, implies `read`.
+        pub scopes: Vec<Scope> = with(scopes)
+            [default = "[\"inference\", \"read\"]", allowed = "`inference`, `read`, `admin`"],
+        /// Time from which the key is refused.
+        pub expires_at: Option<DateTime<Utc>> = with(expiry) [absent = "never", kind = "date or time"],
+        /// Whether the key is refused. Its records are kept.
+        pub disabled: bool = flag_or(false),
+        /// Models that the key may use; empty: all. Requests cannot add models.
+        pub allowed_models: Vec<ModelPattern> = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
+        /// Models that the key may not use.
+        pub blocked_models: Vec<ModelPattern> = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
+        /// 0: no limit.
+        pub requests_per_minute: Option<u32> = ceiling_from(limits.key_requests_per_minute)
+            [unit = "requests", absent = "`limits.key_requests_per_minute`"],
+        /// Calls in progress; 0: no limit.
+        pub concurrency: Option<u32> = ceiling_from(limits.key_concurrency)
+            [unit = "requests", absent = "`limits.key_concurrency`"],
+        /// Prompt and answer together: estimated when a request is admitted, corrected when it ends. 0: no limit.
+        pub tokens_per_minute: Option<u32> = ceiling_from(limits.key_tokens_per_minute)
+            [unit = "tokens", absent = "`limits.key_tokens_per_minute`"],
+        /// Limit of spending; `None` means no limit.
+        pub spend: Option<SpendLimit> => spend_limit(section),
+        /// Account of the key: keys of one account share its records and limits. The name need not have an entry in
+        /// `[[accounts]]`.
+        pub account: Option<Arc<str>> = with(account) [absent = "the account of the key's own name"],
+        /// Providers that the key may use; empty: all.
+        pub allowed_providers: Vec<String> = with(providers) [allowed = "slugs, `slug/variant`, display names"],
+        /// Providers that the key may not use.
+        pub blocked_providers: Vec<String> = with(providers) [allowed = "slugs, `slug/variant`, display names"],
+        /// Objective of requests that name none.
+        pub objective: Option<Objective> = choice(&OBJECTIVES) [absent = "that of the alias, else `routing.objective`"],
+        /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
+        pub task: Option<Task> = choice(&TASKS)
+            [absent = "that of the alias, else found from the request"],
+        /// Names that mean a model or an alias in requests of this key, such as `{ fast = "acme/small" }`. They go
+        /// before models, aliases and names of providers, at every door.
+        pub aliases: Vec<(String, String)> = with(aliases)
+            [absent = "none", kind = "table", allowed = "name = model id or alias"],
+    }
 }
 
 impl Key {
@@ -186,6 +197,7 @@ impl Key {
     }
 }
 
+/// Leaves the digest out.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
@@ -251,27 +263,18 @@ impl KeyTable {
 /// # Errors
 /// A sentence when the variable of the key is not set, which is no fault; `None` when a fault was reported.
 fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Option<String>> {
-    let name = section.required("name", "a label for logs and records").unwrap_or("?");
-    let digest = digest(section, name, context);
-    let entry = Key {
-        name: Arc::from(name),
-        sha256: [0; 32],
-        scopes: scopes(section),
-        expires_at: expiry(section),
-        disabled: section.flag_or("disabled", false),
-        allowed_models: patterns(section, "allowed_models"),
-        blocked_models: patterns(section, "blocked_models"),
-        requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(context.limits.key_requests_per_minute),
-        concurrency: ceiling(section, "concurrency").unwrap_or(context.limits.key_concurrency),
-        tokens_per_minute: ceiling(section, "tokens_per_minute").unwrap_or(context.limits.key_tokens_per_minute),
-        spend: spend_limit(section),
-        account: account(section),
-        allowed_providers: providers(section, "allowed_providers"),
-        blocked_providers: providers(section, "blocked_providers"),
-        objective: section.choice("objective", &OBJECTIVES),
-        task: section.choice("task", &TASKS),
-        aliases: aliases(section),
-    };
+    keys! { section:
+        /// Name in logs and records; unique.
+        name = required("a label for logs and records"),
+        /// The SHA-256 of the key.
+        sha256 = text() [absent = "this or `env`", allowed = "64 hexadecimal digits"],
+        /// The variable that holds the key: 16 to 512 visible ASCII characters; text that looks like a placeholder is
+        /// refused.
+        env = text() [absent = "this or `sha256`", allowed = "name of a variable"],
+    }
+    let name = name.unwrap_or("?");
+    let digest = digest(section, (sha256, env), name, context);
+    let entry = Key::read(section, name, context.limits);
     let is_admin = entry.scopes.contains(&Scope::Admin);
     if is_admin && digest.as_ref().is_ok_and(|digest| *digest == digest_of(DEVELOPMENT_KEY)) {
         let wrong = "has admin, but the key is the public development key";
@@ -284,13 +287,18 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
     digest.map(|sha256| Key { sha256, ..entry })
 }
 
-fn digest(section: &Section<'_>, name: &str, context: &KeyContext<'_>) -> Result<[u8; 32], Option<String>> {
+fn digest(
+    section: &Section<'_>,
+    sources: (Option<&str>, Option<&str>),
+    name: &str,
+    context: &KeyContext<'_>,
+) -> Result<[u8; 32], Option<String>> {
     const ONE_OF: &str = "either sha256 = \"<64 hexadecimal digits>\" (make one with 'pointsman keygen') or \
                           env = \"NAME_OF_A_VARIABLE\" that holds the key";
     for key in ["key", "secret", "token"] {
         section.refuse(key, "a key must not be in this file", ONE_OF);
     }
-    match (section.text("sha256"), section.text("env")) {
+    match sources {
         (Some(hex), None) => {
             let digest = from_hex(hex);
             match digest {
@@ -398,10 +406,10 @@ pub(super) fn is_variable_name(text: &str) -> bool {
     plain && text.len() <= 128 && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-fn account(section: &Section<'_>) -> Option<Arc<str>> {
-    let account = section.text("account");
+fn account(section: &Section<'_>, key: &'static str) -> Option<Arc<str>> {
+    let account = section.text(key);
     if account.is_some_and(|account| !is_account_name(account)) {
-        section.fault("account", "is not a name", "1 to 128 visible characters");
+        section.fault(key, "is not a name", "1 to 128 visible characters");
     }
     account.map(Arc::from)
 }
@@ -416,8 +424,8 @@ pub fn is_alias_text(text: &str) -> bool {
     !text.trim().is_empty() && text.chars().count() <= 256 && !text.chars().any(char::is_control)
 }
 
-fn aliases(section: &Section<'_>) -> Vec<(String, String)> {
-    let pairs = section.pairs("aliases", MAX_ALIASES).into_iter();
+fn aliases(section: &Section<'_>, key: &'static str) -> Vec<(String, String)> {
+    let pairs = section.pairs(key, MAX_ALIASES).into_iter();
     let read = pairs.map(|(name, item)| {
         match is_alias_text(name) && is_alias_text(item.text) {
             true => item.names_model(true),
@@ -431,10 +439,10 @@ fn aliases(section: &Section<'_>) -> Vec<(String, String)> {
     read.collect()
 }
 
-fn scopes(section: &Section<'_>) -> Vec<Scope> {
-    let Some(items) = section.texts("scopes", 8) else { return vec![Scope::Inference, Scope::Read] };
+fn scopes(section: &Section<'_>, key: &'static str) -> Vec<Scope> {
+    let Some(items) = section.texts(key, 8) else { return vec![Scope::Inference, Scope::Read] };
     if items.is_empty() {
-        section.fault("scopes", "is empty", "at least one of inference, read, admin");
+        section.fault(key, "is empty", "at least one of inference, read, admin");
     }
     let parsed = items.iter().filter_map(|item| {
         let scope = Scope::parse(item.text);
@@ -446,8 +454,8 @@ fn scopes(section: &Section<'_>) -> Vec<Scope> {
     parsed.collect()
 }
 
-fn expiry(section: &Section<'_>) -> Option<DateTime<Utc>> {
-    let text = match section.any("expires_at")? {
+fn expiry(section: &Section<'_>, key: &'static str) -> Option<DateTime<Utc>> {
+    let text = match section.any(key)? {
         Value::Date(date) => date.to_string(),
         Value::Text(text) => text.clone(),
         _ => String::new(),
@@ -457,7 +465,7 @@ fn expiry(section: &Section<'_>) -> Option<DateTime<Utc>> {
     let time = time.or_else(|| text.parse().ok().map(midnight));
     if time.is_none() {
         let allowed = "a date such as 2027-01-31, or a time with its offset such as 2027-01-31T12:00:00Z";
-        section.fault("expires_at", "is not a date or time", allowed);
+        section.fault(key, "is not a date or time", allowed);
     }
     time
 }

@@ -3,11 +3,22 @@
 //! [`Config::load`] reads TOML and the environment. It returns a valid [`Config`], or every [`Fault`] at once. This
 //! crate binds, connects and starts nothing; its only I/O is reading the configuration, key and certificate files.
 //!
-//! Steps of reading: `tree` parses the text and keeps source locations, `renamed` accepts keys under the names that they had,
-//! `catalog` adds the built-in providers and models, `environment` applies overrides, `section` reads one table
-//! strictly, one module per subject returns typed settings, `provider_states` decides which providers are on, and `assemble`
-//! builds the catalog. `reference` describes every key; `docs/CONFIG.md` and the JSON Schema of
-//! the file (`schema`) are made from it.
+//! Steps of reading: `tree` parses the text and keeps source locations, `catalog` adds the built-in providers and
+//! models, `environment` applies overrides, `section` reads one table strictly, one module per subject declares its keys
+//! and returns typed settings, `provider_states` decides which providers are on, and `assemble` builds the catalog.
+//!
+//! A new key is one declaration in the module of its section, which `declare` explains:
+//!
+//! ```text
+//! /// What it is for, and the reason for its default.
+//! pub keepalive: Duration = duration_or(MILLISECOND..=DAY, 15 * SECOND),
+//! ```
+//!
+//! It makes the field and the reader, and the key's place in `docs/CONFIG.md`, in the JSON Schema and in what
+//! `pointsman config show` prints: `reference` records what is declared while every section is read as if it were empty.
+
+#[macro_use]
+mod declare;
 
 mod accounts;
 mod address;
@@ -40,7 +51,6 @@ mod quantity;
 mod reference;
 mod reload;
 mod reload_guard;
-mod renamed;
 mod responses;
 mod restart;
 mod routing;
@@ -107,7 +117,7 @@ use fault::Faults;
 use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
 use origin::Origin;
-use providers::{ProviderContext, ProviderTable};
+use providers::{EndpointSettings, ProviderContext, ProviderTable};
 use section::Section;
 use simulation::SimulationTable;
 use tree::{Node, Table, Value};
@@ -344,16 +354,13 @@ fn parse(
     (Ok(LoadedConfig { config, written: Some(WrittenConfig::new(&tree)) }), named_files)
 }
 
-/// Adds overrides of the environment and the built-in catalogue, and accepts renamed keys.
+/// Adds overrides of the environment and the built-in catalogue.
 fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
     environment::warn_of_misspelt(environment, reference::path_of_words, faults);
     environment::warn_of_proxies(environment, faults);
-    renamed::rename(&mut tree, faults);
     environment::apply(&mut tree, environment, Part::Definitions, faults);
-    renamed::rename(&mut tree, faults);
     catalog::add_to(&mut tree);
     environment::apply(&mut tree, environment, Part::Corrections, faults);
-    renamed::rename(&mut tree, faults);
     tree
 }
 
@@ -390,39 +397,51 @@ struct Surroundings<'s> {
 fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
     let &Surroundings { directory, environment, .. } = surroundings;
     let (server, tls) = root.section("server", |section| read_server(section, surroundings));
-    let service = root.section("service", ServiceConfig::read);
-    let auth = root.section("auth", |section| AuthConfig::read(section, &server));
+    let auth = root.section("auth", |section| AuthConfig::read(section).checked(section, &server));
     let transport = if tls.is_some() { Transport::Tls } else { Transport::Plain };
-    let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth, transport));
-    let limits = root.section("limits", LimitsConfig::read);
+    let admin = root.section("admin", |section| AdminConfig::read(section).checked(section, &server, &auth, transport));
+    let console = root.section("console", ConsoleConfig::read);
+    let reload = root.section("reload", ReloadConfig::read);
+    let service = root.section("service", ServiceConfig::read);
+    let limits = root.section("limits", |section| LimitsConfig::read(section).checked(section));
+    let keys = KeyContext { environment, server: &server, admin: &admin, auth: &auth, limits: &limits };
+    let keys = KeyTable::read(root, &keys);
+    let AccountTable { accounts, teams } = AccountTable::read(root, &limits);
+    let alerts = alerts::read_all(root, surroundings);
+    let cors = root.section("cors", CorsConfig::read);
+    let traces = root.section("traces", |section| TracesConfig::read(section, surroundings));
+    let log = root.section("log", LogConfig::read);
+    let metrics = root.section("metrics", MetricsConfig::read);
     let timeouts = root.section("timeouts", TimeoutsConfig::read);
     let stream = root.section("stream", StreamConfig::read);
     let mut routing = root.section("routing", |section| RoutingConfig::read(section, directory));
     routing.policy.clocks = timeouts.phases(&stream);
-    let keys = KeyContext { environment, server: &server, admin: &admin, auth: &auth, limits: &limits };
-    let keys = KeyTable::read(root, &keys);
-    let AccountTable { accounts, teams } = AccountTable::read(root, &limits);
     let aliases = Aliases::read(root, &service, &routing);
+    let catalog = root.section("catalog", CatalogConfig::read);
+    let messages = root.section("messages", MessagesConfig::read);
+    let responses = root.section("responses", ResponsesConfig::read);
+    let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory).checked(section));
+    let shared = root.section("shared", |section| SharedConfig::read(section, &ledger, surroundings));
+    let images = root.section("images", ImagesConfig::read);
     let providers = ProviderContext { surroundings, server: &server, admin: &admin };
     let Assembly { catalog: models, providers, simulation, mut notes, price_dates, without_key } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
-    let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory));
     Config {
         source: name.to_owned(),
-        catalog: root.section("catalog", CatalogConfig::read),
-        console: root.section("console", ConsoleConfig::read),
-        messages: root.section("messages", MessagesConfig::read),
-        responses: root.section("responses", ResponsesConfig::read),
-        shared: root.section("shared", |section| SharedConfig::read(section, &ledger, surroundings)),
+        catalog,
+        console,
+        messages,
+        responses,
+        shared,
         ledger,
-        images: root.section("images", ImagesConfig::read),
-        log: root.section("log", LogConfig::read),
-        metrics: root.section("metrics", MetricsConfig::read),
-        alerts: alerts::read_all(root, surroundings),
-        traces: root.section("traces", |section| TracesConfig::read(section, surroundings)),
-        cors: root.section("cors", CorsConfig::read),
-        reload: root.section("reload", ReloadConfig::read),
+        images,
+        log,
+        metrics,
+        alerts,
+        traces,
+        cors,
+        reload,
         keys: keys.entries,
         accounts,
         teams,
@@ -458,7 +477,13 @@ fn read_server(section: &Section<'_>, surroundings: &Surroundings<'_>) -> (Serve
 fn read_catalog(root: &Section<'_>, aliases: Aliases, providers: &ProviderContext<'_>) -> Assembly {
     let simulation = root.section("simulation", SimulationTable::read);
     let providers = ProviderTable::read_all(root, providers);
-    assemble(root, Tables { aliases, simulation, providers, models: models::read_all(root) })
+    let real =
+        providers.iter().filter_map(|provider| Some((provider.slug.as_ref()?.as_str(), provider.endpoints.clone())));
+    let simulated = simulation.providers.iter().map(|provider| {
+        (provider.named.text, EndpointSettings { dialect: provider.settings.dialect, ..EndpointSettings::STANDARD })
+    });
+    let models = models::read_all(root, &simulated.chain(real).collect());
+    assemble(root, Tables { aliases, simulation, providers, models })
 }
 
 /// Sentences about settings that are valid but probably not intended.

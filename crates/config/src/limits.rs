@@ -6,58 +6,61 @@ use pointsman_dialect::RequestLimits;
 use pointsman_domain::PhaseClocks;
 
 use super::{
-    quantity::{DAY, HOUR, MILLISECOND},
-    section::Section,
+    quantity::{DAY, GIB, HOUR, KIB, MIB, MILLISECOND, SECOND},
+    section::{MOST, Section},
 };
-
-const KIB: usize = 1024;
-const MIB: usize = 1024 * KIB;
-const GIB: usize = 1024 * MIB;
-
-/// Largest rate or count.
-const MOST: u32 = 1_000_000_000;
 
 /// Copies of a request body in memory: the bytes received, the bytes to send, and the parsed content.
 pub const COPIES_OF_A_BODY: usize = 3;
 
-/// `[limits]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LimitsConfig {
-    /// Maximum size of a request body.
-    pub max_body_bytes: usize,
-    /// Maximum size of a request's header names and values together. Above it 431.
-    pub max_header_bytes: usize,
-    /// Limits of the content of a request body.
-    pub request: RequestLimits,
-    /// Inference requests in progress, all keys together; `None` means no limit.
-    pub concurrency: Option<u32>,
-    /// Inference requests per minute, all keys together; `None` means no limit.
-    pub requests_per_minute: Option<u32>,
-    /// Requests per minute of a key without its own limit; `None` means no limit.
-    pub key_requests_per_minute: Option<u32>,
-    /// Requests in progress of a key without its own limit; `None` means no limit.
-    pub key_concurrency: Option<u32>,
-    /// Tokens per minute, all keys together; `None` means no limit.
-    pub tokens_per_minute: Option<u32>,
-    /// Tokens per minute of a key without its own limit; `None` means no limit.
-    pub key_tokens_per_minute: Option<u32>,
-    /// Requests per minute of an account without its own limit; `None` means no limit.
-    pub account_requests_per_minute: Option<u32>,
-    /// Tokens per minute of an account without its own limit; `None` means no limit.
-    pub account_tokens_per_minute: Option<u32>,
-    /// Requests in progress of an account without its own limit; `None` means no limit.
-    pub account_concurrency: Option<u32>,
-    /// Requests per minute of an account to the free pool; `None` means no limit.
-    pub free_requests_per_minute: Option<u32>,
-    /// Output tokens that a request without `max_tokens` reserves money for; `None` means the model's longest answer.
-    pub assumed_output_tokens: Option<u32>,
-    /// Previews, explanations, replays and lists of generations of one key in progress. One of them runs, the others wait.
-    pub key_analyses: u32,
-    /// Maximum of buffered bytes: request bodies, each counted three times, and answers that wait for their clients. One
-    /// key may use as much as is free, and always one body of the maximum size.
-    pub buffered_bytes: usize,
-    /// Maximum size of a provider's answer that is not streamed.
-    pub upstream_body_bytes: usize,
+settings! {
+    /// Limits of requests and buffered bytes. A request over a limit is refused before more of it is buffered.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct LimitsConfig read(section) {
+        /// Maximum size of a request body; requests with images are large.
+        pub max_body_bytes "max_body": usize = bytes_or(KIB..=GIB, 32 * MIB),
+        /// Maximum size of the header names and values of a request together; above it 431. From 128 KiB on the
+        /// connection is closed without an answer.
+        // The HTTP parser itself refuses headers from 128 KiB on.
+        pub max_header_bytes "max_header": usize = bytes_or(KIB..=128 * KIB, 32 * KIB),
+        /// Limits of the content of a request body.
+        pub request: RequestLimits => request_limits(section, RequestLimits::default()),
+        /// Calls in progress, all keys together; 0: no limit. Above it 503, which keeps the accepted calls fast.
+        pub concurrency: Option<u32> = ceiling_or(4_096) [unit = "requests"],
+        /// Calls per minute, all keys together; 0: no limit.
+        pub requests_per_minute: Option<u32> = ceiling_or(0) [unit = "requests"],
+        /// Calls per minute of a key without its own limit; 0: no limit.
+        pub key_requests_per_minute: Option<u32> = ceiling_or(0) [unit = "requests"],
+        /// Calls in progress of a key without its own limit; 0: no limit.
+        pub key_concurrency: Option<u32> = ceiling_or(0) [unit = "requests"],
+        /// Tokens per minute, all keys together, prompt and answer; 0: no limit.
+        pub tokens_per_minute: Option<u32> = ceiling_or(0) [unit = "tokens"],
+        /// Tokens per minute of a key without its own limit; 0: no limit.
+        pub key_tokens_per_minute: Option<u32> = ceiling_or(0) [unit = "tokens"],
+        /// Calls per minute of an account without its own limit; 0: no limit.
+        pub account_requests_per_minute: Option<u32> = ceiling_or(0) [unit = "requests"],
+        /// Tokens per minute of an account without its own limit; 0: no limit.
+        pub account_tokens_per_minute: Option<u32> = ceiling_or(0) [unit = "tokens"],
+        /// Calls in progress of an account without its own limit; 0: no limit.
+        pub account_concurrency: Option<u32> = ceiling_or(0) [unit = "requests"],
+        /// Calls per minute of an account to the free pool (aliases with free models only); 0: no limit.
+        pub free_requests_per_minute: Option<u32> = ceiling_or(0) [unit = "requests"],
+        /// Output tokens that a request without `max_tokens` reserves money and tokens for; 0: the longest answer of
+        /// the model.
+        pub assumed_output_tokens: Option<u32> = ceiling_or(0) [unit = "tokens"],
+        /// Previews, explanations, replays and lists of generations of one key in progress: one runs on a separate
+        /// thread, the others wait. Above it 429.
+        pub key_analyses: u32 = integer_or(1..=10_000, 64) [unit = "requests"],
+        /// Buffered bytes of requests and answers together. A request body counts three times: as received, as sent on,
+        /// and as parsed. An answer that is not streamed counts twice while it is prepared, then once until the client
+        /// has read it; of a stream the bytes that wait for the client count. Above it 503; streams are only slowed
+        /// down. One key may use as much as is free, which is about half of the total, and always one body of the
+        /// maximum size.
+        pub buffered_bytes "buffered": usize = bytes_or(KIB..=1024 * GIB, 128 * MIB),
+        /// Maximum size of a provider's answer that is not streamed; large because of images. An answer that does not
+        /// fit twice into `limits.buffered` gets 503.
+        pub upstream_body_bytes "upstream_body": usize = bytes_or(KIB..=GIB, 32 * MIB),
+    }
 }
 
 impl Default for LimitsConfig {
@@ -67,104 +70,63 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    pub(super) fn read(section: &Section<'_>) -> LimitsConfig {
-        let bytes = |key, most, default| section.bytes_or(key, KIB..=most, default);
-        let most = |key| ceiling_or(section, key, 0);
-        let limits = LimitsConfig {
-            max_body_bytes: bytes("max_body", GIB, 32 * MIB),
-            // The HTTP parser itself refuses headers from 128 KiB on.
-            max_header_bytes: bytes("max_header", 128 * KIB, 32 * KIB),
-            request: request_limits(section, RequestLimits::default()),
-            concurrency: ceiling_or(section, "concurrency", 4_096),
-            requests_per_minute: most("requests_per_minute"),
-            key_requests_per_minute: most("key_requests_per_minute"),
-            key_concurrency: most("key_concurrency"),
-            tokens_per_minute: most("tokens_per_minute"),
-            key_tokens_per_minute: most("key_tokens_per_minute"),
-            account_requests_per_minute: most("account_requests_per_minute"),
-            account_tokens_per_minute: most("account_tokens_per_minute"),
-            account_concurrency: most("account_concurrency"),
-            free_requests_per_minute: most("free_requests_per_minute"),
-            assumed_output_tokens: most("assumed_output_tokens"),
-            key_analyses: section.integer_or("key_analyses", 1..=10_000, 64),
-            buffered_bytes: bytes("buffered", 1024 * GIB, 128 * MIB),
-            upstream_body_bytes: bytes("upstream_body", GIB, 32 * MIB),
-        };
-        let least = limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY);
-        if limits.buffered_bytes < least {
+    pub(super) fn checked(self, section: &Section<'_>) -> LimitsConfig {
+        let least = self.max_body_bytes.saturating_mul(COPIES_OF_A_BODY);
+        if self.buffered_bytes < least {
             let key = if section.has("buffered") { "buffered" } else { "max_body" };
             let wrong = "is too small for a single body of limits.max_body";
             let allowed = format!("limits.buffered of at least {COPIES_OF_A_BODY} times limits.max_body: {least}");
             section.fault(key, wrong, allowed);
         }
-        limits
+        self
     }
 }
 
 fn request_limits(section: &Section<'_>, default: RequestLimits) -> RequestLimits {
-    RequestLimits {
-        max_depth: section.integer_or("max_depth", 8..=512, default.max_depth),
-        max_messages: section.integer_or("max_messages", 1..=1_000_000, default.max_messages),
-        max_tools: section.integer_or("max_tools", 0..=65_536, default.max_tools),
-        max_n: section.integer_or("max_n", 1..=128, default.max_n),
-        tokens_per_image: section.integer_or("tokens_per_image", 0..=1_000_000, default.tokens_per_image),
+    keys! { section => RequestLimits {}:
+        /// Maximum nesting depth of a request body.
+        max_depth = integer_or(8..=512, default.max_depth),
+        /// Maximum number of messages in a request.
+        max_messages = integer_or(1..=1_000_000, default.max_messages),
+        /// Maximum number of tools in a request.
+        max_tools = integer_or(0..=65_536, default.max_tools),
+        /// Maximum of `n`, the number of choices.
+        max_n = integer_or(1..=128, default.max_n),
+        /// Tokens that one input image adds to the estimate of the prompt.
+        tokens_per_image = integer_or(0..=1_000_000, default.tokens_per_image) [unit = "tokens"],
     }
 }
 
-/// A rate or count; 0 means no limit.
-pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option<u32>> {
-    section.integer(key, 0..=MOST).map(|most| (most > 0).then_some(most))
-}
-
-/// The same, or a default.
-fn ceiling_or(section: &Section<'_>, key: &'static str, default: u32) -> Option<u32> {
-    Some(section.integer_or(key, 0..=MOST, default)).filter(|most| *most > 0)
-}
-
-/// `[timeouts]`: one limit per phase. The timeout between the events of a stream is [`StreamConfig::idle_timeout`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeoutsConfig {
-    /// TCP connection and TLS handshake with a provider.
-    pub connect: Duration,
-    /// Time that an idle connection to a provider is kept; zero means that connections are not reused.
-    pub provider_idle: Duration,
-    /// From sending a streamed request to the first byte of the answer.
-    pub first_byte: Duration,
-    /// From sending a streamed request to its first content event.
-    pub first_content: Duration,
-    /// A whole request, all attempts together.
-    pub total: Duration,
-    /// A client's whole request head.
-    pub client_header: Duration,
-    /// A client's request body.
-    pub client_body: BodyPace,
-    /// Time after which a client that reads nothing of its answer is disconnected.
-    pub client_write_stall: Duration,
-    /// Time that requests in progress have to end after SIGTERM.
-    pub drain_grace: Duration,
+settings! {
+    /// Time limits of each phase. The timeout between events of a stream is `stream.idle_timeout`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct TimeoutsConfig read(section) {
+        /// TCP connection and TLS handshake with a provider.
+        pub connect: Duration = duration_or(MILLISECOND..=DAY, 2 * SECOND),
+        /// Time that an idle connection to a provider is kept; 0s: connections are not reused. Less than the minute
+        /// after which most servers close idle connections.
+        pub provider_idle: Duration = duration_or(Duration::ZERO..=HOUR, 55 * SECOND),
+        /// Until the first byte of a stream. An answer that is not streamed is limited by `total` only, because its
+        /// head comes last; while another endpoint could take over, an attempt gets half of the remaining time.
+        pub first_byte: Duration = duration_or(MILLISECOND..=DAY, 15 * SECOND),
+        /// Until the first content of a stream. Comments do not count, because a provider may send them while it hangs.
+        /// Events of the Messages and Responses API count while a block or item of the answer is open; reasoning and
+        /// tools of a provider that send nothing until they are done have at least 5 minutes.
+        pub first_content: Duration = duration_or(MILLISECOND..=DAY, 60 * SECOND),
+        /// A whole request, all attempts together.
+        pub total: Duration = duration_or(MILLISECOND..=DAY, 600 * SECOND),
+        /// The whole request head of a client. Needs a restart.
+        pub client_header: Duration = duration_or(MILLISECOND..=DAY, 10 * SECOND),
+        /// A client's request body.
+        pub client_body: BodyPace => BodyPace::read(section),
+        /// A client that reads nothing of its answer for this time is disconnected.
+        pub client_write_stall: Duration = duration_or(MILLISECOND..=DAY, 30 * SECOND),
+        /// Time that requests in progress have to end after SIGTERM. Needs a restart.
+        pub drain_grace: Duration = duration_or(Duration::ZERO..=DAY, 30 * SECOND),
+    }
 }
 
 impl TimeoutsConfig {
-    pub(super) fn read(section: &Section<'_>) -> TimeoutsConfig {
-        let timeout = |key, default| section.duration_or(key, MILLISECOND..=DAY, default);
-        TimeoutsConfig {
-            connect: timeout("connect", Duration::from_secs(2)),
-            provider_idle: section.duration_or("provider_idle", Duration::ZERO..=HOUR, Duration::from_secs(55)),
-            first_byte: timeout("first_byte", Duration::from_secs(15)),
-            first_content: timeout("first_content", Duration::from_secs(60)),
-            total: timeout("total", Duration::from_secs(600)),
-            client_header: timeout("client_header", Duration::from_secs(10)),
-            client_body: BodyPace {
-                whole: timeout("client_body", Duration::from_secs(30)),
-                bytes_per_second: u32::try_from(section.bytes_or("client_body_min_rate", 0..=MOST as usize, 1024))
-                    .unwrap_or(MOST),
-                grace: timeout("client_body_grace", Duration::from_secs(5)),
-            },
-            client_write_stall: timeout("client_write_stall", Duration::from_secs(30)),
-            drain_grace: section.duration_or("drain_grace", Duration::ZERO..=DAY, Duration::from_secs(30)),
-        }
-    }
-
     /// The timeouts of one attempt, for routing and dispatch.
     pub(super) fn phases(&self, stream: &StreamConfig) -> PhaseClocks {
         PhaseClocks {
@@ -189,6 +151,19 @@ pub struct BodyPace {
 }
 
 impl BodyPace {
+    fn read(section: &Section<'_>) -> BodyPace {
+        keys! { section:
+            /// The whole request body of a client.
+            whole "client_body" = duration_or(MILLISECOND..=DAY, 30 * SECOND),
+            /// Minimum average rate of a request body after the grace period; 0: no minimum. Protects against clients
+            /// that hold connections open with slow bodies.
+            rate "client_body_min_rate" = bytes_or(0..=MOST as usize, 1024) [unit = "per second"],
+            /// Grace period, in which a body may be slower.
+            grace "client_body_grace" = duration_or(MILLISECOND..=DAY, 5 * SECOND),
+        }
+        BodyPace { whole, bytes_per_second: u32::try_from(rate).unwrap_or(MOST), grace }
+    }
+
     /// Deadline for the next byte of a body that began at `begun` and of which `received` bytes have arrived.
     #[must_use]
     pub fn next_by(&self, begun: Instant, received: usize) -> Instant {
@@ -201,32 +176,25 @@ impl BodyPace {
     }
 }
 
-/// `[stream]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamConfig {
-    /// Time without content after which a comment is sent to the client.
-    pub keepalive: Duration,
-    /// Timeout between two events of the provider. Comments do not count as events.
-    pub idle_timeout: Duration,
-    /// Whether the error chunk has the member that makes every client library report it.
-    pub error_compat: bool,
-    /// Maximum size of a single event of a provider.
-    pub max_event_bytes: usize,
-    /// Bytes buffered for a slow client before reading from the provider pauses.
-    pub buffer_bytes: usize,
-}
-
-impl StreamConfig {
-    pub(super) fn read(section: &Section<'_>) -> StreamConfig {
-        let timeout = |key, default| section.duration_or(key, MILLISECOND..=DAY, default);
-        let bytes = |key, most, default| section.bytes_or(key, KIB..=most, default);
-        StreamConfig {
-            keepalive: timeout("keepalive", Duration::from_secs(15)),
-            idle_timeout: timeout("idle_timeout", Duration::from_secs(30)),
-            error_compat: section.flag_or("error_compat", true),
-            max_event_bytes: bytes("max_event", GIB, 8 * MIB),
-            buffer_bytes: bytes("buffer", 64 * MIB, 64 * KIB),
-        }
+settings! {
+    /// Streamed answers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct StreamConfig read(section) {
+        /// Time without content after which the client gets a comment, so that proxies keep the connection open. Also
+        /// the time that the status line waits for the first content, so that an early failure gets its own status.
+        pub keepalive: Duration = duration_or(MILLISECOND..=DAY, 15 * SECOND),
+        /// Timeout between two events of a provider. Comments do not count as events, and the rules of
+        /// `timeouts.first_content` hold here, too.
+        pub idle_timeout: Duration = duration_or(MILLISECOND..=DAY, 30 * SECOND),
+        /// Whether the error chunk of a failed stream has a member that makes client libraries of chat and Messages
+        /// report it; without it some treat the truncated answer as complete. Clients of Responses get the event
+        /// `response.failed`, which some hand over like any other.
+        pub error_compat: bool = flag_or(true),
+        /// Maximum size of a single event of a provider.
+        pub max_event_bytes "max_event": usize = bytes_or(KIB..=GIB, 8 * MIB),
+        /// Bytes buffered for a slow client before reading from the provider pauses; a single longer event may be
+        /// buffered alone. Buffered bytes count in `limits.buffered`.
+        pub buffer_bytes "buffer": usize = bytes_or(KIB..=64 * MIB, 64 * KIB),
     }
 }
 

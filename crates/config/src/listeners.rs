@@ -9,13 +9,8 @@ use std::{
 };
 
 use super::{
-    AdminConfig, Environment, Fault, Identity, ServerConfig, Surroundings, complete,
-    fault::Faults,
-    files::Files,
-    origin::Origin,
-    section::Section,
-    server::{is_loopback, socket_address},
-    tree,
+    AdminConfig, Environment, Fault, Identity, ServerConfig, Surroundings, complete, fault::Faults, files::Files,
+    origin::Origin, section::Section, server::is_loopback, tree,
 };
 
 /// The addresses of a gateway.
@@ -50,11 +45,7 @@ impl Listeners {
         let listeners = Section::root(&tree, &faults, |root| {
             let (has_tls, (server, tls)) =
                 root.section("server", |section| (section.has("tls"), super::read_server(section, &surroundings)));
-            let admin = root.section("admin", |section| match section.text("bind") {
-                None => Some(AdminConfig::DEFAULT_BIND),
-                Some("") => None,
-                Some(_) => socket_address(section, "bind"),
-            });
+            let admin = root.section("admin", |section| AdminConfig::read_bind(section, "bind"));
             let ServerConfig { bind: server, .. } = server;
             Listeners { server, admin, has_tls, identity: tls.flatten().map(|tls| tls.identity) }
         });

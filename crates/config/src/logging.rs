@@ -1,39 +1,27 @@
 //! `[log]`: format of log lines, level, and whether every call has one.
 
-use super::section::Section;
-
 /// Format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Time, level, target and message, for people.
-    #[default]
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// `[log]`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LogConfig {
-    /// Text for people, or JSON, one object a line.
-    pub format: LogFormat,
-    /// Level of all lines. `RUST_LOG` goes before it.
-    pub level: Option<&'static str>,
-    /// Whether every inference call has a line at `info`.
-    pub requests: bool,
-}
-
-impl LogConfig {
-    pub(super) fn read(section: &Section<'_>) -> LogConfig {
-        let levels = ["off", "error", "warn", "info", "debug", "trace"].map(|level| (level, Some(level)));
-        LogConfig {
-            format: section.choice_or(
-                "format",
-                &[("text", LogFormat::Text), ("json", LogFormat::Json)],
-                LogFormat::Text,
-            ),
-            level: section.choice_or("level", &levels, None),
-            requests: section.flag_or("requests", false),
-        }
+settings! {
+    /// Log lines on standard error. They contain no keys, no prompts, no answers and no text of providers. A line that
+    /// cannot be written in time is dropped and counted in `pointsman_log_lines_dropped_total`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct LogConfig read(section) {
+        /// `json` writes one object per line, of at most 4 KiB.
+        pub format: LogFormat = choice_or(&[("text", LogFormat::Text), ("json", LogFormat::Json)], LogFormat::Text),
+        /// Level of all lines; the variable `RUST_LOG` goes before it.
+        pub level: Option<&'static str> = choice(&LEVELS.map(|level| (level, level))) [absent = "`info`"],
+        /// Whether every inference call has a line at `info` when it ends, with models, provider, times, tokens and
+        /// cost.
+        pub requests: bool = flag_or(false),
     }
 }
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

@@ -3,17 +3,17 @@
 //! An endpoint inherits prices, limits and parameters that it does not set from its model. Prices are replaced as a
 //! whole, because prices of two providers must not be mixed.
 
-use std::sync::Arc;
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_domain::{
-    AddedMembers, Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality,
-    ModelId, Pricing, ReasoningFormat, ReasoningHistory, closest_name,
+    Architecture, DefaultParameters, EndpointLimits, Modalities, Modality, Model, ModelId, Pricing, ReasoningFormat,
+    closest_name,
 };
 
 use super::{
     prices::{self, Prices},
-    providers::{self, DIALECTS},
+    providers::EndpointSettings,
     section::{Item, Section},
     tree::Value,
 };
@@ -21,24 +21,15 @@ use super::{
 const MAX_MODELS: usize = 5_000;
 const MAX_ENDPOINTS: usize = 255;
 const MAX_PARAMETERS: usize = 128;
-const MAX_CONTEXT_LENGTH: u32 = 1_000_000_000;
+/// Lengths of prompts and answers.
+const TOKENS: RangeInclusive<u32> = 1..=1_000_000_000;
 
 /// One `[[models]]` as read.
 pub(super) struct ModelTable<'t> {
-    /// `None` when it is wrong; the fault is reported then.
-    pub(super) id: Option<ModelId>,
-    pub(super) canonical_slug: String,
+    /// Without positions of its endpoints; `None` when the id is wrong; the fault is reported then.
+    pub(super) model: Option<Model>,
     /// Its id and canonical slug, with their locations.
     pub(super) named: Vec<Item<'t>>,
-    pub(super) name: String,
-    pub(super) created: i64,
-    pub(super) description: String,
-    pub(super) architecture: Architecture,
-    pub(super) default_parameters: Option<DefaultParameters>,
-    pub(super) expiration_date: Option<NaiveDate>,
-    pub(super) hugging_face_id: Option<String>,
-    pub(super) knowledge_cutoff: Option<String>,
-    pub(super) image_sizes: Vec<String>,
     pub(super) endpoints: Vec<EndpointTable<'t>>,
 }
 
@@ -56,25 +47,11 @@ pub(super) struct EndpointTable<'t> {
     pub(super) quantization: Option<String>,
     pub(super) is_moderated: bool,
     pub(super) disabled: bool,
-    /// The default of the provider is used when this or one of the next three is `None`.
-    pub(super) dialect: Option<Dialect>,
-    pub(super) wants_max_completion_tokens: Option<bool>,
-    pub(super) wants_reasoning_effort: Option<bool>,
-    pub(super) reasoning_history: Option<ReasoningHistory>,
-    pub(super) omits: Option<AddedMembers>,
-    pub(super) lacks: Option<CapabilitySet>,
-    pub(super) legacy_completions: Option<bool>,
-    pub(super) tools_force_effort_none: Option<bool>,
-    pub(super) allow_state: Option<bool>,
-    pub(super) mid_conversation_system: Option<bool>,
-    pub(super) knows_developer_role: Option<bool>,
-    pub(super) forwards_unknown_fields: Option<bool>,
     pub(super) inputs_per_call: Option<u32>,
     /// `None`: as is known of dialect and model.
     pub(super) reasoning_state: Option<ReasoningFormat>,
     pub(super) images_through_chat: bool,
-    pub(super) counts_tokens: Option<bool>,
-    pub(super) safety_settings: Option<Arc<str>>,
+    pub(super) settings: EndpointSettings,
 }
 
 /// Values that endpoints inherit from their model.
@@ -87,106 +64,186 @@ struct Inherited {
     is_moderated: bool,
 }
 
-pub(super) fn read_all<'t>(root: &Section<'t>) -> Vec<ModelTable<'t>> {
-    root.sections("models", MAX_MODELS, read_model)
+/// Reads all models. `settings` are those of the providers, by their names.
+pub(super) fn read_all<'t>(root: &Section<'t>, settings: &HashMap<&str, EndpointSettings>) -> Vec<ModelTable<'t>> {
+    root.sections("models", MAX_MODELS, |section| read_model(section, settings))
 }
 
-fn read_model<'t>(section: &Section<'t>) -> ModelTable<'t> {
-    let id = read_id(section);
-    let shown = id.as_ref().map_or("?", ModelId::as_str);
-    let text = |key| section.filled(key).map(str::to_owned);
+fn read_model<'t>(section: &Section<'t>, settings: &HashMap<&str, EndpointSettings>) -> ModelTable<'t> {
+    keys! { section:
+        //! Models, one `[[models]]` each, with 1 to 255 endpoints. Endpoints inherit limits, parameters and prices that
+        //! they do not set.
+        /// Exactly one slash; unique.
+        id = with(id) [allowed = "`<namespace>/<name>`"],
+        /// Permanent name; requests may use it too.
+        canonical_slug = with(canonical_slug) [absent = "the id", allowed = "`<namespace>/<name>`"],
+        /// Display name.
+        name = filled() [absent = "the id"],
+        /// When it was added; the list shows the newest first.
+        created = with(created) [absent = "1970-01-01", kind = "date or Unix seconds"],
+        /// Shown in the list of models.
+        description = text_or(""),
+        /// Accepted inputs.
+        input "input_modalities" = with(modalities)
+            [allowed = "`text`, `image`, `audio`, `file`, `video`", default = "[\"text\"]"],
+        /// Generated outputs.
+        output "output_modalities" = with(modalities)
+            [allowed = "`text`, `image`, `audio`, `video`, `embeddings`", default = "[\"text\"]"],
+        /// Shown in the list of models.
+        tokenizer = filled_text() [default = "\"Other\""],
+        /// Shown in the list of models.
+        instruct_type = filled_text() [absent = "none"],
+        /// Shown in the list of models.
+        hugging_face_id = filled_text() [absent = "none"],
+        /// Shown in the list of models.
+        knowledge_cutoff = with(day) [absent = "none", kind = "date"],
+        /// Day from which the model is retired.
+        expiration_date = with(day) [absent = "none", kind = "date"],
+        /// Supported image sizes; empty: any size is forwarded.
+        image_sizes = with(image_sizes) [allowed = "sizes such as `1024x1024`"],
+        /// Context window.
+        context_length = integer(TOKENS) [unit = "tokens", absent = "here or at each endpoint"],
+        /// Longest answer.
+        max_completion_tokens = integer(TOKENS) [unit = "tokens", absent = "no limit of its own"],
+        /// Longest prompt.
+        max_prompt_tokens = integer(TOKENS) [unit = "tokens", absent = "no limit of its own"],
+        /// Supported parameters; others are dropped. A parameter that no endpoint lists, such as `n`, is sent to all.
+        /// For image models: list `response_format` only if both `url` and `b64_json` are supported. Marks of the
+        /// prompt cache from clients of the Messages API reach an endpoint of chat only if it lists `cache_control`.
+        parameters "supported_parameters" = with(parameters),
+        /// Whether the provider moderates prompts.
+        is_moderated = flag_or(false),
+    }
     // A wrong value is no missing one: endpoints do not report it again.
     let has_prices = PRICES.iter().any(|key| section.has(key));
     let inherited = Inherited {
         pricing: prices::read(section).or(has_prices.then_some(Prices::Unknown)),
-        context_length: tokens(section, "context_length").or(section.has("context_length").then_some(1)),
-        max_completion_tokens: tokens(section, "max_completion_tokens"),
-        max_prompt_tokens: tokens(section, "max_prompt_tokens"),
-        parameters: parameters(section).unwrap_or_default(),
-        is_moderated: section.flag_or("is_moderated", false),
+        context_length: context_length.or(section.has("context_length").then_some(1)),
+        max_completion_tokens,
+        max_prompt_tokens,
+        parameters: parameters.unwrap_or_default(),
+        is_moderated,
     };
-    ModelTable {
-        named: ["id", "canonical_slug"].into_iter().filter_map(|key| section.item(key)).collect(),
-        canonical_slug: canonical_slug(section).unwrap_or_else(|| shown.to_owned()),
-        name: section.filled("name").unwrap_or(shown).to_owned(),
-        created: created(section),
-        description: section.text("description").unwrap_or_default().to_owned(),
-        architecture: architecture(section),
-        default_parameters: section.optional("default_parameters", default_parameters),
-        expiration_date: day(section, "expiration_date"),
-        hugging_face_id: text("hugging_face_id"),
-        knowledge_cutoff: day(section, "knowledge_cutoff").map(|day| day.to_string()),
-        image_sizes: image_sizes(section),
-        endpoints: read_endpoints(section, &inherited),
+    let default_parameters = section.optional("default_parameters", default_parameters);
+    let endpoints = read_endpoints(section, &inherited, settings);
+    let tokenizer = tokenizer.unwrap_or("Other".to_owned());
+    let model = id.map(|id: ModelId| Model {
+        canonical_slug: canonical_slug.unwrap_or_else(|| id.as_str().to_owned()),
+        name: name.unwrap_or(id.as_str()).to_owned(),
+        created,
+        description,
+        architecture: Architecture { input, output, tokenizer, instruct_type },
+        default_parameters,
+        expiration_date,
+        hugging_face_id,
+        knowledge_cutoff: knowledge_cutoff.map(|day| day.to_string()),
+        image_sizes,
+        endpoints: Vec::new(),
         id,
-    }
+    });
+    let named = ["id", "canonical_slug"].into_iter().filter_map(|key| section.item(key)).collect();
+    ModelTable { model, named, endpoints }
 }
 
-fn read_id(section: &Section<'_>) -> Option<ModelId> {
+fn id(section: &Section<'_>, key: &'static str) -> Option<ModelId> {
     const SHAPE: &str = "\"<namespace>/<name>\" with exactly one slash, such as \"acme/small\"";
-    let text = section.required("id", SHAPE)?;
-    text.parse().map_err(|_| section.fault("id", "is not a model id", SHAPE)).ok()
+    let text = section.required(key, SHAPE)?;
+    text.parse().map_err(|_| section.fault(key, "is not a model id", SHAPE)).ok()
 }
 
-fn canonical_slug(section: &Section<'_>) -> Option<String> {
-    let text = section.filled("canonical_slug")?;
+fn canonical_slug(section: &Section<'_>, key: &'static str) -> Option<String> {
+    let text = section.filled(key)?;
     if text.parse::<ModelId>().is_err() {
-        section.fault("canonical_slug", "is not a model id", "\"<namespace>/<name>\", such as \"acme/small-2026-01\"");
+        section.fault(key, "is not a model id", "\"<namespace>/<name>\", such as \"acme/small-2026-01\"");
     }
     Some(text.to_owned())
 }
 
-fn read_endpoints<'t>(section: &Section<'t>, inherited: &Inherited) -> Vec<EndpointTable<'t>> {
+fn read_endpoints<'t>(
+    section: &Section<'t>,
+    inherited: &Inherited,
+    settings: &HashMap<&str, EndpointSettings>,
+) -> Vec<EndpointTable<'t>> {
     if !section.has("endpoints") {
         section.absence("endpoints", "is missing", "at least one [[models.endpoints]] below the model");
     }
-    let endpoints = section.sections("endpoints", MAX_ENDPOINTS, |endpoint| read_endpoint(endpoint, inherited));
+    let read = |endpoint: &Section<'t>| read_endpoint(endpoint, inherited, settings);
+    let endpoints = section.sections("endpoints", MAX_ENDPOINTS, read);
     if endpoints.is_empty() && section.has("endpoints") {
         section.absence("endpoints", "is empty", "at least one [[models.endpoints]] below the model");
     }
     endpoints
 }
 
-fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTable<'t> {
-    let disabled = section.flag_or("disabled", false);
-    let limit = |key, inherited: Option<u32>| tokens(section, key).or(inherited);
-    section.required("provider", "the name of a [providers.<name>] or [simulation.providers.<name>]");
+fn read_endpoint<'t>(
+    section: &Section<'t>,
+    inherited: &Inherited,
+    settings: &HashMap<&str, EndpointSettings>,
+) -> EndpointTable<'t> {
+    keys! { section:
+        //! Endpoints, the model at a provider, one `[[models.endpoints]]` each. The first one is preferred if all else
+        //! is equal. `pricing`, `usd_per_million` and `usd_each` are set as in a model.
+        /// Provider of the endpoint.
+        provider = required("the name of a [providers.<name>] or [simulation.providers.<name>]")
+            [allowed = "short name of a provider"],
+        /// The provider's own name for the model.
+        upstream_model = required("the provider's own name for the model"),
+        /// Distinguishes two endpoints at one provider.
+        variant = with(variant) [allowed = "short name"],
+        /// Such as `fp8`.
+        quantization = filled() [absent = "unknown"],
+        /// Whether the endpoint is never used; its prices may be absent then.
+        disabled = flag_or(false),
+        /// Context window.
+        context_length = integer(TOKENS) [unit = "tokens", absent = "the model's"],
+        /// Longest answer.
+        max_completion_tokens = integer(TOKENS) [unit = "tokens", absent = "the model's"],
+        /// Longest prompt.
+        max_prompt_tokens = integer(TOKENS) [unit = "tokens", absent = "the model's"],
+        /// Supported parameters.
+        parameters "supported_parameters" = with(parameters) [absent = "the model's"],
+        /// Whether the provider moderates prompts.
+        is_moderated = flag_or(inherited.is_moderated) [absent = "the model's"],
+        /// Whether it generates images through chat, not through `/images/generations`.
+        images_through_chat = flag_or(false),
+        /// Most inputs of one call for embeddings; more are sent as several calls. It changes nothing where a call
+        /// takes one input, and for `openai`, whose requests stay whole.
+        inputs_per_call = integer(1..=2048)
+            [absent = "what is known of its API: 100, 250 (Vertex AI) or 96 (Cohere at Bedrock)"],
+        /// Format of the reasoning that it takes back (`reasoning_details[].format`): while tool calls of an answer
+        /// with such reasoning are open, the endpoints with its format are asked first.
+        reasoning_state = choice(&REASONING_STATES)
+            [
+                absent = "what is known of the model",
+                allowed = "`none`, `anthropic-claude-v1`, `google-gemini-v1`, `openai-responses-v1`",
+            ],
+    }
+    let of_provider = provider.and_then(|provider| settings.get(provider)).unwrap_or(&EndpointSettings::STANDARD);
+    let settings = section.inheriting("the provider's", || EndpointSettings::read(section, of_provider.clone()));
     let pricing = pricing(section, inherited, disabled);
+    let context_length = context_length.or(inherited.context_length);
+    if context_length.is_none() && !section.has("context_length") {
+        section.absence("context_length", "is missing", "the context window in tokens, here or at the model");
+    }
     EndpointTable {
         provider: section.item("provider"),
-        upstream_model: section
-            .required("upstream_model", "the provider's own name for the model")
-            .unwrap_or("?")
-            .into(),
-        variant: variant(section),
+        upstream_model: upstream_model.unwrap_or("?").to_owned(),
+        variant,
         price_date: pricing.as_ref().and_then(Prices::date),
         pricing: pricing.and_then(Prices::known),
         limits: EndpointLimits {
-            context_length: context_length(section, inherited),
-            max_completion_tokens: limit("max_completion_tokens", inherited.max_completion_tokens),
-            max_prompt_tokens: limit("max_prompt_tokens", inherited.max_prompt_tokens),
+            context_length: context_length.unwrap_or(1),
+            max_completion_tokens: max_completion_tokens.or(inherited.max_completion_tokens),
+            max_prompt_tokens: max_prompt_tokens.or(inherited.max_prompt_tokens),
         },
-        parameters: parameters(section).unwrap_or_else(|| inherited.parameters.clone()),
-        quantization: section.filled("quantization").map(str::to_ascii_lowercase),
-        is_moderated: section.flag_or("is_moderated", inherited.is_moderated),
+        parameters: parameters.unwrap_or_else(|| inherited.parameters.clone()),
+        quantization: quantization.map(str::to_ascii_lowercase),
+        is_moderated,
         disabled,
-        dialect: section.choice("dialect", &DIALECTS),
-        wants_max_completion_tokens: section.flag("wants_max_completion_tokens"),
-        wants_reasoning_effort: section.flag("wants_reasoning_effort"),
-        reasoning_history: providers::reasoning_history(section),
-        omits: providers::omits(section),
-        lacks: providers::lacks(section),
-        legacy_completions: section.flag("legacy_completions"),
-        tools_force_effort_none: section.flag("tools_force_effort_none"),
-        allow_state: section.flag("allow_state"),
-        mid_conversation_system: section.flag("mid_conversation_system"),
-        knows_developer_role: section.flag("knows_developer_role"),
-        forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),
-        inputs_per_call: section.integer("inputs_per_call", 1..=2048),
-        reasoning_state: section.choice("reasoning_state", &REASONING_STATES),
-        images_through_chat: section.flag_or("images_through_chat", false),
-        counts_tokens: providers::counts_tokens(section),
-        safety_settings: providers::safety_settings(section),
+        inputs_per_call,
+        reasoning_state,
+        images_through_chat,
+        settings,
     }
 }
 
@@ -245,29 +302,17 @@ fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Opti
     own.or_else(|| inherited.pricing.clone())
 }
 
-fn context_length(section: &Section<'_>, inherited: &Inherited) -> u32 {
-    let own = tokens(section, "context_length").or(inherited.context_length);
-    if own.is_none() && !section.has("context_length") {
-        section.absence("context_length", "is missing", "the context window in tokens, here or at the model");
-    }
-    own.unwrap_or(1)
-}
-
-fn variant(section: &Section<'_>) -> String {
-    let Some(text) = section.text("variant") else { return String::new() };
+fn variant(section: &Section<'_>, key: &'static str) -> String {
+    let text = section.text_or(key, "");
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
     if text.len() > 64 || !text.bytes().all(plain) {
-        section.fault("variant", "is not a short name", "at most 64 of: lower-case letters, digits, '-', '_', '.'");
+        section.fault(key, "is not a short name", "at most 64 of: lower-case letters, digits, '-', '_', '.'");
     }
-    text.to_owned()
+    text
 }
 
-fn tokens(section: &Section<'_>, key: &'static str) -> Option<u32> {
-    section.integer(key, 1..=MAX_CONTEXT_LENGTH)
-}
-
-fn parameters(section: &Section<'_>) -> Option<Vec<String>> {
-    let items = section.texts("supported_parameters", MAX_PARAMETERS)?;
+fn parameters(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
+    let items = section.texts(key, MAX_PARAMETERS)?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     for item in
         items.iter().filter(|item| item.text.len() > 64 || item.text.is_empty() || !item.text.bytes().all(plain))
@@ -280,15 +325,6 @@ fn parameters(section: &Section<'_>) -> Option<Vec<String>> {
         }
     }
     Some(items.iter().map(|item| item.text.to_owned()).collect())
-}
-
-fn architecture(section: &Section<'_>) -> Architecture {
-    Architecture {
-        input: modalities(section, "input_modalities"),
-        output: modalities(section, "output_modalities"),
-        tokenizer: section.filled("tokenizer").unwrap_or("Other").to_owned(),
-        instruct_type: section.filled("instruct_type").map(str::to_owned),
-    }
 }
 
 fn modalities(section: &Section<'_>, key: &'static str) -> Modalities {
@@ -307,18 +343,25 @@ fn modalities(section: &Section<'_>, key: &'static str) -> Modalities {
 }
 
 fn default_parameters(section: &Section<'_>) -> DefaultParameters {
-    DefaultParameters {
-        temperature: section.number("temperature", 0.0..=2.0),
-        top_p: section.number("top_p", 0.0..=1.0),
-        top_k: section.number("top_k", 0.0..=1e9),
-        frequency_penalty: section.number("frequency_penalty", -2.0..=2.0),
-        presence_penalty: section.number("presence_penalty", -2.0..=2.0),
-        repetition_penalty: section.number("repetition_penalty", 0.0..=2.0),
+    keys! { section => DefaultParameters {}:
+        //! Values for requests that do not set them.
+        /// Sampling temperature.
+        temperature = number(0.0..=2.0) [absent = "none"],
+        /// Share of probability for sampling.
+        top_p = number(0.0..=1.0) [absent = "none"],
+        /// Number of tokens for sampling.
+        top_k = number(0.0..=1e9) [absent = "none"],
+        /// Penalty for tokens by their frequency so far.
+        frequency_penalty = number(-2.0..=2.0) [absent = "none"],
+        /// Penalty for tokens that occurred before.
+        presence_penalty = number(-2.0..=2.0) [absent = "none"],
+        /// Penalty for repeating the prompt and the answer.
+        repetition_penalty = number(0.0..=2.0) [absent = "none"],
     }
 }
 
-fn image_sizes(section: &Section<'_>) -> Vec<String> {
-    let items = section.texts("image_sizes", 64).unwrap_or_default();
+fn image_sizes(section: &Section<'_>, key: &'static str) -> Vec<String> {
+    let items = section.texts(key, 64).unwrap_or_default();
     let side =
         |text: &str| text.parse::<u32>().is_ok_and(|side| (1..=99_999).contains(&side)) && !text.starts_with('0');
     for item in &items {
@@ -330,8 +373,8 @@ fn image_sizes(section: &Section<'_>) -> Vec<String> {
 }
 
 /// The Unix time of `created`, which is a number of seconds or a date.
-fn created(section: &Section<'_>) -> i64 {
-    let seconds = match section.any("created") {
+fn created(section: &Section<'_>, key: &'static str) -> i64 {
+    let seconds = match section.any(key) {
         None => Some(0),
         Some(Value::Integer(seconds)) => Some(*seconds).filter(|seconds| (0..=253_402_300_799).contains(seconds)),
         Some(Value::Date(date)) => seconds_of(&date.to_string()),
@@ -339,7 +382,7 @@ fn created(section: &Section<'_>) -> i64 {
         Some(_) => None,
     };
     if seconds.is_none() {
-        section.fault("created", "is not a date or time", "a date such as 2026-11-20, or Unix seconds");
+        section.fault(key, "is not a date or time", "a date such as 2026-11-20, or Unix seconds");
     }
     seconds.unwrap_or_default()
 }

@@ -88,8 +88,10 @@ fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
     let per_token = section.optional("pricing", read_pricing);
     let per_million = section.optional("usd_per_million", read_per_million);
     let each = section.optional("usd_each", |each| {
-        let price = |key| price(each, key, &ONE);
-        [price("request"), price("image"), price("web_search")].map(Option::unwrap_or_default)
+        keys! { each:
+            //! Prices per request, image and search in US dollars, together with `usd_per_million`.
+        }
+        of_calls(each)
     });
     if section.has("pricing") {
         for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
@@ -108,26 +110,54 @@ fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
     per_million.map(|(tokens, date)| (Pricing { request, image, web_search, ..tokens }.with_shared_prices(), date))
 }
 
+/// Prices of calls, input or generated images, and searches.
+fn of_calls(section: &Section<'_>) -> [Price; 3] {
+    keys! { section:
+        /// A call.
+        request = with(price_of_one) [default = "\"0\""],
+        /// An input image; for image models: a generated image.
+        image = with(price_of_one) [default = "\"0\""],
+        /// A search.
+        web_search = with(price_of_one) [default = "\"0\""],
+    }
+    [request, image, web_search].map(Option::unwrap_or_default)
+}
+
 /// A `pricing` table. Prompt and completion are required, because every answer shows its cost.
 fn read_pricing(section: &Section<'_>) -> Pricing {
-    let price = |key| price(section, key, &ONE);
-    Pricing {
-        request: price("request").unwrap_or_default(),
-        image: price("image").unwrap_or_default(),
-        web_search: price("web_search").unwrap_or_default(),
-        ..with_services(section, &ONE, " per token")
+    keys! { section:
+        //! All prices in one table, with prices of one token: `{ prompt = "0.00000015", completion = "0.0000006" }`.
+        //! Alternative to the two tables above. `pricing = "unknown"` instead of a table: there is no price.
+        //! `cheapest`, free aliases and requests with a limit on cost exclude the endpoint as `price_unknown`, and its
+        //! cost is `null`, never 0.
     }
+    let tokens = with_services(section, &ONE, " per token");
+    let [request, image, web_search] = of_calls(section);
+    Pricing { request, image, web_search, ..tokens }
 }
 
 /// A `usd_per_million` table: token prices with their source and date.
 fn read_per_million(section: &Section<'_>) -> (Pricing, Option<NaiveDate>) {
-    section.filled("source");
-    let date = section.filled("date");
-    let day = date.and_then(day_of);
-    if date.is_some() && day.is_none() {
-        section.fault("date", "is not a month or a day", "when the price was read, such as \"2026-11\"");
+    keys! { section:
+        //! Prices of a million tokens in US dollars, as decimal strings. Prices of an endpoint replace those of its
+        //! model as a whole.
     }
-    (with_services(section, &MILLION, ""), day)
+    let tokens = with_services(section, &MILLION, "");
+    keys! { section:
+        /// Source of the price.
+        _source "source" = filled() [absent = "none"],
+        /// When it was read.
+        date = with(date) [absent = "none", allowed = "`2026-11` or `2026-11-20`"],
+    }
+    (tokens, date)
+}
+
+fn date(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
+    let day = day_of(section.filled(key)?);
+    if day.is_none() {
+        section.fault(key, "is not a month or a day", "when the price was read, such as \"2026-11\"");
+    }
+    day
 }
 
 /// The prices of tokens, with those of other services than the standard.
@@ -140,10 +170,28 @@ fn with_services(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricin
         if name.is_none() {
             item.fault("is not the name of a service tier", WORD);
         }
+        keys! { tier:
+            //! Prices of other services than the standard, by the provider's word: `service_tiers = { flex = { prompt =
+            //! "0.5", completion = "1.5" } }`. They replace the prices of tokens as a whole; prices per request, image
+            //! and search stay. A request's `service_tier` (or `speed`) is sent only to endpoints that have a price for
+            //! it. At endpoints of the OpenAI dialects `fast` and `priority` stand for each other where one has no
+            //! price.
+        }
         let pricing = with_tiers(tier, measure, unit);
         Some(ServiceTierPrices { name: name?, pricing })
     });
-    let factors = section.pairs("inference_geo", MAX_SERVICES).into_iter().filter_map(|(name, item)| {
+    keys! { section:
+        /// What prices of tokens are multiplied by where the request or the answer names this geography
+        /// (`inference_geo` of the Messages API). Without a factor an endpoint does not serve a request that names it.
+        geographies "inference_geo" = with(geographies)
+            [absent = "none", kind = "table", allowed = "name = factor such as `\"1.1\"`"],
+    }
+    let service_tiers: Vec<ServiceTierPrices> = named.into_iter().flatten().take(MAX_SERVICES).collect();
+    Pricing { service_tiers, geographies, ..base }
+}
+
+fn geographies(section: &Section<'_>, key: &'static str) -> Vec<GeographyPrice> {
+    let factors = section.pairs(key, MAX_SERVICES).into_iter().filter_map(|(name, item)| {
         let name = ServiceName::parse(name).filter(|name| !name.is_standard());
         let factor = item.text.parse::<Usd>().ok().map(|factor| factor.femto());
         let per_mille = factor.filter(|factor| factor % FEMTO_PER_MILLE == 0).map(|factor| factor / FEMTO_PER_MILLE);
@@ -158,15 +206,21 @@ fn with_services(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricin
         };
         Some(GeographyPrice { name, per_mille })
     });
-    let service_tiers: Vec<ServiceTierPrices> = named.into_iter().flatten().take(MAX_SERVICES).collect();
-    Pricing { service_tiers, geographies: factors.collect(), ..base }
+    factors.collect()
 }
 
 /// The prices of tokens, with those of longer prompts.
 fn with_tiers(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
     let base = of_tokens(section, measure, unit);
     let tiers = section.sections("tiers", MAX_TIERS, |tier| {
-        let above = tier.integer("above_prompt_tokens", 1..=MAX_TIER_TOKENS);
+        keys! { tier:
+            //! Prices of longer prompts, where a price list has them: one table for each length, the shortest first, such
+            //! as `[[models.usd_per_million.tiers]]`. They replace the prices of tokens as a whole; prices per request,
+            //! image and search stay.
+            /// Prompts with more tokens than this, cached ones included, have the prices of this tier for all their
+            /// tokens.
+            above "above_prompt_tokens" = integer(1..=MAX_TIER_TOKENS) [unit = "tokens", absent = "required"],
+        }
         if above.is_none() && !tier.has("above_prompt_tokens") {
             tier.absence(
                 "above_prompt_tokens",
@@ -185,7 +239,7 @@ fn with_tiers(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
 }
 
 fn of_tokens(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
-    let price = |key| {
+    let price = |section: &Section<'_>, key| {
         let price = price(section, key, measure)?;
         if !price.is_zero() && !PLAUSIBLE.contains(&price) {
             let dollars = price.times(1_000_000);
@@ -195,27 +249,51 @@ fn of_tokens(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
         Some(price)
     };
     let allowed = &format!("{}{unit}; \"0\" if it costs nothing", measure.allowed);
-    let explicit_zero = section.flag_or("explicit_zero", false);
-    // Some price lists contain "0" for unknown prices, which must not make cached tokens free.
-    let fallback = |key| price(key).filter(|price| explicit_zero || !price.is_zero());
-    let required = |key| {
-        let price = price(key);
+    let required = |section: &Section<'_>, key| {
+        let price = price(section, key);
         if price.is_none() && !section.has(key) {
             section.absence(key, "is missing", allowed);
         }
         price.unwrap_or_default()
     };
+    keys! { section:
+        /// Tokens of the prompt.
+        prompt = with(required) [absent = "required"],
+        /// Tokens of the answer.
+        completion = with(required) [absent = "required"],
+        /// Reasoning tokens; `"0"` means the same as an absent key.
+        internal_reasoning = with(price) [absent = "the price of `completion`"],
+        /// Prompt tokens read from the cache of the provider; `"0"` means the same as an absent key.
+        input_cache_read = with(price) [absent = "the price of `prompt`"],
+        /// Prompt tokens written to the cache for five minutes, or for a time that the provider does not report; `"0"`
+        /// means the same as an absent key.
+        input_cache_write = with(price) [absent = "the price of `prompt`"],
+        /// Prompt tokens written to the cache for one hour; `"0"` means the same as an absent key.
+        input_cache_write_1h = with(price) [absent = "the price of `input_cache_write`"],
+        /// Prompt tokens of audio; `"0"` means the same as an absent key.
+        audio = with(price) [absent = "the price of `prompt`"],
+        /// Tokens of audio in the answer; `"0"` means the same as an absent key.
+        audio_output = with(price) [absent = "the price of `completion`"],
+        /// Whether a price of `"0"` for reasoning, cache and audio means that these tokens are free.
+        explicit_zero = flag_or(false),
+    }
+    // Some price lists contain "0" for unknown prices, which must not make cached tokens free.
+    let meant = |price: Option<Price>| price.filter(|price| explicit_zero || !price.is_zero());
     Pricing {
-        prompt: required("prompt"),
-        completion: required("completion"),
-        internal_reasoning: fallback("internal_reasoning"),
-        input_cache_read: fallback("input_cache_read"),
-        input_cache_write: fallback("input_cache_write"),
-        input_cache_write_1h: fallback("input_cache_write_1h"),
-        audio: fallback("audio"),
-        audio_output: fallback("audio_output"),
+        prompt,
+        completion,
+        internal_reasoning: meant(internal_reasoning),
+        input_cache_read: meant(input_cache_read),
+        input_cache_write: meant(input_cache_write),
+        input_cache_write_1h: meant(input_cache_write_1h),
+        audio: meant(audio),
+        audio_output: meant(audio_output),
         ..Pricing::default()
     }
+}
+
+fn price_of_one(section: &Section<'_>, key: &'static str) -> Option<Price> {
+    price(section, key, &ONE)
 }
 
 fn price(section: &Section<'_>, key: &'static str, measure: &Measure) -> Option<Price> {

@@ -97,7 +97,11 @@ fn provider_notes(provider: &ProviderTable, state: &ProviderState) -> Vec<String
         }
     }
     if *state == ProviderState::On
-        && let Some(url) = provider.base_url.as_ref().filter(|url| !url.is_tls() && !url.is_loopback())
+        && let Some(url) = provider
+            .connection
+            .as_ref()
+            .map(|connection| &connection.base_url)
+            .filter(|url| !url.is_tls() && !url.is_loopback())
     {
         notes.push(format!("The key of provider '{shown}' is sent unencrypted to {url}."));
     }

@@ -80,6 +80,15 @@ const ROUTES: [(&str, Routes); 4] = [
     ("vertex", Routes::Vertex),
 ];
 
+/// Members of a message in which reasoning goes back, for `reasoning_history`.
+const REASONING_HISTORIES: [(&str, ReasoningHistory); 5] = [
+    ("reasoning_content", ReasoningHistory::Content),
+    ("reasoning", ReasoningHistory::Reasoning),
+    ("both", ReasoningHistory::Both),
+    ("reasoning_details", ReasoningHistory::Details),
+    ("none", ReasoningHistory::Nothing),
+];
+
 /// The header that holds a provider's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyHeader {
@@ -175,45 +184,123 @@ impl ProviderConfig {
     pub(super) const PERMIT_WAIT: Duration = Duration::from_millis(100);
 }
 
-/// Data policy, links and locations of a provider, for the provider list.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Disclosure {
-    pub(super) collects_data: bool,
-    pub(super) zero_data_retention: bool,
-    pub(super) privacy_policy_url: Option<String>,
-    pub(super) terms_of_service_url: Option<String>,
-    pub(super) status_page_url: Option<String>,
-    pub(super) headquarters: Option<String>,
-    pub(super) datacenters: Vec<String>,
+settings! {
+    /// Data policy, links and locations of a provider, for the provider list.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(super) struct Disclosure read(section) {
+        /// Shown in the list of providers.
+        pub(super) datacenters: Vec<String> = with(datacenters) [allowed = "country codes"],
+        /// `deny`: the provider does not use prompts for its own purposes.
+        pub(super) collects_data "data_collection": bool = choice_or(&[("allow", true), ("deny", false)], true),
+        /// Whether the provider stores no prompts (zero data retention).
+        pub(super) zero_data_retention "zdr": bool = flag_or(false),
+        /// Shown in the list of providers.
+        pub(super) privacy_policy_url: Option<String> = with(link) [absent = "none", allowed = "link"],
+        /// Shown in the list of providers.
+        pub(super) terms_of_service_url: Option<String> = with(link) [absent = "none", allowed = "link"],
+        /// Shown in the list of providers.
+        pub(super) status_page_url: Option<String> = with(link) [absent = "none", allowed = "link"],
+        /// Shown in the list of providers.
+        pub(super) headquarters: Option<String> = filled_text() [absent = "none", allowed = "country code"],
+    }
 }
 
-/// Settings that the endpoints of a provider inherit, unless they set them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EndpointDefaults {
-    pub(super) dialect: Dialect,
-    pub(super) platform: Platform,
-    pub(super) wants_max_completion_tokens: bool,
-    pub(super) wants_reasoning_effort: bool,
-    pub(super) reasoning_history: ReasoningHistory,
-    pub(super) omits: AddedMembers,
-    /// `None`: what is known of the model.
-    pub(super) lacks: Option<CapabilitySet>,
-    pub(super) legacy_completions: bool,
-    pub(super) tools_force_effort_none: bool,
-    pub(super) allow_state: bool,
-    pub(super) mid_conversation_system: bool,
-    pub(super) effort_budgets: EffortBudgets,
-    pub(super) knows_developer_role: bool,
-    pub(super) forwards_unknown_fields: bool,
-    /// `None`: as is known of dialect and model.
-    pub(super) counts_tokens: Option<bool>,
-    /// As JSON.
-    pub(super) safety_settings: Option<Arc<str>>,
+settings! {
+    /// Settings of endpoints. Those that an endpoint does not set are its provider's.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(super) struct EndpointSettings read(section, inherited: EndpointSettings) {
+        /// Wire format of its chats. It also decides in which header the key is sent: `authorization` (`openai`,
+        /// `openai-responses`), `x-goog-api-key` (`gemini`; the base address ends with the version, as in
+        /// `https://generativelanguage.googleapis.com/v1beta`), `x-api-key` (`anthropic`, with `anthropic-version:
+        /// 2023-06-01` unless `headers` sets another), or `authorization` (`converse`: Amazon Bedrock, where `base_url`
+        /// is `https://bedrock-runtime.<region>.amazonaws.com` and the key is a Bedrock API key unless `auth` is
+        /// `sigv4`).
+        pub(super) dialect: Dialect = choice_or(&DIALECTS, inherited.dialect),
+        /// Who serves the dialect.
+        pub(super) platform: Platform => inherited.platform,
+        /// Tokens of reasoning of each effort.
+        pub(super) effort_budgets: EffortBudgets => inherited.effort_budgets,
+        /// Whether request fields that the gateway does not know are forwarded or dropped.
+        pub(super) forwards_unknown_fields "unknown_fields": bool =
+            choice_or(&[("forward", true), ("drop", false)], inherited.forwards_unknown_fields),
+        /// Whether it takes `max_completion_tokens` instead of `max_tokens`.
+        pub(super) wants_max_completion_tokens: bool = flag_or(inherited.wants_max_completion_tokens),
+        /// Whether its chat endpoints also serve `/completions`, so that they get requests to `POST /completions` as
+        /// they came.
+        pub(super) legacy_completions: bool = flag_or(inherited.legacy_completions),
+        /// Whether it takes `reasoning_effort`, as OpenAI's own chat API does: the object `reasoning` becomes an
+        /// effort, and `reasoning_details` in messages are left out. `false`: it takes the object, as OpenRouter does.
+        pub(super) wants_reasoning_effort: bool = flag_or(inherited.wants_reasoning_effort),
+        /// The member of a message in which readable reasoning of earlier answers goes back to a chat provider:
+        /// `reasoning_content` (DeepSeek, Kimi, GLM), `reasoning` (Groq), `both` of them (vLLM, Ollama and llama.cpp,
+        /// which read one, by their version), `reasoning_details` (OpenRouter), or `none` (OpenAI's own chat API, which
+        /// refuses all of them). DeepSeek and Kimi refuse a turn with tools that lacks it. Clients of `/messages` and
+        /// `/responses` bring it back in signatures and encrypted content, clients of chat in any of the three members.
+        pub(super) reasoning_history: ReasoningHistory = with(|section, key| {
+            section.choice(key, &REASONING_HISTORIES).unwrap_or(inherited.reasoning_history)
+        }) [
+            absent = "as the provider shows: reasoning goes back as `reasoning_content` once an answer had that \
+                member or a refusal asked for it",
+        ],
+        /// Members that the gateway adds to bodies and that this provider refuses. Without `stream_options`, tokens of
+        /// streams are estimated. A provider that refuses one with a 400 or 422 is asked again without it. If it says
+        /// that it does not know the member, or refuses it to two callers, that is remembered until the next reload.
+        pub(super) omits: AddedMembers = with(|section, key| omits(section, key).unwrap_or(inherited.omits))
+            [allowed = "`stream_options`, `store`, `include`, `reasoning.summary`"],
+        /// What its endpoints refuse, whatever parameters they list: such requests go elsewhere.
+        pub(super) lacks: Option<CapabilitySet> = with(|section, key| lacks(section, key).or(inherited.lacks))
+            [
+                absent = "what is known of the model",
+                allowed = "`tool_choice.required`, `tools_with_reasoning`, `prefill`, `token_ids`, `media_url`, \
+                    `tool_choice.none`, `custom_tools`, `json_schema.strict`, `json_schema.open`, \
+                    `json_schema.more_than_24_optional`, `parallel_tool_calls`, `image_types`, `media_types`, \
+                    `media_types.sound_and_video`, `media_types.rare_formats`, `media_types.office`, \
+                    `media_types.other_files`, `media_url.http`, `media_url.files`",
+            ],
+        /// For models that refuse functions while they reason (`tools_with_reasoning` in `lacks`): whether chats with
+        /// functions are sent there nevertheless, without reasoning (`reasoning_effort: "none"`, named as emulated),
+        /// instead of elsewhere.
+        pub(super) tools_force_effort_none: bool = with(|section, key| {
+            flag_for(section, key, (dialect, Dialect::OpenAi), inherited.tools_force_effort_none)
+        }),
+        /// Whether the provider may keep the responses of clients of `POST /responses` (`dialect =
+        /// "openai-responses"`): `store` is the client's, answers have the provider's ids, and `previous_response_id`
+        /// may name one. Such a request goes only to endpoints with this key; set it for one account, because another
+        /// one does not know the id.
+        pub(super) allow_state: bool = with(|section, key| {
+            flag_for(section, key, (dialect, Dialect::Responses), inherited.allow_state)
+        }),
+        /// Whether its models take system messages in the middle of a conversation (`dialect = "anthropic"`): then one
+        /// that stands behind a message of the user, last or before an answer, is sent as it is, with the beta
+        /// `mid-conversation-system-2026-04-07`. Otherwise it becomes a text `<system>…</system>` of the user, and is
+        /// named in `x-route-emulated-parameters`.
+        pub(super) mid_conversation_system: bool = with(|section, key| {
+            flag_for(section, key, (dialect, Dialect::Anthropic), inherited.mid_conversation_system)
+        }),
+        /// `false`: the role `developer` is replaced by `system`.
+        pub(super) knows_developer_role: bool = flag_or(inherited.knows_developer_role),
+        /// Whether `POST /messages/count_tokens` and `/responses/input_tokens` for a model ask the provider (`native`,
+        /// without an inference; if it does not answer within 2 s, the estimate is given).
+        pub(super) counts_tokens "count_tokens": Option<bool> = with(|section, key| {
+            section.choice(key, &[("native", true), ("estimate", false)]).or(inherited.counts_tokens)
+        }) [
+            absent = "`native` for Claude models by `anthropic` or `converse`, models with OpenAI's names by \
+                `openai-responses`, and by `gemini`; else `estimate`",
+        ],
+        /// What the Gemini API blocks, such as `{ HARM_CATEGORY_HARASSMENT = "BLOCK_ONLY_HIGH" }`; empty: the
+        /// provider's own settings.
+        pub(super) safety_settings: Option<Arc<str>> =
+            with(|section, key| safety_settings(section, key).or(inherited.safety_settings))
+                [
+                    allowed = "categories of harm, each with `OFF`, `BLOCK_NONE`, `BLOCK_ONLY_HIGH`, \
+                        `BLOCK_MEDIUM_AND_ABOVE` or `BLOCK_LOW_AND_ABOVE`",
+                ],
+    }
 }
 
-impl EndpointDefaults {
+impl EndpointSettings {
     /// The defaults of a provider that sets none.
-    pub(super) const STANDARD: EndpointDefaults = EndpointDefaults {
+    pub(super) const STANDARD: EndpointSettings = EndpointSettings {
         dialect: Dialect::OpenAi,
         platform: Platform::Native,
         wants_max_completion_tokens: false,
@@ -231,38 +318,12 @@ impl EndpointDefaults {
         counts_tokens: None,
         safety_settings: None,
     };
-
-    pub(super) fn read(section: &Section<'_>, inherited: EndpointDefaults) -> EndpointDefaults {
-        let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
-        let dialect = section.choice_or("dialect", &DIALECTS, inherited.dialect);
-        EndpointDefaults {
-            dialect,
-            platform: inherited.platform,
-            wants_max_completion_tokens: section
-                .flag_or("wants_max_completion_tokens", inherited.wants_max_completion_tokens),
-            wants_reasoning_effort: section.flag_or("wants_reasoning_effort", inherited.wants_reasoning_effort),
-            reasoning_history: reasoning_history(section).unwrap_or(inherited.reasoning_history),
-            omits: omits(section).unwrap_or(inherited.omits),
-            lacks: lacks(section).or(inherited.lacks),
-            legacy_completions: section.flag_or("legacy_completions", inherited.legacy_completions),
-            tools_force_effort_none: flag_for(section, dialect, Dialect::OpenAi, "tools_force_effort_none")
-                .unwrap_or(inherited.tools_force_effort_none),
-            allow_state: flag_for(section, dialect, Dialect::Responses, "allow_state").unwrap_or(inherited.allow_state),
-            mid_conversation_system: flag_for(section, dialect, Dialect::Anthropic, "mid_conversation_system")
-                .unwrap_or(inherited.mid_conversation_system),
-            effort_budgets: section.optional("effort_budgets", effort_budgets).unwrap_or(inherited.effort_budgets),
-            knows_developer_role: section.flag_or("knows_developer_role", inherited.knows_developer_role),
-            forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
-            counts_tokens: counts_tokens(section).or(inherited.counts_tokens),
-            safety_settings: safety_settings(section).or(inherited.safety_settings),
-        }
-    }
 }
 
-/// A switch of a provider that only endpoints of one dialect obey. Reports one that is on at a provider of another dialect.
-fn flag_for(section: &Section<'_>, dialect: Dialect, needed: Dialect, key: &'static str) -> Option<bool> {
-    let flag = section.flag(key);
-    if flag == Some(true) && dialect != needed {
+/// A switch that only endpoints of one dialect obey. Reports one that is on in another dialect.
+fn flag_for(section: &Section<'_>, key: &'static str, (dialect, needed): (Dialect, Dialect), inherited: bool) -> bool {
+    let flag = section.flag_or(key, inherited);
+    if flag && section.has(key) && dialect != needed {
         let (is, needed) = (dialect.as_str(), needed.as_str());
         let allowed = format!("dialect = \"{needed}\", or this key at the endpoints of that dialect");
         section.fault(key, format!("does nothing at endpoints of the dialect '{is}'"), allowed);
@@ -280,25 +341,15 @@ pub(super) struct ProviderContext<'c> {
 /// One `[providers.<slug>]` as read.
 pub(super) struct ProviderTable {
     pub(super) slug: Option<ProviderSlug>,
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) enabled: bool,
     /// The variable that set `enabled`, if one did.
     pub(super) enabled_by: Option<String>,
-    /// The address; `None` when it is wrong; the fault is reported then.
-    pub(super) base_url: Option<BaseUrl>,
     pub(super) credential: Credential,
-    /// The header of the dialect when it is `None`.
-    pub(super) auth: Option<KeyHeader>,
-    pub(super) region: Option<String>,
-    pub(super) routes: Routes,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) ca_file: Option<PathBuf>,
-    pub(super) max_in_flight: usize,
-    pub(super) permit_wait: Duration,
-    pub(super) forward_traceparent: bool,
-    pub(super) image_hosts: Vec<String>,
+    /// Without position and key; `None` when the name or the address is wrong; the fault is reported then.
+    pub(super) connection: Option<ProviderConfig>,
     pub(super) disclosure: Disclosure,
-    pub(super) endpoint_defaults: EndpointDefaults,
+    pub(super) endpoints: EndpointSettings,
 }
 
 impl ProviderTable {
@@ -306,46 +357,94 @@ impl ProviderTable {
         root.named("providers", |name, section| ProviderTable::read(name, section, context))
     }
 
-    /// The header that holds the key.
-    pub(super) fn key_header(&self) -> KeyHeader {
-        self.auth.unwrap_or(KeyHeader::of(self.endpoint_defaults.dialect))
-    }
-
     fn read(name_in_file: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
-        let enabled = section.flag_or("enabled", true);
+        let surroundings = context.surroundings;
+        keys! { section:
+            //! A provider with an OpenAI-compatible API. It is on when it has the key it needs. The short name has
+            //! lower-case letters, digits, `-`, `_` and `.`. At most 255, simulated ones included.
+            /// `false`: off, even if its key is set.
+            enabled = flag_or(true),
+            /// Display name.
+            name = filled() [absent = "the short name"],
+            /// Paths such as `/chat/completions` are appended to it.
+            base_url = with(|section, _| base_url(name_in_file, section, enabled, context)) [allowed = "URL"],
+            /// Variable with the key; unset or empty: the provider is off.
+            api_key_env = filled() [absent = "no key is needed", allowed = "name of a variable"],
+            /// Alternative: a file that contains only the key, mode 0600.
+            api_key_file = filled() [absent = "no key is needed", allowed = "path, relative to this file"],
+            /// Header with the key: `authorization: Bearer …` (`bearer`), `api-key` (Azure), `x-api-key`,
+            /// `x-goog-api-key`. `service-account`: the key is the JSON key file of a Google service account, for which
+            /// tokens are got (Vertex AI). `sigv4`: calls are signed with the keys of an AWS account (Bedrock), JSON as
+            /// `aws configure export-credentials` prints it; without `api_key_env` and `api_key_file` the keys are
+            /// those in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
+            auth = choice(&AUTHS) [absent = "as `dialect` says"],
+            /// Region for which calls are signed with `sigv4`, such as `us-east-1`.
+            region = with(|section, _| region(section, base_url.as_ref(), auth, enabled))
+                [absent = "as the host of `base_url` says"],
+            /// `deployments`: paths are below `/deployments/<upstream_model>`, as at Azure with a dated `api-version`
+            /// in the query of `base_url`. `bedrock` and `vertex`: the Messages API (`dialect = "anthropic"`) as these
+            /// clouds serve it, with the model in the path: `base_url` is
+            /// `https://bedrock-runtime.<region>.amazonaws.com`, or that of the publisher, ending with
+            /// `/publishers/anthropic`. `vertex` with `dialect = "gemini"`: embeddings and counts of tokens are made in
+            /// the form of Vertex AI; a `base_url` that ends with `/publishers/google` says the same.
+            routes = choice_or(&ROUTES, Routes::Standard),
+            /// Additional headers of every call; never secrets.
+            headers = with(headers),
+            /// Trusted certificates in addition to those of the system.
+            ca_file = with(|section, _| credential::ca_file(section, enabled, surroundings))
+                [absent = "none", allowed = "path, relative to this file"],
+            /// Calls in progress at this provider.
+            max_in_flight = integer_or(1..=1_000_000, ProviderConfig::MAX_IN_FLIGHT) [unit = "calls"],
+            /// Longest wait below this limit; then the next endpoint is used.
+            permit_wait = duration_or(Duration::ZERO..=MINUTE, ProviderConfig::PERMIT_WAIT),
+            /// Whether calls carry a `traceparent`: that of the attempt, or the client's own while traces are off. For
+            /// gateways and servers of your own; other providers have no use for it.
+            forward_traceparent = flag_or(false),
+            /// Hosts, in addition to its own, from which generated images may be fetched (https at 443 or the port of
+            /// `base_url`; http only if `base_url` is http).
+            image_hosts = with(image_hosts) [allowed = "host names"],
+        }
         let slug = read_slug(name_in_file);
-        let name = section.filled("name").unwrap_or(name_in_file.text).to_owned();
-        let base_url = base_url(name_in_file, section, enabled, context);
-        let credential = credential::read(section, enabled, context.surroundings);
-        let auth = section.choice("auth", &AUTHS);
-        let region = region(section, base_url.as_ref(), auth, enabled);
-        let routes = section.choice("routes", &ROUTES).unwrap_or_default();
+        let name: Arc<str> = name.unwrap_or(name_in_file.text).into();
         let is_at_vertex = base_url.as_ref().is_some_and(BaseUrl::is_of_google_at_vertex);
+        let endpoints = endpoint_settings(section, routes, is_at_vertex);
+        let connect = |(slug, base_url): (&ProviderSlug, BaseUrl)| ProviderConfig {
+            index: 0,
+            slug: slug.clone(),
+            name: Arc::clone(&name),
+            base_url,
+            key: None,
+            key_from: None,
+            headers,
+            ca_file,
+            dialect: endpoints.dialect,
+            auth: auth.unwrap_or(KeyHeader::of(endpoints.dialect)),
+            region,
+            routes,
+            max_in_flight,
+            permit_wait,
+            forward_traceparent,
+            image_hosts,
+        };
+        let connection = slug.as_ref().zip(base_url).map(connect);
         ProviderTable {
             slug,
             name,
             enabled,
             enabled_by: section.variable("enabled").map(str::to_owned),
-            base_url,
-            credential,
-            auth,
-            region,
-            routes,
-            headers: headers(section),
-            ca_file: credential::ca_file(section, enabled, context.surroundings),
-            max_in_flight: section.integer_or("max_in_flight", 1..=1_000_000, ProviderConfig::MAX_IN_FLIGHT),
-            permit_wait: section.duration_or("permit_wait", Duration::ZERO..=MINUTE, ProviderConfig::PERMIT_WAIT),
-            forward_traceparent: section.flag_or("forward_traceparent", false),
-            image_hosts: image_hosts(section),
-            disclosure: disclosure(section),
-            endpoint_defaults: endpoint_defaults(section, routes, is_at_vertex),
+            credential: credential::read(section, (api_key_env, api_key_file), enabled, surroundings),
+            connection,
+            disclosure: Disclosure::read(section),
+            endpoints,
         }
     }
 }
 
-fn endpoint_defaults(section: &Section<'_>, routes: Routes, is_at_vertex: bool) -> EndpointDefaults {
+fn endpoint_settings(section: &Section<'_>, routes: Routes, is_at_vertex: bool) -> EndpointSettings {
     let platform = routes.platform();
-    let defaults = EndpointDefaults::read(section, EndpointDefaults { platform, ..EndpointDefaults::STANDARD });
+    let effort_budgets = section.optional("effort_budgets", effort_budgets).unwrap_or_default();
+    let inherited = EndpointSettings { platform, effort_budgets, ..EndpointSettings::STANDARD };
+    let defaults = EndpointSettings::read(section, inherited);
     let has_form = match platform {
         Platform::Native => true,
         Platform::Bedrock => defaults.dialect == Dialect::Anthropic,
@@ -359,14 +458,14 @@ fn endpoint_defaults(section: &Section<'_>, routes: Routes, is_at_vertex: bool) 
     warn_of_reasoning(section, &defaults);
     // Where Google publishes its models, the Gemini API is that of Vertex AI.
     if is_at_vertex && defaults.dialect == Dialect::Gemini {
-        EndpointDefaults { platform: Platform::Vertex, ..defaults }
+        EndpointSettings { platform: Platform::Vertex, ..defaults }
     } else {
         defaults
     }
 }
 
 /// Warns where a provider is known to take the other form of reasoning than its table says.
-fn warn_of_reasoning(section: &Section<'_>, defaults: &EndpointDefaults) {
+fn warn_of_reasoning(section: &Section<'_>, defaults: &EndpointSettings) {
     let address = section.text("base_url").unwrap_or_default();
     let is_at = |host: &str| address.contains(host);
     if defaults.dialect != Dialect::OpenAi {
@@ -381,14 +480,9 @@ fn warn_of_reasoning(section: &Section<'_>, defaults: &EndpointDefaults) {
     }
 }
 
-/// Whether the tokens of prompts are counted by the provider, if it is said.
-pub(super) fn counts_tokens(section: &Section<'_>) -> Option<bool> {
-    section.choice("count_tokens", &[("native", true), ("estimate", false)])
-}
-
 /// `safetySettings` of the Gemini API, if any are said.
-pub(super) fn safety_settings(section: &Section<'_>) -> Option<Arc<str>> {
-    let pairs = section.pairs("safety_settings", MAX_SAFETY_SETTINGS);
+fn safety_settings(section: &Section<'_>, key: &'static str) -> Option<Arc<str>> {
+    let pairs = section.pairs(key, MAX_SAFETY_SETTINGS);
     let entry = |(category, threshold): &(&str, Item<'_>)| {
         let is_word = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
         if !category.starts_with("HARM_CATEGORY_") || !category.bytes().all(is_word) {
@@ -407,17 +501,23 @@ pub(super) fn safety_settings(section: &Section<'_>) -> Option<Arc<str>> {
 
 /// Tokens of reasoning of each effort.
 fn effort_budgets(section: &Section<'_>) -> EffortBudgets {
-    let tokens = |key, default| section.integer_or(key, 1..=MAX_BUDGET, default);
     let standard = EffortBudgets::default();
-    let budgets = EffortBudgets {
-        minimal: tokens("minimal", standard.minimal),
-        low: tokens("low", standard.low),
-        medium: tokens("medium", standard.medium),
-        high: tokens("high", standard.high),
-        xhigh: tokens("xhigh", standard.xhigh),
-        max: tokens("max", standard.max),
-    };
-    let EffortBudgets { minimal, low, medium, high, xhigh, max } = budgets;
+    keys! { section:
+        //! Tokens of reasoning that an effort becomes at models that take a budget instead (older models of Anthropic
+        //! and Google). A higher effort must not have a lower budget.
+        /// Budget of the effort `minimal`.
+        minimal = integer_or(1..=MAX_BUDGET, standard.minimal) [unit = "tokens"],
+        /// Budget of `low`.
+        low = integer_or(1..=MAX_BUDGET, standard.low) [unit = "tokens"],
+        /// Budget of `medium`, also where no effort is given.
+        medium = integer_or(1..=MAX_BUDGET, standard.medium) [unit = "tokens"],
+        /// Budget of `high`.
+        high = integer_or(1..=MAX_BUDGET, standard.high) [unit = "tokens"],
+        /// Budget of `xhigh`.
+        xhigh = integer_or(1..=MAX_BUDGET, standard.xhigh) [unit = "tokens"],
+        /// Budget of `max`.
+        max = integer_or(1..=MAX_BUDGET, standard.max) [unit = "tokens"],
+    }
     let steps = [
         ("low", minimal, low),
         ("medium", low, medium),
@@ -432,12 +532,12 @@ fn effort_budgets(section: &Section<'_>) -> EffortBudgets {
             "budgets that do not fall",
         );
     }
-    budgets
+    EffortBudgets { minimal, low, medium, high, xhigh, max }
 }
 
 /// What endpoints refuse, if it is said.
-pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
-    let items = section.texts("lacks", MAX_CAPABILITIES)?;
+fn lacks(section: &Section<'_>, key: &'static str) -> Option<CapabilitySet> {
+    let items = section.texts(key, MAX_CAPABILITIES)?;
     let set = items.iter().filter_map(|item| {
         let set = CapabilitySet::named(item.text);
         // Who refuses open schemas takes only the form that has a limit of optional properties as well.
@@ -452,8 +552,8 @@ pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
 }
 
 /// Members that the gateway leaves out although it adds them elsewhere.
-pub(super) fn omits(section: &Section<'_>) -> Option<AddedMembers> {
-    let items = section.texts("omits", AddedMember::ALL.len())?;
+fn omits(section: &Section<'_>, key: &'static str) -> Option<AddedMembers> {
+    let items = section.texts(key, AddedMember::ALL.len())?;
     let mut omits = AddedMembers::default();
     for item in items {
         match AddedMember::ALL.into_iter().find(|member| member.as_str() == item.text) {
@@ -462,17 +562,6 @@ pub(super) fn omits(section: &Section<'_>) -> Option<AddedMembers> {
         }
     }
     Some(omits)
-}
-
-pub(super) fn reasoning_history(section: &Section<'_>) -> Option<ReasoningHistory> {
-    let words = [
-        ("reasoning_content", ReasoningHistory::Content),
-        ("reasoning", ReasoningHistory::Reasoning),
-        ("both", ReasoningHistory::Both),
-        ("reasoning_details", ReasoningHistory::Details),
-        ("none", ReasoningHistory::Nothing),
-    ];
-    section.choice("reasoning_history", &words)
 }
 
 /// The slug in the name of a provider's table.
@@ -525,11 +614,11 @@ fn is_region(label: &str) -> bool {
     label.contains('-') && parts.next_back().is_some_and(is_number) && parts.all(is_word)
 }
 
-fn headers(section: &Section<'_>) -> Vec<(String, String)> {
+fn headers(section: &Section<'_>, key: &'static str) -> Vec<(String, String)> {
     // Credentials have their own configuration keys.
     const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "x-api-key", "api-key"];
     const ALLOWED: &str = "a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file";
-    let pairs = section.pairs("headers", MAX_HEADERS);
+    let pairs = section.pairs(key, MAX_HEADERS);
     let good = pairs.iter().filter_map(|(name, value)| {
         let name = name.to_ascii_lowercase();
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -548,8 +637,8 @@ fn headers(section: &Section<'_>) -> Vec<(String, String)> {
     good.collect()
 }
 
-fn image_hosts(section: &Section<'_>) -> Vec<String> {
-    let items = section.texts("image_hosts", 64).unwrap_or_default();
+fn image_hosts(section: &Section<'_>, key: &'static str) -> Vec<String> {
+    let items = section.texts(key, 64).unwrap_or_default();
     let good = items.iter().filter_map(|item| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
         let good = !item.text.is_empty() && item.text.bytes().all(plain);
@@ -561,18 +650,8 @@ fn image_hosts(section: &Section<'_>) -> Vec<String> {
     good.collect()
 }
 
-pub(super) fn disclosure(section: &Section<'_>) -> Disclosure {
-    let text = |key| section.filled(key).map(str::to_owned);
-    let datacenters = section.texts("datacenters", 64).unwrap_or_default();
-    Disclosure {
-        collects_data: section.choice_or("data_collection", &[("allow", true), ("deny", false)], true),
-        zero_data_retention: section.flag_or("zdr", false),
-        privacy_policy_url: link(section, "privacy_policy_url"),
-        terms_of_service_url: link(section, "terms_of_service_url"),
-        status_page_url: link(section, "status_page_url"),
-        headquarters: text("headquarters"),
-        datacenters: datacenters.iter().map(|item| item.text.to_owned()).collect(),
-    }
+fn datacenters(section: &Section<'_>, key: &'static str) -> Vec<String> {
+    section.texts(key, 64).unwrap_or_default().iter().map(|item| item.text.to_owned()).collect()
 }
 
 fn link(section: &Section<'_>, key: &'static str) -> Option<String> {

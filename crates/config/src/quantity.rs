@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
+pub(super) const MICROSECOND: Duration = Duration::from_micros(1);
 /// Lower limit of most durations.
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 pub(super) const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
+pub(super) const KIB: usize = 1 << 10;
+pub(super) const MIB: usize = 1 << 20;
+pub(super) const GIB: usize = 1 << 30;
+
 const UNITS: [(&str, usize); 8] = [
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
+    ("GiB", GIB),
+    ("MiB", MIB),
+    ("KiB", KIB),
     ("GB", 1_000_000_000),
     ("MB", 1_000_000),
     ("kB", 1_000),

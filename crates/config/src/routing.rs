@@ -11,7 +11,7 @@ use pointsman_domain::{
 
 use super::{
     memory::MemoryConfig,
-    quantity::{DAY, HOUR, MILLISECOND, MINUTE, WEEK},
+    quantity::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, WEEK},
     section::Section,
     tree::Value,
 };
@@ -19,60 +19,48 @@ use super::{
 /// Synonyms of the built-in aliases `<prefix>/auto` and `<prefix>/free`.
 const DEFAULT_SYNONYMS: [&str; 5] = ["auto", "router", "free", "openrouter/auto", "openrouter/free"];
 
-/// `[service]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceConfig {
-    /// The prefix of `<prefix>/auto`, `<prefix>/free` and the operator's aliases.
-    pub alias_prefix: String,
-}
-
-impl Default for ServiceConfig {
-    fn default() -> ServiceConfig {
-        ServiceConfig { alias_prefix: "service".to_owned() }
+settings! {
+    /// Names of this gateway.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ServiceConfig read(section) {
+        /// Prefix of the aliases: `service/auto`, `service/free` and those of `[[aliases]]`.
+        pub alias_prefix: String = with(alias_prefix) [default = "\"service\""],
     }
 }
 
-impl ServiceConfig {
-    pub(super) fn read(section: &Section<'_>) -> ServiceConfig {
-        let Some(prefix) = section.filled("alias_prefix") else { return ServiceConfig::default() };
-        if format!("{prefix}/auto").parse::<pointsman_domain::ModelId>().is_err() {
-            section.fault("alias_prefix", "is not a namespace", "printable ASCII without spaces, slashes and stars");
-            return ServiceConfig::default();
+fn alias_prefix(section: &Section<'_>, key: &'static str) -> String {
+    let prefix = section.filled(key).filter(|prefix| {
+        let is_namespace = format!("{prefix}/auto").parse::<pointsman_domain::ModelId>().is_ok();
+        if !is_namespace {
+            section.fault(key, "is not a namespace", "printable ASCII without spaces, slashes and stars");
         }
-        ServiceConfig { alias_prefix: prefix.to_owned() }
-    }
+        is_namespace
+    });
+    prefix.unwrap_or("service").to_owned()
 }
 
-/// `[routing]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RoutingConfig {
-    /// The constants of routing decisions. Their timeouts come from `[timeouts]` and `[stream]`.
-    pub policy: RoutingPolicy,
-    /// Objective when neither the request, the alias nor the key sets one.
-    pub objective: Objective,
-    /// Seed of all decisions; `None` means a random one, which is logged at start.
-    pub seed: Option<u64>,
-    /// Distinguishes replicas with the same seed; `None` means a random one.
-    pub instance_id: Option<u64>,
-    /// File of the saved statistics.
-    pub memory: MemoryConfig,
-    /// Synonyms of the built-in aliases: those ending in `free` mean `free`, those ending in `auto` or `router` mean
-    /// `auto`.
-    pub alias_synonyms: Vec<String>,
-}
-
-impl RoutingConfig {
-    /// Relative paths are relative to `directory`.
-    pub(super) fn read(section: &Section<'_>, directory: &Path) -> RoutingConfig {
-        let seed = |key| section.integer(key, 0..=u64::MAX >> 1);
-        RoutingConfig {
-            policy: policy(section),
-            objective: section.choice_or("objective", &OBJECTIVES, Objective::default()),
-            seed: seed("seed"),
-            instance_id: seed("instance_id"),
-            memory: section.section("memory", |memory| MemoryConfig::read(memory, directory)),
-            alias_synonyms: synonyms(section).unwrap_or(DEFAULT_SYNONYMS.map(str::to_owned).to_vec()),
-        }
+settings! {
+    /// How endpoints are chosen; `docs/ROUTING.md` explains it.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct RoutingConfig read(section, directory: &Path) {
+        /// The constants of routing decisions. Their timeouts come from `[timeouts]` and `[stream]`.
+        pub policy: RoutingPolicy => policy(section),
+        /// Objective when neither the request, the alias nor the key sets one.
+        pub objective: Objective = choice_or(&OBJECTIVES, Objective::default()),
+        /// Synonyms of the two built-in aliases: those ending in `auto` or `router` mean `<prefix>/auto`, those ending
+        /// in `free` mean `<prefix>/free`.
+        pub alias_synonyms: Vec<String> = with(synonyms)
+            [
+                allowed = "names ending in `auto`, `router` or `free`",
+                default = "[\"auto\", \"router\", \"free\", \"openrouter/auto\", \"openrouter/free\"]",
+            ],
+        /// Seed of all decisions. With a seed and an instance id a run can be repeated exactly. Needs a restart.
+        pub seed: Option<u64> = integer(0..=u64::MAX >> 1) [absent = "random at each start, and logged"],
+        /// Distinguishes replicas with the same seed; otherwise all of them would explore the same endpoint at the same
+        /// time. Needs a restart.
+        pub instance_id: Option<u64> = integer(0..=u64::MAX >> 1) [absent = "random at each start"],
+        /// File of the saved statistics.
+        pub memory: MemoryConfig => section.section("memory", |memory| MemoryConfig::read(memory, directory)),
     }
 }
 
@@ -102,14 +90,14 @@ pub(super) const TASKS: [(&str, Task); 8] = {
     ]
 };
 
-fn synonyms(section: &Section<'_>) -> Option<Vec<String>> {
-    let items = section.texts("alias_synonyms", 64)?;
+fn synonyms(section: &Section<'_>, key: &'static str) -> Vec<String> {
+    let Some(items) = section.texts(key, 64) else { return DEFAULT_SYNONYMS.map(str::to_owned).to_vec() };
     for item in &items {
         if built_in_alias(item.text).is_none() {
             item.fault("does not say which alias it stands for", "names whose last part is auto, router or free");
         }
     }
-    Some(items.iter().map(|item| item.text.to_owned()).collect())
+    items.iter().map(|item| item.text.to_owned()).collect()
 }
 
 /// The built-in alias of a synonym, `auto` or `free`.
@@ -122,75 +110,106 @@ pub(super) fn built_in_alias(spelling: &str) -> Option<&'static str> {
 }
 
 fn policy(section: &Section<'_>) -> RoutingPolicy {
-    let default = section.section("expert", |expert| with_expert_constants(expert, RoutingPolicy::default()));
-    RoutingPolicy {
-        exploration: section.number_or("exploration", 0.0..=10.0, default.exploration),
-        balanced: balanced(section, default.balanced),
+    let default = RoutingPolicy::default();
+    keys! { section:
+        /// Strength of exploration of uncertain endpoints; 0: none, and requests are ranked as in the preview.
+        exploration = number_or(0.0..=10.0, default.exploration),
+        /// Whether calls to an endpoint are paced after it answered 429.
+        pacing = flag_or(default.pacing),
+    }
+    let balanced = Weights { latency: default.balanced.latency, cost: default.balanced.cost };
+    let balanced = weights(section, "balanced", "Weights of the objective `balanced`; only their ratio matters.")
+        .unwrap_or(balanced);
+    let own = RoutingPolicy {
+        exploration,
+        pacing,
+        balanced: BalancedPolicy { latency: balanced.latency, cost: balanced.cost },
         hedge: section.section("hedge", |hedge| hedge_policy(hedge, default.hedge)),
-        retry: section.section("retry", |retry| RetryPolicy {
-            max_attempts: retry.integer_or("max_attempts", 1..=10, default.retry.max_attempts),
-            last_resort: retry.integer_or("last_resort", 0..=10, default.retry.last_resort),
-            budget_ratio: retry.number_or("budget_ratio", 0.0..=1.0, default.retry.budget_ratio),
-            wait: retry.duration_or("wait", Duration::ZERO..=MINUTE, default.retry.wait),
-        }),
+        retry: section.section("retry", |retry| retry_policy(retry, default.retry)),
         breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
-        pacing: section.flag_or("pacing", default.pacing),
         sticky: section.section("sticky", |sticky| sticky_policy(sticky, default.sticky)),
         ..default
-    }
+    };
+    section.section("expert", |expert| with_expert_constants(expert, own))
 }
 
-/// `[routing.expert]`: constants whose defaults were measured and rarely need a change.
+/// Constants whose defaults were measured and rarely need a change.
 fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> RoutingPolicy {
-    let number = |key, most, default| section.number_or(key, 0.0..=most, default);
+    keys! { section:
+        //! Constants of the routing models. Their defaults were measured in simulation (`benches/oracle/SIMULATION.md`)
+        //! and rarely need a change.
+        /// Time after which an observation has half of its weight.
+        half_life = duration_or(MILLISECOND..=WEEK, default.stats.half_life),
+        /// Maximum weight of past observations. It is reduced automatically when recent predictions are biased.
+        max_weight = number_or(2.0..=1e6, default.stats.max_weight) [unit = "observations"],
+        /// Additional variance (ln²) of the estimates per half-life without an observation; up to twice as much for
+        /// endpoints with few successes.
+        staleness = number_or(0.0..=10.0, default.staleness),
+        /// Slowdown by its own load above which an endpoint counts as saturated.
+        hot_inflation = number_or(1.0..=1000.0, default.hot_inflation) [unit = "times"],
+        /// Time that a failed attempt takes before the next one starts.
+        failure_time = duration_or(Duration::ZERO..=10 * MINUTE, default.failure_time),
+        /// Expected time to first token of an endpoint without observations.
+        prior_first_token "prior_ttft" = duration_or(MICROSECOND..=10 * MINUTE, default.stats.prior_first_token),
+        /// Expected time per further token of an endpoint without observations.
+        prior_per_token "prior_time_per_token" = duration_or(MICROSECOND..=10 * MINUTE, default.stats.prior_per_token),
+        /// Value of a second in `cheapest`: breaks ties in favour of speed.
+        cheapest_time_value = number_or(0.0..=1000.0, default.cheapest_time_value) [unit = "median costs per second"],
+        /// Weight of relative time in `reliable`: enough to break ties, because healthy endpoints differ by less than a
+        /// hundredth.
+        reliable_time_share = number_or(0.0..=10.0, default.reliable_time_share) [unit = "failure probability"],
+        /// Time to the last token above which an answer is too slow for `reliable`; its probability is added to the
+        /// score.
+        reliable_slow = duration_or(MILLISECOND..=DAY, default.reliable_slow),
+        /// Delay of a hedge above the expected time to first token.
+        sigma "hedge_sigma" = number_or(0.0..=10.0, default.hedge.sigma) [unit = "standard deviations"],
+        /// Factor by which each further opening of a breaker is longer.
+        factor "breaker_factor" = number_or(1.0..=4.0, default.breaker.factor) [unit = "times"],
+        /// Number of openings that grow: 5, 11, 25, 57 and then 128 s each. An outage of ten minutes then costs seven
+        /// probes, and a recovered endpoint waits for at most about two minutes.
+        max_steps "breaker_max_steps" = integer_or(1..=20, default.breaker.max_steps) [unit = "openings"],
+        /// After a timeout an opening counts at least as this one, because probing an endpoint that hangs costs a whole
+        /// timeout. 1: timeouts count like any other failure.
+        timeout_step "breaker_timeout_step" = integer_or(1..=20, default.breaker.timeout_step) [unit = "openings"],
+        /// Latency targets (`preferred_max_latency`) are multiplied by a safety margin, which grows by this share with
+        /// every missed target and shrinks with every met one. Higher values react faster and oscillate more.
+        gain "target_gain" = number_or(0.001..=1.0, default.targets.gain),
+        /// Maximum margin; 1: predictions are used without a margin.
+        max_margin "target_max_margin" = number_or(1.0..=100.0, default.targets.max_margin) [unit = "times"],
+        /// Minimum margin, for `cheapest` only: the target is relaxed by this factor while it is nearly always met, so
+        /// that the error budget is used for cheaper endpoints; 1: never.
+        min_margin "target_min_margin" = number_or(0.1..=1.0, default.targets.min_margin) [unit = "times"],
+        /// Share of the allowed misses that is kept in reserve: with 0.2 a p95 target aims at 96 %.
+        reserve "target_reserve" = number_or(0.0..=0.9, default.targets.reserve),
+    }
     RoutingPolicy {
-        stats: stats(section, default.stats),
-        staleness: number("staleness", 10.0, default.staleness),
-        hot_inflation: section.number_or("hot_inflation", 1.0..=1000.0, default.hot_inflation),
-        failure_time: section.duration_or("failure_time", Duration::ZERO..=10 * MINUTE, default.failure_time),
-        cheapest_time_value: number("cheapest_time_value", 1000.0, default.cheapest_time_value),
-        reliable_time_share: number("reliable_time_share", 10.0, default.reliable_time_share),
-        reliable_slow: section.duration_or("reliable_slow", MILLISECOND..=DAY, default.reliable_slow),
-        hedge: HedgePolicy {
-            sigma: section.number_or("hedge_sigma", 0.0..=10.0, default.hedge.sigma),
-            ..default.hedge
-        },
-        breaker: BreakerPolicy {
-            factor: section.number_or("breaker_factor", 1.0..=4.0, default.breaker.factor),
-            max_steps: section.integer_or("breaker_max_steps", 1..=20, default.breaker.max_steps),
-            timeout_step: section.integer_or("breaker_timeout_step", 1..=20, default.breaker.timeout_step),
-            ..default.breaker
-        },
-        targets: target_policy(section, default.targets),
+        stats: StatsPolicy { half_life, max_weight, prior_first_token, prior_per_token },
+        staleness,
+        hot_inflation,
+        failure_time,
+        cheapest_time_value,
+        reliable_time_share,
+        reliable_slow,
+        hedge: HedgePolicy { sigma, ..default.hedge },
+        breaker: BreakerPolicy { factor, max_steps, timeout_step, ..default.breaker },
+        targets: TargetPolicy { gain, max_margin, min_margin, reserve },
         ..default
     }
 }
 
-fn stats(section: &Section<'_>, default: StatsPolicy) -> StatsPolicy {
-    // The lower limit is a microsecond, because some providers send more than one token per millisecond.
-    let time = |key, default| section.duration_or(key, Duration::from_micros(1)..=10 * MINUTE, default);
-    StatsPolicy {
-        half_life: section.duration_or("half_life", MILLISECOND..=WEEK, default.half_life),
-        max_weight: section.number_or("max_weight", 2.0..=1e6, default.max_weight),
-        prior_first_token: time("prior_ttft", default.prior_first_token),
-        prior_per_token: time("prior_time_per_token", default.prior_per_token),
-    }
-}
-
-fn balanced(section: &Section<'_>, default: BalancedPolicy) -> BalancedPolicy {
-    let default = Weights { latency: default.latency, cost: default.cost };
-    let weights = weights(section, "balanced").unwrap_or(default);
-    BalancedPolicy { latency: weights.latency, cost: weights.cost }
-}
-
-/// A table `{ latency, cost }`; an absent weight has its default.
-pub(super) fn weights(section: &Section<'_>, key: &'static str) -> Option<Weights> {
+/// A table `{ latency, cost }`; an absent weight has its default. `about` describes it if it is no key but a section.
+pub(super) fn weights(section: &Section<'_>, key: &'static str, about: &str) -> Option<Weights> {
     let default = Weights::default();
-    let (latency, cost) = section.optional(key, |weights| {
-        let weight = |key, default| weights.number_or(key, 0.0..=1e6, default);
-        (weight("latency", default.latency), weight("cost", default.cost))
+    let weights = section.optional(key, |section| {
+        section.about(about);
+        keys! { section:
+            /// Weight of time.
+            latency = number_or(0.0..=1e6, default.latency),
+            /// Weight of cost.
+            cost = number_or(0.0..=1e6, default.cost),
+        }
+        Weights::new(latency, cost)
     })?;
-    let weights = Weights::new(latency, cost);
     if weights.is_none() {
         section.fault(key, "both weights are 0", "weights of which at least one is above 0");
     }
@@ -198,46 +217,72 @@ pub(super) fn weights(section: &Section<'_>, key: &'static str) -> Option<Weight
 }
 
 fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
-    let objectives = section.texts("objectives", 4).map(|items| {
-        let parsed = items.iter().filter_map(|item| {
-            let objective = item.text.parse().ok();
-            if objective.is_none() {
-                item.unknown("not an objective", Objective::ALL.map(Objective::as_str));
-            }
-            objective
-        });
-        parsed.collect()
+    keys! { section:
+        //! A late attempt may be hedged by a second one at another endpoint. The first attempt with content answers,
+        //! the other one is cancelled. Never for images, with `allow_fallbacks = false`, or with another entry of
+        //! `models`.
+        /// Objectives with hedging. Empty: no hedging.
+        objectives = with(objectives)
+            [allowed = "`cheapest`, `fastest`, `reliable`, `balanced`", default = "[\"fastest\"]"],
+        /// Average number of hedges; the tokens of the cancelled attempt are paid too. Up to 5 are saved up, 1 is
+        /// available at the start. 0: no hedging.
+        budget = number_or(0.0..=1.0, default.budget) [unit = "hedges per request"],
+    }
+    HedgePolicy { objectives: objectives.unwrap_or(default.objectives), budget, ..default }
+}
+
+fn objectives<C: FromIterator<Objective>>(section: &Section<'_>, key: &'static str) -> Option<C> {
+    let items = section.texts(key, 4)?;
+    let parsed = items.iter().filter_map(|item| {
+        let objective = item.text.parse().ok();
+        if objective.is_none() {
+            item.unknown("not an objective", Objective::ALL.map(Objective::as_str));
+        }
+        objective
     });
-    HedgePolicy {
-        objectives: objectives.unwrap_or(default.objectives),
-        sigma: default.sigma,
-        budget: section.number_or("budget", 0.0..=1.0, default.budget),
+    Some(parsed.collect())
+}
+
+fn retry_policy(section: &Section<'_>, default: RetryPolicy) -> RetryPolicy {
+    keys! { section => RetryPolicy {}:
+        //! Attempts after a failed one.
+        /// Attempts per request, including the first one and a hedge. 1: no failover, also not as a last resort.
+        max_attempts = integer_or(1..=10, default.max_attempts) [unit = "attempts"],
+        /// Further attempts after these have failed, limited by a budget, at endpoints whose breaker is not open: three
+        /// attempts may fail by chance. 0: none, and the client gets the failure.
+        last_resort = integer_or(0..=10, default.last_resort) [unit = "attempts"],
+        /// Attempts that each request adds to the budgets for endpoints with open breakers and for last resorts, so
+        /// that an outage of all providers does not multiply the traffic.
+        budget_ratio = number_or(0.0..=1.0, default.budget_ratio) [unit = "attempts per request"],
+        /// Longest time that a request waits, all its waits together, for an endpoint to take requests again when all
+        /// that could serve it rest: limited in rate, paced, behind an open breaker or one that is being probed. One
+        /// that rests longer is refused at once with its `Retry-After`. 0: nobody waits.
+        wait = duration_or(Duration::ZERO..=MINUTE, default.wait),
     }
 }
 
 fn breaker_policy(section: &Section<'_>, default: BreakerPolicy) -> BreakerPolicy {
-    BreakerPolicy {
-        consecutive: section.integer_or("consecutive", 1..=1000, default.consecutive),
-        base: section.duration_or("base", MILLISECOND..=HOUR, default.base),
-        ..default
+    keys! { section => BreakerPolicy { ..default }:
+        //! When an endpoint that fails is excluded.
+        /// Failures in a row that open the breaker of an endpoint; more for an endpoint with a high failure rate.
+        consecutive = integer_or(1..=1000, default.consecutive) [unit = "failures"],
+        /// Time that a breaker stays open the first time; each further time is longer.
+        base = duration_or(MILLISECOND..=HOUR, default.base),
     }
 }
 
 fn sticky_policy(section: &Section<'_>, default: StickyPolicy) -> StickyPolicy {
-    StickyPolicy {
-        enabled: section.flag_or("enabled", default.enabled),
-        ttl: section.duration_or("ttl", Duration::from_secs(1)..=WEEK, default.ttl),
-        min_prompt_tokens: section.integer_or("min_prompt_tokens", 1..=u32::MAX, default.min_prompt_tokens),
-        max_conversations: section.integer_or("max_conversations", 32..=10_000_000, default.max_conversations),
-    }
-}
-
-fn target_policy(section: &Section<'_>, default: TargetPolicy) -> TargetPolicy {
-    TargetPolicy {
-        gain: section.number_or("target_gain", 0.001..=1.0, default.gain),
-        max_margin: section.number_or("target_max_margin", 1.0..=100.0, default.max_margin),
-        min_margin: section.number_or("target_min_margin", 0.1..=1.0, default.min_margin),
-        reserve: section.number_or("target_reserve", 0.0..=0.9, default.reserve),
+    keys! { section => StickyPolicy {}:
+        //! Prefers the endpoint whose provider has the prompt of a conversation in its cache, by the dollars and time
+        //! that this saves. Conversations are identified by a hash; their content is not stored.
+        /// Whether cached prompts are preferred.
+        enabled = flag_or(default.enabled),
+        /// Time after the last turn in which a provider may still cache the prompt; most keep it for five minutes.
+        ttl = duration_or(SECOND..=WEEK, default.ttl),
+        /// Estimated prompt size from which providers cache.
+        min_prompt_tokens = integer_or(1..=u32::MAX, default.min_prompt_tokens) [unit = "tokens"],
+        /// Maximum number of conversations, about 100 bytes each; the least recently used are removed first.
+        max_conversations = integer_or(32..=10_000_000, default.max_conversations) [unit = "conversations"],
     }
 }
 

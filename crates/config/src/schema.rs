@@ -1,4 +1,4 @@
-//! JSON Schema of the configuration file, for editors: made from the reference and from what the code asks for.
+//! JSON Schema of the configuration file, for editors: made from the reference.
 //!
 //! It knows the keys, their types, words and ranges. What several keys mean together only the reading of a configuration
 //! knows (`pointsman check`).
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    reference::{Described, Key, REFERENCE},
+    reference::{Key, REFERENCE},
     tree::Value,
 };
 
@@ -32,7 +32,7 @@ pub fn schema() -> String {
 
 /// The table at a path of the reference: its keys and the tables below it.
 fn table(path: &str) -> Map<String, Json> {
-    let section = REFERENCE.section(path);
+    let section = REFERENCE.at(path);
     let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
     schema.extend(section.map(|section| ("description".to_owned(), json!(section.about))));
     let mut properties = Map::new();
@@ -52,8 +52,8 @@ fn table(path: &str) -> Map<String, Json> {
     if path == PRICED {
         properties.extend(PRICES.map(|key| (key.to_owned(), prices_or(key, &format!("models[].{key}")))));
     }
-    for (section, key) in section.into_iter().flat_map(|section| section.keys.iter().map(move |key| (section, key))) {
-        properties.insert(key.name.clone(), described(section, key));
+    for key in section.into_iter().flat_map(|section| &section.keys) {
+        properties.insert(key.name.clone(), described(key));
     }
     let is_required = |key: &&Key| key.absent == "required" && !IN_CATALOGUE.contains(&key.name.as_str());
     let keys = section.into_iter().flat_map(|section| &section.keys);
@@ -72,11 +72,10 @@ fn prices_or(key: &str, path: &str) -> Json {
     if key == "pricing" { json!({ "anyOf": [table, { "enum": ["unknown"] }] }) } else { Json::Object(table) }
 }
 
-fn described(section: &Described, key: &Key) -> Json {
-    let (kind, allowed) = key.requested(section);
-    let mut schema = typed(if key.kind.is_empty() { kind } else { &key.kind }, allowed);
+fn described(key: &Key) -> Json {
+    let mut schema = typed(key.kind(), &key.range);
     schema.insert("description".to_owned(), json!(key.about));
-    schema.extend(key.default(section).map(|default| ("default".to_owned(), value(&default))));
+    schema.extend(key.default().map(|default| ("default".to_owned(), value(&default))));
     Json::Object(schema)
 }
 

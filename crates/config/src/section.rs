@@ -3,17 +3,28 @@
 //! A getter returns the value, or `None` when it is absent or wrong. A wrong value is reported at once and reading
 //! continues. The closure that reads a section must request every known key and must not return early, because the
 //! remaining keys are reported as unknown.
+//!
+//! While the reference is made, texts, types, ranges and defaults of the keys are recorded. Then every section is read
+//! once, as if it were empty.
 
-use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    fmt::Display,
+    ops::RangeInclusive,
+    time::Duration,
+};
 
 use pointsman_domain::{listed_names, quoted_names};
 
 use super::{
-    fault::{Faults, ModelName, RequestedKey, SourceLocation, hint},
+    fault::{Faults, ModelName, SourceLocation, hint},
     quantity,
+    reference::{Key, Words},
     tree::{Node, Table, Value},
 };
 
+/// Largest rate or count.
+pub(super) const MOST: u32 = 1_000_000_000;
 /// Most characters of a wrong text in a message.
 const SHOWN: usize = 64;
 
@@ -26,6 +37,8 @@ pub(super) struct Section<'t> {
     faults: &'t Faults,
     known: RefCell<Vec<&'static str>>,
     refused: RefCell<Vec<&'static str>>,
+    /// Whose values absent keys have while [`Section::inheriting`] runs, for the reference.
+    inherited_from: Cell<Option<&'static str>>,
 }
 
 /// A string with its location, such as an item of a list.
@@ -87,6 +100,7 @@ impl<'t> Section<'t> {
             faults: &Faults::default(),
             known: RefCell::default(),
             refused: RefCell::default(),
+            inherited_from: Cell::new(None),
         })
     }
 
@@ -97,7 +111,18 @@ impl<'t> Section<'t> {
         faults: &'t Faults,
         read: impl FnOnce(&Section<'t>) -> T,
     ) -> T {
-        let section = Section { path, location, table, faults, known: RefCell::default(), refused: RefCell::default() };
+        faults.record(|reference| {
+            reference.section(&path);
+        });
+        let section = Section {
+            path,
+            location,
+            table,
+            faults,
+            known: RefCell::default(),
+            refused: RefCell::default(),
+            inherited_from: Cell::new(None),
+        };
         let value = read(&section);
         section.report_unknown();
         value
@@ -176,24 +201,56 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Records type and allowed values of a key, for the reference page.
-    fn record(&self, key: &'static str, kind: &'static str, allowed: impl FnOnce() -> String) {
-        let section = self.path.clone();
-        self.faults.requested(|| RequestedKey { section, key, kind, allowed: allowed(), default: None });
+    /// Records what the section is for. The first text counts, and an empty one is none.
+    pub(super) fn about(&self, text: &str) {
+        self.faults.record(|reference| {
+            if let Some(section) = reference.section(&self.path).filter(|section| section.about.is_empty()) {
+                text.trim().clone_into(&mut section.about);
+            }
+        });
     }
 
-    /// The value, or the default, which is recorded for the reference page.
-    fn or<T>(&self, key: &'static str, value: Option<T>, default: T, shown: impl FnOnce(&T) -> toml::Value) -> T {
-        let section = self.path.clone();
-        let default_shown = || Some(shown(&default));
-        self.faults.requested(|| RequestedKey {
-            section,
-            key,
-            kind: "",
-            allowed: String::new(),
-            default: default_shown(),
+    /// Records what a key is for.
+    pub(super) fn describe(&self, key: &str, about: &str, words: Words) {
+        let inherited = self.inherited_from.get();
+        self.record_key(key, |recorded| recorded.describe(about, words, inherited));
+    }
+
+    /// Reads keys whose values are those of another section where they are absent. `from` names it in the reference.
+    pub(super) fn inheriting<T>(&self, from: &'static str, read: impl FnOnce() -> T) -> T {
+        self.inherited_from.set(Some(from));
+        let value = read();
+        self.inherited_from.set(None);
+        value
+    }
+
+    fn record_key(&self, key: &str, change: impl FnOnce(&mut Key)) {
+        self.faults.record(|reference| {
+            if let Some(key) = reference.key(&self.path, key) {
+                change(key);
+            }
         });
+    }
+
+    /// Records type and range of a key.
+    fn record(&self, key: &str, kind: &'static str, range: impl FnOnce() -> String) {
+        self.record_key(key, |recorded| recorded.request(kind, range()));
+    }
+
+    /// Records the value of an absent key.
+    fn record_default(&self, key: &str, default: impl FnOnce() -> Value) {
+        self.record_key(key, |recorded| recorded.set_default(default()));
+    }
+
+    /// The value, or the default.
+    fn or<T>(&self, key: &str, value: Option<T>, default: T, shown: impl FnOnce(&T) -> Value) -> T {
+        self.record_default(key, || shown(&default));
         value.unwrap_or(default)
+    }
+
+    /// A value that `read` reads from the section.
+    pub(super) fn with<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>, &'static str) -> T) -> T {
+        read(self, key)
     }
 
     fn node(&self, key: &'static str) -> Option<&'t Node> {
@@ -234,6 +291,16 @@ impl<'t> Section<'t> {
         Some(text)
     }
 
+    /// A string, or a default.
+    pub(super) fn text_or(&self, key: &'static str, default: &str) -> String {
+        self.or(key, self.text(key).map(str::to_owned), default.to_owned(), |text| Value::Text(text.clone()))
+    }
+
+    /// The same as an owned string.
+    pub(super) fn filled_text(&self, key: &'static str) -> Option<String> {
+        self.filled(key).map(str::to_owned)
+    }
+
     /// A string that must be present and not empty.
     pub(super) fn required(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
         self.required_or(key, "is missing", allowed)
@@ -242,6 +309,7 @@ impl<'t> Section<'t> {
     /// The same, with what is said if it is absent.
     pub(super) fn required_or(&self, key: &'static str, absent: &str, allowed: &str) -> Option<&'t str> {
         self.record(key, "string", String::new);
+        self.record_key(key, |recorded| recorded.absent = "required".to_owned());
         if self.node(key).is_none() {
             self.absence(key, absent, allowed);
             return None;
@@ -268,7 +336,7 @@ impl<'t> Section<'t> {
 
     /// `true` or `false`, or a default.
     pub(super) fn flag_or(&self, key: &'static str, default: bool) -> bool {
-        self.or(key, self.flag(key), default, |flag| toml::Value::Boolean(*flag))
+        self.or(key, self.flag(key), default, |flag| Value::Flag(*flag))
     }
 
     /// A whole number within a range.
@@ -296,8 +364,18 @@ impl<'t> Section<'t> {
         N: Copy + PartialOrd + Display + TryFrom<i64>,
         i64: TryFrom<N>,
     {
-        let shown = |number: &N| toml::Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX));
+        let shown = |number: &N| Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX));
         self.or(key, self.integer(key, range), default, shown)
+    }
+
+    /// A rate or count, or that of another key; 0 means no limit.
+    pub(super) fn ceiling_from(&self, key: &'static str, other: Option<u32>) -> Option<u32> {
+        self.integer(key, 0..=MOST).map_or(other, |most| (most > 0).then_some(most))
+    }
+
+    /// A rate or count, or a default; 0 means no limit.
+    pub(super) fn ceiling_or(&self, key: &'static str, default: u32) -> Option<u32> {
+        Some(self.integer_or(key, 0..=MOST, default)).filter(|most| *most > 0)
     }
 
     /// A number within a range.
@@ -318,7 +396,7 @@ impl<'t> Section<'t> {
 
     /// A number within a range, or a default.
     pub(super) fn number_or(&self, key: &'static str, range: RangeInclusive<f64>, default: f64) -> f64 {
-        self.or(key, self.number(key, range), default, |number| toml::Value::Float(*number))
+        self.or(key, self.number(key, range), default, |number| Value::Number(*number))
     }
 
     /// A duration with its unit, such as `"15s"`.
@@ -348,7 +426,7 @@ impl<'t> Section<'t> {
         range: RangeInclusive<Duration>,
         default: Duration,
     ) -> Duration {
-        self.or(key, self.duration(key, range), default, |time| toml::Value::String(quantity::show_duration(*time)))
+        self.or(key, self.duration(key, range), default, |time| Value::Text(quantity::show_duration(*time)))
     }
 
     /// A number of bytes, such as `"32MiB"` or `33554432`.
@@ -380,7 +458,7 @@ impl<'t> Section<'t> {
 
     /// A number of bytes, or a default.
     pub(super) fn bytes_or(&self, key: &'static str, range: RangeInclusive<usize>, default: usize) -> usize {
-        self.or(key, self.bytes(key, range), default, |bytes| toml::Value::String(quantity::show_bytes(*bytes)))
+        self.or(key, self.bytes(key, range), default, |bytes| Value::Text(quantity::show_bytes(*bytes)))
     }
 
     /// One of the words in `choices`.
@@ -399,7 +477,7 @@ impl<'t> Section<'t> {
     /// One of the words in `choices`, or a default.
     pub(super) fn choice_or<T: Copy + PartialEq>(&self, key: &'static str, choices: &[(&str, T)], default: T) -> T {
         let word = |chosen: &T| choices.iter().find(|(_, value)| value == chosen).map_or("", |(word, _)| word);
-        self.or(key, self.choice(key, choices), default, |chosen| toml::Value::String(word(chosen).to_owned()))
+        self.or(key, self.choice(key, choices), default, |chosen| Value::Text(word(chosen).to_owned()))
     }
 
     /// A value of any type.
@@ -412,6 +490,7 @@ impl<'t> Section<'t> {
     /// A list of at most `most` strings.
     pub(super) fn texts(&self, key: &'static str, most: usize) -> Option<Vec<Item<'t>>> {
         self.record(key, "list of strings", || format!("at most {most}"));
+        self.record_default(key, || Value::List(Vec::new()));
         let node = self.node(key)?;
         let Value::List(nodes) = &node.value else {
             self.mismatch(key, node, "a list of strings");
@@ -439,13 +518,24 @@ impl<'t> Section<'t> {
 
     /// A table in this one, if it is present.
     pub(super) fn optional<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>) -> T) -> Option<T> {
+        if self.faults.is_recording() {
+            return Some(self.empty(self.path_of(key), read));
+        }
         let node = self.node(key)?;
         let table = self.table_of(&self.path_of(key), node)?;
         Some(Section::open(self.path_of(key), node.location.clone(), Some(table), self.faults, read))
     }
 
+    /// Reads a table as if it were empty.
+    fn empty<T>(&self, path: String, read: impl FnOnce(&Section<'t>) -> T) -> T {
+        Section::open(path, SourceLocation::Default, None, self.faults, read)
+    }
+
     /// A list of at most `most` tables.
     pub(super) fn sections<T>(&self, key: &'static str, most: usize, read: impl Fn(&Section<'t>) -> T) -> Vec<T> {
+        if self.faults.is_recording() {
+            return vec![self.empty(format!("{}[]", self.path_of(key)), read)];
+        }
         let Some(node) = self.node(key) else { return Vec::new() };
         let Value::List(nodes) = &node.value else {
             self.mismatch(key, node, format!("a list of tables, written as [[{}]]", self.path_of(key)));
@@ -462,6 +552,11 @@ impl<'t> Section<'t> {
 
     /// The entries of a table whose keys are names chosen by the operator.
     pub(super) fn named<T>(&self, key: &'static str, read: impl Fn(&Item<'t>, &Section<'t>) -> T) -> Vec<T> {
+        if self.faults.is_recording() {
+            let path = format!("{}.*", self.path_of(key));
+            let name = Item { text: "a", location: &SourceLocation::Default, path: path.clone(), faults: self.faults };
+            return vec![self.empty(path, |section| read(&name, section))];
+        }
         let Some(node) = self.node(key) else { return Vec::new() };
         let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
         let sections = table.entries.iter().filter_map(|entry| {
@@ -477,6 +572,7 @@ impl<'t> Section<'t> {
     /// The keys and values of a table of strings with arbitrary keys.
     pub(super) fn pairs(&self, key: &'static str, most: usize) -> Vec<(&'t str, Item<'t>)> {
         self.record(key, "table of strings", || format!("at most {most}"));
+        self.record_default(key, || Value::Table(Table::empty(SourceLocation::Default)));
         let Some(node) = self.node(key) else { return Vec::new() };
         let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
         let entries = self.truncate(key, &table.entries, most);

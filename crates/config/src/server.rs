@@ -8,53 +8,54 @@ use std::{
 
 use super::{
     hosts::Hosts,
-    quantity::{DAY, HOUR},
+    quantity::{DAY, HOUR, SECOND},
     section::Section,
 };
 
 /// The address when the configuration sets none.
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// `[server]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerConfig {
-    /// Address to listen on; port 0 lets the system choose.
-    pub bind: SocketAddr,
-    /// Worker threads; `None` means one per core.
-    pub workers: Option<NonZeroUsize>,
-    /// Time that an idle client connection is kept.
-    pub keep_alive: Duration,
-    /// Limit of client connections per worker. More connections wait in the queue of the operating system.
-    pub max_connections: usize,
-    /// Time after SIGTERM in which the listener stays open and readiness answers `draining`.
-    pub drain_notice: Duration,
-    /// Whether the routes are also mounted at `/v1`.
-    pub mount_v1: bool,
-    /// Whether the deprecated `/completions` is served.
-    pub legacy_completions: bool,
-    /// Hosts accepted on loopback in addition to those of this machine.
-    pub hosts: Hosts,
+settings! {
+    /// The address for clients. All keys but `drain_notice` need a restart.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ServerConfig read(section) {
+        /// Address to listen on; with port 0 the operating system chooses a port. Any address but loopback needs keys
+        /// of your own: see `[auth]`.
+        pub bind: SocketAddr = with(bind)
+            [kind = "address and port", default = "\"127.0.0.1:8080\""],
+        /// Worker threads; 0 means one per core.
+        pub workers: Option<NonZeroUsize> = with(|section, key| NonZeroUsize::new(section.integer_or(key, 0..=1024, 0)))
+            [unit = "threads"],
+        /// Time that an idle client connection is kept. Longer than the 60 s of most load balancers, so that the
+        /// gateway does not close a connection while a request arrives on it.
+        pub keep_alive: Duration = duration_or(Duration::ZERO..=DAY, 75 * SECOND),
+        /// Client connections per worker; more connections wait in the queue of the operating system.
+        pub max_connections: usize = integer_or(1..=1_000_000, 25_000) [unit = "connections"],
+        /// Time after SIGTERM in which the port still accepts connections and readiness answers `draining`, so that
+        /// load balancers can stop sending requests first.
+        pub drain_notice: Duration = duration_or(Duration::ZERO..=HOUR, Duration::ZERO),
+        /// While `bind` is on loopback, the `Host` of a request must be `localhost` or a loopback address, with any
+        /// port; other requests get 421. This keeps web pages from calling the gateway through a domain name that
+        /// resolves to this machine. Additional accepted hosts, such as the one that a proxy on this machine keeps.
+        pub hosts: Hosts = with(Hosts::read) [allowed = "names without a port"],
+        /// Whether `POST /completions` is served, the deprecated API that continues a text, by endpoints with
+        /// `legacy_completions`. Takes effect after a restart.
+        pub legacy_completions: bool = flag_or(false),
+        /// Whether the routes are also mounted at `/v1`, in addition to `/api/v1` and `/api`.
+        pub mount_v1: bool = flag_or(true),
+    }
 }
 
 impl ServerConfig {
-    pub(super) fn read(section: &Section<'_>) -> ServerConfig {
-        ServerConfig {
-            bind: section.filled("bind").and_then(|_| socket_address(section, "bind")).unwrap_or(DEFAULT_BIND),
-            workers: NonZeroUsize::new(section.integer_or("workers", 0..=1024, 0)),
-            keep_alive: section.duration_or("keep_alive", Duration::ZERO..=DAY, Duration::from_secs(75)),
-            max_connections: section.integer_or("max_connections", 1..=1_000_000, 25_000),
-            drain_notice: section.duration_or("drain_notice", Duration::ZERO..=HOUR, Duration::ZERO),
-            mount_v1: section.flag_or("mount_v1", true),
-            legacy_completions: section.flag_or("legacy_completions", false),
-            hosts: Hosts::read(section),
-        }
-    }
-
     /// Whether only this machine can reach the server.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.bind)
     }
+}
+
+fn bind(section: &Section<'_>, key: &'static str) -> SocketAddr {
+    section.filled(key).and_then(|_| socket_address(section, key)).unwrap_or(DEFAULT_BIND)
 }
 
 /// The address and port of `key`, also with the name `localhost`.
@@ -74,35 +75,32 @@ pub(super) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// `[cors]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CorsConfig {
-    /// Origins that browsers may call from; `*` alone means any, an empty list switches CORS off.
-    pub allowed_origins: Vec<String>,
-    /// Time that a browser may cache a preflight answer.
-    pub max_age: Duration,
+settings! {
+    /// Calls from browsers. All keys need a restart.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CorsConfig read(section) {
+        /// Origins that browsers may call from; empty: CORS is off.
+        pub allowed_origins: Vec<String> = with(origins)
+            [allowed = "origins such as `https://app.example.com`, or `*`"],
+        /// Time that a browser may cache a preflight answer.
+        pub max_age: Duration = duration_or(Duration::ZERO..=DAY, 600 * SECOND),
+    }
 }
 
 impl CorsConfig {
-    pub(super) fn read(section: &Section<'_>) -> CorsConfig {
-        let origins = section.texts("allowed_origins", 256).map(|items| {
-            let good = |text: &str| text == "*" || is_origin(text);
-            for item in items.iter().filter(|item| !good(item.text)) {
-                item.fault("is not an origin", "\"*\", or scheme, host and port, such as \"https://app.example.com\"");
-            }
-            items.iter().map(|item| item.text.to_owned()).collect()
-        });
-        CorsConfig {
-            allowed_origins: origins.unwrap_or_default(),
-            max_age: section.duration_or("max_age", Duration::ZERO..=DAY, Duration::from_secs(600)),
-        }
-    }
-
     /// Whether CORS headers are sent at all.
     #[must_use]
     pub fn is_on(&self) -> bool {
         !self.allowed_origins.is_empty()
     }
+}
+
+fn origins(section: &Section<'_>, key: &'static str) -> Vec<String> {
+    let items = section.texts(key, 256).unwrap_or_default();
+    for item in items.iter().filter(|item| item.text != "*" && !is_origin(item.text)) {
+        item.fault("is not an origin", "\"*\", or scheme, host and port, such as \"https://app.example.com\"");
+    }
+    items.iter().map(|item| item.text.to_owned()).collect()
 }
 
 /// Scheme, host and port without a path, as browsers write the `Origin` header.
@@ -113,15 +111,11 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-/// `[metrics]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetricsConfig {
-    /// Whether `/metrics` is served: without a key while bound to loopback, else with scope `read`.
-    pub enabled: bool,
-}
-
-impl MetricsConfig {
-    pub(super) fn read(section: &Section<'_>) -> MetricsConfig {
-        MetricsConfig { enabled: section.flag_or("enabled", true) }
+settings! {
+    /// Metrics for Prometheus.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct MetricsConfig read(section) {
+        /// Whether `/metrics` is served: without a key on loopback, else with the scope `read`.
+        pub enabled: bool = flag_or(true),
     }
 }

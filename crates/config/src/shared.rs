@@ -10,13 +10,15 @@ use pointsman_base::secret::Secret;
 use super::{
     Surroundings,
     credential::{ca_file, open_to_others, secret_of_variable},
-    quantity::{DAY, HOUR, MILLISECOND},
+    quantity::{DAY, HOUR, MILLISECOND, SECOND},
     section::Section,
     storage::{Durability, LedgerConfig},
 };
 
 /// Largest file with the address of a store, in bytes.
 const MAX_URL_FILE_BYTES: u64 = 16 * 1024;
+/// Beginning of the names in Redis, unless the configuration names another.
+const DEFAULT_PREFIX: &str = "pointsman";
 /// Longest name of a replica, in bytes.
 const MAX_NODE_BYTES: usize = 64;
 
@@ -56,16 +58,34 @@ impl SharedConfig {
     }
 
     pub(super) fn read(section: &Section<'_>, ledger: &LedgerConfig, context: &Surroundings<'_>) -> SharedConfig {
-        let node = section.filled("node").map(str::to_owned);
+        keys! { section:
+            //! What replicas share: [REPLICAS.md](REPLICAS.md). Without the sections below, nothing. All keys need a
+            //! restart.
+            /// Name of this replica. No two replicas may have the same.
+            node = filled_text()
+                [
+                    absent = "made at the first start, kept in `ledger.data_dir`",
+                    allowed = "1 to 64 letters, digits, `-`, `_`, `.`",
+                ],
+            /// Time between two exchanges with a store: records, keys and accounts, leases of budgets, usage of rate
+            /// limits.
+            sync_every = duration_or(20 * MILLISECOND..=SECOND, 250 * MILLISECOND),
+            /// Share of a spending limit that a replica leases at a time. More lasts longer while Redis is away; less
+            /// is out of reach of the others.
+            budget_block = number_or(0.0001..=1.0, 0.02) [unit = "of the limit"],
+            /// Time without a report after which Redis gives what a replica had not used of its lease to the others. A
+            /// replica that reaches Redis no more uses its lease for half of this time.
+            lease_expiry = duration_or(2 * SECOND..=30 * DAY, HOUR),
+        }
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if node.as_ref().is_some_and(|node| node.len() > MAX_NODE_BYTES || !node.chars().all(is_name)) {
             section.fault("node", "is no name", "1 to 64 letters, digits, '-', '_' and '.'");
         }
-        let second = Duration::from_secs(1);
-        let sync_every = section.duration_or("sync_every", 20 * MILLISECOND..=second, 250 * MILLISECOND);
-        let budget_block = section.number_or("budget_block", 0.0001..=1.0, 0.02);
-        let lease_expiry = section.duration_or("lease_expiry", 2 * second..=30 * DAY, HOUR);
         let postgres = section.optional("postgres", |section| {
+            keys! { section:
+                //! PostgreSQL for records, keys, accounts and the audit log. Needs `ledger.durability` other than
+                //! `off`: the ledger on disk stays, and holds what PostgreSQL does not have yet.
+            }
             built_with(section, cfg!(feature = "postgres"), "postgres");
             if ledger.durability == Durability::Off {
                 section.absence("url_env", "needs a ledger on disk", "ledger.durability = \"group\" or \"sync\"");
@@ -74,10 +94,16 @@ impl SharedConfig {
         });
         let redis = section.optional("redis", |section| {
             built_with(section, cfg!(feature = "redis"), "redis");
-            let prefix = section.filled("prefix").unwrap_or("pointsman");
-            (address(section, &["redis://", "rediss://"], context), prefix.to_owned())
+            let address = address(section, &["redis://", "rediss://"], context);
+            keys! { section:
+                //! Redis for spending limits, rate limits and hints of health. Let it keep its data over a restart
+                //! (`appendonly yes`).
+                /// Beginning of all names in Redis. Gateways with different prefixes share nothing.
+                prefix = filled_text() [absent = "`pointsman`"],
+            }
+            (address, prefix.unwrap_or(DEFAULT_PREFIX.to_owned()))
         });
-        let (redis, prefix) = redis.unwrap_or((None, "pointsman".to_owned()));
+        let (redis, prefix) = redis.unwrap_or((None, DEFAULT_PREFIX.to_owned()));
         SharedConfig { node, sync_every, budget_block, lease_expiry, postgres: postgres.flatten(), redis, prefix }
     }
 }
@@ -95,8 +121,17 @@ fn address(section: &Section<'_>, schemes: &[&str], context: &Surroundings<'_>) 
     for key in ["url", "password"] {
         section.refuse(key, "a secret must not be in this file", SOURCES);
     }
-    let ca_file = ca_file(section, true, context);
-    let (key, found) = match (section.filled("url_env"), section.filled("url_file")) {
+    keys! { section:
+        /// Variable with the address: `postgres://user:password@host:5432/database`, `redis://:password@host:6379/0`,
+        /// or with TLS `rediss://`. With `sslmode=require` the certificate of a PostgreSQL server is verified.
+        url_env = filled() [absent = "this or `url_file`", allowed = "name of a variable"],
+        /// File with the address and nothing else, mode 0600.
+        url_file = filled() [absent = "this or `url_env`", allowed = "path, relative to this file"],
+        /// PEM: further certificates to trust.
+        ca_file = with(|section, _| ca_file(section, true, context))
+            [absent = "those of the system only", allowed = "path, relative to this file"],
+    }
+    let (key, found) = match (url_env, url_file) {
         (Some(variable), None) => ("url_env", secret_of_variable(variable, context.environment)),
         (None, Some(path)) => ("url_file", from_file(&context.directory.join(path), context)),
         (None, None) => {

@@ -1,14 +1,14 @@
 //! Simulated providers as configured: `[simulation]` and `[simulation.providers.<slug>]`.
 //!
-//! In the catalog they are providers like any other, marked as simulated. [`pointsman_simulation`] runs them.
+//! In the catalog they are providers like any other, marked as simulated. `pointsman_simulation` runs them.
 
 use std::time::Duration;
 
 use pointsman_domain::ProviderSlug;
-use pointsman_simulation::ProviderSettings;
+use pointsman_domain::simulated::ProviderSettings;
 
 use super::{
-    providers::{DIALECTS, Disclosure, disclosure, read_slug},
+    providers::{DIALECTS, Disclosure, read_slug},
     quantity::MINUTE,
     section::{Item, Section},
 };
@@ -67,8 +67,16 @@ pub(super) struct SimulatedProvider<'t> {
 impl<'t> SimulationTable<'t> {
     pub(super) fn read(section: &Section<'t>) -> SimulationTable<'t> {
         let modes = [SimulationMode::Auto, SimulationMode::On, SimulationMode::Off].map(|mode| (mode.as_str(), mode));
+        keys! { section:
+            //! HTTP servers that Pointsman starts on loopback ports, so that it can be tried without an account. They
+            //! have the same API as real providers and are called in the same way; only their answers are generated
+            //! text.
+            /// `auto`: simulated providers are on while no real provider is on. `on`: only simulated providers are on,
+            /// whatever keys the environment has. `off`: simulated providers are off.
+            mode = choice_or(&modes, SimulationMode::Auto),
+        }
         SimulationTable {
-            mode: section.choice("mode", &modes).unwrap_or_default(),
+            mode,
             mode_by: section.variable("mode").map(str::to_owned),
             providers: section.named("providers", read_provider),
         }
@@ -80,33 +88,46 @@ fn read_provider<'t>(name: &Item<'t>, section: &Section<'t>) -> SimulatedProvide
         named: name.clone(),
         slug: read_slug(name),
         settings: read_settings(name.text, section),
-        disclosure: disclosure(section),
+        disclosure: Disclosure::read(section),
     }
 }
 
 fn read_settings(slug: &str, section: &Section<'_>) -> ProviderSettings {
     let default = ProviderSettings::default();
-    let share = |key, default| section.number_or(key, 0.0..=1.0, default);
-    let spread = |key, default| section.number_or(key, 0.0..=3.0, default);
-    ProviderSettings {
-        slug: slug.to_owned(),
-        name: section.filled("name").unwrap_or(slug).to_owned(),
-        dialect: section.choice_or("dialect", &DIALECTS, default.dialect),
-        first_token: section.duration_or("ttft", Duration::ZERO..=10 * MINUTE, default.first_token),
-        first_token_spread: spread("ttft_sigma", default.first_token_spread),
-        tokens_per_second: section.number_or("tokens_per_second", 0.1..=1e6, default.tokens_per_second),
-        tokens_per_second_spread: spread("throughput_sigma", default.tokens_per_second_spread),
-        capacity: section.integer_or("capacity", 1..=1_000_000, default.capacity),
-        slowdown_power: section.number_or("slowdown_power", 0.0..=5.0, default.slowdown_power),
-        error_rate: share("error_rate", default.error_rate),
-        truncate_rate: share("truncate_rate", default.truncate_rate),
-        hang_rate: share("hang_rate", default.hang_rate),
-        rate_limit_per_minute: super::limits::ceiling(section, "rate_limit_per_minute")
-            .unwrap_or(default.rate_limit_per_minute),
-        tokens_per_chunk: section.integer_or("tokens_per_chunk", 1..=1_000, default.tokens_per_chunk),
-        odd_framing_rate: share("odd_framing_rate", default.odd_framing_rate),
-        reports_usage: section.flag_or("reports_usage", default.reports_usage),
-        seed: section.integer_or("seed", 0..=u64::MAX >> 1, default.seed),
-        models: Vec::new(),
+    keys! { section => ProviderSettings { slug: slug.to_owned(), models: Vec::new() }:
+        //! A simulated provider. Its data policy keys are those of real providers.
+        /// Display name.
+        name = with(|section, key| section.filled(key).unwrap_or(slug).to_owned()) [absent = "the short name"],
+        /// The API that it serves: OpenAI's chat completions or Responses, Anthropic's Messages, Google's Gemini or
+        /// Amazon Bedrock's Converse.
+        dialect = choice_or(&DIALECTS, default.dialect),
+        /// Median time to the first token.
+        first_token "ttft" = duration_or(Duration::ZERO..=10 * MINUTE, default.first_token),
+        /// Standard deviation of its logarithm.
+        first_token_spread "ttft_sigma" = number_or(0.0..=3.0, default.first_token_spread),
+        /// Median speed.
+        tokens_per_second = number_or(0.1..=1e6, default.tokens_per_second) [unit = "tokens per second"],
+        /// Standard deviation of its logarithm.
+        tokens_per_second_spread "throughput_sigma" = number_or(0.0..=3.0, default.tokens_per_second_spread),
+        /// Calls in progress that it serves at full speed.
+        capacity = integer_or(1..=1_000_000, default.capacity) [unit = "calls"],
+        /// Above the capacity all times grow by (calls / capacity) to this power.
+        slowdown_power = number_or(0.0..=5.0, default.slowdown_power),
+        /// Answered with a 500.
+        error_rate = number_or(0.0..=1.0, default.error_rate) [unit = "share of calls"],
+        /// Truncated before the end.
+        truncate_rate = number_or(0.0..=1.0, default.truncate_rate) [unit = "share of calls"],
+        /// Stop sending without an end.
+        hang_rate = number_or(0.0..=1.0, default.hang_rate) [unit = "share of calls"],
+        /// Calls per minute above which it answers 429; 0: no limit.
+        rate_limit_per_minute = ceiling_or(0) [unit = "calls"],
+        /// Output tokens per streamed chunk.
+        tokens_per_chunk = integer_or(1..=1_000, default.tokens_per_chunk) [unit = "tokens"],
+        /// Events with unusual framing (two in one write, or one split over two), as real servers send them.
+        odd_framing_rate = number_or(0.0..=1.0, default.odd_framing_rate) [unit = "share of events"],
+        /// Whether answers have token counts; some real servers leave them out.
+        reports_usage = flag_or(default.reports_usage),
+        /// Seed of its random numbers: the same seed and order of calls give the same results.
+        seed = integer_or(0..=u64::MAX >> 1, default.seed),
     }
 }

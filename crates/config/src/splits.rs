@@ -19,8 +19,16 @@ const STICKY: [(&str, StickyBy); 4] =
 
 /// The definition, and the names in it with their locations. `None` where the alias divides nothing.
 pub(super) fn read<'t>(alias: &Section<'t>) -> Option<(AliasSplit, Vec<Item<'t>>)> {
-    let ladder = alias.texts("ladder", MAX_NAMES).unwrap_or_default();
-    let sticky = alias.choice_or("sticky", &STICKY, StickyBy::Session);
+    keys! { alias:
+        /// What the alias stands for, in the order in which it is tried; its lists of models then do not count. Empty: all
+        /// models that its lists allow.
+        ladder = texts(MAX_NAMES) [allowed = "model ids and aliases"],
+        /// What stays at the same part of the alias when it has shares or a canary. `session`: a conversation, by its
+        /// `session_id`, else by its beginning. `user`: the `user` of requests. `key`: the API key. `request`: nothing. A
+        /// request without a `user` counts by its conversation; one without either by itself.
+        sticky = choice_or(&STICKY, StickyBy::Session),
+    }
+    let ladder = ladder.unwrap_or_default();
     let rules = alias.sections("rules", MAX_RULES, read_rule);
     let shares = alias.sections("shares", MAX_SHARES, read_share);
     let canary = alias.optional("canary", read_canary);
@@ -52,7 +60,11 @@ pub(super) fn read<'t>(alias: &Section<'t>) -> Option<(AliasSplit, Vec<Item<'t>>
 fn names<'t>(section: &Section<'t>) -> (Vec<String>, Vec<Item<'t>>) {
     const ALLOWED: &str =
         "models and aliases in the order in which they are tried, such as [\"acme/small\", \"bolt/small\"]";
-    let items = section.texts("use", MAX_NAMES);
+    keys! { section:
+        /// Where they go, in the order in which it is tried. The settings of the first alias in it go before those of
+        /// this alias.
+        items "use" = texts(MAX_NAMES) [absent = "required", allowed = "model ids and aliases"],
+    }
     match &items {
         None if !section.has("use") => section.absence("use", "is missing", ALLOWED),
         Some(items) if items.is_empty() => section.fault("use", "is empty", ALLOWED),
@@ -63,7 +75,18 @@ fn names<'t>(section: &Section<'t>) -> (Vec<String>, Vec<Item<'t>>) {
 }
 
 fn read_rule<'t>(section: &Section<'t>) -> (SplitRule, Vec<Item<'t>>) {
-    let tags = section.section("when", |when| when.pairs("tag", MAX_TAGS));
+    section.about(
+        "Requests that are led elsewhere by their tags, one `[[aliases.rules]]` each: the first whose tags all match counts, \
+         and shares and canary do not. [POLICY.md](POLICY.md#shares-and-canaries) has examples.",
+    );
+    let tags = section.section("when", |when| {
+        keys! { when:
+            //! What a request must have.
+            /// Tags of the request (`metadata`, `tags`), such as `{ tag.plan = "pro" }`; all of them must be there.
+            tags "tag" = pairs(MAX_TAGS) [absent = "required", kind = "table of strings", allowed = "name = value"],
+        }
+        tags
+    });
     if tags.is_empty() {
         let allowed = "a tag of the request's metadata and its value, such as { tag.plan = \"pro\" }";
         section.absence("when", "names no tag", allowed);
@@ -74,18 +97,32 @@ fn read_rule<'t>(section: &Section<'t>) -> (SplitRule, Vec<Item<'t>>) {
 }
 
 fn read_share<'t>(section: &Section<'t>) -> (SplitShare, Vec<Item<'t>>) {
+    keys! { section:
+        //! Parts of an alias, one `[[aliases.shares]]` each. What the weights leave of 1 stays with the alias itself.
+        /// Share of the requests. All weights of an alias add up to at most 1.
+        weight = with(share_of_requests) [absent = "required"],
+    }
     let (names, items) = names(section);
-    (SplitShare { weight: share_of_requests(section, "weight"), names }, items)
+    (SplitShare { weight, names }, items)
 }
 
 fn read_canary<'t>(section: &Section<'t>) -> (Canary, Vec<Item<'t>>) {
-    let share = share_of_requests(section, "share");
+    keys! { section:
+        //! A part of an alias on trial: the same share of each other part. It falls back by itself once it is surely worse
+        //! than a guardrail allows, and stays so until this table changes or the gateway restarts; it is never promoted by
+        //! itself. At least one guardrail is required.
+        /// Share of the requests, such as 0.01, 0.05, 0.25.
+        share = with(share_of_requests) [absent = "required"],
+        /// By which share its mean cost of a request may exceed that of the other requests.
+        spend "max_spend" = number(0.0..=100.0) [absent = "not judged"],
+        /// By how much its share of failed requests may exceed that of the others; 0.005 is half a percentage point.
+        failures "max_failures" = number(0.0..=1.0) [absent = "not judged"],
+        /// By which share its 95th percentile of the time to the first content may exceed that of the others. Answers that
+        /// are not streamed count with their whole time.
+        first_token "max_ttft" = number(0.0..=100.0) [absent = "not judged"],
+    }
     let (names, items) = names(section);
-    let guardrail = Guardrail {
-        spend: section.number("max_spend", 0.0..=100.0),
-        failures: section.number("max_failures", 0.0..=1.0),
-        first_token: section.number("max_ttft", 0.0..=100.0),
-    };
+    let guardrail = Guardrail { spend, failures, first_token };
     if ["max_spend", "max_failures", "max_ttft"].iter().all(|key| !section.has(key)) {
         let allowed = "by how much it may be worse before it falls back: 'max_failures = 0.005' (half a percentage point), \
                        'max_spend = 0.1' (10 % per request) or 'max_ttft = 0.2' (20 % at p95), or several of them";

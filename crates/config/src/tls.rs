@@ -68,7 +68,15 @@ impl fmt::Debug for Identity {
 impl TlsConfig {
     /// Reads the section; `None` after a fault. Relative paths are relative to `directory`.
     pub(super) fn read(section: &Section<'_>, directory: &Path, files: &Files) -> Option<TlsConfig> {
-        let (certificate, key) = (section.required("certificate", SHAPE), section.required("key", KEY_SHAPE));
+        keys! { section:
+            //! HTTPS instead of HTTP (TLS 1.2 and 1.3, HTTP/1.1); without this section, plain HTTP. Both files are read
+            //! again when they change: new connections use the new certificate, open connections stay, and faulty files
+            //! change nothing. The admin listener uses it too when it is not on loopback.
+            /// PEM: the certificate of the server first, then the intermediate certificates.
+            certificate = required(SHAPE) [allowed = "path, relative to this file"],
+            /// PEM: the private key, mode 0600.
+            key = required(KEY_SHAPE) [allowed = "path, relative to this file"],
+        }
         let (certificate, key) = (directory.join(certificate?), directory.join(key?));
         files.add(&certificate);
         files.add(&key);

@@ -3,9 +3,23 @@
 //! Of the standard variables of OpenTelemetry those are read here that say whether spans are sent, where to, which, and in
 //! which batches. The exporter itself reads headers and compression, the resource its name and attributes.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use super::{Surroundings, address::BaseUrl, credential, environment::Environment, quantity::DAY, section::Section};
+use super::{
+    Surroundings,
+    address::BaseUrl,
+    credential,
+    environment::Environment,
+    files::Files,
+    quantity::{DAY, MILLISECOND, SECOND},
+    section::Section,
+};
+
+/// Share of the generations that are kept although nothing is remarkable about them.
+const DEFAULT_RATIO: f64 = 0.01;
 
 /// Path below a base address to which spans are sent.
 const SIGNAL_PATH: &str = "/v1/traces";
@@ -15,19 +29,34 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 
-/// `[traces]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TracesConfig {
-    /// The whole address that spans are posted to; `None`: traces are off.
-    pub collector: Option<BaseUrl>,
-    /// File of certificates that the collector's may be signed with, in addition to those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// Share of the generations that are kept although nothing is remarkable about them.
-    pub sample_ratio: f64,
-    /// A generation that took this long is kept.
-    pub slow: Duration,
-    /// How spans are gathered.
-    pub batches: SpanBatches,
+settings! {
+    /// Traces for an OpenTelemetry collector: one span per generation with the attributes `gen_ai.*`, with a child per
+    /// attempt. Off without an endpoint; never with prompts, answers, keys or texts of providers. See
+    /// [TRACES.md](TRACES.md). All keys need a restart.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TracesConfig read(section, surroundings: &Surroundings<'_>) {
+        /// Base address of the collector for OTLP over HTTP, usually at port 4318. Spans are posted to `/v1/traces`
+        /// below it.
+        pub collector "endpoint": Option<BaseUrl> =
+            with(|section, key| collector(section, key, surroundings.environment))
+            [
+                absent = "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`; without them traces \
+                    are off",
+                allowed = "URL; `\"\"` for no traces",
+            ],
+        /// Trusted certificates of the collector in addition to those of the system.
+        pub ca_file: Option<PathBuf> =
+            with(|section, _| credential::ca_file(section, collector.is_some(), surroundings))
+            [absent = "none", allowed = "path, relative to this file"],
+        /// Share of the generations that are kept although nothing is remarkable about them. Kept anyway: what the
+        /// client's `traceparent` marks as sampled, and what failed, fell back, was hedged or was slow.
+        /// `OTEL_TRACES_SAMPLER` counts where this key is absent.
+        pub sample_ratio: f64 = with(|section, key| ratio(section, key, surroundings.environment)) [default = "0.01"],
+        /// A generation that took this long is kept.
+        pub slow: Duration = duration_or(MILLISECOND..=DAY, 30 * SECOND),
+        /// How spans are gathered.
+        pub batches: SpanBatches => SpanBatches::read(surroundings.environment),
+    }
 }
 
 /// How spans are gathered before they are sent.
@@ -45,42 +74,37 @@ pub struct SpanBatches {
 
 impl Default for TracesConfig {
     fn default() -> TracesConfig {
-        let (delay, timeout) = (Duration::from_secs(5), Duration::from_secs(10));
-        let batches = SpanBatches { delay, queue: 2048, size: 512, timeout };
-        TracesConfig { collector: None, ca_file: None, sample_ratio: 0.01, slow: Duration::from_secs(30), batches }
+        let (environment, files) = (Environment::default(), Files::default());
+        let surroundings = Surroundings { directory: Path::new("."), environment: &environment, files: &files };
+        Section::absent(|section| TracesConfig::read(section, &surroundings))
     }
 }
 
-impl TracesConfig {
-    pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings<'_>) -> TracesConfig {
-        let environment = surroundings.environment;
-        let default = TracesConfig::default();
-        let written = section.text("endpoint");
-        let collector = match written {
-            Some("") => None,
-            Some(text) => address(section, "endpoint", text, true),
-            None => standard_collector(section, environment),
-        };
-        let collector = collector.filter(|_| !is_switched_off(environment));
+impl SpanBatches {
+    fn read(environment: &Environment) -> SpanBatches {
         let number = |name| environment.get(name)?.trim().parse::<usize>().ok().filter(|number| *number > 0);
-        let SpanBatches { delay, queue, size, timeout } = default.batches;
         let millis = |name| number(name).map(|ms| Duration::from_millis(ms as u64));
-        TracesConfig {
-            ca_file: credential::ca_file(section, collector.is_some(), surroundings),
-            sample_ratio: section
-                .number("sample_ratio", 0.0..=1.0)
-                .or_else(|| standard_ratio(section, environment))
-                .unwrap_or(default.sample_ratio),
-            slow: section.duration_or("slow", Duration::from_millis(1)..=DAY, default.slow),
-            batches: SpanBatches {
-                delay: millis("OTEL_BSP_SCHEDULE_DELAY").unwrap_or(delay),
-                queue: number("OTEL_BSP_MAX_QUEUE_SIZE").map_or(queue, |most| most.min(1 << 20)),
-                size: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE").map_or(size, |most| most.min(1 << 16)),
-                timeout: TIMEOUTS.into_iter().find_map(millis).unwrap_or(timeout),
-            },
-            collector,
+        SpanBatches {
+            delay: millis("OTEL_BSP_SCHEDULE_DELAY").unwrap_or(5 * SECOND),
+            queue: number("OTEL_BSP_MAX_QUEUE_SIZE").map_or(2048, |most| most.min(1 << 20)),
+            size: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE").map_or(512, |most| most.min(1 << 16)),
+            timeout: TIMEOUTS.into_iter().find_map(millis).unwrap_or(10 * SECOND),
         }
     }
+}
+
+fn collector(section: &Section<'_>, key: &'static str, environment: &Environment) -> Option<BaseUrl> {
+    let collector = match section.text(key) {
+        Some("") => None,
+        Some(text) => address(section, "endpoint", text, true),
+        None => standard_collector(section, environment),
+    };
+    collector.filter(|_| !is_switched_off(environment))
+}
+
+fn ratio(section: &Section<'_>, key: &'static str, environment: &Environment) -> f64 {
+    let ratio = section.number(key, 0.0..=1.0).or_else(|| standard_ratio(section, environment));
+    ratio.unwrap_or(DEFAULT_RATIO)
 }
 
 /// The collector that the standard variables name. An empty variable counts as one that is not set.

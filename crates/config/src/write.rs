@@ -57,10 +57,10 @@ fn is_section(node: &Node, pattern: &str) -> bool {
     match &node.value {
         Value::Table(_) => {
             let inline = ["pricing", "usd_per_million", "usd_each", "default_parameters"];
-            let described = REFERENCE.section(pattern).is_some() || pattern.ends_with("providers");
+            let described = REFERENCE.at(pattern).is_some() || pattern.ends_with("providers");
             described && !inline.iter().any(|key| pattern.ends_with(key))
         }
-        Value::List(_) => REFERENCE.section(&format!("{pattern}[]")).is_some(),
+        Value::List(_) => REFERENCE.at(&format!("{pattern}[]")).is_some(),
         _ => false,
     }
 }

@@ -43,6 +43,7 @@ mod score_terms;
 mod service_prices;
 mod service_tier;
 mod similar_names;
+pub mod simulated;
 #[deny(clippy::float_arithmetic)]
 mod spending;
 mod taken_split;

@@ -7,12 +7,11 @@ use rand::SeedableRng;
 use serde_json::{Value, json};
 
 use super::{
-    Rng,
+    ProviderSettings, Rng, SimulatedModel,
     images::{IMAGE_TOKENS, picture},
     prompt_cache::PromptCache,
     request::ChatBody,
     schema,
-    settings::{ProviderSettings, SimulatedModel},
     tools::{self, ToolCall, random_name},
     words::{self, TextAnswer},
 };
@@ -194,7 +193,7 @@ mod tests {
             outputs: SimulatedModel::image("").outputs.with(Modality::Text),
             ..SimulatedModel::text("hare-1")
         };
-        Answer::generate(&body, &both, &settings, &mut settings.rng(3))
+        Answer::generate(&body, &both, &settings, &mut crate::load::rng(&settings, 3))
     }
 
     fn only(body: Value) -> Choice {

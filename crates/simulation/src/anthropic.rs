@@ -10,6 +10,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::{
+    ProviderSettings, SimulatedModel,
     answer::{Answer, Choice},
     anthropic_request::{chat_body, check, marked_text, prefixes},
     json_response::send_json,
@@ -19,7 +20,6 @@ use super::{
     refusal::Refusal,
     request::ChatBody,
     seal::{REDACTED_TRIGGER, signature},
-    settings::{ProviderSettings, SimulatedModel},
     stream::{self, Event, EventContent},
     tools::random_name,
     words,

@@ -6,11 +6,11 @@ use pointsman_domain::Modality;
 use serde_json::{Value, json};
 
 use super::{
+    ProviderSettings, SimulatedModel,
     json_value::{invalid, member},
     prompt_cache::{Prefix, PromptReader},
     refusal::Refusal,
     seal::{is_own_redacted, signature},
-    settings::{ProviderSettings, SimulatedModel},
     words,
 };
 

@@ -3,9 +3,9 @@
 use pointsman_domain::Modality;
 
 use super::{
+    ProviderSettings, SimulatedModel,
     refusal::Refusal,
     request::{ChatBody, Message, ToolChoice},
-    settings::{ProviderSettings, SimulatedModel},
 };
 
 /// Maximum number of choices.

@@ -11,6 +11,7 @@ use pointsman_domain::{Dialect, FinishReason, Modality};
 use serde_json::{Value, json};
 
 use super::{
+    ProviderSettings, SimulatedModel,
     answer::{Answer, Choice},
     embeddings,
     json_response::send_json,
@@ -20,7 +21,6 @@ use super::{
     refusal::Refusal,
     request::ChatBody,
     seal::{REDACTED_TRIGGER, is_own_redacted, signature},
-    settings::{ProviderSettings, SimulatedModel},
     stream::{self, Event, EventContent},
     words,
 };

@@ -14,13 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{
-    json_response::send_json,
-    provider::Provider,
-    refusal::Refusal,
-    settings::{ProviderSettings, SimulatedModel},
-    words,
-};
+use super::{ProviderSettings, SimulatedModel, json_response::send_json, provider::Provider, refusal::Refusal, words};
 
 /// Numbers of a vector, unless the request asks for fewer or more.
 const DIMENSIONS: u32 = 256;

@@ -10,6 +10,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::{
+    ProviderSettings, SimulatedModel,
     answer::{Answer, Choice},
     embeddings,
     json_response::send_json,
@@ -18,7 +19,6 @@ use super::{
     refusal::Refusal,
     request::ChatBody,
     seal::signature,
-    settings::{ProviderSettings, SimulatedModel},
     stream::{self, Event, EventContent},
     tools::random_name,
     words,

@@ -7,8 +7,7 @@
 //! [`start`] gives each provider a port and returns one [`ProviderServer`] per provider. All providers share one thread. Random
 //! numbers are seeded: a provider gives the same answers to the same sequence of requests.
 //!
-//! `settings` has the configured values, `load` draws times and outcomes, `answer` generates content, `stream` sends it in chunks,
-//! `server` accepts connections.
+//! `load` draws times and outcomes, `answer` generates content, `stream` sends it in chunks, `server` accepts connections.
 
 mod answer;
 mod anthropic;
@@ -33,15 +32,14 @@ mod routes;
 mod schema;
 mod seal;
 mod server;
-mod settings;
 mod stream;
 mod tools;
 mod words;
 
 pub use counters::Counters;
 pub use load::slowdown;
+pub use pointsman_domain::simulated::{ProviderSettings, SimulatedModel};
 pub use server::{ProviderServer, serve, start};
-pub use settings::{ProviderSettings, SimulatedModel};
 
 /// The random number generator. It is portable: a seed gives the same values on every machine and in later versions.
 type Rng = rand::rngs::Xoshiro256PlusPlus;

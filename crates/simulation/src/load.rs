@@ -7,7 +7,7 @@ use std::{f64::consts::TAU, time::Duration};
 
 use rand::{RngExt, SeedableRng};
 
-use super::{Rng, settings::ProviderSettings};
+use super::{ProviderSettings, Rng};
 
 /// Longest single wait. A provider that hangs is simulated by never answering, not by a long wait.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
@@ -38,11 +38,6 @@ pub(super) enum Outcome {
     Truncated { after: f64 },
 }
 
-impl Outcome {
-    /// The share of an answer below which a hang comes before the head.
-    pub(super) const SILENT_HEAD: f64 = 0.4;
-}
-
 /// Factor of all times with `in_flight` requests, including the current one: 1 up to the capacity, then
 /// `(in_flight / capacity) ^ power`.
 #[must_use]
@@ -51,42 +46,41 @@ pub fn slowdown(in_flight: u32, capacity: u32, power: f64) -> f64 {
     if utilization <= 1.0 || !power.is_finite() { 1.0 } else { utilization.powf(power.max(0.0)) }
 }
 
-impl ProviderSettings {
-    /// Factor of all times with `in_flight` requests, including the current one.
-    #[must_use]
-    pub fn slowdown(&self, in_flight: u32) -> f64 {
-        slowdown(in_flight, self.capacity, self.slowdown_power)
-    }
+/// The generator of the request with this position. Each request has its own, so that the draws of one request do not
+/// change those of the next.
+pub(super) fn rng(settings: &ProviderSettings, position: u64) -> Rng {
+    Rng::seed_from_u64(settings.seed ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
 
-    /// The generator of the request with this position. Each request has its own, so that the draws of one request do not
-    /// change those of the next.
-    pub(super) fn rng(&self, position: u64) -> Rng {
-        Rng::seed_from_u64(self.seed ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
+impl Draw {
     /// Draws the values of one request. The number of draws does not depend on the rates, so that a changed rate does not
     /// change latencies.
-    pub(super) fn draw(&self, rng: &mut Rng) -> Draw {
-        let first = log_normal(rng, self.first_token_spread);
-        let speed = self.tokens_per_second.max(0.01) * log_normal(rng, self.tokens_per_second_spread);
+    pub(super) fn new(settings: &ProviderSettings, rng: &mut Rng) -> Draw {
+        let first = log_normal(rng, settings.first_token_spread);
+        let speed = settings.tokens_per_second.max(0.01) * log_normal(rng, settings.tokens_per_second_spread);
         let (draw, after) = (rng.random::<f64>(), rng.random::<f64>());
         Draw {
-            first_token: scaled(self.first_token, first),
+            first_token: scaled(settings.first_token, first),
             per_token: Duration::try_from_secs_f64(speed.recip()).unwrap_or(MAX_WAIT),
-            outcome: self.outcome(draw, after),
+            outcome: Outcome::new(settings, draw, after),
         }
     }
+}
 
-    fn outcome(&self, draw: f64, after: f64) -> Outcome {
-        let mut bound = self.error_rate;
+impl Outcome {
+    /// The share of an answer below which a hang comes before the head.
+    pub(super) const SILENT_HEAD: f64 = 0.4;
+
+    fn new(settings: &ProviderSettings, draw: f64, after: f64) -> Outcome {
+        let mut bound = settings.error_rate;
         if draw < bound {
             return Outcome::Fails;
         }
-        bound += self.hang_rate;
+        bound += settings.hang_rate;
         if draw < bound {
             return Outcome::Hangs { after };
         }
-        bound += self.truncate_rate;
+        bound += settings.truncate_rate;
         if draw < bound { Outcome::Truncated { after } } else { Outcome::Completes }
     }
 }
@@ -110,13 +104,14 @@ mod tests {
     use super::*;
 
     fn draws(settings: &ProviderSettings, count: u64) -> Vec<Draw> {
-        (0..count).map(|position| settings.draw(&mut settings.rng(position))).collect()
+        (0..count).map(|position| Draw::new(settings, &mut rng(settings, position))).collect()
     }
 
     #[test]
     fn times_grow_only_beyond_the_capacity_and_then_like_a_power() {
         let settings = ProviderSettings { capacity: 4, slowdown_power: 2.0, ..ProviderSettings::default() };
-        let factors: Vec<f64> = [0, 1, 4, 8, 12].into_iter().map(|k| settings.slowdown(k)).collect();
+        let factors: Vec<f64> =
+            [0, 1, 4, 8, 12].into_iter().map(|k| slowdown(k, settings.capacity, settings.slowdown_power)).collect();
         assert_eq!(factors, [1.0, 1.0, 1.0, 4.0, 9.0]);
     }
 
@@ -165,7 +160,7 @@ mod tests {
             for draw in draws(&spread, 3).into_iter().chain(draws(&speed, 3)) {
                 assert!(draw.first_token <= MAX_WAIT && draw.per_token <= MAX_WAIT, "{bad}: {draw:?}");
             }
-            assert!(speed.slowdown(1000).is_finite(), "{bad}");
+            assert!(slowdown(1000, speed.capacity, speed.slowdown_power).is_finite(), "{bad}");
         }
     }
 }

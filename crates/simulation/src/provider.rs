@@ -15,13 +15,12 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::{
-    Rng,
+    ProviderSettings, Rng,
     counters::{Counters, End, InFlight},
     load::{self, Draw},
     prompt_cache::PromptCache,
     quota::Quota,
     refusal::Refusal,
-    settings::ProviderSettings,
 };
 
 /// Share of the time to first token that passes before the head of an answer. A stream sends the head and the role then,
@@ -84,10 +83,10 @@ impl Provider {
             })?;
             rate_limit = Some((limit, left));
         }
-        let mut rng = settings.rng(self.admitted.fetch_add(1, Relaxed));
+        let mut rng = load::rng(settings, self.admitted.fetch_add(1, Relaxed));
         Ok(ActiveRequest {
             settings: Arc::clone(settings),
-            draw: settings.draw(&mut rng),
+            draw: Draw::new(settings, &mut rng),
             rng,
             in_flight: InFlight::begin(&self.counters),
             rate_limit,
@@ -109,7 +108,8 @@ pub(super) struct ActiveRequest {
 impl ActiveRequest {
     /// `time` under the current load.
     pub(super) fn loaded(&self, time: Duration) -> Duration {
-        load::scaled(time, self.settings.slowdown(self.in_flight.count()))
+        let factor = load::slowdown(self.in_flight.count(), self.settings.capacity, self.settings.slowdown_power);
+        load::scaled(time, factor)
     }
 
     /// The part of the time to the first token that passes before the head, and the rest.

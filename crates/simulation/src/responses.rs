@@ -9,6 +9,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::{
+    ProviderSettings, SimulatedModel,
     answer::Answer,
     json_response::{send_json, unix_seconds},
     json_value::{invalid, member, put},
@@ -16,7 +17,6 @@ use super::{
     refusal::Refusal,
     request::ChatBody,
     seal::signature,
-    settings::{ProviderSettings, SimulatedModel},
     stream::{self, Event, EventContent},
     tools::random_name,
     words,

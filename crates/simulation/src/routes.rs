@@ -7,8 +7,8 @@ use actix_web::{
 use serde_json::{Value, json};
 
 use super::{
-    anthropic, chat, converse, embeddings, gemini, images, provider::Provider, refusal::Refusal, responses,
-    settings::SimulatedModel,
+    SimulatedModel, anthropic, chat, converse, embeddings, gemini, images, provider::Provider, refusal::Refusal,
+    responses,
 };
 
 /// Creation time of all simulated models: 2025-01-01.

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest, Sha256};
 
-use super::settings::ProviderSettings;
+use super::ProviderSettings;
 
 /// A text in the prompt that makes the thinking come back encrypted.
 pub(super) const REDACTED_TRIGGER: &str = "ANTHROPIC_MAGIC_STRING_TRIGGER_REDACTED_THINKING";

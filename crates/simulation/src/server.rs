@@ -27,7 +27,7 @@ use tokio::{
     task::{JoinSet, LocalSet},
 };
 
-use super::{counters::Counters, provider::Provider, routes, settings::ProviderSettings};
+use super::{ProviderSettings, counters::Counters, provider::Provider, routes};
 
 /// Largest request body of a provider: twice the default limit of the gateway.
 const MAX_BODY_BYTES: usize = 64 << 20;

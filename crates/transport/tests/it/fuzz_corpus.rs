@@ -80,7 +80,7 @@ const WORDS: &[&[u8]] = &[
 ];
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// The corpus of a property, those of other tests that suit it included.

@@ -117,7 +117,7 @@ fn a_certificate_file_must_hold_certificates() {
 }
 
 #[test]
-fn no_secret_is_in_any_debug_output_summary_or_note() {
+fn no_secret_is_in_any_debug_output_or_note() {
     const PROVIDER: &str = "sk-provider-7f3a9c";
     const CALLER: &str = "sk-caller-key-51d0e2";
     let environment: Environment = [("ACME_API_KEY", PROVIDER), ("TEAM_KEY", CALLER)].into_iter().collect();
@@ -125,11 +125,7 @@ fn no_secret_is_in_any_debug_output_summary_or_note() {
                 [[keys]]\nname = \"team\"\nenv = \"TEAM_KEY\"\n";
     let config = Config::parse(toml, "f", Path::new("."), &environment).unwrap();
     let digest = hex::encode(pointsman_config::digest_of(CALLER));
-    let shown = format!(
-        "{config:?} {config:#?} {environment:?} {} {:?}",
-        pointsman::app::cli::summary(&config),
-        config.start_up_notes()
-    );
+    let shown = format!("{config:?} {config:#?} {environment:?} {:?}", config.start_up_notes());
     for secret in [PROVIDER, CALLER, digest.as_str()] {
         assert!(!shown.contains(secret), "{secret}");
     }

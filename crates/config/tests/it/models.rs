@@ -47,7 +47,7 @@ fn a_provider_whose_address_tells_that_it_takes_the_other_form_of_reasoning_is_w
 
 fn load(toml: &str) -> Config {
     let config = Config::parse(toml, "f", Path::new("."), &Environment::default());
-    config.unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)))
+    config.unwrap_or_else(|faults| panic!("{}", crate::lines(&faults)))
 }
 
 /// The endpoints of one model with these lines, at the providers `plain` and `modern`.

@@ -1,8 +1,8 @@
-//! The settings of a simulated provider, from the configuration or a test.
+//! What a simulated provider is set to, by the configuration or a test. `pointsman_simulation` runs it.
 
 use std::time::Duration;
 
-use pointsman_domain::{Dialect, Modalities, Modality};
+use crate::{Dialect, Modalities, Modality};
 
 /// Speed, faults and models of a simulated provider. The default is fast, without faults and without models.
 ///

@@ -61,13 +61,13 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: bind, tls, workers, keep_alive, max_connections, drain_notice, mount_v1, legacy_completions and 1 more
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: bind, tls, workers, keep_alive, max_connections, drain_notice, hosts, legacy_completions and 1 more
         "#]],
     );
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing and 20 more
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, auth, admin, console, reload, service, limits, keys and 20 more
         "#]],
     );
     check(
@@ -111,7 +111,7 @@ endpoints = [
         expect![[r#"
             f:4:27: providers.acme.tools_force_effort_none: does nothing at endpoints of the dialect 'anthropic'; allowed: dialect = "openai", or this key at the endpoints of that dialect
             f:5:15: providers.acme.allow_state: does nothing at endpoints of the dialect 'anthropic'; allowed: dialect = "openai-responses", or this key at the endpoints of that dialect
-            f:10:18: models[0].endpoints[0].provider: 'allow_state' of this endpoint does nothing in the dialect 'anthropic'; allowed: dialect = "openai-responses" at the endpoint, or no 'allow_state'
+            f:10:83: models[0].endpoints[0].allow_state: does nothing at endpoints of the dialect 'anthropic'; allowed: dialect = "openai-responses", or this key at the endpoints of that dialect
         "#]],
     );
 }
@@ -558,7 +558,7 @@ pricing = { prompt = "1" }
             f:6:40: models[0].pricing.completion: is not a plain decimal number; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:58: models[0].pricing.request: is negative; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:72: models[0].pricing.image: is too large, or has more than 15 digits after the point; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
-            f:6:94: models[0].pricing.cache: unknown key; allowed: request, image, web_search, explicit_zero, prompt, completion, internal_reasoning, input_cache_read and 7 more
+            f:6:94: models[0].pricing.cache: unknown key; allowed: prompt, completion, internal_reasoning, input_cache_read, input_cache_write, input_cache_write_1h, audio, audio_output and 7 more
             f:13:11: models[0].endpoints[1].variant: is not a short name; allowed: at most 64 of: lower-case letters, digits, '-', '_', '.'
             f:14:11: models[0].endpoints[1].pricing.completion: is missing; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015" per token; "0" if it costs nothing
         "#]],

@@ -13,7 +13,7 @@ fn load(toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
 
 fn shipped<const N: usize>(variables: [(&str, &str); N]) -> Config {
     let environment = variables.into_iter().collect();
-    load(BUILT_IN, &environment).unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)))
+    load(BUILT_IN, &environment).unwrap_or_else(|faults| panic!("{}", crate::lines(&faults)))
 }
 
 fn states(config: &Config) -> Vec<(String, bool)> {
@@ -163,7 +163,7 @@ fn every_documented_default_is_the_default_of_the_code() {
 
 #[test]
 fn the_page_about_every_key_is_made_from_the_table_that_check_uses() {
-    expect_test::expect_file!["../../docs/CONFIG.md"].assert_eq(&pointsman_config::reference_page());
+    expect_test::expect_file!["../../../../docs/CONFIG.md"].assert_eq(&pointsman_config::reference_page());
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn the_shipped_file_is_a_page() {
 
 #[test]
 fn every_example_of_the_page_about_clouds_is_a_whole_configuration() {
-    let page = include_str!("../../docs/CLOUDS.md");
-    let account = include_str!("fixtures/service_account/key.pem");
+    let page = include_str!("../../../../docs/CLOUDS.md");
+    let account = include_str!("../../../../tests/it/fixtures/service_account/key.pem");
     let account =
         serde_json::json!({"client_email": "a@b.example", "private_key": account, "token_uri": "https://t.example"});
     let account = account.to_string();
@@ -186,7 +186,7 @@ fn every_example_of_the_page_about_clouds_is_a_whole_configuration() {
     assert_eq!(examples.len(), 3);
     for example in examples {
         let config = load(example, &keys.into_iter().collect());
-        let config = config.unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)));
+        let config = config.unwrap_or_else(|faults| panic!("{}", crate::lines(&faults)));
         assert!(config.catalog(1).providers.iter().all(|provider| provider.is_on()), "{example}");
     }
 }
@@ -200,9 +200,8 @@ fn example(header: &str) -> String {
 #[test]
 fn the_commented_examples_are_good() {
     let environment = [("TEAM_KEY", "sk-0123456789abcdef")].into_iter().collect();
-    let good = |toml: &str| {
-        load(toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::app::cli::report(&faults)))
-    };
+    let good =
+        |toml: &str| load(toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", crate::lines(&faults)));
     let digest = "sha256 = \"<64 hexadecimal digits>\"";
     let key = example("[[keys]]").replace(digest, "env = \"TEAM_KEY\"");
     assert_eq!(good(&key).keys.len(), 2);
@@ -324,7 +323,7 @@ fn short_forms_of_the_aliases_resolve() {
 }
 
 /// The page about providers.
-const PROVIDERS_PAGE: &str = include_str!("../../docs/PROVIDERS.md");
+const PROVIDERS_PAGE: &str = include_str!("../../../../docs/PROVIDERS.md");
 
 #[test]
 fn the_page_about_providers_names_the_variable_of_each() {
