@@ -155,7 +155,8 @@ allowed_models = ["zzz/*", "acme/s*"]
 
 #[test]
 fn a_summary_shows_no_key() {
-    let environment = [("ACME_API_KEY", "sk-provider-7f3a9c"), ("TEAM_KEY", "sk-caller-key-51d0e2")].into_iter().collect();
+    let environment =
+        [("ACME_API_KEY", "sk-provider-7f3a9c"), ("TEAM_KEY", "sk-caller-key-51d0e2")].into_iter().collect();
     let toml = "[providers.acme]\nbase_url = \"http://10.0.0.1/v1\"\napi_key_env = \"ACME_API_KEY\"\n\
                 [[keys]]\nname = \"team\"\nenv = \"TEAM_KEY\"\n";
     let shown = summary(&Config::parse(toml, "f", Path::new("."), &environment).unwrap());

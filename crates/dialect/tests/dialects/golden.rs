@@ -197,7 +197,8 @@ impl Golden {
 
     fn finish(mut self) {
         for client in ["chat", "messages", "responses"] {
-            let written = files(client).into_iter().filter(|name| name.matches('.').count() > 1 && !name.ends_with(ERROR));
+            let written =
+                files(client).into_iter().filter(|name| name.matches('.').count() > 1 && !name.ends_with(ERROR));
             let names = written.map(|name| format!("{client}/{name}"));
             self.faults
                 .extend(names.filter(|name| !self.checked.contains(name)).map(|name| format!("{name} is of no case")));
