@@ -13,6 +13,11 @@ use crate::{
 
 const PRICE: &str = "0.000001";
 
+/// The same with providers of its own, which are not called.
+async fn gateway_of(toml: &str) -> TestGateway {
+    gateway(toml, &all_well()).await
+}
+
 /// Three models, each at a provider of its own, and the aliases of `toml`.
 async fn gateway(toml: &str, upstreams: &[Upstream; 3]) -> TestGateway {
     let world = World::new().provider("first", upstreams[0].address()).provider("second", upstreams[1].address());
@@ -109,7 +114,7 @@ async fn a_preview_shows_the_part_that_a_call_of_the_session_falls_to_and_the_li
         assert_eq!(preview["split"]["part"], explained(&gateway, &chat).await["split"]["part"]);
     }
     let toml = SHARES.replace("name = \"chat\"", "name = \"chat\"\nsticky = \"request\"");
-    let drawn = super::splits::gateway(&toml, &all_well()).await;
+    let drawn = gateway_of(&toml).await;
     let preview = drawn.post("/api/v1/route/preview", &ask("service/chat")).await.expect(200);
     assert_eq!((&preview["split"]["part"], &preview["split"]["sticky"]), (&json!("own"), &json!("request")));
     assert_eq!(preview["candidates"][0]["model"], "acme/a");
@@ -211,7 +216,7 @@ async fn a_canary_that_fails_falls_back_by_itself_and_stays_so() {
     let world = World::new().provider("first", upstreams[0].address()).provider("second", upstreams[1].address());
     let world = world.provider("third", upstreams[2].address()).model(&Model::new("acme/a").at("first", PRICE, PRICE));
     let world = world.model(&Model::new("acme/b").at("second", PRICE, PRICE)).with("[routing]\nexploration = 0.5");
-    world.with(CANARY).take_over(&gateway).await.unwrap();
+    world.with(CANARY).take_over(&gateway).await;
     for _ in 0..10 {
         gateway.chat(&ask("service/chat")).await.expect(200);
     }

@@ -106,7 +106,7 @@ impl CanaryBody {
             serves: trial.fallen.is_none(),
             fell_back_at: trial.fallen.map(|fallen| rfc_3339(fallen.at_ms)),
             exceeded: trial.fallen.map(|fallen| fallen.breach.limit),
-            share: Figure::rounded(trial.canary.share, 4),
+            share: Figure::rounded(trial.share, 4),
             canary: ArmBody::new(&trial.evidence.canary),
             others: ArmBody::new(&trial.evidence.others),
         }
