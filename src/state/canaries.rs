@@ -1,31 +1,27 @@
 //! What has become of the parts of divided aliases: how many requests each got, and which canaries have fallen back.
 //!
-//! Only requests whose alias divides them come here. A canary falls back for as long as its definition stays the same: what fell
-//! back is written to a file in the data directory. Each replica judges by its own requests.
+//! Only requests whose alias divides them come here. A canary stays fallen back for as long as its definition stays the same: the
+//! definitions are written to a file in the data directory. Each replica judges by its own requests.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use pointsman_base::clock;
-use pointsman_domain::{Alias, Canary, Catalog, Generation, GenerationStatus, SplitPart, TakenSplit, Target};
+use pointsman_domain::{Canary, Catalog, Generation, GenerationStatus, SplitPart, TakenSplit, Target};
 use pointsman_routing::{
-    split::guard::{Breach, Ended, Evidence, LIMITS},
+    split::guard::{Breach, Ended, Evidence},
     stats::seeded_hash,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::state::routing_memory::file::{self, Lock};
 
-/// Name of the file.
-const FILE: &str = "canaries.json";
+/// Name of the file: an alias and its canary in each line.
+const FILE: &str = "canaries.fallen";
 /// Salt of the draws, apart from those of exploration noise.
 const DRAWS: u64 = 0x7370_6c69_7473;
 
@@ -34,9 +30,9 @@ pub struct Canaries {
     seed: u64,
     drawn: AtomicU64,
     aliases: Mutex<HashMap<String, DividedAlias>>,
+    fallen: Mutex<BTreeSet<String>>,
     /// `None`: what fell back is kept in memory only.
     path: Option<PathBuf>,
-    writing: Mutex<()>,
 }
 
 /// The requests of one alias.
@@ -48,53 +44,15 @@ pub struct DividedAlias {
     pub trial: Option<Trial>,
 }
 
-/// A canary in progress, or fallen back.
+/// A canary since the start, or since its definition changed.
 #[derive(Debug, Clone)]
 pub struct Trial {
-    /// Its definition as text, by which it is known after a restart.
-    definition: String,
-    /// Its share of the requests.
-    pub share: f64,
-    /// What is known of it; empty after a restart.
+    /// Its definition.
+    pub canary: Canary,
+    /// What is known of it.
     pub evidence: Evidence,
-    /// Why and when it fell back.
-    pub fallen: Option<Fallen>,
-}
-
-/// The end of a canary.
-#[derive(Debug, Clone, Copy)]
-pub struct Fallen {
-    /// The limit that it exceeded.
-    pub breach: Breach,
-    /// Unix milliseconds.
-    pub at_ms: i64,
-}
-
-/// A canary that fell back, in the file.
-#[derive(Serialize, Deserialize)]
-struct StoredFall {
-    definition: String,
-    share: f64,
-    limit: String,
-    canary: f64,
-    others: f64,
-    at_ms: i64,
-}
-
-impl StoredFall {
-    fn of(trial: &Trial) -> Option<StoredFall> {
-        let Fallen { breach: Breach { limit, canary, others }, at_ms } = trial.fallen?;
-        let (definition, limit) = (trial.definition.clone(), limit.to_owned());
-        Some(StoredFall { definition, share: trial.share, limit, canary, others, at_ms })
-    }
-
-    fn alias(self) -> DividedAlias {
-        let StoredFall { definition, share, limit, canary, others, at_ms } = self;
-        let limit = LIMITS.into_iter().find(|known| *known == limit).unwrap_or_default();
-        let fallen = Some(Fallen { breach: Breach { limit, canary, others }, at_ms });
-        let trial = Some(Trial { definition, share, evidence: Evidence::default(), fallen });
-        DividedAlias { trial, ..DividedAlias::default() }
-    }
+    /// The limit that it exceeded, and when, in Unix milliseconds.
+    pub breach: Option<(Breach, i64)>,
 }
 
 impl Canaries {
@@ -102,48 +60,13 @@ impl Canaries {
     #[must_use]
     pub fn open(seed: u64, directory: Option<&Path>) -> Canaries {
         let path = directory.map(|directory| directory.join(FILE));
-        let read = |path: &PathBuf| match file::read(path) {
-            Ok(None) => Ok(BTreeMap::new()),
-            Ok(Some(text)) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        let stored: BTreeMap<String, StoredFall> = path.as_ref().map_or_else(|| Ok(BTreeMap::new()), read).unwrap_or_else(|why| {
-            log::error!(event = "canaries"; "{FILE} in the data directory cannot be read, so canaries that fell back begin anew: {why}");
-            BTreeMap::new()
+        let text = path.as_ref().map_or(Ok(None), |path| file::read(path)).unwrap_or_else(|error| {
+            log::error!(event = "canaries"; "{FILE} cannot be read, so canaries that fell back begin anew: {error}");
+            None
         });
-        let aliases = stored.into_iter().map(|(name, fall)| (name, fall.alias())).collect();
-        Canaries {
-            seed: seed ^ DRAWS,
-            drawn: AtomicU64::new(0),
-            aliases: Mutex::new(aliases),
-            path,
-            writing: Mutex::default(),
-        }
-    }
-
-    /// Writes what fell back, on a thread of its own: it happens once in the life of a canary.
-    fn save(self: &Arc<Self>) {
-        let canaries = Arc::clone(self);
-        std::thread::spawn(move || {
-            let Some(path) = &canaries.path else { return };
-            let _writing = canaries.writing.lock();
-            let aliases = canaries.aliases.lock().clone();
-            let fall = |(name, alias): (String, DividedAlias)| Some((name, StoredFall::of(alias.trial.as_ref()?)?));
-            let stored: BTreeMap<String, StoredFall> = aliases.into_iter().filter_map(fall).collect();
-            let Ok(text) = serde_json::to_vec(&stored) else { return };
-            let written = Lock::take(path).and_then(|lock| file::replace(path, &text, &lock));
-            if let Err(error) = written {
-                log::error!(event = "canaries"; "{FILE} cannot be written, so a restart begins the canary anew: {error}");
-            }
-        });
-    }
-
-    /// Aliases of the catalog whose canary has fallen back.
-    #[must_use]
-    pub fn fallen(&self, catalog: &Catalog) -> Vec<String> {
-        let canary = |alias: &'_ Alias| alias.split.as_ref().and_then(|split| split.canary.clone());
-        let has_fallen = |alias: &&Alias| canary(alias).is_some_and(|canary| self.has_stopped(&alias.id, &canary));
-        catalog.aliases.iter().filter(has_fallen).map(|alias| alias.id.clone()).collect()
+        let fallen = String::from_utf8_lossy(&text.unwrap_or_default()).lines().map(str::to_owned).collect();
+        let (seed, drawn, aliases) = (seed ^ DRAWS, AtomicU64::new(0), Mutex::default());
+        Canaries { seed, drawn, aliases, fallen: Mutex::new(fallen), path }
     }
 
     /// The place of a request that nothing keeps with others.
@@ -154,9 +77,16 @@ impl Canaries {
     /// Whether this canary of the alias has fallen back.
     #[must_use]
     pub fn has_stopped(&self, alias: &str, canary: &Canary) -> bool {
-        let aliases = self.aliases.lock();
-        let trial = aliases.get(alias).and_then(|alias| alias.trial.as_ref());
-        trial.is_some_and(|trial| trial.fallen.is_some() && trial.definition == definition(canary))
+        let fallen = self.fallen.lock();
+        !fallen.is_empty() && fallen.contains(&line(alias, canary))
+    }
+
+    /// Aliases of the catalog whose canary has fallen back.
+    #[must_use]
+    pub fn fallen(&self, catalog: &Catalog) -> Vec<String> {
+        let canaries = catalog.aliases.iter().filter_map(|alias| Some((alias, alias.split.as_ref()?.canary.as_ref()?)));
+        let fallen = canaries.filter(|(alias, canary)| self.has_stopped(&alias.id, canary));
+        fallen.map(|(alias, _)| alias.id.clone()).collect()
     }
 
     /// All aliases that divided requests, by name.
@@ -168,7 +98,7 @@ impl Canaries {
     }
 
     /// Counts a request that ended. Gives the alias and the breach if its canary falls back for it.
-    pub fn ended(self: &Arc<Self>, record: &Generation, taken: &TakenSplit) -> Option<(String, Breach)> {
+    pub fn ended(&self, record: &Generation, taken: &TakenSplit) -> Option<(String, Breach)> {
         // Behind other models the alias served what they could not, which is no fair sample.
         if taken.requested.first() != Some(&Target::Alias(taken.alias)) {
             return None;
@@ -185,7 +115,7 @@ impl Canaries {
         }
         let canary = taken.split.canary.as_ref().filter(|_| !matches!(taken.part, SplitPart::Rule(_)))?;
         let trial = alias.trial_of(canary);
-        if trial.fallen.is_some() {
+        if self.has_stopped(name, canary) {
             return None;
         }
         match taken.part {
@@ -193,25 +123,37 @@ impl Canaries {
             _ => trial.evidence.others.add(outcome(record)),
         }
         let breach = trial.evidence.breach(&canary.guardrail)?;
-        trial.fallen = Some(Fallen { breach, at_ms: clock::unix_millis() });
-        self.save();
+        trial.breach = Some((breach, clock::unix_millis()));
+        self.stop(line(name, canary));
         Some((name.clone(), breach))
+    }
+
+    /// Writes the file on a thread of its own: it happens once in the life of a canary.
+    fn stop(&self, line: String) {
+        let mut fallen = self.fallen.lock();
+        fallen.insert(line);
+        let text = fallen.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let Some(path) = self.path.clone() else { return };
+        std::thread::spawn(move || {
+            let written = Lock::take(&path).and_then(|lock| file::replace(&path, text.as_bytes(), &lock));
+            if let Err(error) = written {
+                log::error!(event = "canaries"; "{FILE} cannot be written, so a restart begins the canary anew: {error}");
+            }
+        });
     }
 }
 
 impl DividedAlias {
     /// The trial of this canary; a canary of another definition begins anew.
     fn trial_of(&mut self, canary: &Canary) -> &mut Trial {
-        let definition = definition(canary);
-        let is_it = self.trial.as_ref().is_some_and(|trial| trial.definition == definition);
-        let earlier = self.trial.take().filter(|_| is_it);
-        let new = || Trial { definition, share: canary.share, evidence: Evidence::default(), fallen: None };
+        let earlier = self.trial.take().filter(|trial| trial.canary == *canary);
+        let new = || Trial { canary: canary.clone(), evidence: Evidence::default(), breach: None };
         self.trial.insert(earlier.unwrap_or_else(new))
     }
 }
 
-fn definition(canary: &Canary) -> String {
-    format!("{canary:?}")
+fn line(alias: &str, canary: &Canary) -> String {
+    format!("{alias} {canary:?}")
 }
 
 #[expect(clippy::disallowed_methods, reason = "means of spending are compared, nothing is billed")]

@@ -90,7 +90,7 @@ pub struct Shared {
     /// State of conversations and latency targets.
     pub history: RequestHistory,
     /// Parts of divided aliases, and which canaries have fallen back.
-    pub canaries: Arc<Canaries>,
+    pub canaries: Canaries,
     /// The calls in progress.
     pub running: RunningRequests,
     /// Previews, explanations, replays and lists in progress.

@@ -21,12 +21,6 @@ const BUCKET: f64 = 1.05;
 /// The percentile of times that is compared.
 const PERCENTILE: f64 = 0.95;
 
-/// The keys of all limits.
-pub const LIMITS: [&str; 3] = [FAILURES, SPEND, FIRST_TOKEN];
-const FAILURES: &str = "max_failures";
-const SPEND: &str = "max_spend";
-const FIRST_TOKEN: &str = "max_ttft";
-
 /// How one request ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ended {
@@ -156,7 +150,7 @@ impl Evidence {
         let variance = |arm: &Arm| share_variance(arm.failures, arm.requests);
         let excess = canary - others - allowed;
         let is_sure = is_sure(excess, variance(&self.canary) + variance(&self.others), self.canary.requests);
-        is_sure.then_some(Breach { limit: FAILURES, canary, others })
+        is_sure.then_some(Breach { limit: "max_failures", canary, others })
     }
 
     fn spend(&self, guardrail: &Guardrail) -> Option<Breach> {
@@ -164,7 +158,7 @@ impl Evidence {
         let [canary, others] = [&self.canary, &self.others].map(Arm::mean_spend);
         let variance = self.canary.spend_variance() + factor * factor * self.others.spend_variance();
         let is_sure = is_sure(canary - factor * others, variance, self.canary.requests);
-        is_sure.then_some(Breach { limit: SPEND, canary, others })
+        is_sure.then_some(Breach { limit: "max_spend", canary, others })
     }
 
     /// By the share of the canary's requests that are later than the others' percentile allows.
@@ -179,7 +173,7 @@ impl Evidence {
         let excess = late as f64 / timed as f64 - (1.0 - PERCENTILE);
         let is_sure = is_sure(excess, share_variance(late, timed), timed);
         let canary = self.canary.first_token_p95()?;
-        is_sure.then_some(Breach { limit: FIRST_TOKEN, canary, others: seconds(usual) })
+        is_sure.then_some(Breach { limit: "max_ttft", canary, others: seconds(usual) })
     }
 }
 
