@@ -7,12 +7,11 @@ use std::{
     collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
 };
 
 use parking_lot::Mutex;
 use pointsman_base::clock;
-use pointsman_domain::{Canary, Catalog, Generation, GenerationStatus, SplitPart, TakenSplit, Target};
+use pointsman_domain::{Canary, Catalog, SplitPart, TakenSplit, Target};
 use pointsman_routing::{
     split::guard::{Breach, Ended, Evidence},
     stats::seeded_hash,
@@ -97,13 +96,13 @@ impl Canaries {
         all
     }
 
-    /// Counts a request that ended. Gives the alias and the breach if its canary falls back for it.
-    pub fn ended(&self, record: &Generation, taken: &TakenSplit) -> Option<(String, Breach)> {
+    /// Counts a request that ended like this, of the alias of this catalog. Gives the alias and the breach if its canary falls back for it.
+    pub fn ended(&self, catalog: &Catalog, taken: &TakenSplit, ended: Ended) -> Option<(String, Breach)> {
         // Behind other models the alias served what they could not, which is no fair sample.
         if taken.requested.first() != Some(&Target::Alias(taken.alias)) {
             return None;
         }
-        let name = &record.catalog.alias(taken.alias)?.id;
+        let name = &catalog.alias(taken.alias)?.id;
         let mut aliases = self.aliases.lock();
         if !aliases.contains_key(name) {
             aliases.insert(name.clone(), DividedAlias::default());
@@ -119,8 +118,8 @@ impl Canaries {
             return None;
         }
         match taken.part {
-            SplitPart::Canary => trial.evidence.canary.add(outcome(record)),
-            _ => trial.evidence.others.add(outcome(record)),
+            SplitPart::Canary => trial.evidence.canary.add(ended),
+            _ => trial.evidence.others.add(ended),
         }
         let breach = trial.evidence.breach(&canary.guardrail)?;
         trial.breach = Some((breach, clock::unix_millis()));
@@ -154,13 +153,4 @@ impl DividedAlias {
 
 fn line(alias: &str, canary: &Canary) -> String {
     format!("{alias} {canary:?}")
-}
-
-#[expect(clippy::disallowed_methods, reason = "means of spending are compared, nothing is billed")]
-fn outcome(record: &Generation) -> Ended {
-    Ended {
-        failed: matches!(record.status, GenerationStatus::Failed | GenerationStatus::Truncated),
-        spend: record.known_spending().to_f64(),
-        first_token: record.latency_ms.map(Duration::from_millis),
-    }
 }
