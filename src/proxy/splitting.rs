@@ -1,13 +1,43 @@
 //! By what a request falls to a part of a divided alias: its conversation, user or key, and its tags.
 
+use std::time::Duration;
+
 use pointsman_dialect::ChatRequest;
-use pointsman_domain::{Alias, AliasSplit, ConversationOpening, StickyBy};
-use pointsman_routing::split::{Drawn, likeliest_place, matching_rule, place};
+use pointsman_domain::{
+    Alias, AliasSplit, Catalog, ConversationOpening, Generation, GenerationStatus, StickyBy, TakenSplit,
+};
+use pointsman_routing::split::{Drawn, guard::Ended, likeliest_place, matching_rule, place};
 
 use crate::{
     access::keys::Caller,
+    base::events,
     state::{canaries::Canaries, gateway::Worker},
 };
+
+/// Counts a request of a divided alias that ended.
+pub(crate) fn count_ended(worker: &Worker, record: &Generation) {
+    let Some(taken) = &record.decision.split else { return };
+    #[expect(clippy::disallowed_methods, reason = "means of spending are compared, nothing is billed")]
+    let spend = record.known_spending().to_f64();
+    let failed = matches!(record.status, GenerationStatus::Failed | GenerationStatus::Truncated);
+    count(
+        worker,
+        &record.catalog,
+        taken,
+        Ended { failed, spend, first_token: record.latency_ms.map(Duration::from_millis) },
+    );
+}
+
+/// Counts a request of a divided alias that no endpoint of its part could take, and of which there is no record.
+pub(crate) fn count_refused(worker: &Worker, catalog: &Catalog, taken: &TakenSplit) {
+    count(worker, catalog, taken, Ended { failed: true, spend: 0.0, first_token: None });
+}
+
+fn count(worker: &Worker, catalog: &Catalog, taken: &TakenSplit, ended: Ended) {
+    if let Some((alias, breach)) = worker.shared.canaries.ended(catalog, taken, ended) {
+        events::CanaryFellBack { alias: &alias, breach }.emit();
+    }
+}
 
 /// Who asks, as far as the parts of a divided alias depend on it.
 #[derive(Clone, Copy)]

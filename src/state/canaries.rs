@@ -1,22 +1,26 @@
 //! What has become of the parts of divided aliases: how many requests each got, and which canaries have fallen back.
 //!
-//! Only requests whose alias divides them come here. A canary falls back for as long as its definition stays the same and the
-//! process runs; each replica judges by its own requests.
+//! Only requests whose alias divides them come here. A canary stays fallen back for as long as its definition stays the same: the
+//! definitions are written to a file in the data directory. Each replica judges by its own requests.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
 };
 
 use parking_lot::Mutex;
 use pointsman_base::clock;
-use pointsman_domain::{Canary, Generation, GenerationStatus, SplitPart, TakenSplit, Target};
+use pointsman_domain::{Canary, Catalog, SplitPart, TakenSplit, Target};
 use pointsman_routing::{
     split::guard::{Breach, Ended, Evidence},
     stats::seeded_hash,
 };
 
+use crate::state::routing_memory::file::{self, Lock};
+
+/// Name of the file: an alias and its canary in each line.
+const FILE: &str = "canaries.fallen";
 /// Salt of the draws, apart from those of exploration noise.
 const DRAWS: u64 = 0x7370_6c69_7473;
 
@@ -25,6 +29,9 @@ pub struct Canaries {
     seed: u64,
     drawn: AtomicU64,
     aliases: Mutex<HashMap<String, DividedAlias>>,
+    fallen: Mutex<BTreeSet<String>>,
+    /// `None`: what fell back is kept in memory only.
+    path: Option<PathBuf>,
 }
 
 /// The requests of one alias.
@@ -36,31 +43,29 @@ pub struct DividedAlias {
     pub trial: Option<Trial>,
 }
 
-/// A canary in progress, or fallen back.
+/// A canary since the start, or since its definition changed.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// Its definition.
     pub canary: Canary,
     /// What is known of it.
     pub evidence: Evidence,
-    /// Why and when it fell back.
-    pub fallen: Option<Fallen>,
-}
-
-/// The end of a canary.
-#[derive(Debug, Clone, Copy)]
-pub struct Fallen {
-    /// The limit that it exceeded.
-    pub breach: Breach,
-    /// Unix milliseconds.
-    pub at_ms: i64,
+    /// The limit that it exceeded, and when, in Unix milliseconds.
+    pub breach: Option<(Breach, i64)>,
 }
 
 impl Canaries {
-    /// No alias was asked for yet. Requests that nothing keeps together are dealt out with `seed`.
+    /// What fell back before is read from `directory`. Requests that nothing keeps together are dealt out with `seed`. Blocks.
     #[must_use]
-    pub fn new(seed: u64) -> Canaries {
-        Canaries { seed: seed ^ DRAWS, drawn: AtomicU64::new(0), aliases: Mutex::default() }
+    pub fn open(seed: u64, directory: Option<&Path>) -> Canaries {
+        let path = directory.map(|directory| directory.join(FILE));
+        let text = path.as_ref().map_or(Ok(None), |path| file::read(path)).unwrap_or_else(|error| {
+            log::error!(event = "canaries"; "{FILE} cannot be read, so canaries that fell back begin anew: {error}");
+            None
+        });
+        let fallen = String::from_utf8_lossy(&text.unwrap_or_default()).lines().map(str::to_owned).collect();
+        let (seed, drawn, aliases) = (seed ^ DRAWS, AtomicU64::new(0), Mutex::default());
+        Canaries { seed, drawn, aliases, fallen: Mutex::new(fallen), path }
     }
 
     /// The place of a request that nothing keeps with others.
@@ -71,9 +76,16 @@ impl Canaries {
     /// Whether this canary of the alias has fallen back.
     #[must_use]
     pub fn has_stopped(&self, alias: &str, canary: &Canary) -> bool {
-        let aliases = self.aliases.lock();
-        let trial = aliases.get(alias).and_then(|alias| alias.trial.as_ref());
-        trial.is_some_and(|trial| trial.fallen.is_some() && trial.canary == *canary)
+        let fallen = self.fallen.lock();
+        !fallen.is_empty() && fallen.contains(&line(alias, canary))
+    }
+
+    /// Aliases of the catalog whose canary has fallen back.
+    #[must_use]
+    pub fn fallen(&self, catalog: &Catalog) -> Vec<String> {
+        let canaries = catalog.aliases.iter().filter_map(|alias| Some((alias, alias.split.as_ref()?.canary.as_ref()?)));
+        let fallen = canaries.filter(|(alias, canary)| self.has_stopped(&alias.id, canary));
+        fallen.map(|(alias, _)| alias.id.clone()).collect()
     }
 
     /// All aliases that divided requests, by name.
@@ -84,13 +96,13 @@ impl Canaries {
         all
     }
 
-    /// Counts a request that ended. Gives the alias and the breach if its canary falls back for it.
-    pub fn ended(&self, record: &Generation, taken: &TakenSplit) -> Option<(String, Breach)> {
+    /// Counts a request that ended like this, of the alias of this catalog. Gives the alias and the breach if its canary falls back for it.
+    pub fn ended(&self, catalog: &Catalog, taken: &TakenSplit, ended: Ended) -> Option<(String, Breach)> {
         // Behind other models the alias served what they could not, which is no fair sample.
         if taken.requested.first() != Some(&Target::Alias(taken.alias)) {
             return None;
         }
-        let name = &record.catalog.alias(taken.alias)?.id;
+        let name = &catalog.alias(taken.alias)?.id;
         let mut aliases = self.aliases.lock();
         if !aliases.contains_key(name) {
             aliases.insert(name.clone(), DividedAlias::default());
@@ -102,36 +114,43 @@ impl Canaries {
         }
         let canary = taken.split.canary.as_ref().filter(|_| !matches!(taken.part, SplitPart::Rule(_)))?;
         let trial = alias.trial_of(canary);
-        if trial.fallen.is_some() {
+        if self.has_stopped(name, canary) {
             return None;
         }
         match taken.part {
-            SplitPart::Canary => trial.evidence.canary.add(outcome(record)),
-            _ => trial.evidence.others.add(outcome(record)),
+            SplitPart::Canary => trial.evidence.canary.add(ended),
+            _ => trial.evidence.others.add(ended),
         }
         let breach = trial.evidence.breach(&canary.guardrail)?;
-        trial.fallen = Some(Fallen { breach, at_ms: clock::unix_millis() });
+        trial.breach = Some((breach, clock::unix_millis()));
+        self.stop(line(name, canary));
         Some((name.clone(), breach))
+    }
+
+    /// Writes the file on a thread of its own: it happens once in the life of a canary.
+    fn stop(&self, line: String) {
+        let mut fallen = self.fallen.lock();
+        fallen.insert(line);
+        let text = fallen.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let Some(path) = self.path.clone() else { return };
+        std::thread::spawn(move || {
+            let written = Lock::take(&path).and_then(|lock| file::replace(&path, text.as_bytes(), &lock));
+            if let Err(error) = written {
+                log::error!(event = "canaries"; "{FILE} cannot be written, so a restart begins the canary anew: {error}");
+            }
+        });
     }
 }
 
 impl DividedAlias {
     /// The trial of this canary; a canary of another definition begins anew.
     fn trial_of(&mut self, canary: &Canary) -> &mut Trial {
-        let new = || Trial { canary: canary.clone(), evidence: Evidence::default(), fallen: None };
-        let trial = self.trial.get_or_insert_with(new);
-        if trial.canary != *canary {
-            *trial = new();
-        }
-        trial
+        let earlier = self.trial.take().filter(|trial| trial.canary == *canary);
+        let new = || Trial { canary: canary.clone(), evidence: Evidence::default(), breach: None };
+        self.trial.insert(earlier.unwrap_or_else(new))
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "means of spending are compared, nothing is billed")]
-fn outcome(record: &Generation) -> Ended {
-    Ended {
-        failed: matches!(record.status, GenerationStatus::Failed | GenerationStatus::Truncated),
-        spend: record.known_spending().to_f64(),
-        first_token: record.latency_ms.map(Duration::from_millis),
-    }
+fn line(alias: &str, canary: &Canary) -> String {
+    format!("{alias} {canary:?}")
 }

@@ -109,8 +109,8 @@ fn read_share<'t>(section: &Section<'t>) -> (SplitShare, Vec<Item<'t>>) {
 fn read_canary<'t>(section: &Section<'t>) -> (Canary, Vec<Item<'t>>) {
     keys! { section:
         //! A part of an alias on trial: the same share of each other part. It falls back by itself once it is surely worse
-        //! than a guardrail allows, and stays so until this table changes or the gateway restarts; it is never promoted by
-        //! itself. At least one guardrail is required.
+        //! than a guardrail allows, and stays so until this table changes; it is never promoted by itself. At least one
+        //! guardrail is required.
         /// Share of the requests, such as 0.01, 0.05, 0.25.
         share = with(share_of_requests) [absent = "required"],
         /// By which share its mean cost of a request may exceed that of the other requests.

@@ -10,7 +10,7 @@ use crate::{
     api::{answer::uncached, auth::Authorized, models::measurements::rfc_3339, number::Figure},
     base::{error::ApiError, events::PREFIX},
     state::{
-        canaries::{DividedAlias, Trial},
+        canaries::{Canaries, DividedAlias, Trial},
         gateway::Worker,
     },
 };
@@ -21,8 +21,10 @@ use crate::{
 /// 403 without the scope `read`.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let report = worker.shared.canaries.report();
-    Ok(uncached(&SplitsBody { object: "health.splits", data: report.iter().map(DividedBody::new).collect() }))
+    let canaries = &worker.shared.canaries;
+    let report = canaries.report();
+    let data = report.iter().map(|divided| DividedBody::new(divided, canaries)).collect();
+    Ok(uncached(&SplitsBody { object: "health.splits", data }))
 }
 
 #[derive(Serialize)]
@@ -59,9 +61,9 @@ pub(crate) struct PartRequestsBody {
 pub(crate) struct CanaryBody {
     /// Whether it serves: `false` once it has fallen back.
     pub(crate) serves: bool,
-    /// When it fell back; `null` if it has not. RFC 3339, UTC.
+    /// When it fell back; `null` if it has not, or before the last start. RFC 3339, UTC.
     pub(crate) fell_back_at: Option<String>,
-    /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not fallen back.
+    /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not, or before the last start.
     pub(crate) exceeded: Option<&'static str>,
     /// Share of the requests that it is to get.
     #[cfg_attr(test, schemars(with = "f64"))]
@@ -87,7 +89,8 @@ pub(crate) struct ArmBody {
 }
 
 impl<'a> DividedBody<'a> {
-    fn new((alias, divided): &'a (String, DividedAlias)) -> DividedBody<'a> {
+    fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) -> DividedBody<'a> {
+        let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
         let requests = |(part, requests): &(pointsman_domain::SplitPart, u64)| PartRequestsBody {
             part: part.name(),
             requests: *requests,
@@ -95,17 +98,17 @@ impl<'a> DividedBody<'a> {
         DividedBody {
             alias,
             parts: divided.parts.iter().map(requests).collect(),
-            canary: divided.trial.as_ref().map(CanaryBody::new),
+            canary: divided.trial.as_ref().map(canary),
         }
     }
 }
 
 impl CanaryBody {
-    fn new(trial: &Trial) -> CanaryBody {
+    fn new(trial: &Trial, serves: bool) -> CanaryBody {
         CanaryBody {
-            serves: trial.fallen.is_none(),
-            fell_back_at: trial.fallen.map(|fallen| rfc_3339(fallen.at_ms)),
-            exceeded: trial.fallen.map(|fallen| fallen.breach.limit),
+            serves,
+            fell_back_at: trial.breach.map(|(_, at_ms)| rfc_3339(at_ms)),
+            exceeded: trial.breach.map(|(breach, _)| breach.limit),
             share: Figure::rounded(trial.canary.share, 4),
             canary: ArmBody::new(&trial.evidence.canary),
             others: ArmBody::new(&trial.evidence.others),
@@ -126,10 +129,10 @@ impl ArmBody {
 
 /// The current gauges. Aliases and parts are those of the configuration.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    gauges(&worker.shared.canaries.report()).unwrap_or_default()
+    gauges(&worker.shared.canaries).unwrap_or_default()
 }
 
-fn gauges(report: &[(String, DividedAlias)]) -> Result<Vec<MetricFamily>, Error> {
+fn gauges(canaries: &Canaries) -> Result<Vec<MetricFamily>, Error> {
     let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let gauge = |name: &str, help: &str, labels: &[&str]| {
         let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
@@ -139,12 +142,14 @@ fn gauges(report: &[(String, DividedAlias)]) -> Result<Vec<MetricFamily>, Error>
     let serves = gauge("canary_serves", "0 once the canary of the alias has fallen back", &["alias"])?;
     let failures = gauge("canary_failure_ratio", "Share of failed requests", &["alias", "of"])?;
     let spend = gauge("canary_spend_dollars", "Mean cost of a request", &["alias", "of"])?;
-    for (alias, divided) in report {
+    for (alias, divided) in &canaries.report() {
         for (part, count) in &divided.parts {
             requests.with_label_values(&[alias.as_str(), part.name().as_str()]).set(*count as f64);
         }
         let Some(trial) = &divided.trial else { continue };
-        serves.with_label_values(&[alias.as_str()]).set(f64::from(u8::from(trial.fallen.is_none())));
+        serves
+            .with_label_values(&[alias.as_str()])
+            .set(f64::from(u8::from(!canaries.has_stopped(alias, &trial.canary))));
         for (of, arm) in [("canary", &trial.evidence.canary), ("others", &trial.evidence.others)] {
             failures.with_label_values(&[alias.as_str(), of]).set(arm.failure_share());
             spend.with_label_values(&[alias.as_str(), of]).set(arm.mean_spend());

@@ -82,7 +82,7 @@ impl CanaryFellBack<'_> {
         log::warn!(
             event = "canary_fell_back";
             "the canary of {alias} fell back: it exceeds {limit} ({canary:.6} of its requests, {others:.6} of the others); \
-             until its definition changes or the gateway restarts, {alias} is served without it"
+             until its definition changes, {alias} is served without it"
         );
     }
 }

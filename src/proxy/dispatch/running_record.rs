@@ -36,7 +36,7 @@ use crate::{
             cost::RequestBudget,
             durable::Durable,
         },
-        splitting::Asker,
+        splitting::{self, Asker},
     },
     state::{
         gateway::Worker,
@@ -562,11 +562,7 @@ pub(super) fn post_ended(
         }
     }
     events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.metrics);
-    if let Some(taken) = &record.decision.split
-        && let Some((alias, breach)) = worker.shared.canaries.ended(record, taken)
-    {
-        events::CanaryFellBack { alias: &alias, breach }.emit();
-    }
+    splitting::count_ended(worker, record);
     worker.record_ended(record, started)
 }
 
