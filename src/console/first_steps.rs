@@ -13,7 +13,10 @@ use serde_json::json;
 use super::{answer, form, layout::Frame, visitor::Visitor};
 use crate::{
     access::keys::Caller,
-    api::inference::{admitted_request::AdmittedRequest, chat},
+    api::{
+        auth::Authorized,
+        inference::{admitted_request::AdmittedRequest, chat},
+    },
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -97,7 +100,8 @@ pub(super) async fn send(
 }
 
 async fn call(caller: &Arc<Caller>, worker: &Worker, request: &HttpRequest, objective: &str) -> Result<(), ApiError> {
-    let call = AdmittedRequest::admit(Arc::clone(caller), worker.clone(), request.clone())?;
+    let by = Authorized { caller: Arc::clone(caller), worker: worker.clone(), request: request.clone() };
+    let call = AdmittedRequest::admit(by)?;
     let body = json!({
         "model": model(worker),
         "max_tokens": 60,

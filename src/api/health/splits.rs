@@ -1,13 +1,12 @@
 //! `GET /health/splits`: the parts of divided aliases, and their canaries; the same as gauges.
 
 use actix_web::HttpResponse;
-use pointsman_config::Scope;
 use pointsman_routing::split::guard::Arm;
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, auth::Authorized, models::measurements::rfc_3339, number::Figure},
+    api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
     base::{error::ApiError, events::PREFIX},
     state::{
         canaries::{Canaries, DividedAlias, Trial},
@@ -19,9 +18,8 @@ use crate::{
 ///
 /// # Errors
 /// 403 without the scope `read`.
-pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Read)?;
-    let canaries = &worker.shared.canaries;
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    let canaries = &by.worker.shared.canaries;
     let report = canaries.report();
     let data = report.iter().map(|divided| DividedBody::new(divided, canaries)).collect();
     Ok(uncached(&SplitsBody { object: "health.splits", data }))
