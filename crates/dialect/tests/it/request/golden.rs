@@ -115,8 +115,18 @@ fn what_is_not_understood_passes_byte_for_byte() {
     let messages = r#"{"role":"user","content":[{"type":"text","text":"x"},{ "type" : "hologram","hologram":{"text":1.0},"image_url":7 }]},
   {"role":"assistant","content":null,"tool_calls":[{"type":"web","web":{"q":"\u0041"}}]},{"role":"tool","tool_call_id":"w","content":"7"}"#;
     let tools = r#","tools":[{"type":"web","web":{"name":"f"}},{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"web"}"#;
-    let text = format!(r#"{{"model":"acme/able","messages":[{messages}]{tools}}}"#);
+    let format = r#","response_format":{"type":"regex" , "pattern":"a+"}"#;
+    let text = format!(r#"{{"model":"acme/able","messages":[{messages}]{tools}{format}}}"#);
     assert_eq!(shown(&sent("acme/able", &text)), text.replace("acme/able", "up-able"));
+    for choice in
+        [r#"{"type":"any"}"#, r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"web"}]}}"#]
+    {
+        let fields = format!(r#","tools":[{{"type":"function","function":{{"name":"f"}}}}],"tool_choice":{choice}"#);
+        assert!(
+            shown(&sent("acme/able", &body(&fields))).ends_with(&format!("\"tool_choice\":{choice}}}")),
+            "{choice}"
+        );
+    }
 }
 
 #[test]
