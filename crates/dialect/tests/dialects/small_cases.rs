@@ -51,7 +51,9 @@ impl Pair<'_> {
             let follows = match case[0].split_once(' ') {
                 Some(("?", asked)) => self.sent(asked),
                 Some(("<=", said)) => self.answer(&[said], true),
-                Some(("<", _)) => self.answer(&case.iter().map(|line| &line[2..]).collect::<Vec<_>>(), false),
+                Some(("<", _)) => {
+                    self.answer(&case.iter().map(|line| line.trim_start_matches("< ")).collect::<Vec<_>>(), false)
+                }
                 _ => Vec::new(),
             };
             case.iter().for_each(|line| out += &format!("{line}\n"));

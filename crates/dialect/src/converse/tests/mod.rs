@@ -18,6 +18,7 @@ mod properties;
 mod requests;
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6-v1:0";
+const NOVA: &str = "amazon.nova-2-lite-v1:0";
 const OTHER: &str = "qwen.qwen3-235b-a22b-v1:0";
 
 fn endpoint(model: &str) -> Endpoint {
