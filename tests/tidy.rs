@@ -68,6 +68,34 @@ mod tidy {
     ];
     /// The crates with rooms.
     const CRATES_WITH_ROOMS: [(&str, Rooms); 2] = [("crates/routing/src", ROUTING_ROOMS), ("src", SERVER_ROOMS)];
+    /// The rooms and files of `dialect`, from below. Each uses those above it in this list; what is not in it uses all.
+    const DIALECT_LAYERS: [&[&str]; 9] = [
+        &["json", "percent", "image_shape", "answer", "sanitize"],
+        &["frame", "image_list", "stream_error"],
+        &["neutral"],
+        &["claude", "refusal", "body_edits"],
+        &["anthropic", "responses", "gemini", "converse"],
+        &["stream_reader", "reasoning_format"],
+        &["outgoing"],
+        &["client_request"],
+        &["openai"],
+    ];
+    /// Imports that run the other way. The list may only become shorter.
+    const DIALECT_BACKWARDS: [(&str, &str); 13] = [
+        ("anthropic/inbound", "openai/request/gateway_members"),
+        ("anthropic/inbound/content", "openai/message_parts"),
+        ("anthropic/inbound/content", "openai/tool_results"),
+        ("anthropic/inbound/media", "openai/message_parts"),
+        ("anthropic/platform", "outgoing"),
+        ("body_edits", "openai/request/gateway_members"),
+        ("openai/stream/client_stream", "client_encoder"),
+        ("openai/stream/translator", "upstream_decoder"),
+        ("responses/inbound", "openai/request/gateway_members"),
+        ("responses/inbound/content", "openai/message_parts"),
+        ("responses/inbound/input", "openai/message_parts"),
+        ("responses/inbound/items", "openai/message_parts"),
+        ("responses/inbound/items", "openai/tool_results"),
+    ];
     /// Most entries of `src`: rooms, `lib.rs` and `main.rs`.
     const MOST_ENTRIES: usize = 10;
     /// Where status codes are known: the home of errors, the page that answers 503 by its nature, the one that
@@ -166,6 +194,21 @@ mod tidy {
             }
         }
         none("rooms out of order", &found);
+    }
+
+    #[test]
+    fn within_dialect_imports_lead_downwards() {
+        let room = |module: &str| module.split('/').next().unwrap_or_default().to_owned();
+        let level = |module: &str| DIALECT_LAYERS.iter().position(|rooms| rooms.contains(&&*room(module)));
+        let mut found = Vec::new();
+        for (module, uses) in graph("crates/dialect/src") {
+            let Some(own) = level(&module).filter(|_| !module.split('/').any(|part| part == "tests")) else { continue };
+            let upwards =
+                uses.iter().filter(|used| room(used) != room(&module) && level(used).is_none_or(|it| it >= own));
+            let new = upwards.filter(|used| !DIALECT_BACKWARDS.contains(&(&*module, &**used)));
+            found.extend(new.map(|used| format!("{module} uses {used}")));
+        }
+        none("imports that run backwards", &found);
     }
 
     #[test]

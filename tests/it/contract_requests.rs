@@ -169,8 +169,9 @@ async fn what_is_not_understood_goes_to_endpoints_that_speak_chat_and_to_no_othe
     let (claude, chat) = (saying("claude"), saying("chat"));
     let world = World::new().provider_with("acme", claude.address(), "dialect = \"anthropic\"");
     let world = world.provider("bolt", chat.address());
-    let world = world.model(&Model::new("acme/claude").at("acme", "0.001", "0.001"));
-    let gateway = world.model(&Model::new("bolt/chat").at("bolt", "0.1", "0.1")).start().await;
+    let model = |id: &str| Model::new(id).taking(&["tools", "tool_choice", "response_format"]);
+    let world = world.model(&model("acme/claude").at("acme", "0.001", "0.001"));
+    let gateway = world.model(&model("bolt/chat").at("bolt", "0.1", "0.1")).start().await;
     let smell = json!([{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "smell", "smell": 1}]}]);
     let tools = json!([{"type": "function", "function": {"name": "f"}}, {"type": "web", "web": {"name": "f"}}]);
     for (more, param, reason, message) in [
@@ -186,12 +187,32 @@ async fn what_is_not_understood_goes_to_endpoints_that_speak_chat_and_to_no_othe
             "invalid_request",
             "Unknown value 'web' in 'tools[1].type'. Allowed: function, custom.",
         ),
+        (
+            json!({"tool_choice": {"type": "any"}, "tools": [tools[0]]}),
+            "tool_choice.type",
+            "invalid_request",
+            "Unknown value 'any' in 'tool_choice.type'. Allowed: function, custom, allowed_tools.",
+        ),
+        (
+            json!({"response_format": {"type": "regex", "pattern": "a+"}}),
+            "response_format.type",
+            "invalid_request",
+            "Unknown value 'regex' in 'response_format.type'. Allowed: text, json_object, json_schema.",
+        ),
+        (
+            json!({"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "type": "web", "web": {"q": 1.0}}]},
+                                {"role": "tool", "tool_call_id": "a", "content": "x"}]}),
+            "messages[0].tool_calls[0].type",
+            "invalid_prompt",
+            "Only tool calls of the types 'function' and 'custom' are supported.",
+        ),
     ] {
         let more = and(more, json!({"objective": "cheapest"}));
         let served = gateway.chat(&and(ask("service/auto"), more.clone())).await.expect(200);
         assert_eq!(served["model"], "bolt/chat");
-        let name = if more.get("tools").is_some() { "tools" } else { "messages" };
-        assert_eq!(chat.last_body()[name], more[name]);
+        for name in ["messages", "tools", "tool_choice", "response_format"] {
+            assert!(more.get(name).is_none() || chat.last_body()[name] == more[name], "{name}");
+        }
         let preview = gateway.post("/api/v1/route/preview", &and(ask("service/auto"), more.clone())).await.text();
         assert!(preview.contains(&format!("does not support '{param}'")), "{preview}");
         let none_left = json!({"provider": {"only": ["acme"]}});

@@ -166,6 +166,8 @@ mod gateway_commands;
 #[cfg(test)]
 mod generation_lists;
 #[cfg(test)]
+mod golden_errors;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod health_command;

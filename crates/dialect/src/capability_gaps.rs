@@ -2,7 +2,7 @@
 
 use pointsman_domain::{Capability, CapabilitySet, Dialect};
 
-use super::{anthropic, converse, gemini};
+use super::{claude, converse, gemini};
 
 /// Families whose chats serve no functions while they reason, and whether they reason unless they are told not to. OpenAI's
 /// other API serves both.
@@ -14,7 +14,7 @@ const NO_TOOLS_WITH_REASONING: [(&str, bool); 4] =
 pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet {
     match dialect {
         Dialect::OpenAi => of_chat(upstream_model),
-        Dialect::Anthropic => anthropic::capability_gaps(upstream_model),
+        Dialect::Anthropic => claude::models::capability_gaps(upstream_model),
         Dialect::Gemini => gemini::capability_gaps(upstream_model),
         // Its messages have no part for it.
         Dialect::Responses => CapabilitySet::NONE.with(Capability::SoundOrVideo),

@@ -10,11 +10,11 @@ use super::{
     client_request::{ClientRequest, ClientShape},
     neutral::{AnswerEvent, AnswerForm, AnswerSink, ToolNames},
     openai::{
-        StreamError,
         answer_reader::{read_chunk, read_completion},
         text_completion::TextEncoder,
     },
     responses::encode::{ResponseOpening, ResponsesEncoder},
+    stream_error::StreamError,
 };
 
 /// Most bytes of an answer that is repeated at its end.

@@ -16,6 +16,7 @@ mod answer;
 mod anthropic;
 mod body_edits;
 mod capability_gaps;
+mod claude;
 mod client_chat;
 mod client_encoder;
 mod client_request;
@@ -36,6 +37,7 @@ mod reasoning_format;
 mod refusal;
 mod responses;
 mod sanitize;
+mod stream_error;
 mod stream_reader;
 mod translation;
 mod upstream_decoder;
@@ -53,12 +55,12 @@ pub use embeddings::{
     BufferedAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens,
     embeddings_of,
 };
+pub use frame::KEEP_ALIVE;
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
 pub use lost_parameters::{lost_parameters, unmet_translation};
 pub use neutral::{StateKey, UnsupportedFields, refuse_repeated, with_whole_characters};
 pub use openai::{
-    ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, SILENT_WORK, StreamError,
-    StreamOptions, UsageChunk,
+    ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, SILENT_WORK, StreamOptions, UsageChunk,
     request::{
         ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
         Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, parameter_meant,
@@ -75,6 +77,7 @@ pub use responses::inbound::{
     AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };
 pub use responses::provider_state::ProviderState;
+pub use stream_error::StreamError;
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, makes_images,
     refuses_signature, retry_delay, rewrite_whole, usage_of_failure,

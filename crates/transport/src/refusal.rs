@@ -199,6 +199,7 @@ mod tests {
         check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"));
         check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"));
         check(r#"{"error":{"message":"No.","code":400}}"#, Some("400"));
+        check(r#"{"error":{"code":400,"message":"No.","status":"INVALID_ARGUMENT"}}"#, Some("INVALID_ARGUMENT"));
         check(
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"No."}}"#,
             Some("invalid_request_error"),

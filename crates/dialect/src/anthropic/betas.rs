@@ -2,9 +2,9 @@
 
 use pointsman_domain::Endpoint;
 
-use super::models::capabilities;
-use crate::neutral::{
-    Content, Conversation, MediaSource, Part, Role, Speaker, UnsupportedFields, turns_with_instructions,
+use crate::{
+    claude::models::capabilities,
+    neutral::{Content, Conversation, MediaSource, Part, Role, Speaker, UnsupportedFields, turns_with_instructions},
 };
 
 /// The betas that the body of [`super::write_request`] for this endpoint needs.

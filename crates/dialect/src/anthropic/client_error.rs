@@ -9,7 +9,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use crate::{
     json::{Raw, Splice, object, push_member, push_string, quoted, with_first_members},
     neutral::lone_halves_replaced,
-    openai::StreamError,
+    stream_error::StreamError,
 };
 
 /// A prompt that the provider found too long, without its numbers, in the words after which clients shorten it.

@@ -2,11 +2,10 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, BytesMut};
-use pointsman_domain::ReasoningFormat;
 
 use crate::{
     json::push_string,
-    neutral::{Content, EscapedText, MediaSource, ReasoningState, UnsupportedFields, media_type::FileKind},
+    neutral::{Content, EscapedText, MediaSource, UnsupportedFields, media_type::FileKind},
 };
 
 /// Media types of images that the API takes.
@@ -170,9 +169,4 @@ fn plain_text<'a>(source: &MediaSource<'a>) -> Option<EscapedText<'a>> {
         }
         MediaSource::Url(_) | MediaSource::FileId(_) => None,
     }
-}
-
-/// Whether reasoning of an earlier answer can go back to this API: it wrote it, and it is signed or encrypted.
-pub(super) fn is_returnable(state: &ReasoningState<'_>) -> bool {
-    state.format == ReasoningFormat::Anthropic && state.sealed.as_ref().is_some_and(|sealed| !sealed.is_empty())
 }

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     answer::AnswerFault,
     neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey},
-    openai::StreamError,
+    stream_error::StreamError,
 };
 
 /// What an answer begins with, and the limits it has.

@@ -3,8 +3,9 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
-use super::{cache_breakpoints::CacheBreakpoints, content::push_block, models::NAMES};
+use super::{cache_breakpoints::CacheBreakpoints, content::push_block};
 use crate::{
+    claude::models::NAMES,
     json::push_member,
     neutral::{
         AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,

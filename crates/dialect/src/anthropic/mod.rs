@@ -1,7 +1,7 @@
 //! The Anthropic Messages API, as upstream and as the API of a client.
 //!
 //! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the
-//! answer, streamed or whole, as neutral events. What the models differ in is the table in [`models`].
+//! answer, streamed or whole, as neutral events. What the models differ in is in [`claude`](crate::claude).
 //!
 //! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their
 //! errors and [`model_list`] the list of models.
@@ -22,22 +22,17 @@ mod foreign_state;
 pub(crate) mod inbound;
 mod messages;
 pub(crate) mod model_list;
-pub(crate) mod models;
 mod parameters;
 pub(crate) mod platform;
 mod request;
-pub(crate) mod schema;
 pub(crate) mod splice;
-pub(crate) mod thinking;
 mod tools;
 mod usage;
 
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use foreign_reasoning::without_foreign_reasoning;
-pub(crate) use models::capability_gaps;
 pub(crate) use request::{limit_to_context, write_request};
-pub(crate) use tools::object_schema;
 #[cfg(test)]
 pub(crate) use {parameters::ApiVersion, request::write_request_for};
 

@@ -3,8 +3,8 @@
 use bytes::{BufMut as _, BytesMut};
 use sha2::{Digest as _, Sha256};
 
-use super::models::{Capabilities, Sampling};
 use crate::{
+    claude::models::{Capabilities, Sampling},
     json::{Raw, push_member, push_string},
     neutral::{Conversation, UnsupportedFields},
 };

@@ -9,13 +9,15 @@ use pointsman_domain::Endpoint;
 use super::{
     cache_breakpoints::CacheBreakpoints,
     messages::{push_messages, push_system},
-    models::{Capabilities, NAMES, capabilities},
     parameters::{ApiVersion, Parameters},
-    schema,
-    thinking::{self, Circumstances, ThinkingPlan, lacks_reasoning_of_open_turn},
     tools::ToolPlan,
 };
 use crate::{
+    claude::{
+        models::{Capabilities, NAMES, capabilities},
+        schema,
+        thinking::{self, Circumstances, ThinkingPlan, lacks_reasoning_of_open_turn},
+    },
     json::{push_member, push_string, push_u64},
     neutral::{
         AnswerFormat, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns,

@@ -4,14 +4,11 @@
 use bytes::{Bytes, BytesMut};
 use pointsman_domain::Usage;
 
-use super::{
-    encode::push_usage,
-    finish::stop_reason,
-    models::{Sampling, capabilities},
-};
+use super::{encode::push_usage, finish::stop_reason};
 use crate::{
     answer::Outcome,
     body_edits::{BodyEdits, MemberNames, OwnBody},
+    claude::models::{Sampling, capabilities},
     json::{JsonFault, Raw, Splice, SpliceAction, object, quoted},
     neutral::{EscapedText, ReportedTokens},
 };

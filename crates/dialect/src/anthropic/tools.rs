@@ -1,10 +1,14 @@
 //! `tools` and `tool_choice`.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, BytesMut};
 
-use super::{cache_breakpoints::CacheBreakpoints, models::Capabilities, schema};
+use super::cache_breakpoints::CacheBreakpoints;
 use crate::{
-    json::{Raw, push_member, push_string},
+    claude::{
+        models::Capabilities,
+        schema::{self, object_schema},
+    },
+    json::{push_member, push_string},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields,
         description_of_custom,
@@ -142,24 +146,6 @@ fn push_definition(
             push_member(out, b"input_schema", &object_schema(tool.parameters, unsupported));
         }
     }
-}
-
-/// A schema of arguments as it is, but for its root, which must say that it is an object.
-pub(crate) fn object_schema(schema: Option<Raw<'_>>, unsupported: &mut UnsupportedFields) -> Bytes {
-    let Some(schema) = schema else { return Bytes::from_static(b"{\"type\":\"object\",\"properties\":{}}") };
-    if schema.member(b"type").and_then(Raw::text).as_deref() == Some("object") {
-        return Bytes::copy_from_slice(schema.bytes());
-    }
-    unsupported.emulate("tools[].function.parameters");
-    let mut out = BytesMut::from(&b"{\"type\":\"object\""[..]);
-    for (key, value) in schema.members().filter(|(key, _)| *key.name() != *b"type") {
-        out.put_u8(b',');
-        out.put_slice(key.bytes());
-        out.put_u8(b':');
-        out.put_slice(value.bytes());
-    }
-    out.put_u8(b'}');
-    out.freeze()
 }
 
 /// A tool with free-form input is declared as a function with one text; the decoder turns its calls back.

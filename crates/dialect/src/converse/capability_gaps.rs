@@ -3,7 +3,7 @@
 use pointsman_domain::{Capability, CapabilitySet};
 
 use super::models::{capabilities, is_claude};
-use crate::anthropic;
+use crate::claude;
 
 /// What an endpoint of that model refuses.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
@@ -16,7 +16,7 @@ pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
         .with(Capability::OtherFiles);
     match capabilities(upstream_model).json_schema {
         _ if is_claude(upstream_model) => {
-            of_api.union(anthropic::capability_gaps(upstream_model).without(Capability::OtherMedia))
+            of_api.union(claude::models::capability_gaps(upstream_model).without(Capability::OtherMedia))
         }
         true => of_api.with(Capability::SingleCalls),
         false => of_api.with(Capability::SingleCalls).with(Capability::StrictSchema),

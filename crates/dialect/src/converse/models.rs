@@ -3,7 +3,7 @@
 use pointsman_domain::ReasoningFormat;
 
 use crate::{
-    anthropic::models as claude,
+    claude::models as claude,
     neutral::{Effort, NameRules},
 };
 

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::models::{Capabilities, ReasoningControl};
 use crate::{
-    anthropic::{
+    claude::{
         models::{self as claude, Sampling},
         thinking::{Circumstances, ThinkingPlan, plan},
     },

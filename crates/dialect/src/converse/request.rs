@@ -14,7 +14,7 @@ use super::{
     tools::ToolPlan,
 };
 use crate::{
-    anthropic::{
+    claude::{
         models as claude, schema,
         thinking::{Circumstances, lacks_reasoning_of_open_turn},
     },

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::cache_points::CachePoints;
 use crate::{
-    anthropic::{object_schema, schema},
+    claude::schema::{self, object_schema},
     json::{push_member, push_string},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Content, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames,

@@ -12,6 +12,9 @@ use super::{
 pub mod event_stream;
 pub mod sse;
 
+/// Sent during silence: a comment among server-sent events, which every client ignores.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
 /// One event of a stream, however it was framed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent<'a> {

@@ -21,6 +21,7 @@ mod schema_refs;
 mod sealed_reasoning;
 mod state_envelope;
 pub(crate) mod surrogates;
+pub(crate) mod syntax;
 mod text;
 mod tool_arguments;
 mod tool_call_ids;

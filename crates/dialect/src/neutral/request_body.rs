@@ -5,11 +5,8 @@ use std::{borrow::Cow, fmt::Display};
 use bytes::Bytes;
 use pointsman_domain::{Invalid, InvalidReason};
 
-use super::{lone_halves_replaced, path::shown};
-use crate::{
-    json::{Cursor, JsonFault, MAX_DEPTH, Raw, object},
-    openai::request::syntax,
-};
+use super::{lone_halves_replaced, path::shown, syntax};
+use crate::json::{Cursor, JsonFault, MAX_DEPTH, Raw, object};
 
 /// The only message of a chat of which all is for endpoints of the client's dialect: they get the client's own body.
 pub(crate) const EMPTY_MESSAGE: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";

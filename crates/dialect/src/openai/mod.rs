@@ -26,5 +26,5 @@ mod usage;
 pub use answer::{rewrite_answer, usage_of_failed_answer};
 pub use embedding_answer::rewrite_embeddings;
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
-pub use stream::{ChatStream, KEEP_ALIVE, Progress, SILENT_WORK, StreamError, StreamOptions, UsageChunk};
-pub(crate) use stream::{push_error, whole_answer};
+pub(crate) use stream::whole_answer;
+pub use stream::{ChatStream, Progress, SILENT_WORK, StreamOptions, UsageChunk};

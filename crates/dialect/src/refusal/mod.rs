@@ -387,7 +387,7 @@ impl<'a> Reader<'a> {
             is_about_content: false,
             wants_fewer_tokens: false,
             is_for_client: !self.speaks_about_us(),
-            code: self.said.names.first().cloned(),
+            code: self.said.code().cloned(),
         }
     }
 }

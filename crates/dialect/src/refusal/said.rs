@@ -98,6 +98,12 @@ impl Said {
         said
     }
 
+    /// The provider's own code. A status says less than the word beside it.
+    pub(super) fn code(&self) -> Option<&String> {
+        let is_word = |name: &&String| !matches!(name.parse::<u16>(), Ok(400..=599));
+        self.names.iter().find(is_word).or_else(|| self.names.first())
+    }
+
     /// Codes come as words, as numbers and as numbers in strings; a number of three digits is a status.
     fn note(&mut self, value: Option<Raw<'_>>) {
         let Some(value) = value else { return };

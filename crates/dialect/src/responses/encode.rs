@@ -33,9 +33,10 @@ use self::{
 use super::inbound::ResponseEcho;
 use crate::{
     answer::AnswerFault,
+    frame::KEEP_ALIVE,
     json::Raw,
     neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey, ToolKind},
-    openai::{KEEP_ALIVE, StreamError},
+    stream_error::StreamError,
 };
 
 /// Most tool calls of an answer.

@@ -22,6 +22,8 @@ mod reads;
 #[cfg(test)]
 mod sent_back;
 #[cfg(test)]
+mod small_cases;
+#[cfg(test)]
 mod spelling;
 #[cfg(test)]
 mod tool_history;

@@ -20,11 +20,20 @@ pub(crate) fn catalog() -> Catalog {
 
 /// The same, with the model that the provider of each dialect serves.
 pub(crate) fn catalog_of(model: impl Fn(Dialect) -> &'static str) -> Catalog {
+    catalog_taking([].into_iter(), model)
+}
+
+/// The same, whose endpoints list these parameters too.
+pub(crate) fn catalog_taking<'a>(
+    more: impl Iterator<Item = &'a str>,
+    model: impl Fn(Dialect) -> &'static str,
+) -> Catalog {
     let id: ModelId = "acme/m".parse().unwrap();
     let mut parameters = ParameterNames::published();
     // What an endpoint does not list is dropped and named before any dialect sees it.
     let names = include_str!("chat_members.txt").lines().filter(|line| !line.starts_with('#'));
-    let listed = names.chain(["structured_outputs", "reasoning"]).filter_map(|name| parameters.intern(name).ok());
+    let listed =
+        names.chain(["structured_outputs", "reasoning"]).chain(more).filter_map(|name| parameters.intern(name).ok());
     let listed = listed.reduce(|all, one| all.union(one)).unwrap();
     let endpoints: Vec<Endpoint> = Dialect::ALL
         .into_iter()

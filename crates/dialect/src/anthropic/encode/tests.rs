@@ -88,39 +88,6 @@ fn whole_of(message: Value, finish: &str) -> Value {
 }
 
 #[test]
-fn the_reason_of_the_end_is_one_of_this_api() {
-    let reason = |finish_reason: &str, with_call: bool| {
-        let mut chunks = vec![delta(json!({"content": "a"}))];
-        if with_call {
-            chunks.push(delta(json!({"tool_calls": [call(0, "c", "{}")]})));
-        }
-        chunks.push(finish(finish_reason));
-        received(&chunks).message["stop_reason"].as_str().unwrap().to_owned()
-    };
-    assert_eq!(reason("stop", false), "end_turn");
-    assert_eq!(reason("tool_calls", false), "end_turn", "there is nothing that a client could run");
-    assert_eq!(reason("length", false), "max_tokens");
-    assert_eq!(reason("length", true), "max_tokens");
-    assert_eq!(reason("stop", true), "tool_use");
-    assert_eq!(reason("content_filter", false), "refusal");
-    assert_eq!(reason("content_filter", true), "refusal", "nobody should run what was cut by a filter");
-}
-
-#[test]
-fn the_start_tells_the_counted_prompt_if_it_is_known_and_else_the_estimate() {
-    let start = |before: Option<Value>| {
-        let chunks = before.into_iter().chain([delta(json!({"content": "a"})), finish("stop")]);
-        received(&chunks.collect::<Vec<_>>()).start["usage"].clone()
-    };
-    let usage = |prompt: u64, cached: u64| json!({"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": cached}}});
-    assert_eq!(start(None)["input_tokens"], 12);
-    assert_eq!(start(Some(usage(0, 0)))["input_tokens"], 12);
-    let counted = start(Some(usage(50, 40)));
-    assert_eq!((&counted["input_tokens"], &counted["cache_read_input_tokens"]), (&json!(10), &json!(40)));
-    assert_eq!(start(Some(usage(50, 50)))["input_tokens"], 1, "a zero is taken for an error");
-}
-
-#[test]
 fn the_counts_of_the_prompt_add_up_to_it_and_are_never_negative() {
     let usage = |tokens: ReportedTokens| -> Value {
         let mut out = BytesMut::new();
@@ -148,28 +115,6 @@ fn the_counts_of_the_prompt_add_up_to_it_and_are_never_negative() {
 }
 
 #[test]
-fn calls_whose_arguments_come_in_turns_are_sent_one_after_the_other_and_complete() {
-    let turns = [
-        delta(json!({"tool_calls": [call(0, "a", "{\"x\":")]})),
-        delta(json!({"tool_calls": [call(1, "b", "{\"y\":")]})),
-        fragment(0, "\"}{\","),
-        delta(json!({"content": "and"})),
-        fragment(1, "[1,"),
-        fragment(0, "\"z\":{}}"),
-        delta(json!({"tool_calls": [call(2, "c", "")]})),
-        fragment(1, "2]}"),
-        finish("tool_calls"),
-    ];
-    let expected = json!([
-        {"type": "tool_use", "id": "a", "name": "f", "input": {"x": "}{", "z": {}}},
-        {"type": "tool_use", "id": "b", "name": "f", "input": {"y": [1, 2]}},
-        {"type": "text", "text": "and"},
-        {"type": "tool_use", "id": "c", "name": "f", "input": {}},
-    ]);
-    assert_eq!(received(&turns).message["content"], expected);
-}
-
-#[test]
 fn a_call_begins_as_soon_as_the_one_before_it_is_complete() {
     let mut encoder = streamed();
     let mut push = |chunk: Value| {
@@ -181,27 +126,6 @@ fn a_call_begins_as_soon_as_the_one_before_it_is_complete() {
     let both = push(fragment(0, "]}"));
     assert!(both.contains(r#""partial_json":"]}""#) && both.contains(r#""id":"b""#), "{both}");
     assert!(push(delta(json!({"content": "x"}))).contains(r#""text":"x""#));
-}
-
-#[test]
-fn arguments_are_always_one_object() {
-    let input = |pieces: &[&str]| {
-        let mut chunks = vec![delta(json!({"tool_calls": [call(0, "a", "")]}))];
-        chunks.extend(pieces.iter().map(|piece| fragment(0, piece)));
-        chunks.push(finish("tool_calls"));
-        let streamed = received(&chunks).message["content"][0]["input"].clone();
-        let message = json!({"content": null, "tool_calls": [call(0, "a", &pieces.concat())]});
-        let whole = whole_of(message, "tool_calls")["content"][0]["input"].clone();
-        assert_eq!(streamed, whole);
-        whole
-    };
-    assert_eq!(input(&[]), json!({}));
-    assert_eq!(input(&["", " \n"]), json!({}));
-    assert_eq!(input(&[" ", "\n{\"a\"", ":1.0}"]), json!({"a": 1.0}));
-    assert_eq!(input(&["[", "1]"]), json!({"value": [1]}));
-    assert_eq!(input(&["\"x", "\""]), json!({"value": "x"}));
-    assert_eq!(input(&["bad {", "}"]), json!({"INVALID_JSON": "bad {}"}));
-    assert_eq!(input(&["{\"a\":\"\\u005c\\\"}\"}"]), json!({"a": "\\\"}"}));
 }
 
 #[test]
@@ -398,15 +322,6 @@ fn a_thought_that_is_too_long_to_come_back_whole_does_not_come_back_in_part() {
             assert_eq!(text.map(str::len), more.is_empty().then_some(count), "{character:?}");
         }
     }
-}
-
-#[test]
-fn what_has_no_place_in_this_api_and_other_choices_are_left_out() {
-    let other = json!({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "length"}]});
-    let image = json!({"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]});
-    let received = received(&[delta(json!({"content": "a"})), other, delta(image), finish("stop")]);
-    assert_eq!(received.message["content"], json!([{"type": "text", "text": "a"}]));
-    assert_eq!(received.message["stop_reason"], "end_turn");
 }
 
 #[test]

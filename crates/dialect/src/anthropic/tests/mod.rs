@@ -10,7 +10,6 @@ use crate::{
 };
 
 mod answers;
-mod formats;
 mod history;
 mod parameters;
 mod properties;
@@ -41,11 +40,6 @@ impl Sent {
         serde_json::from_str(&self.text).unwrap()
     }
 
-    /// The bytes of `messages`.
-    fn messages(&self) -> &str {
-        self.text.split_once(r#","messages":"#).unwrap().1.strip_suffix('}').unwrap()
-    }
-
     fn dropped(&self) -> Vec<&str> {
         self.unsupported.dropped().iter().map(AsRef::as_ref).collect()
     }
@@ -69,9 +63,4 @@ fn send(model: &str, body: &str) -> Sent {
 /// A body with these messages.
 fn send_messages(messages: &str) -> Sent {
     send(SAMPLING, &format!(r#"{{"messages":[{messages}]}}"#))
-}
-
-/// A body with one user message and these members.
-fn send_members(model: &str, members: &str) -> Sent {
-    send(model, &format!(r#"{{"messages":[{{"role":"user","content":"hi"}}],{members}}}"#))
 }

@@ -18,7 +18,6 @@ mod properties;
 mod requests;
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6-v1:0";
-const BUDGET: &str = "anthropic.claude-haiku-4-5-20251001-v1:0";
 const NOVA: &str = "amazon.nova-2-lite-v1:0";
 const OTHER: &str = "qwen.qwen3-235b-a22b-v1:0";
 
@@ -32,22 +31,13 @@ struct Sent {
     text: String,
     body: Value,
     names: ToolNames,
-    dropped: Vec<String>,
-    emulated: Vec<String>,
 }
 
 fn send(model: &str, body: &str) -> Sent {
-    let mut unsupported = UnsupportedFields::default();
-    let written = write_request(&read_conversation(body).unwrap(), &endpoint(model), &mut unsupported);
-    let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
+    let conversation = read_conversation(body).unwrap();
+    let written = write_request(&conversation, &endpoint(model), &mut UnsupportedFields::default());
     let text = String::from_utf8(written.body.to_vec()).unwrap();
-    Sent {
-        body: serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}")),
-        text,
-        names: written.names,
-        dropped: names(unsupported.dropped()),
-        emulated: names(unsupported.emulated()),
-    }
+    Sent { body: serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}")), text, names: written.names }
 }
 
 /// As [`send`], for a chat with these members beside one message.
@@ -62,15 +52,6 @@ fn tool(name: &str) -> Value {
     json!({"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}})
 }
 
-/// A call of the model and its result.
-fn called(name: &str, id: &str) -> [Value; 2] {
-    let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{\"a\":1.0}"}});
-    [
-        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
-        json!({"role": "tool", "tool_call_id": id, "content": "done"}),
-    ]
-}
-
 /// The chat answer that these events add up to.
 fn streamed(model: &str, events: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
     let (mut decoder, mut sink) = (Decoder::new(names, model), CompletionWriter::default());
@@ -79,12 +60,6 @@ fn streamed(model: &str, events: &[Value], names: ToolNames) -> Result<Value, An
         decoder.event(&StreamEvent { data, is_error: false }, &mut sink)?;
     }
     decoder.end(&mut sink)?;
-    Ok(parsed(&sink.finish()?))
-}
-
-fn whole(model: &str, body: &Value) -> Result<Value, AnswerFault> {
-    let mut sink = CompletionWriter::default();
-    Decoder::new(ToolNames::default(), model).whole(&body.to_string(), &mut sink)?;
     Ok(parsed(&sink.finish()?))
 }
 

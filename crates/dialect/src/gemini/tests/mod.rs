@@ -22,7 +22,6 @@ mod requests;
 
 const NEWEST: &str = "gemini-3.8-flash";
 const BUDGET: &str = "gemini-2.5-flash";
-const PRO: &str = "gemini-2.5-pro";
 
 fn endpoint(model: &str) -> Endpoint {
     Endpoint { dialect: Dialect::Gemini, ..Endpoint::with_defaults(EndpointId::new(model, "google", ""), 0, 0, model) }

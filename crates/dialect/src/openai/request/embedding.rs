@@ -16,9 +16,12 @@ use super::{
     prompt_size::PromptSize,
     requirements::{unmet_capability, wrong_endpoint},
     restrictions::{self, Restriction},
-    stored_metadata, syntax,
+    stored_metadata,
 };
-use crate::{neutral::with_whole_characters, outgoing::OutgoingBody};
+use crate::{
+    neutral::{syntax, with_whole_characters},
+    outgoing::OutgoingBody,
+};
 use bytes::Bytes;
 
 /// An embedding request that passed all checks that need no catalog.

@@ -10,27 +10,6 @@ use pointsman_domain::{Invalid, InvalidReason, PromptFault};
 use super::json_type::JsonType;
 use crate::neutral::{Path, shown};
 
-/// The body is not JSON, as the parser puts it; its own text ends in line and column.
-pub(super) fn not_json(fault: &serde_json::Error) -> Invalid {
-    Invalid::body(InvalidReason::InvalidJson, format!("Request body is not valid JSON: {fault}."))
-}
-
-/// The body is not JSON because of `what` at a byte position.
-pub(super) fn broken_at(body: &[u8], at: usize, what: &str) -> Invalid {
-    let before = body.get(..at).unwrap_or(body);
-    let line = 1 + memchr::memchr_iter(b'\n', before).count();
-    let column = 1 + before.len() - memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-    let message = format!("Request body is not valid JSON: {what} at line {line} column {column}.");
-    Invalid::body(InvalidReason::InvalidJson, message)
-}
-
-/// There is no body.
-pub(super) fn empty() -> Invalid {
-    let message = "Request body is not valid JSON: the body is empty at line 1 column 1. Send a JSON object with the \
-                   fields of this call.";
-    Invalid::body(InvalidReason::InvalidJson, message)
-}
-
 /// The body is JSON of another type.
 pub(super) fn not_an_object() -> Invalid {
     Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object.")

@@ -24,11 +24,11 @@ use super::{
     restrictions::{self, Restriction},
     saturated,
     splice::string,
-    stored_metadata, syntax,
+    stored_metadata,
 };
 use crate::{
     json::{Raw, object},
-    neutral::{base64::with_plain_base64, shown, with_whole_characters},
+    neutral::{base64::with_plain_base64, shown, syntax, with_whole_characters},
     outgoing::OutgoingBody,
 };
 

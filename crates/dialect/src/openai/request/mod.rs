@@ -5,7 +5,7 @@
 //! [`ChatRequest::upstream_body`] writes the body for one endpoint as slices of the original. Models are not looked up
 //! here: their names stay text, and the server resolves them.
 //!
-//! In reading order: `syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
+//! In reading order: `neutral::syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
 //! `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must support),
 //! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
 
@@ -43,7 +43,6 @@ mod spelling;
 mod splice;
 mod stopped;
 mod suggestions;
-pub(crate) mod syntax;
 mod task_features;
 mod tool_calls;
 mod tools;
@@ -81,7 +80,7 @@ use self::{
 use crate::{
     client_request::ClientRequest,
     json::{Raw, object},
-    neutral::{CHAT_NAMES, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
+    neutral::{CHAT_NAMES, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -227,7 +226,7 @@ impl ChatRequest {
         if form == ChatPurpose::Chat {
             require(&reader.found)?;
         }
-        let forced = check_between(&reader.found)?;
+        let forced = check_between(&mut reader.found)?;
         let (why_not, what_if) = match form {
             ChatPurpose::Chat => (None, None),
             ChatPurpose::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
@@ -253,6 +252,8 @@ impl ChatRequest {
         extras.cache_breakpoints |= found.tools.has_cache_breakpoints || envelope.gives("cache_control");
         extras.misfit_calls |= conversation.is_written && !found.tools.names.iter().all(|name| CHAT_NAMES.fits(name));
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
+        let not_understood = conversation.not_understood.or(found.tools.not_understood.take());
+        let not_understood = not_understood.or(found.unknown_format.take());
         let demands = RequestedFeatures {
             reasoning: found.asks_reasoning(),
             prefill: conversation.ends_with_answer,
@@ -269,7 +270,7 @@ impl ChatRequest {
             format: found.format,
             strict_schema: found.strict_schema.is_some(),
             single_calls: envelope.value("parallel_tool_calls") == Some(b"false"),
-            not_understood: conversation.not_understood.or(found.tools.not_understood).map(Box::new),
+            not_understood: not_understood.map(Box::new),
             schema_limits: found.strict_schema.as_ref().and_then(SchemaLimits::of),
         };
         let prompt_tokens = tally.tokens(limits.tokens_per_image);
@@ -353,7 +354,7 @@ fn require(found: &ParsedFields<'_>) -> Result<(), Invalid> {
 }
 
 /// Checks rules between fields, which may be in any order.
-fn check_between(found: &ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
+fn check_between(found: &mut ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
     if let (Some(effort), Some((other, place))) = (&found.effort, &found.reasoning_effort)
         && effort != other
     {
@@ -361,7 +362,7 @@ fn check_between(found: &ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
         return Err(fault::refused(&path, format!("'{path}' contradicts 'reasoning.effort'.")));
     }
     match found.tool_choice {
-        Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &found.tools),
+        Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &mut found.tools),
         None => Ok(ToolChoice::Free),
     }
 }

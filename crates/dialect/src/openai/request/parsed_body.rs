@@ -21,10 +21,12 @@ use super::{
     parsed_fields::ParsedFields,
     stopped::Stopped,
     suggestions::{field_meant_at_top_level, parameter_meant},
-    syntax,
     tools::read_tools,
 };
-use crate::json::{Cursor, Raw};
+use crate::{
+    json::{Cursor, Raw},
+    neutral::syntax,
+};
 
 /// Members that fit without growing the list.
 const USUAL_MEMBERS: usize = 12;

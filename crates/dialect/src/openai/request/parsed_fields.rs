@@ -40,6 +40,8 @@ pub(super) enum OutputFormat {
     JsonObject,
     /// JSON of a schema.
     JsonSchema,
+    /// What the gateway does not know: only an endpoint that speaks chat can take it, as it is.
+    Unknown,
 }
 
 /// A schema that is to be followed strictly.
@@ -64,6 +66,8 @@ pub(super) struct ParsedFields<'a> {
     pub(super) tools: DeclaredTools<'a>,
     pub(super) tool_choice: Option<(Raw<'a>, FieldLocation)>,
     pub(super) format: OutputFormat,
+    /// The mistake of sending a format of an unknown type to an endpoint that does not speak chat.
+    pub(super) unknown_format: Option<Invalid>,
     /// A schema that is to be followed strictly.
     pub(super) strict_schema: Option<StrictSchema<'a>>,
     pub(super) effort: Option<Cow<'a, str>>,
@@ -113,13 +117,34 @@ impl<'a> ParsedFields<'a> {
             Field::SessionId => self.session_id = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
             Field::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
             Field::ToolChoice => self.tool_choice = Some((raw, place)),
-            Field::ResponseFormat => (self.format, self.strict_schema) = format(raw, path)?,
+            Field::ResponseFormat => self.response_format(raw, path)?,
             Field::Modalities => self.output = Some(modalities(raw, path)?),
             Field::Reasoning | Field::ReasoningEffort | Field::IncludeReasoning => {
                 self.thinking(field, raw, path, place)?;
             }
             _ => self.gateway(field, raw, path, place)?,
         }
+        Ok(())
+    }
+
+    /// Checks what the answer is to look like. A type that the gateway does not know is for endpoints that speak chat.
+    fn response_format(&mut self, raw: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        let object = Object::read(raw, path)?;
+        let of = path.member("type");
+        let kind = object.get("type").ok_or_else(|| fault::required(&of))?;
+        self.format = match &*json::text(kind, &of)? {
+            "text" => OutputFormat::Text,
+            "json_object" => OutputFormat::JsonObject,
+            "json_schema" => {
+                let at = path.member("json_schema");
+                self.strict_schema = schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
+                OutputFormat::JsonSchema
+            }
+            other => {
+                self.unknown_format = Some(fault::not_one_of(&of, other, &["text", "json_object", "json_schema"]));
+                OutputFormat::Unknown
+            }
+        };
         Ok(())
     }
 
@@ -233,21 +258,6 @@ fn modalities(raw: Raw<'_>, path: &Path<'_>) -> Result<Modalities, Invalid> {
 }
 
 /// The format of the answer, and the schema that is to be followed strictly, if one is.
-fn format<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<(OutputFormat, Option<StrictSchema<'a>>), Invalid> {
-    let object = Object::read(raw, path)?;
-    let at = path.member("type");
-    let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
-    match json::choice(kind, &at, &["text", "json_object", "json_schema"])? {
-        0 => Ok((OutputFormat::Text, None)),
-        1 => Ok((OutputFormat::JsonObject, None)),
-        _ => {
-            let at = path.member("json_schema");
-            let strict = schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
-            Ok((OutputFormat::JsonSchema, strict))
-        }
-    }
-}
-
 fn schema<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Option<StrictSchema<'a>>, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("name");

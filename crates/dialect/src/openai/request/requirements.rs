@@ -16,7 +16,7 @@ use super::{
     parsed_fields::{OutputFormat, StrictSchema},
 };
 use crate::{
-    anthropic::schema::{MAX_OPTIONAL, Unlowered, lower},
+    claude::schema::{MAX_OPTIONAL, Unlowered, lower},
     json::{Raw, object},
     neutral::{Path, shown},
     responses::provider_state::PREVIOUS_RESPONSE_ID,
@@ -120,7 +120,7 @@ impl ChatRequest {
         let gate = |name: &str, wanted: bool| names.gate(name).filter(|_| wanted).unwrap_or_default();
         let mut parameters = gate("tools", demands.tools)
             .union(gate("tool_choice", demands.forced_tool))
-            .union(gate("response_format", demands.format == OutputFormat::JsonObject));
+            .union(gate("response_format", matches!(demands.format, OutputFormat::JsonObject | OutputFormat::Unknown)));
         if self.routing.provider.require_parameters {
             let given = self.envelope.members.iter().filter_map(|member| self.gate_of(member, names));
             parameters = given.fold(parameters, ParameterSet::union);

@@ -37,7 +37,7 @@ pub(super) struct DeclaredTools<'a> {
     pub(super) has_cache_breakpoints: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
-    /// The mistake of sending the first that is not understood to an endpoint that does not speak chat.
+    /// The mistake of sending the first that is not understood, or a choice that is not, to an endpoint that does not speak chat.
     pub(super) not_understood: Option<Invalid>,
 }
 
@@ -185,8 +185,9 @@ pub(super) enum ToolChoice {
     Forced,
 }
 
-/// Checks `tool_choice` against the tools that were declared.
-pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, tools: &DeclaredTools<'_>) -> Result<ToolChoice, Invalid> {
+/// Checks `tool_choice` against the tools that were declared. A type that the gateway does not know is for endpoints that
+/// speak chat.
+pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, tools: &mut DeclaredTools<'_>) -> Result<ToolChoice, Invalid> {
     match JsonType::of(raw) {
         JsonType::Text => {
             let choice = json::choice(raw, path, &["auto", "none", "required"])?;
@@ -205,8 +206,11 @@ pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, tools: &DeclaredTools<'
                 "allowed_tools" => among(&object, path, tools),
                 "function" => forced(&object, "function", path, tools),
                 "custom" => forced(&object, "custom", path, tools),
-                _ if !tools.unknown.is_empty() => Ok(ToolChoice::Forced),
-                other => Err(fault::not_one_of(&of, other, &["function", "custom", "allowed_tools"])),
+                other => {
+                    let unknown = fault::not_one_of(&of, other, &["function", "custom", "allowed_tools"]);
+                    tools.not_understood.get_or_insert(unknown);
+                    Ok(ToolChoice::Forced)
+                }
             }
         }
         other => Err(fault::wrong_type(path, "a string or an object", other)),
@@ -214,7 +218,7 @@ pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, tools: &DeclaredTools<'
 }
 
 /// Checks a choice among some of the tools.
-fn among(choice: &Object<'_>, path: &Path<'_>, declared: &DeclaredTools<'_>) -> Result<ToolChoice, Invalid> {
+fn among(choice: &Object<'_>, path: &Path<'_>, declared: &mut DeclaredTools<'_>) -> Result<ToolChoice, Invalid> {
     let at = path.member("allowed_tools");
     let allowed = Object::read(choice.get("allowed_tools").ok_or_else(|| fault::required(&at))?, &at)?;
     let of = at.member("mode");
@@ -229,8 +233,9 @@ fn among(choice: &Object<'_>, path: &Path<'_>, declared: &DeclaredTools<'_>) -> 
         match &*json::text(kind, &of)? {
             "function" => drop(forced(&tool, "function", &at, declared)?),
             "custom" => drop(forced(&tool, "custom", &at, declared)?),
-            _ if !declared.unknown.is_empty() => {}
-            other => return Err(fault::not_one_of(&of, other, &["function", "custom"])),
+            other => {
+                declared.not_understood.get_or_insert_with(|| fault::not_one_of(&of, other, &["function", "custom"]));
+            }
         }
     }
     Ok(if mode == 0 { ToolChoice::Free } else { ToolChoice::Forced })

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
-    KEEP_ALIVE, StreamError,
     chunk::ChatRewriter,
     passing_halves::{EventApi, PassingHalves},
 };
@@ -18,7 +17,7 @@ use crate::{
     anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
-    frame::StreamEvent,
+    frame::{KEEP_ALIVE, StreamEvent},
     json::{Cursor, Raw, Splice, object, with_first_member},
     neutral::{AnswerEvent, AnswerForm, AnswerSink as _, ToolArguments, ToolNames},
     openai::text_completion,
@@ -28,6 +27,7 @@ use crate::{
         passing_tool_calls::{self, PassingEvent, PassingToolCalls},
         splice::ResponseIdentity,
     },
+    stream_error::StreamError,
 };
 
 /// The last event of a stream of chunks.

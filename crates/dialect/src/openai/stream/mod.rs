@@ -27,17 +27,13 @@ use self::{chunk::ChatRewriter, client_stream::ClientStream, tool_calls::ToolCal
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, Outcome},
     client_request::ClientRequest,
-    frame::StreamEvent,
+    frame::{KEEP_ALIVE, StreamEvent},
     neutral::AnswerForm,
     openai::answer::rewrite_answer,
     outgoing::{OutgoingBody, Translation},
+    stream_error::StreamError,
     stream_reader::{Framing, StreamReader},
 };
-pub use stream_end::StreamError;
-pub(crate) use stream_end::push_error;
-
-/// Sent during silence: an SSE comment, which every client ignores.
-pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// How usage is sent at the end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

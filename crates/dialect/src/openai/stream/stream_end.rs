@@ -1,6 +1,6 @@
 //! How a stream of ours ends: held finishes, usage, the error chunk, `[DONE]`, and what it all came to.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{FinishReason, Usage};
@@ -13,56 +13,16 @@ use super::{
 use crate::{
     answer::{AnswerFault, Outcome},
     frame::StreamEvent,
-    json::{push_member, push_string, push_u64},
+    json::{push_member, push_u64},
     openai::{
         answer::push_finish,
         usage::{ProducedOutput, billed_usage, push_usage, usage_with_later_output},
     },
+    stream_error::StreamError,
 };
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
 const END_OF_EVENT: &[u8] = b"}\n\n";
-
-/// An error for the client in the middle of a stream, in the words of the gateway's error bodies. Which words
-/// belong to which failure is decided where status codes are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamError {
-    /// The status it would have had.
-    pub code: u16,
-    /// One sentence for a human.
-    pub message: Cow<'static, str>,
-    /// `error.type`.
-    pub kind: &'static str,
-    /// `error.metadata.error_type`.
-    pub error_type: &'static str,
-    /// `error.metadata.reason`.
-    pub reason: Option<&'static str>,
-    /// `error.metadata.provider_name`.
-    pub provider_name: Option<Arc<str>>,
-    /// `error.metadata.request_id`.
-    pub request_id: Option<Arc<str>>,
-    /// `error.metadata.previous_errors`, written already: the JSON of a list.
-    pub previous_errors: Option<Box<str>>,
-    /// Whether the same request fails again, whenever it is sent: only the gateway's administrator can help.
-    pub is_final: bool,
-}
-
-impl StreamError {
-    /// The error of an answer that the upstream itself calls failed.
-    pub(crate) fn broken_answer() -> StreamError {
-        StreamError {
-            code: 502,
-            message: "The provider ended its answer with an error.".into(),
-            kind: "provider_error",
-            error_type: "provider_unavailable",
-            reason: None,
-            provider_name: None,
-            request_id: None,
-            previous_errors: None,
-            is_final: false,
-        }
-    }
-}
 
 impl ChatRewriter {
     pub(super) fn is_done(&self) -> bool {
@@ -117,7 +77,7 @@ impl ChatRewriter {
         // The error takes the place of the first choice's finish; others that were whole keep theirs.
         self.push_finishes(|index| index != 0, out);
         out.put_slice(&self.head);
-        push_error(error, out);
+        error.push(out);
         let delta: &[u8] =
             if self.options.error_compat { b"{\"content\":\"\",\"annotations\":{}}" } else { b"{\"content\":\"\"}" };
         out.put_slice(b",\"choices\":[{\"index\":0,\"delta\":");
@@ -239,32 +199,4 @@ impl HeldFinish {
         let choice_members = BytesMut::from(&b",\"logprobs\":null"[..]);
         HeldFinish { finish, native: None, choice_members, chunk_members: BytesMut::new() }
     }
-}
-
-/// Appends `,"error":{…}`.
-pub(crate) fn push_error(error: &StreamError, out: &mut BytesMut) {
-    out.put_slice(b",\"error\":{\"code\":");
-    push_u64(out, u64::from(error.code));
-    let texts = [(&b"message"[..], &*error.message), (b"type", error.kind)];
-    for (name, text) in texts {
-        push_member(out, name, b"");
-        push_string(out, text);
-    }
-    out.put_slice(b",\"param\":null,\"metadata\":{\"error_type\":");
-    push_string(out, error.error_type);
-    let optional: [(&[u8], Option<&str>); 3] = [
-        (b"reason", error.reason),
-        (b"provider_name", error.provider_name.as_deref()),
-        (b"request_id", error.request_id.as_deref()),
-    ];
-    for (name, text) in optional {
-        if let Some(text) = text {
-            push_member(out, name, b"");
-            push_string(out, text);
-        }
-    }
-    if let Some(list) = &error.previous_errors {
-        push_member(out, b"previous_errors", list.as_bytes());
-    }
-    out.put_slice(b"}}");
 }

@@ -7,8 +7,10 @@ use bytes::{BufMut as _, BytesMut};
 use super::OBJECT;
 use crate::{
     answer::AnswerFault,
+    frame::KEEP_ALIVE,
     json::{Raw, object, push_member, push_string, push_u64},
-    openai::{KEEP_ALIVE, StreamError, answer::utf8, push_error},
+    openai::answer::utf8,
+    stream_error::StreamError,
 };
 
 /// Writes one stream. Every chunk names the generation.
@@ -63,7 +65,7 @@ impl TextEncoder {
         push_member(out, b"created", self.created.to_string().as_bytes());
         push_member(out, b"model", b"");
         push_string(out, &self.model);
-        push_error(error, out);
+        error.push(out);
         out.put_slice(b",\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"error\"}]}\n\n");
         self.finish();
     }

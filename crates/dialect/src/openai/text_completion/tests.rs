@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    body_edits::BodyEdits,
-    frame::StreamEvent,
-    openai::{StreamError, completion_writer::CompletionWriter},
+    body_edits::BodyEdits, frame::StreamEvent, openai::completion_writer::CompletionWriter, stream_error::StreamError,
 };
 
 fn read(body: &Value) -> Value {

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::{
     json::{push_member, push_string},
-    openai::{self, StreamError},
+    stream_error::StreamError,
 };
 
 /// Seconds that a client is asked to wait after a rate limit. Clients read the number out of the message.
@@ -27,7 +27,7 @@ pub(super) fn push_failure(error: &StreamError, out: &mut BytesMut) {
 /// Appends the body of an answer that is only this error: it has the form of chat.
 pub(super) fn push_error_body(error: &StreamError, out: &mut BytesMut) {
     let start = out.len();
-    openai::push_error(error, out);
+    error.push(out);
     // It writes a member after others.
     if let Some(comma) = out.get_mut(start) {
         *comma = b'{';

@@ -33,40 +33,16 @@ fn endpoint(model: &str) -> Endpoint {
 struct Sent {
     text: String,
     names: ToolNames,
-    unsupported: UnsupportedFields,
 }
 
 impl Sent {
     fn body(&self) -> Value {
         serde_json::from_str(&self.text).unwrap()
     }
-
-    fn input(&self) -> Value {
-        self.body()["input"].clone()
-    }
-
-    fn dropped(&self) -> Vec<&str> {
-        self.unsupported.dropped().iter().map(AsRef::as_ref).collect()
-    }
-
-    fn emulated(&self) -> Vec<&str> {
-        self.unsupported.emulated().iter().map(AsRef::as_ref).collect()
-    }
 }
 
 fn send(model: &str, body: &str) -> Sent {
-    let mut unsupported = UnsupportedFields::default();
     let conversation = read_conversation(body).unwrap();
-    let written = write_request(&conversation, &endpoint(model), &mut unsupported);
-    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
-}
-
-/// A body with these messages.
-fn send_messages(messages: Value) -> Sent {
-    send(PLAIN, &json!({ "messages": messages }).to_string())
-}
-
-/// A body with one user message and these members.
-fn send_members(model: &str, members: &str) -> Sent {
-    send(model, &format!(r#"{{"messages":[{{"role":"user","content":"hi"}}],{members}}}"#))
+    let written = write_request(&conversation, &endpoint(model), &mut UnsupportedFields::default());
+    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names }
 }

@@ -1,15 +1,12 @@
 //! `thinking` and `output_config.effort` from the requested reasoning.
 
 use bytes::{BufMut as _, BytesMut};
-use pointsman_domain::EffortBudgets;
+use pointsman_domain::{EffortBudgets, ReasoningFormat};
 
-use super::{
-    content::is_returnable,
-    models::{Capabilities, ThinkingControl, ThinkingOff},
-};
+use super::models::{Capabilities, ThinkingControl, ThinkingOff};
 use crate::{
     json::{push_member, push_u64},
-    neutral::{AlternatingTurn, Content, Effort, Reasoning, Speaker, UnsupportedFields},
+    neutral::{AlternatingTurn, Content, Effort, Reasoning, ReasoningState, Speaker, UnsupportedFields},
 };
 
 /// Smallest budget of reasoning, tokens.
@@ -159,6 +156,11 @@ pub(crate) fn lacks_reasoning_of_open_turn(turns: &[AlternatingTurn<'_>]) -> boo
         _ => None,
     });
     answer.speaker == Speaker::Assistant && has_results && !thoughts.any(is_returnable)
+}
+
+/// Whether reasoning of an earlier answer can go back to Claude: it wrote it, and it is signed or encrypted.
+fn is_returnable(state: &ReasoningState<'_>) -> bool {
+    state.format == ReasoningFormat::Anthropic && state.sealed.as_ref().is_some_and(|sealed| !sealed.is_empty())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::{
     json::{Raw, push_string},
-    neutral::EscapedText,
+    neutral::{EscapedText, UnsupportedFields},
 };
 
 /// Most properties in all objects together that are not required.
@@ -254,6 +254,24 @@ fn collect_references(value: Raw<'_>, found: &mut Vec<String>) {
         }
     }
     value.elements().for_each(|value| collect_references(value, found));
+}
+
+/// A schema of arguments as it is, but for its root, which must say that it is an object.
+pub(crate) fn object_schema(schema: Option<Raw<'_>>, unsupported: &mut UnsupportedFields) -> Bytes {
+    let Some(schema) = schema else { return Bytes::from_static(b"{\"type\":\"object\",\"properties\":{}}") };
+    if schema.member(b"type").and_then(Raw::text).as_deref() == Some("object") {
+        return Bytes::copy_from_slice(schema.bytes());
+    }
+    unsupported.emulate("tools[].function.parameters");
+    let mut out = BytesMut::from(&b"{\"type\":\"object\""[..]);
+    for (key, value) in schema.members().filter(|(key, _)| *key.name() != *b"type") {
+        out.put_u8(b',');
+        out.put_slice(key.bytes());
+        out.put_u8(b':');
+        out.put_slice(value.bytes());
+    }
+    out.put_u8(b'}');
+    out.freeze()
 }
 
 #[cfg(test)]

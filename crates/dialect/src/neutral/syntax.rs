@@ -8,8 +8,6 @@ use std::str;
 use memchr::{memchr2, memmem};
 use pointsman_domain::{Invalid, InvalidReason};
 
-use super::fault::{broken_at, empty, not_json};
-
 /// The body as UTF-8. The vectorised check does not say where a fault is: that is looked up only then.
 ///
 /// # Errors
@@ -23,7 +21,7 @@ pub(crate) fn text(body: &[u8]) -> Result<&str, Invalid> {
 ///
 /// # Errors
 /// The 400 for the first of these, with line and column.
-pub(super) fn check(text: &str, max_depth: usize) -> Result<(), Invalid> {
+pub(crate) fn check(text: &str, max_depth: usize) -> Result<(), Invalid> {
     let body = text.as_bytes();
     if let Some(at) = too_deep(body, max_depth) {
         return Err(broken_at(body, at, &format!("nesting deeper than {max_depth} levels")));
@@ -41,6 +39,27 @@ pub(super) fn check(text: &str, max_depth: usize) -> Result<(), Invalid> {
 pub(crate) fn broken(text: &str, max_depth: usize) -> Invalid {
     let unknown = || Invalid::body(InvalidReason::InvalidJson, "Request body is not valid JSON.");
     check(text, max_depth).err().unwrap_or_else(unknown)
+}
+
+/// The body is not JSON, as the parser puts it; its own text ends in line and column.
+fn not_json(fault: &serde_json::Error) -> Invalid {
+    Invalid::body(InvalidReason::InvalidJson, format!("Request body is not valid JSON: {fault}."))
+}
+
+/// The body is not JSON because of `what` at a byte position.
+fn broken_at(body: &[u8], at: usize, what: &str) -> Invalid {
+    let before = body.get(..at).unwrap_or(body);
+    let line = 1 + memchr::memchr_iter(b'\n', before).count();
+    let column = 1 + before.len() - memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+    let message = format!("Request body is not valid JSON: {what} at line {line} column {column}.");
+    Invalid::body(InvalidReason::InvalidJson, message)
+}
+
+/// There is no body.
+fn empty() -> Invalid {
+    let message = "Request body is not valid JSON: the body is empty at line 1 column 1. Send a JSON object with the \
+                   fields of this call.";
+    Invalid::body(InvalidReason::InvalidJson, message)
 }
 
 /// Where the nesting first exceeds `max_depth`.
@@ -118,12 +137,10 @@ fn utf16_unit(body: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{
-        super::{ChatPurpose, ChatRequest, RequestLimits},
-        *,
-    };
-    use crate::neutral::lone_halves_replaced;
     use pointsman_domain::InvalidReason;
+
+    use super::*;
+    use crate::{ChatPurpose, ChatRequest, RequestLimits, neutral::lone_halves_replaced};
 
     fn refused(body: &[u8]) -> String {
         text(body).and_then(|text| check(text, 4)).expect_err("must be refused").message
