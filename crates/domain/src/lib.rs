@@ -25,6 +25,7 @@ mod id;
 mod invalid;
 mod modality;
 mod money;
+mod named;
 mod objective;
 mod parameter;
 mod pattern;
