@@ -103,7 +103,11 @@ impl FromRequest for Administrator {
 }
 
 /// A reader of the catalog, with the caller if there is a valid key. It is needed only if `auth.public_catalog` is off.
-pub struct CatalogReader(pub Option<Arc<Caller>>);
+pub struct CatalogReader {
+    pub(crate) caller: Option<Arc<Caller>>,
+    pub(crate) worker: Worker,
+    pub(crate) request: HttpRequest,
+}
 
 impl FromRequest for CatalogReader {
     type Error = ApiError;
@@ -112,8 +116,12 @@ impl FromRequest for CatalogReader {
     fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
         let public = Worker::of(request).filter(|worker| worker.setup.config.auth.public_catalog);
         ready(match public {
-            Some(worker) => Ok(CatalogReader(worker.setup.keys.caller(request.headers()).ok())),
-            None => Authorized::of(request, KeyTable::caller).map(|by| CatalogReader(Some(by.caller))),
+            Some(worker) => {
+                let caller = worker.setup.keys.caller(request.headers()).ok();
+                Ok(CatalogReader { caller, worker, request: request.clone() })
+            }
+            None => Authorized::of(request, KeyTable::caller)
+                .map(|Authorized { caller, worker, request }| CatalogReader { caller: Some(caller), worker, request }),
         })
     }
 }

@@ -3,20 +3,22 @@
 use pointsman_domain::Circuit;
 use pointsman_routing::stats::LiveStatus;
 
-/// Condition for people and monitors; the routing uses the measurements instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Condition {
-    /// Answers.
-    Healthy,
-    /// Fails too often, cools down, is being probed, or is silent.
-    Degraded,
-    /// The circuit breaker is open, or the provider refuses the gateway's key.
-    Down,
-    /// Not called yet.
-    #[default]
-    Unknown,
-    /// Switched off by the configuration, or without a key.
-    Off,
+pointsman_domain::named! {
+    /// Condition for people and monitors; the routing uses the measurements instead.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub(crate) enum Condition {
+        /// Answers.
+        Healthy = "healthy",
+        /// Fails too often, cools down, is being probed, or is silent.
+        Degraded = "degraded",
+        /// The circuit breaker is open, or the provider refuses the gateway's key.
+        Down = "down",
+        /// Not called yet.
+        #[default]
+        Unknown = "unknown",
+        /// Switched off by the configuration, or without a key.
+        Off = "off",
+    }
 }
 
 /// Below this success rate an endpoint is degraded.
@@ -44,17 +46,6 @@ impl Condition {
                 Condition::Degraded
             }
             condition => condition,
-        }
-    }
-
-    /// The name in JSON.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Condition::Healthy => "healthy",
-            Condition::Degraded => "degraded",
-            Condition::Down => "down",
-            Condition::Unknown => "unknown",
-            Condition::Off => "off",
         }
     }
 

@@ -1,11 +1,28 @@
 //! Rows of CSV after RFC 4180, safe to open in a spreadsheet.
 
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
 /// Characters that a formula begins with.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A text in the making.
 #[derive(Default)]
 pub(crate) struct Csv(String);
+
+/// The members of a JSON object as cells: texts without quotes, exact numbers, and nothing for `null`.
+pub(crate) fn cells(body: &impl Serialize) -> BTreeMap<String, String> {
+    let text = serde_json::to_string(body).unwrap_or_default();
+    let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap_or_default();
+    let cell = |raw: &RawValue| match raw.get() {
+        "null" => String::new(),
+        text if text.starts_with('"') => serde_json::from_str(text).unwrap_or_default(),
+        other => other.to_owned(),
+    };
+    members.into_iter().map(|(name, raw)| (name.into_owned(), cell(raw))).collect()
+}
 
 impl Csv {
     /// Adds a row.

@@ -8,6 +8,7 @@ mod availability;
 pub(crate) mod body;
 mod budget;
 mod change;
+mod class;
 mod console;
 mod limit;
 mod model;
@@ -40,6 +41,7 @@ pub use upstream::{BrokenStream, Exhausted, PreviousError, UpstreamDetail};
 
 /// The error answer of a failed call.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ApiError(Box<Problem>);
 
 /// Content of an error body. Only the constructors of [`ApiError`] build it.
@@ -68,31 +70,18 @@ struct Problem {
     route: Option<Box<RawValue>>,
 }
 
-/// Value of `error.type`, as OpenAI defines it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    InvalidRequest,
-    Authentication,
-    Permission,
-    Quota,
-    RateLimit,
-    Provider,
-    Timeout,
-    Server,
-}
-
-impl Kind {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Kind::InvalidRequest => "invalid_request_error",
-            Kind::Authentication => "authentication_error",
-            Kind::Permission => "permission_error",
-            Kind::Quota => "insufficient_quota",
-            Kind::RateLimit => "rate_limit_error",
-            Kind::Provider => "provider_error",
-            Kind::Timeout => "timeout_error",
-            Kind::Server => "server_error",
-        }
+pointsman_domain::named! {
+    /// Value of `error.type`, as OpenAI defines it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Kind {
+        InvalidRequest = "invalid_request_error",
+        Authentication = "authentication_error",
+        Permission = "permission_error",
+        Quota = "insufficient_quota",
+        RateLimit = "rate_limit_error",
+        Provider = "provider_error",
+        Timeout = "timeout_error",
+        Server = "server_error",
     }
 }
 
@@ -148,7 +137,6 @@ impl ApiError {
     }
 
     /// 401.
-    #[must_use]
     pub fn unauthorized(fault: KeyFault) -> ApiError {
         let (reason, message) = match fault {
             KeyFault::Missing => {
@@ -161,36 +149,30 @@ impl ApiError {
             KeyFault::Disabled => ("disabled_key", "This API key is disabled."),
             KeyFault::Expired => ("expired_key", "This API key has expired."),
         };
-        ApiError::new(StatusCode::UNAUTHORIZED, Kind::Authentication, "authentication", message)
-            .because(reason)
+        class::UNAUTHORIZED
+            .error(reason, message)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
     /// 403: the key lacks a scope.
-    #[must_use]
     pub fn missing_scope(scope: &str) -> ApiError {
         let message = format!("This API key lacks the scope '{scope}'.");
-        ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("scope")
+        class::FORBIDDEN.error("scope", message)
     }
 
     /// 403: a CORS preflight request is refused.
-    #[must_use]
     pub fn refused_preflight() -> ApiError {
         let message = "Calls of this kind are not allowed from this origin.";
-        ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("cors")
+        class::FORBIDDEN.error("cors", message)
     }
 
     /// 403: the key may not use the model.
-    #[must_use]
     pub fn model_not_allowed(model: &str) -> ApiError {
         let message = format!("This API key may not use the model '{model}'.");
-        ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message)
-            .because("model_not_allowed_for_key")
-            .with_param("model")
+        class::FORBIDDEN.error("model_not_allowed_for_key", message).with_param("model")
     }
 
     /// 400: a mistake in the request.
-    #[must_use]
     pub fn invalid(invalid: Invalid) -> ApiError {
         let mut error =
             ApiError::new(StatusCode::BAD_REQUEST, Kind::InvalidRequest, invalid.reason.error_type(), invalid.message)
@@ -201,31 +183,26 @@ impl ApiError {
     }
 
     /// 400: the configuration on disk is refused; `version` stays in force.
-    #[must_use]
     pub fn refused_configuration(version: u64, faults: &[String]) -> ApiError {
         let first = faults.first().map_or("", String::as_str);
         let message = format!("The configuration is refused, version {version} stays in force: {first}");
-        let mut error = ApiError::new(StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request", message)
-            .because("configuration_refused");
+        let mut error = class::BAD_REQUEST.error("configuration_refused", message);
         error.0.faults = faults.to_vec();
         error
     }
 
     /// 400: a query parameter is wrong.
-    #[must_use]
     pub fn bad_query(param: &str, message: impl Into<String>) -> ApiError {
         ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message))
     }
 
     /// 404: no such generation, or not this key's.
-    #[must_use]
     pub fn unknown_generation() -> ApiError {
         ApiError::not_found("generation_not_found", "No generation with this id is known for this API key.")
             .with_param("generation_id")
     }
 
     /// 404: records are in memory only, so there is nothing to list.
-    #[must_use]
     pub fn no_durable_ledger() -> ApiError {
         ApiError::not_found(
             "no_durable_ledger",
@@ -235,7 +212,6 @@ impl ApiError {
     }
 
     /// 404: no such path.
-    #[must_use]
     pub fn unknown_path(path: &str) -> ApiError {
         let what = unknown_path::mistake(path);
         ApiError::not_found(
@@ -249,7 +225,6 @@ impl ApiError {
     }
 
     /// 404: no such path at the admin listener.
-    #[must_use]
     pub fn unknown_admin_path() -> ApiError {
         ApiError::not_found(
             "unknown_path",
@@ -259,7 +234,6 @@ impl ApiError {
     }
 
     /// 404: a client appended the path of a call with its version to a base address that has one.
-    #[must_use]
     pub fn doubled_version() -> ApiError {
         ApiError::not_found(
             "unknown_path",
@@ -269,26 +243,23 @@ impl ApiError {
     }
 
     /// 404: the path exists, and the thing that it names does not.
-    #[must_use]
     pub fn no_such(what: &str) -> ApiError {
         ApiError::not_found("not_found", format!("There is no such {what}."))
     }
 
     fn not_found(reason: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError::new(StatusCode::NOT_FOUND, Kind::InvalidRequest, "not_found", message).because(reason)
+        class::NOT_FOUND.error(reason, message)
     }
 
     /// 405, with the allowed methods.
-    #[must_use]
     pub fn method_not_allowed(allowed: &'static str) -> ApiError {
         let message = format!("This path answers {allowed} only.");
-        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, Kind::InvalidRequest, "invalid_request", message)
-            .because("method_not_allowed")
+        class::METHOD_NOT_ALLOWED
+            .error("method_not_allowed", message)
             .with_header(header::ALLOW, HeaderValue::from_static(allowed))
     }
 
     /// 421: the request names a host that the listener does not answer to; `hosts` is the key that lists more.
-    #[must_use]
     pub fn misdirected(hosts: &str) -> ApiError {
         let message = format!(
             "This gateway listens on this machine only and does not answer to the host that this request names. Call it \
@@ -299,22 +270,18 @@ impl ApiError {
     }
 
     /// 408: the body did not arrive in time.
-    #[must_use]
     pub fn slow_body() -> ApiError {
         let message = "The request body was not received in time.";
-        ApiError::new(StatusCode::REQUEST_TIMEOUT, Kind::Timeout, "timeout", message).because("client_timeout")
+        class::SLOW_REQUEST.error("client_timeout", message)
     }
 
     /// 413: the body is over the limit.
-    #[must_use]
     pub fn body_too_large(limit_bytes: usize) -> ApiError {
         let message = format!("The request body is larger than {limit_bytes} bytes, the most this gateway accepts.");
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Kind::InvalidRequest, "payload_too_large", message)
-            .because("payload_too_large")
+        class::TOO_LARGE.error("payload_too_large", message)
     }
 
     /// 431: the headers are over the limit.
-    #[must_use]
     pub fn headers_too_large(limit_bytes: usize) -> ApiError {
         let message = format!("The request headers have more than {limit_bytes} bytes, the most this gateway accepts.");
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -322,56 +289,45 @@ impl ApiError {
     }
 
     /// 400: the body broke off.
-    #[must_use]
     pub fn broken_body() -> ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidJson, "The request body broke off before its end."))
     }
 
     /// 400: the HTTP library refused the request before a handler was called.
-    #[must_use]
     pub fn malformed() -> ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, "The request is malformed."))
     }
 
     /// 400: the body is declared in another charset.
-    #[must_use]
     pub fn unsupported_charset() -> ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, "The request body must be UTF-8."))
     }
 
     /// 415: the body is compressed.
-    #[must_use]
     pub fn unsupported_encoding() -> ApiError {
         let message = "The request body must not be compressed: leave out 'Content-Encoding'.";
-        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Kind::InvalidRequest, "invalid_request", message)
-            .because("unsupported_media_type")
+        class::MEDIA_TYPE.error("unsupported_media_type", message)
     }
 
     /// 415: the body is not declared to be JSON.
-    #[must_use]
     pub fn unsupported_media_type() -> ApiError {
         let message = "The request body must be JSON: send 'Content-Type: application/json'.";
-        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Kind::InvalidRequest, "invalid_request", message)
-            .because("unsupported_media_type")
+        class::MEDIA_TYPE.error("unsupported_media_type", message)
     }
 
     /// 503: the gateway cannot serve the call now.
-    #[must_use]
     pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
         let (reason, message) = by.reason_with_message();
-        let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
-            .because(reason);
+        let error = class::OVERLOADED.error(reason, message);
         if by == Overload::RefusedByProviders { error.never_again() } else { error.retry_after(wait) }
     }
 
     /// 503: the process is shutting down. Another instance may serve the call at once.
-    #[must_use]
     pub fn draining() -> ApiError {
         ApiError::overloaded(Overload::Draining, Duration::from_secs(1))
     }
 
     /// 500: an internal error. The log has the details, the answer has none.
-    #[must_use]
     pub fn internal() -> ApiError {
         let message = "The gateway failed to handle this request. The request id helps its operator to find out why.";
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Server, "server", message)
@@ -379,7 +335,6 @@ impl ApiError {
     }
 
     /// The same error with the id of its generation.
-    #[must_use]
     pub fn of_generation(mut self, id: GenerationId) -> ApiError {
         // Client libraries show nothing but the message.
         if self.0.generation.is_none() && self.0.retry != Retry::Never && !self.0.previous.is_empty() {
@@ -390,14 +345,12 @@ impl ApiError {
     }
 
     /// The same error with the id of its request.
-    #[must_use]
     pub fn with_request_id(mut self, request_id: &str) -> ApiError {
         self.0.request_id = Some(request_id.to_owned());
         self
     }
 
     /// The same error with a further header.
-    #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> ApiError {
         self.0.headers.push((name, value));
         self
@@ -414,7 +367,6 @@ impl ApiError {
     }
 
     /// The same error with the availability of models and providers.
-    #[must_use]
     pub fn with_availability(mut self, availability: Availability) -> ApiError {
         self.0.availability = Some(availability);
         self
@@ -431,7 +383,6 @@ impl ApiError {
     }
 
     /// The same error, whose wait is less than the providers ask for.
-    #[must_use]
     pub fn with_shortened_wait(mut self) -> ApiError {
         if let Retry::After(wait) = self.0.retry {
             self.0.retry = Retry::Shortened(wait);
@@ -440,7 +391,6 @@ impl ApiError {
     }
 
     /// The same error with the route of the request.
-    #[must_use]
     pub fn with_route(mut self, route: Box<RawValue>) -> ApiError {
         self.0.route = Some(route);
         self
@@ -508,7 +458,6 @@ impl ApiError {
     }
 
     /// The error in the wire format of the request.
-    #[must_use]
     pub fn in_dialect(mut self, dialect: Dialect) -> ApiError {
         self.0.dialect = dialect;
         self

@@ -286,33 +286,20 @@ impl AnswerBegan {
     }
 }
 
-/// Phases and results of a hedge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HedgeEnd {
-    /// It began. One of the other values follows.
-    Started,
-    /// It answered the client.
-    Won,
-    /// The other attempt was faster.
-    Lost,
-    /// It failed.
-    Failed,
-    /// The client left while both ran.
-    Cancelled,
-}
-
-impl HedgeEnd {
-    const ALL: [HedgeEnd; 5] =
-        [HedgeEnd::Started, HedgeEnd::Won, HedgeEnd::Lost, HedgeEnd::Failed, HedgeEnd::Cancelled];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            HedgeEnd::Started => "started",
-            HedgeEnd::Won => "won",
-            HedgeEnd::Lost => "lost",
-            HedgeEnd::Failed => "failed",
-            HedgeEnd::Cancelled => "cancelled",
-        }
+pointsman_domain::named! {
+    /// Phases and results of a hedge.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum HedgeEnd {
+        /// It began. One of the other values follows.
+        Started = "started",
+        /// It answered the client.
+        Won = "won",
+        /// The other attempt was faster.
+        Lost = "lost",
+        /// It failed.
+        Failed = "failed",
+        /// The client left while both ran.
+        Cancelled = "cancelled",
     }
 }
 
@@ -329,59 +316,42 @@ impl Hedged {
     }
 }
 
-/// An attempt was not made because its budget was spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetSpent {
-    /// An attempt at an endpoint with an open circuit, or a second attempt next to an overdue one.
-    Retry,
-    /// A second attempt next to a late one.
-    Hedge,
-    /// A further attempt after all attempts that need no budget failed.
-    LastResort,
+pointsman_domain::named! {
+    /// An attempt was not made because its budget was spent.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum BudgetSpent {
+        /// An attempt at an endpoint with an open circuit, or a second attempt next to an overdue one.
+        Retry = "retry",
+        /// A second attempt next to a late one.
+        Hedge = "hedge",
+        /// A further attempt after all attempts that need no budget failed.
+        LastResort = "last_resort",
+    }
 }
 
 impl BudgetSpent {
-    const ALL: [BudgetSpent; 3] = [BudgetSpent::Retry, BudgetSpent::Hedge, BudgetSpent::LastResort];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            BudgetSpent::Retry => "retry",
-            BudgetSpent::Hedge => "hedge",
-            BudgetSpent::LastResort => "last_resort",
-        }
-    }
-
     /// Counts the attempt that was not made.
     pub fn emit(self, metrics: &Metrics) {
         metrics.withheld.with_label_values(&[self.as_str()]).inc();
     }
 }
 
-/// How the wait of a call for an endpoint to take requests again ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitEnd {
-    /// An attempt started.
-    Reopened,
-    /// No endpoint took the call in its time.
-    Expired,
-    /// The client left.
-    Left,
-    /// As many calls waited as may wait.
-    Refused,
+pointsman_domain::named! {
+    /// How the wait of a call for an endpoint to take requests again ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum WaitEnd {
+        /// An attempt started.
+        Reopened = "reopened",
+        /// No endpoint took the call in its time.
+        Expired = "expired",
+        /// The client left.
+        Left = "left",
+        /// As many calls waited as may wait.
+        Refused = "refused",
+    }
 }
 
 impl WaitEnd {
-    const ALL: [WaitEnd; 4] = [WaitEnd::Reopened, WaitEnd::Expired, WaitEnd::Left, WaitEnd::Refused];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            WaitEnd::Reopened => "reopened",
-            WaitEnd::Expired => "expired",
-            WaitEnd::Left => "left",
-            WaitEnd::Refused => "refused",
-        }
-    }
-
     /// Counts the wait.
     pub fn emit(self, metrics: &Metrics) {
         metrics.waits.with_label_values(&[self.as_str()]).inc();

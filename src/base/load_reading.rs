@@ -1,28 +1,15 @@
 //! A reading of the load counters of `access::load`: buffered bytes, connections, refused calls.
 
-/// Limit of the whole gateway for which a call was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShedReason {
-    /// Limit of calls in flight.
-    InFlight,
-    /// Limit of requests per minute, all keys together.
-    RequestRate,
-    /// Limit of buffered bytes of requests and answers, of the gateway or of one key.
-    BufferedBytes,
-}
-
-impl ShedReason {
-    /// All reasons.
-    pub const ALL: [ShedReason; 3] = [ShedReason::InFlight, ShedReason::RequestRate, ShedReason::BufferedBytes];
-
-    /// Label value in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ShedReason::InFlight => "in_flight",
-            ShedReason::RequestRate => "request_rate",
-            ShedReason::BufferedBytes => "buffered_bytes",
-        }
+pointsman_domain::named! {
+    /// Limit of the whole gateway for which a call was refused.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ShedReason {
+        /// Limit of calls in flight.
+        InFlight = "in_flight",
+        /// Limit of requests per minute, all keys together.
+        RequestRate = "request_rate",
+        /// Limit of buffered bytes of requests and answers, of the gateway or of one key.
+        BufferedBytes = "buffered_bytes",
     }
 }
 

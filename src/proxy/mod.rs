@@ -1,11 +1,11 @@
-//! One inference request: body, query, dispatch over the plan, record.
+//! One inference request: body, query, dispatch over the plan, replay.
 
 pub mod body;
 pub mod dispatch;
 pub mod names;
 pub mod query;
-pub mod record;
 pub mod refusal;
+pub mod replay;
 pub mod request_headers;
 pub mod splitting;
 pub mod token_count;

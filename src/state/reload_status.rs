@@ -57,26 +57,16 @@ impl Reloads {
     }
 }
 
-/// Cause of a reload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReloadTrigger {
-    /// A file changed.
-    File,
-    /// SIGHUP.
-    Signal,
-    /// An administrator.
-    Admin,
-}
-
-impl ReloadTrigger {
-    /// Name in the log and in answers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ReloadTrigger::File => "file",
-            ReloadTrigger::Signal => "signal",
-            ReloadTrigger::Admin => "admin",
-        }
+pointsman_domain::named! {
+    /// Cause of a reload.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ReloadTrigger {
+        /// A file changed.
+        File = "file",
+        /// SIGHUP.
+        Signal = "signal",
+        /// An administrator.
+        Admin = "admin",
     }
 }
 

@@ -328,14 +328,15 @@ fn reasons_of_the_code() -> BTreeSet<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = vec![root.join("src/base/error.rs")];
     files.extend(std::fs::read_dir(root.join("src/base/error")).unwrap().map(|entry| entry.unwrap().path()));
-    // `.because("…")`, with a choice or without, `not_found("…"`, `payment_required(…, "…")`, and matches that give
-    // ("reason", "Message.") or ("error_type", "reason", "Message.").
+    // `.because("…")` and `.error("…"`, with a choice or without, `not_found("…"`, `payment_required(…, "…")`, and matches that
+    // give ("reason", "Message."), (CLASS, "reason", message) or ((STATUS, "error_type", "reason"), "Message.").
     let patterns = [
-        r#"because\(\s*(?:if \w+ \{ )?"([a-z_]+)""#,
-        r#"because\(if \w+ \{ "[a-z_]+" \} else \{ "([a-z_]+)" \}"#,
+        r#"(?:because|error)\(\s*(?:if \w+ \{ )?"([a-z_]+)""#,
+        r#"error\(if \w+ \{ "[a-z_]+" \} else \{ "([a-z_]+)" \}"#,
         r#"not_found\(\s*"([a-z_]+)""#,
         r#"\(\s*"([a-z_]+)",\s*"[A-Z]"#,
-        r#""[a-z_]+",\s*"([a-z_]+)","#,
+        r#"\(class::[A-Z_]+, "([a-z_]+)""#,
+        r#""[a-z_]+",\s*"([a-z_]+)"\)"#,
         r#"payment_required\([^"]*"([a-z_]+)"\)"#,
     ];
     let mut reasons = BTreeSet::new();

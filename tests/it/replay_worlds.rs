@@ -5,7 +5,7 @@ mod routing_world;
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman::proxy::record::Recorded;
+use pointsman::proxy::replay::Recorded;
 use pointsman_domain::{
     Catalog, Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights,
 };

@@ -2,35 +2,22 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::money::Usd;
 
-/// Why an attempt was started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AttemptReason {
-    /// First choice of the decision.
-    First,
-    /// An earlier attempt failed.
-    Fallback,
-    /// An earlier attempt was late; this one races it.
-    Hedge,
-    /// All other attempts failed; taken from the budget of last resorts.
-    LastResort,
-    /// All breakers were open and no other endpoint was left.
-    Panic,
-    /// Probe of a half-open breaker.
-    Probe,
-}
-
-impl AttemptReason {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            AttemptReason::First => "first",
-            AttemptReason::Fallback => "fallback",
-            AttemptReason::Hedge => "hedge",
-            AttemptReason::LastResort => "last_resort",
-            AttemptReason::Panic => "panic",
-            AttemptReason::Probe => "probe",
-        }
+crate::named! {
+    /// Why an attempt was started.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum AttemptReason {
+        /// First choice of the decision.
+        First = "first",
+        /// An earlier attempt failed.
+        Fallback = "fallback",
+        /// An earlier attempt was late; this one races it.
+        Hedge = "hedge",
+        /// All other attempts failed; taken from the budget of last resorts.
+        LastResort = "last_resort",
+        /// All breakers were open and no other endpoint was left.
+        Panic = "panic",
+        /// Probe of a half-open breaker.
+        Probe = "probe",
     }
 }
 

@@ -1,32 +1,17 @@
 //! What providers of one API differ in: members that they do not take, and those that they want back.
 
-/// A member that the gateway adds to bodies though the client did not send it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AddedMember {
-    /// `stream_options`, which asks for the usage of a stream.
-    StreamOptions,
-    /// `store`, which asks the Responses API to keep nothing.
-    Store,
-    /// `include`, which asks the Responses API for reasoning that can be sent back.
-    Include,
-    /// `reasoning.summary`, which asks the Responses API for reasoning that can be read.
-    ReasoningSummary,
-}
-
-impl AddedMember {
-    /// All of them.
-    pub const ALL: [AddedMember; 4] =
-        [AddedMember::StreamOptions, AddedMember::Store, AddedMember::Include, AddedMember::ReasoningSummary];
-
-    /// Its name in bodies and configurations.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            AddedMember::StreamOptions => "stream_options",
-            AddedMember::Store => "store",
-            AddedMember::Include => "include",
-            AddedMember::ReasoningSummary => "reasoning.summary",
-        }
+crate::named! {
+    /// A member that the gateway adds to bodies though the client did not send it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AddedMember {
+        /// `stream_options`, which asks for the usage of a stream.
+        StreamOptions = "stream_options",
+        /// `store`, which asks the Responses API to keep nothing.
+        Store = "store",
+        /// `include`, which asks the Responses API for reasoning that can be sent back.
+        Include = "include",
+        /// `reasoning.summary`, which asks the Responses API for reasoning that can be read.
+        ReasoningSummary = "reasoning.summary",
     }
 }
 

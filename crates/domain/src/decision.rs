@@ -86,69 +86,34 @@ pub struct Decision {
     pub split: Option<Arc<TakenSplit>>,
 }
 
-/// Why the first candidate was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DecisionCode {
-    /// A fixed model at its best endpoint.
-    FixedModel,
-    /// The only candidate left.
-    OnlyCandidate,
-    /// Least expected cost.
-    CheapestAvailable,
-    /// Least predicted time.
-    FastestAvailable,
-    /// Least probability of failure.
-    MostReliable,
-    /// Best of time and cost together.
-    BalancedBestMatch,
-    /// Chosen from the free models.
-    FreePool,
-    /// A later entry of `models[]` served.
-    ModelFallback,
-    /// Another provider of the same model served.
-    ProviderFallback,
-    /// The conversation stays at the endpoint with its prompt cache.
-    SessionSticky,
-    /// Exploration noise changed the choice.
-    Exploration,
-    /// No endpoint could take the request, so none was called.
-    NoCandidates,
-}
-
-impl DecisionCode {
-    /// All codes, in the order of their declaration.
-    pub const ALL: [DecisionCode; 12] = [
-        DecisionCode::FixedModel,
-        DecisionCode::OnlyCandidate,
-        DecisionCode::CheapestAvailable,
-        DecisionCode::FastestAvailable,
-        DecisionCode::MostReliable,
-        DecisionCode::BalancedBestMatch,
-        DecisionCode::FreePool,
-        DecisionCode::ModelFallback,
-        DecisionCode::ProviderFallback,
-        DecisionCode::SessionSticky,
-        DecisionCode::Exploration,
-        DecisionCode::NoCandidates,
-    ];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            DecisionCode::FixedModel => "fixed_model",
-            DecisionCode::OnlyCandidate => "only_candidate",
-            DecisionCode::CheapestAvailable => "cheapest_available",
-            DecisionCode::FastestAvailable => "fastest_available",
-            DecisionCode::MostReliable => "most_reliable",
-            DecisionCode::BalancedBestMatch => "balanced_best_match",
-            DecisionCode::FreePool => "free_pool",
-            DecisionCode::ModelFallback => "model_fallback",
-            DecisionCode::ProviderFallback => "provider_fallback",
-            DecisionCode::SessionSticky => "session_sticky",
-            DecisionCode::Exploration => "exploration",
-            DecisionCode::NoCandidates => "no_candidates",
-        }
+crate::named! {
+    /// Why the first candidate was chosen.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum DecisionCode {
+        /// A fixed model at its best endpoint.
+        FixedModel = "fixed_model",
+        /// The only candidate left.
+        OnlyCandidate = "only_candidate",
+        /// Least expected cost.
+        CheapestAvailable = "cheapest_available",
+        /// Least predicted time.
+        FastestAvailable = "fastest_available",
+        /// Least probability of failure.
+        MostReliable = "most_reliable",
+        /// Best of time and cost together.
+        BalancedBestMatch = "balanced_best_match",
+        /// Chosen from the free models.
+        FreePool = "free_pool",
+        /// A later entry of `models[]` served.
+        ModelFallback = "model_fallback",
+        /// Another provider of the same model served.
+        ProviderFallback = "provider_fallback",
+        /// The conversation stays at the endpoint with its prompt cache.
+        SessionSticky = "session_sticky",
+        /// Exploration noise changed the choice.
+        Exploration = "exploration",
+        /// No endpoint could take the request, so none was called.
+        NoCandidates = "no_candidates",
     }
 }
 

@@ -35,127 +35,66 @@ impl ExcludedEndpoint {
     }
 }
 
-/// Why an endpoint may not serve a request. Used by previews, explanations and errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ExclusionReason {
-    /// No allowed list names the model.
-    NotAllowedModel,
-    /// A blocked list names the model.
-    BlockedModel,
-    /// `provider.only` does not name the provider.
-    ProviderNotAllowed,
-    /// `provider.ignore` names the provider.
-    ProviderIgnored,
-    /// The free pool was asked for and the model costs something.
-    NotFree,
-    /// A required parameter is not supported.
-    UnsupportedParameter,
-    /// An input modality is not supported.
-    InputModality,
-    /// An output modality is not supported.
-    OutputModality,
-    /// Prompt and output do not fit.
-    ContextLength,
-    /// Above `provider.max_price` or `max_cost`.
-    MaxPrice,
-    /// Above `max_cost_per_1k_tokens`.
-    MaxCostPer1kTokens,
-    /// Its price is unknown, and the request limits or minimises cost.
-    PriceUnknown,
-    /// The provider's data policy.
-    DataPolicy,
-    /// The quantization is not one of those allowed.
-    Quantization,
-    /// The key may not use it.
-    KeyPolicy,
-    /// The model is past its expiration date.
-    ModelExpired,
-    /// Switched off in the configuration.
-    Disabled,
-    /// Its provider is off.
-    ProviderOff,
-    /// The configured account or model name at the provider is wrong.
-    ConfigFault,
-    /// Its breaker is open.
-    CircuitOpen,
-    /// Its breaker is half-open and the probe is in flight.
-    ProbeInFlight,
-    /// Cooldown after a 429.
-    RateLimited,
-    /// Admission is paced after 429s.
-    Paced,
-    /// More requests in flight than it serves without slowing down.
-    Saturated,
-    /// The model belongs to another endpoint of the API.
-    WrongEndpoint,
-    /// The gateway is shutting down.
-    Draining,
+crate::named! {
+    /// Why an endpoint may not serve a request. Used by previews, explanations and errors.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum ExclusionReason {
+        /// No allowed list names the model.
+        NotAllowedModel = "not_allowed_model",
+        /// A blocked list names the model.
+        BlockedModel = "blocked_model",
+        /// `provider.only` does not name the provider.
+        ProviderNotAllowed = "provider_not_allowed",
+        /// `provider.ignore` names the provider.
+        ProviderIgnored = "provider_ignored",
+        /// The free pool was asked for and the model costs something.
+        NotFree = "not_free",
+        /// A required parameter is not supported.
+        UnsupportedParameter = "unsupported_parameter",
+        /// An input modality is not supported.
+        InputModality = "input_modality",
+        /// An output modality is not supported.
+        OutputModality = "output_modality",
+        /// Prompt and output do not fit.
+        ContextLength = "context_length",
+        /// Above `provider.max_price` or `max_cost`.
+        MaxPrice = "max_price",
+        /// Above `max_cost_per_1k_tokens`.
+        MaxCostPer1kTokens = "max_cost_per_1k_tokens",
+        /// Its price is unknown, and the request limits or minimises cost.
+        PriceUnknown = "price_unknown",
+        /// The provider's data policy.
+        DataPolicy = "data_policy",
+        /// The quantization is not one of those allowed.
+        Quantization = "quantization",
+        /// The key may not use it.
+        KeyPolicy = "key_policy",
+        /// The model is past its expiration date.
+        ModelExpired = "model_expired",
+        /// Switched off in the configuration.
+        Disabled = "disabled",
+        /// Its provider is off.
+        ProviderOff = "provider_off",
+        /// The configured account or model name at the provider is wrong.
+        ConfigFault = "config_fault",
+        /// Its breaker is open.
+        CircuitOpen = "circuit_open",
+        /// Its breaker is half-open and the probe is in flight.
+        ProbeInFlight = "probe_in_flight",
+        /// Cooldown after a 429.
+        RateLimited = "rate_limited",
+        /// Admission is paced after 429s.
+        Paced = "paced",
+        /// More requests in flight than it serves without slowing down.
+        Saturated = "saturated",
+        /// The model belongs to another endpoint of the API.
+        WrongEndpoint = "wrong_endpoint",
+        /// The gateway is shutting down.
+        Draining = "draining",
+    }
 }
 
 impl ExclusionReason {
-    /// All reasons, in the order of their declaration.
-    pub const ALL: [ExclusionReason; 26] = [
-        ExclusionReason::NotAllowedModel,
-        ExclusionReason::BlockedModel,
-        ExclusionReason::ProviderNotAllowed,
-        ExclusionReason::ProviderIgnored,
-        ExclusionReason::NotFree,
-        ExclusionReason::UnsupportedParameter,
-        ExclusionReason::InputModality,
-        ExclusionReason::OutputModality,
-        ExclusionReason::ContextLength,
-        ExclusionReason::MaxPrice,
-        ExclusionReason::MaxCostPer1kTokens,
-        ExclusionReason::PriceUnknown,
-        ExclusionReason::DataPolicy,
-        ExclusionReason::Quantization,
-        ExclusionReason::KeyPolicy,
-        ExclusionReason::ModelExpired,
-        ExclusionReason::Disabled,
-        ExclusionReason::ProviderOff,
-        ExclusionReason::ConfigFault,
-        ExclusionReason::CircuitOpen,
-        ExclusionReason::ProbeInFlight,
-        ExclusionReason::RateLimited,
-        ExclusionReason::Paced,
-        ExclusionReason::Saturated,
-        ExclusionReason::WrongEndpoint,
-        ExclusionReason::Draining,
-    ];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ExclusionReason::NotAllowedModel => "not_allowed_model",
-            ExclusionReason::BlockedModel => "blocked_model",
-            ExclusionReason::ProviderNotAllowed => "provider_not_allowed",
-            ExclusionReason::ProviderIgnored => "provider_ignored",
-            ExclusionReason::NotFree => "not_free",
-            ExclusionReason::UnsupportedParameter => "unsupported_parameter",
-            ExclusionReason::InputModality => "input_modality",
-            ExclusionReason::OutputModality => "output_modality",
-            ExclusionReason::ContextLength => "context_length",
-            ExclusionReason::MaxPrice => "max_price",
-            ExclusionReason::MaxCostPer1kTokens => "max_cost_per_1k_tokens",
-            ExclusionReason::PriceUnknown => "price_unknown",
-            ExclusionReason::DataPolicy => "data_policy",
-            ExclusionReason::Quantization => "quantization",
-            ExclusionReason::KeyPolicy => "key_policy",
-            ExclusionReason::ModelExpired => "model_expired",
-            ExclusionReason::Disabled => "disabled",
-            ExclusionReason::ProviderOff => "provider_off",
-            ExclusionReason::ConfigFault => "config_fault",
-            ExclusionReason::CircuitOpen => "circuit_open",
-            ExclusionReason::ProbeInFlight => "probe_in_flight",
-            ExclusionReason::RateLimited => "rate_limited",
-            ExclusionReason::Paced => "paced",
-            ExclusionReason::Saturated => "saturated",
-            ExclusionReason::WrongEndpoint => "wrong_endpoint",
-            ExclusionReason::Draining => "draining",
-        }
-    }
-
     /// The number of endpoints per reason, the most frequent first; of equally frequent ones the first declared, because the
     /// caller can rather change that.
     pub fn counts(reasons: impl Iterator<Item = ExclusionReason>) -> Vec<(ExclusionReason, usize)> {

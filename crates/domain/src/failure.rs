@@ -22,87 +22,62 @@ pub enum Next {
     Stop,
 }
 
-/// How an attempt failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FailureKind {
-    /// No connection: refused, unresolvable or unreachable.
-    Connect,
-    /// The TLS handshake failed.
-    Tls,
-    /// The connection broke before the answer was complete.
-    Reset,
-    /// A time-out of the attempt expired: connect, first byte, first content, idle or total.
-    Timeout,
-    /// The gateway lacks a resource for a connection: file descriptors, ports or memory.
-    Shortage,
-    /// The time budget of the request ended while the upstream still delivered. The limit is the gateway's own, so the
-    /// provider is not to blame.
-    Deadline,
-    /// The answer exceeds a limit of this gateway, or links to where it may not look. The detail of such a failure is a sentence
-    /// for the client that names the key of the configuration.
-    GatewayLimit,
-    /// 429: the endpoint is limited for a known time, which is not a fault.
-    RateLimited,
-    /// 503 or 529.
-    Overloaded,
-    /// Any other 5xx, and 408, 409, 425.
-    Server,
-    /// The gateway's key or account at the provider.
-    Auth,
-    /// 403: the model is not open to the gateway's account, or nothing more is known.
-    Forbidden,
-    /// Another status than 400 because of the content of the request: another endpoint may accept it.
-    ContentPolicy,
-    /// The upstream name of the model, or a 404 of which nothing more is known.
-    NotFound,
-    /// A 200 without a valid answer: broken JSON, an error body, no choices, a wrong encoding, an invalid frame.
-    Malformed,
-    /// The answer ended before its announced end.
-    Truncated,
-    /// A redirect, a 204 or any other unexpected status.
-    UnexpectedStatus,
-    /// 400 because of the prompt length: an endpoint with a larger context window may serve it.
-    ContextLength,
-    /// 400 and any other 4xx caused by the client.
-    BadRequest,
-    /// 413.
-    TooLarge,
-    /// 422.
-    Unprocessable,
-    /// This endpoint refuses this request: a file, store, feature or price that others may have.
-    RefusedHere,
-    /// The request alone is larger than a limit of the gateway's account at the provider.
-    OverLimit,
+crate::named! {
+    /// How an attempt failed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum FailureKind {
+        /// No connection: refused, unresolvable or unreachable.
+        Connect = "connect",
+        /// The TLS handshake failed.
+        Tls = "tls",
+        /// The connection broke before the answer was complete.
+        Reset = "reset",
+        /// A time-out of the attempt expired: connect, first byte, first content, idle or total.
+        Timeout = "timeout",
+        /// The gateway lacks a resource for a connection: file descriptors, ports or memory.
+        Shortage = "shortage",
+        /// The time budget of the request ended while the upstream still delivered. The limit is the gateway's own, so the
+        /// provider is not to blame.
+        Deadline = "deadline",
+        /// The answer exceeds a limit of this gateway, or links to where it may not look. The detail of such a failure is a sentence
+        /// for the client that names the key of the configuration.
+        GatewayLimit = "gateway_limit",
+        /// 429: the endpoint is limited for a known time, which is not a fault.
+        RateLimited = "rate_limited",
+        /// 503 or 529.
+        Overloaded = "overloaded",
+        /// Any other 5xx, and 408, 409, 425.
+        Server = "server",
+        /// The gateway's key or account at the provider.
+        Auth = "auth",
+        /// 403: the model is not open to the gateway's account, or nothing more is known.
+        Forbidden = "forbidden",
+        /// Another status than 400 because of the content of the request: another endpoint may accept it.
+        ContentPolicy = "content_policy",
+        /// The upstream name of the model, or a 404 of which nothing more is known.
+        NotFound = "not_found",
+        /// A 200 without a valid answer: broken JSON, an error body, no choices, a wrong encoding, an invalid frame.
+        Malformed = "malformed",
+        /// The answer ended before its announced end.
+        Truncated = "truncated",
+        /// A redirect, a 204 or any other unexpected status.
+        UnexpectedStatus = "unexpected_status",
+        /// 400 because of the prompt length: an endpoint with a larger context window may serve it.
+        ContextLength = "context_length",
+        /// 400 and any other 4xx caused by the client.
+        BadRequest = "bad_request",
+        /// 413.
+        TooLarge = "too_large",
+        /// 422.
+        Unprocessable = "unprocessable",
+        /// This endpoint refuses this request: a file, store, feature or price that others may have.
+        RefusedHere = "refused_here",
+        /// The request alone is larger than a limit of the gateway's account at the provider.
+        OverLimit = "over_limit",
+    }
 }
 
 impl FailureKind {
-    /// All kinds, in the order of their declaration.
-    pub const ALL: [FailureKind; 23] = [
-        FailureKind::Connect,
-        FailureKind::Tls,
-        FailureKind::Reset,
-        FailureKind::Timeout,
-        FailureKind::Shortage,
-        FailureKind::Deadline,
-        FailureKind::GatewayLimit,
-        FailureKind::RateLimited,
-        FailureKind::Overloaded,
-        FailureKind::Server,
-        FailureKind::Auth,
-        FailureKind::Forbidden,
-        FailureKind::ContentPolicy,
-        FailureKind::NotFound,
-        FailureKind::Malformed,
-        FailureKind::Truncated,
-        FailureKind::UnexpectedStatus,
-        FailureKind::ContextLength,
-        FailureKind::BadRequest,
-        FailureKind::TooLarge,
-        FailureKind::Unprocessable,
-        FailureKind::RefusedHere,
-        FailureKind::OverLimit,
-    ];
-
     /// Kind of an HTTP status of 400 to 599, as far as the status alone decides it. `None` for other numbers.
     #[must_use]
     pub const fn of_status(status: u64) -> Option<FailureKind> {
@@ -145,36 +120,6 @@ impl FailureKind {
             BadRequest | TooLarge | Unprocessable => Next::Stop,
             ContextLength => Next::LargerContext,
             _ => Next::AnotherEndpoint,
-        }
-    }
-
-    /// The name in attempt records, errors and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FailureKind::Connect => "connect",
-            FailureKind::Tls => "tls",
-            FailureKind::Reset => "reset",
-            FailureKind::Timeout => "timeout",
-            FailureKind::Shortage => "shortage",
-            FailureKind::Deadline => "deadline",
-            FailureKind::GatewayLimit => "gateway_limit",
-            FailureKind::RateLimited => "rate_limited",
-            FailureKind::Overloaded => "overloaded",
-            FailureKind::Server => "server",
-            FailureKind::Auth => "auth",
-            FailureKind::Forbidden => "forbidden",
-            FailureKind::ContentPolicy => "content_policy",
-            FailureKind::NotFound => "not_found",
-            FailureKind::Malformed => "malformed",
-            FailureKind::Truncated => "truncated",
-            FailureKind::UnexpectedStatus => "unexpected_status",
-            FailureKind::ContextLength => "context_length",
-            FailureKind::BadRequest => "bad_request",
-            FailureKind::TooLarge => "too_large",
-            FailureKind::Unprocessable => "unprocessable",
-            FailureKind::RefusedHere => "refused_here",
-            FailureKind::OverLimit => "over_limit",
         }
     }
 }

@@ -48,34 +48,24 @@ impl GenerationStatus {
     }
 }
 
-/// Why a model ended its answer, normalised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FinishReason {
-    /// The answer was finished.
-    Stop,
-    /// It reached a token limit.
-    Length,
-    /// The model called tools.
-    ToolCalls,
-    /// A filter stopped it.
-    ContentFilter,
-    /// An error ended the answer.
-    Error,
+crate::named! {
+    /// Why a model ended its answer, normalised.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum FinishReason {
+        /// The answer was finished.
+        Stop = "stop",
+        /// It reached a token limit.
+        Length = "length",
+        /// The model called tools.
+        ToolCalls = "tool_calls",
+        /// A filter stopped it.
+        ContentFilter = "content_filter",
+        /// An error ended the answer.
+        Error = "error",
+    }
 }
 
 impl FinishReason {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FinishReason::Stop => "stop",
-            FinishReason::Length => "length",
-            FinishReason::ToolCalls => "tool_calls",
-            FinishReason::ContentFilter => "content_filter",
-            FinishReason::Error => "error",
-        }
-    }
-
     /// The reason of an answer that has called tools, if it has: some providers call it a plain stop.
     #[must_use]
     pub const fn after_calls(self, has_called: bool) -> FinishReason {

@@ -26,6 +26,7 @@ mod id;
 mod invalid;
 mod modality;
 mod money;
+mod named;
 mod objective;
 mod parameter;
 mod pattern;

@@ -1,40 +1,25 @@
 use std::fmt;
 
-/// A kind of content that a model accepts or produces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Modality {
-    /// Plain text.
-    Text,
-    /// Images.
-    Image,
-    /// Audio.
-    Audio,
-    /// Documents.
-    File,
-    /// Video.
-    Video,
-    /// Embeddings.
-    Embeddings,
+crate::named! {
+    /// A kind of content that a model accepts or produces.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Modality {
+        /// Plain text.
+        Text = "text",
+        /// Images.
+        Image = "image",
+        /// Audio.
+        Audio = "audio",
+        /// Documents.
+        File = "file",
+        /// Video.
+        Video = "video",
+        /// Embeddings.
+        Embeddings = "embeddings",
+    }
 }
 
 impl Modality {
-    /// Every modality, in the order lists show them.
-    pub const ALL: [Modality; 6] =
-        [Modality::Text, Modality::Image, Modality::Audio, Modality::File, Modality::Video, Modality::Embeddings];
-
-    /// The name on the wire and in configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Modality::Text => "text",
-            Modality::Image => "image",
-            Modality::Audio => "audio",
-            Modality::File => "file",
-            Modality::Video => "video",
-            Modality::Embeddings => "embeddings",
-        }
-    }
-
     /// The modality of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Modality> {

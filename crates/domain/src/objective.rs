@@ -1,32 +1,18 @@
 use std::{fmt, str::FromStr};
 
-/// What the routing optimises for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Objective {
-    /// The least expected dollars per successful answer.
-    Cheapest,
-    /// The least predicted seconds to the last byte.
-    Fastest,
-    /// The least probability of failure.
-    Reliable,
-    /// Time and cost together, each against the median of the pool.
-    #[default]
-    Balanced,
-}
-
-impl Objective {
-    /// All four, in the order messages name them.
-    pub const ALL: [Objective; 4] = [Objective::Cheapest, Objective::Fastest, Objective::Reliable, Objective::Balanced];
-
-    /// The name on the wire and in configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Objective::Cheapest => "cheapest",
-            Objective::Fastest => "fastest",
-            Objective::Reliable => "reliable",
-            Objective::Balanced => "balanced",
-        }
+crate::named! {
+    /// What the routing optimises for a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum Objective {
+        /// The least expected dollars per successful answer.
+        Cheapest = "cheapest",
+        /// The least predicted seconds to the last byte.
+        Fastest = "fastest",
+        /// The least probability of failure.
+        Reliable = "reliable",
+        /// Time and cost together, each against the median of the pool.
+        #[default]
+        Balanced = "balanced",
     }
 }
 

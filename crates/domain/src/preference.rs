@@ -1,37 +1,23 @@
 use std::fmt;
 
-/// A percentile that a bound may be set on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Percentile {
-    /// The median.
-    P50,
-    /// Three quarters.
-    P75,
-    /// Nine in ten.
-    P90,
-    /// Nineteen in twenty.
-    P95,
-    /// All but one in a hundred.
-    P99,
+crate::named! {
+    /// A percentile that a bound may be set on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Percentile {
+        /// The median.
+        P50 = "p50",
+        /// Three quarters.
+        P75 = "p75",
+        /// Nine in ten.
+        P90 = "p90",
+        /// Nineteen in twenty.
+        P95 = "p95",
+        /// All but one in a hundred.
+        P99 = "p99",
+    }
 }
 
 impl Percentile {
-    /// All percentiles, lowest first.
-    pub const ALL: [Percentile; 5] =
-        [Percentile::P50, Percentile::P75, Percentile::P90, Percentile::P95, Percentile::P99];
-
-    /// The name on the wire and in configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Percentile::P50 => "p50",
-            Percentile::P75 => "p75",
-            Percentile::P90 => "p90",
-            Percentile::P95 => "p95",
-            Percentile::P99 => "p99",
-        }
-    }
-
     /// The share of answers that may miss the bound.
     #[must_use]
     pub const fn missable(self) -> f64 {

@@ -19,44 +19,28 @@ use super::{
     task_class::TaskClass,
 };
 
-/// Origin of a routing parameter, in order of precedence, highest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// Inside `metadata`.
-    Metadata,
-    /// Inside `extra_body`.
-    ExtraBody,
-    /// At the top level of the body.
-    TopLevel,
-    /// Inside `provider` or `provider_policy`.
-    Provider,
-    /// Inside `plugins`.
-    Plugins,
-    /// In a header.
-    Header,
-    /// From the requested alias.
-    Alias,
-    /// From the configuration of the key.
-    Key,
-    /// The gateway's own default.
-    Default,
-}
-
-impl Source {
-    /// The word shown in explanations.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Source::Metadata => "metadata",
-            Source::ExtraBody => "extra_body",
-            Source::TopLevel => "top_level",
-            Source::Provider => "provider",
-            Source::Plugins => "plugins",
-            Source::Header => "header",
-            Source::Alias => "alias",
-            Source::Key => "key",
-            Source::Default => "default",
-        }
+crate::named! {
+    /// Origin of a routing parameter, in order of precedence, highest first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Source {
+        /// Inside `metadata`.
+        Metadata = "metadata",
+        /// Inside `extra_body`.
+        ExtraBody = "extra_body",
+        /// At the top level of the body.
+        TopLevel = "top_level",
+        /// Inside `provider` or `provider_policy`.
+        Provider = "provider",
+        /// Inside `plugins`.
+        Plugins = "plugins",
+        /// In a header.
+        Header = "header",
+        /// From the requested alias.
+        Alias = "alias",
+        /// From the configuration of the key.
+        Key = "key",
+        /// The gateway's own default.
+        Default = "default",
     }
 }
 

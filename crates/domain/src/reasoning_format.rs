@@ -1,32 +1,23 @@
 //! Formats of reasoning that goes back to its provider.
 
-/// Format of the reasoning that an answer gives and that the next turn of its conversation brings back. A provider takes
-/// back only its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum ReasoningFormat {
-    /// `anthropic-claude-v1`
-    Anthropic,
-    /// `google-gemini-v1`
-    Gemini,
-    /// `openai-responses-v1`
-    Responses,
-    /// Any other, or none.
-    #[default]
-    Unknown,
+crate::named! {
+    /// Format of the reasoning that an answer gives and that the next turn of its conversation brings back. A provider takes
+    /// back only its own.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum ReasoningFormat {
+        /// `anthropic-claude-v1`
+        Anthropic = "anthropic-claude-v1",
+        /// `google-gemini-v1`
+        Gemini = "google-gemini-v1",
+        /// `openai-responses-v1`
+        Responses = "openai-responses-v1",
+        /// Any other, or none.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 impl ReasoningFormat {
-    /// The name in `reasoning_details[].format`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ReasoningFormat::Anthropic => "anthropic-claude-v1",
-            ReasoningFormat::Gemini => "google-gemini-v1",
-            ReasoningFormat::Responses => "openai-responses-v1",
-            ReasoningFormat::Unknown => "unknown",
-        }
-    }
-
     /// The format of that name.
     #[must_use]
     pub fn named(name: &str) -> ReasoningFormat {

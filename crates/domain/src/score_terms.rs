@@ -1,26 +1,15 @@
-/// The unit of a score. Lower is always better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ScoreUnit {
-    /// Seconds to the last byte.
-    Seconds,
-    /// Dollars per successful answer.
-    Usd,
-    /// Probability of failure.
-    Probability,
-    /// Ratio to the medians of the pool.
-    None,
-}
-
-impl ScoreUnit {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ScoreUnit::Seconds => "s",
-            ScoreUnit::Usd => "usd",
-            ScoreUnit::Probability => "probability",
-            ScoreUnit::None => "none",
-        }
+crate::named! {
+    /// The unit of a score. Lower is always better.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ScoreUnit {
+        /// Seconds to the last byte.
+        Seconds = "s",
+        /// Dollars per successful answer.
+        Usd = "usd",
+        /// Probability of failure.
+        Probability = "probability",
+        /// Ratio to the medians of the pool.
+        None = "none",
     }
 }
 

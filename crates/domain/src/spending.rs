@@ -16,31 +16,20 @@ const DAY_MS: i64 = 86_400_000;
 /// Days of which the sum is known: the longest month, and as many days of a wall clock that was wrong.
 const MOST_DAYS: usize = 62;
 
-/// How often a spending limit starts again, at midnight UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResetPeriod {
-    /// Every day.
-    Daily,
-    /// Every Monday.
-    Weekly,
-    /// On the first of the month.
-    Monthly,
+crate::named! {
+    /// How often a spending limit starts again, at midnight UTC.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ResetPeriod {
+        /// Every day.
+        Daily = "daily",
+        /// Every Monday.
+        Weekly = "weekly",
+        /// On the first of the month.
+        Monthly = "monthly",
+    }
 }
 
 impl ResetPeriod {
-    /// All periods.
-    pub const ALL: [ResetPeriod; 3] = [ResetPeriod::Daily, ResetPeriod::Weekly, ResetPeriod::Monthly];
-
-    /// The name in configuration and JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ResetPeriod::Daily => "daily",
-            ResetPeriod::Weekly => "weekly",
-            ResetPeriod::Monthly => "monthly",
-        }
-    }
-
     /// The period with this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<ResetPeriod> {

@@ -1,54 +1,29 @@
 //! Classes of tasks: what kind of answer a request asks for, as far as that shows without understanding its words.
 
-/// A kind of task. The list is fixed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    /// None of the others, or not told apart.
-    General,
-    /// Programs.
-    Code,
-    /// Formulas and figures.
-    Math,
-    /// An answer with a schema.
-    Structured,
-    /// Calls of tools.
-    Tools,
-    /// A long prompt.
-    LongContext,
-    /// Free writing. Never found, only named.
-    Creative,
-    /// Images in the prompt.
-    Vision,
+crate::named! {
+    /// A kind of task. The list is fixed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Task {
+        /// None of the others, or not told apart.
+        General = "general",
+        /// Programs.
+        Code = "code",
+        /// Formulas and figures.
+        Math = "math",
+        /// An answer with a schema.
+        Structured = "structured",
+        /// Calls of tools.
+        Tools = "tools",
+        /// A long prompt.
+        LongContext = "long_context",
+        /// Free writing. Never found, only named.
+        Creative = "creative",
+        /// Images in the prompt.
+        Vision = "vision",
+    }
 }
 
 impl Task {
-    /// All classes, in the order of their declaration.
-    pub const ALL: [Task; 8] = [
-        Task::General,
-        Task::Code,
-        Task::Math,
-        Task::Structured,
-        Task::Tools,
-        Task::LongContext,
-        Task::Creative,
-        Task::Vision,
-    ];
-
-    /// The name on the wire and in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Task::General => "general",
-            Task::Code => "code",
-            Task::Math => "math",
-            Task::Structured => "structured",
-            Task::Tools => "tools",
-            Task::LongContext => "long_context",
-            Task::Creative => "creative",
-            Task::Vision => "vision",
-        }
-    }
-
     /// The class of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Task> {
@@ -78,21 +53,23 @@ impl TaskClass {
     }
 }
 
-/// Origin of a task class, in order of precedence, highest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskClassSource {
-    /// Named in `metadata` of the request.
-    Metadata,
-    /// From the configuration of the key.
-    Key,
-    /// From the requested alias.
-    Alias,
-    /// What it was at the turn before of the same conversation.
-    Conversation,
-    /// From features of the request.
-    Features,
-    /// The default, because none was given or found.
-    Default,
+crate::named! {
+    /// Origin of a task class, in order of precedence, highest first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TaskClassSource {
+        /// Named in `metadata` of the request.
+        Metadata = "metadata",
+        /// From the configuration of the key.
+        Key = "key",
+        /// From the requested alias.
+        Alias = "alias",
+        /// What it was at the turn before of the same conversation.
+        Conversation = "conversation",
+        /// From features of the request.
+        Features = "features",
+        /// The default, because none was given or found.
+        Default = "default",
+    }
 }
 
 impl TaskClassSource {
@@ -100,19 +77,6 @@ impl TaskClassSource {
     #[must_use]
     pub const fn is_found(self) -> bool {
         matches!(self, TaskClassSource::Features | TaskClassSource::Default)
-    }
-
-    /// The word shown in explanations.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            TaskClassSource::Metadata => "metadata",
-            TaskClassSource::Key => "key",
-            TaskClassSource::Alias => "alias",
-            TaskClassSource::Conversation => "conversation",
-            TaskClassSource::Features => "features",
-            TaskClassSource::Default => "default",
-        }
     }
 }
 

@@ -15,29 +15,20 @@ use crate::state::{
 const FAILED_SHARE: u64 = 50;
 const MIN_RECENT_CALLS: u64 = 30;
 
-/// How urgent a notice is. The order of the variants is their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Severity {
-    /// Nothing to do.
-    Ok,
-    /// Good to know.
-    Info,
-    /// Calls are served; somebody should look soon.
-    Warning,
-    /// Calls fail, or what an operator ordered is not in force.
-    Critical,
-}
-
-impl Severity {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Severity::Ok => "ok",
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
-        }
+pointsman_domain::named! {
+    /// How urgent a notice is. The order of the variants is their order.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Severity {
+        /// Nothing to do.
+        Ok = "ok",
+        /// Good to know.
+        Info = "info",
+        /// Calls are served; somebody should look soon.
+        Warning = "warning",
+        /// Calls fail, or what an operator ordered is not in force.
+        Critical = "critical",
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
         query_parameters::QueryParameters,
     },
     base::error::ApiError,
-    proxy::record::{Recorded, ReplayResult},
+    proxy::replay::{Recorded, ReplayResult},
     state::gateway::Worker,
 };
 

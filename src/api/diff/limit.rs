@@ -12,22 +12,14 @@ pub(crate) struct Limit {
     most: f64,
 }
 
-/// What became of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Kept,
-    Broken,
-    /// There is no such figure.
-    Unknown,
-}
-
-impl Verdict {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Kept => "kept",
-            Verdict::Broken => "broken",
-            Verdict::Unknown => "unknown",
-        }
+pointsman_domain::named! {
+    /// What became of a limit.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Verdict {
+        Kept = "kept",
+        Broken = "broken",
+        /// There is no such figure.
+        Unknown = "unknown",
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::{
     access::keys::HolderNames,
     api::{
-        csv::Csv,
+        csv::{Csv, cells},
         models::measurements::rfc_3339,
         number::{Dollars, Text},
     },
@@ -235,45 +235,11 @@ impl<'a> GenerationRow<'a> {
 
     /// Writes the row. What has no value is empty; the chain is `flaky:provider_error > good:completed`.
     pub(crate) fn write(&self, csv: &mut Csv) {
-        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
-        let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 33] = [
-            &self.id,
-            &self.created_at,
-            self.key.as_deref().unwrap_or_default(),
-            self.account.as_deref().unwrap_or_default(),
-            self.team.as_deref().unwrap_or_default(),
-            &self.requested_model,
-            self.model.as_deref().unwrap_or_default(),
-            self.provider_slug.as_deref().unwrap_or_default(),
-            self.endpoint.as_deref().unwrap_or_default(),
-            &self.objective,
-            &self.decision_code,
-            &self.status,
-            flag(self.streamed),
-            &chain.join(" > "),
-            &number(self.ttft_ms),
-            &number(self.total_ms),
-            &self.prompt_tokens.to_string(),
-            &self.completion_tokens.to_string(),
-            &self.cached_tokens.to_string(),
-            &self.reasoning_tokens.to_string(),
-            &self.cache_write_tokens.to_string(),
-            &self.cache_write_1h_tokens.to_string(),
-            &self.audio_tokens.to_string(),
-            &self.audio_output_tokens.to_string(),
-            &self.images.to_string(),
-            &self.web_searches.to_string(),
-            &self.cost.as_ref().map_or_else(String::new, |cost| cost.amount().to_string()),
-            flag(self.rescued),
-            flag(self.hedged),
-            flag(self.explored),
-            flag(self.missed_target),
-            flag(self.slower_than_predicted),
-            flag(self.estimated),
-        ];
-        csv.row(cells);
+        let mut cells = cells(self);
+        let links: Vec<String> =
+            self.chain.iter().map(|link| format!("{}:{}", link.provider_slug, link.outcome)).collect();
+        cells.insert("chain".to_owned(), links.join(" > "));
+        csv.row(GenerationRow::COLUMNS.map(|column| cells.get(column).map_or("", String::as_str)));
     }
 }
 
@@ -282,10 +248,6 @@ pub(crate) fn total_ms(generation: &Generation) -> Option<u64> {
     let ends = generation.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
     // Start and duration are rounded down one by one: their sum may be just below the time to the first output.
     ends.chain(generation.latency_ms).max()
-}
-
-const fn flag(is: bool) -> &'static str {
-    if is { "true" } else { "false" }
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ pub(crate) struct PricingBody {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ServiceTierBody {
     #[serde(flatten)]
-    prices: PriceTierBody,
+    prices: TierPricesBody,
     /// Prices of longer prompts in this service, as without it; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tiers: Vec<PriceTierBody>,
@@ -148,8 +148,14 @@ struct ServiceTierBody {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct PriceTierBody {
     /// The prices hold for prompts of more tokens than this.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    above_prompt_tokens: Option<u64>,
+    above_prompt_tokens: u64,
+    #[serde(flatten)]
+    prices: TierPricesBody,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct TierPricesBody {
     /// US dollars per prompt token, as a decimal string.
     prompt: Text<Price>,
     /// US dollars per output token, as a decimal string.
@@ -306,7 +312,7 @@ fn factor(geography: &GeographyPrice) -> (String, Text<Usd>) {
 impl ServiceTierBody {
     fn named(tier: &ServiceTierPrices) -> (String, ServiceTierBody) {
         let ServiceTierPrices { name, pricing } = tier;
-        let prices = PriceTierBody { above_prompt_tokens: None, ..PriceTierBody::new(&PriceTier::new(0, pricing)) };
+        let prices = TierPricesBody::new(&PriceTier::new(0, pricing));
         let tiers = pricing.tiers.iter().map(PriceTierBody::new).collect();
         (name.to_string(), ServiceTierBody { prices, tiers })
     }
@@ -314,8 +320,13 @@ impl ServiceTierBody {
 
 impl PriceTierBody {
     fn new(tier: &PriceTier) -> PriceTierBody {
-        PriceTierBody {
-            above_prompt_tokens: Some(tier.above_prompt_tokens),
+        PriceTierBody { above_prompt_tokens: tier.above_prompt_tokens, prices: TierPricesBody::new(tier) }
+    }
+}
+
+impl TierPricesBody {
+    fn new(tier: &PriceTier) -> TierPricesBody {
+        TierPricesBody {
             prompt: Text(tier.prompt),
             completion: Text(tier.completion),
             internal_reasoning: tier.internal_reasoning.map(Text),

@@ -38,116 +38,81 @@ const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_text(
-    _: CatalogReader,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, TEXT, None).await
+pub(crate) async fn list_text(reader: CatalogReader) -> Result<HttpResponse, ApiError> {
+    list(&reader, TEXT, None).await
 }
 
 /// Lists models as [`list_text`] does, with the member `object` that clients of the OpenAI API expect.
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_for_openai(
-    _: CatalogReader,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, TEXT, Some("list")).await
+pub(crate) async fn list_for_openai(reader: CatalogReader) -> Result<HttpResponse, ApiError> {
+    list(&reader, TEXT, Some("list")).await
 }
 
 /// Lists models; by default those of every output kind.
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_all(_: CatalogReader, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, Outputs::Any, None).await
+pub(crate) async fn list_all(reader: CatalogReader) -> Result<HttpResponse, ApiError> {
+    list(&reader, Outputs::Any, None).await
 }
 
 /// Lists models; by default those that generate images.
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_images(
-    _: CatalogReader,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, IMAGES, None).await
+pub(crate) async fn list_images(reader: CatalogReader) -> Result<HttpResponse, ApiError> {
+    list(&reader, IMAGES, None).await
 }
 
 /// Counts the models that [`list_text`] lists with the same filters.
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn count_text(
-    _: CatalogReader,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    count(&worker, &request, TEXT)
+pub(crate) async fn count_text(reader: CatalogReader) -> Result<HttpResponse, ApiError> {
+    count(&reader, TEXT)
 }
 
 /// Counts the models that [`list_all`] lists with the same filters.
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn count_all(
-    _: CatalogReader,
-    worker: Worker,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    count(&worker, &request, Outputs::Any)
+pub(crate) async fn count_all(reader: CatalogReader) -> Result<HttpResponse, ApiError> {
+    count(&reader, Outputs::Any)
 }
 
 /// Shows one entry without an envelope, as OpenAI clients expect it.
 ///
 /// # Errors
 /// 404 for an unknown or retired name.
-pub(crate) async fn retrieve(
-    reader: CatalogReader,
-    worker: Worker,
-    name: PathName,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let (model, cache) = find(&worker, &reader, &name, &request)?;
-    if is_messages_client(&request) {
+pub(crate) async fn retrieve(reader: CatalogReader, name: PathName) -> Result<HttpResponse, ApiError> {
+    let (model, cache) = find(&reader, &name)?;
+    if is_messages_client(&reader.request) {
         return Ok(json(messages_model(&of_messages(&model))));
     }
-    caching::respond(&request, cache, &ModelEntry::new(&model, &worker.setup.catalog.parameters))
+    caching::respond(&reader.request, cache, &ModelEntry::new(&model, &reader.worker.setup.catalog.parameters))
 }
 
 /// Shows one entry in an envelope, as OpenRouter clients expect it.
 ///
 /// # Errors
 /// As [`retrieve`].
-pub(crate) async fn retrieve_enveloped(
-    reader: CatalogReader,
-    worker: Worker,
-    name: PathName,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let (model, cache) = find(&worker, &reader, &name, &request)?;
-    let data = ModelEntry::new(&model, &worker.setup.catalog.parameters);
-    caching::respond(&request, cache, &Data { data })
+pub(crate) async fn retrieve_enveloped(reader: CatalogReader, name: PathName) -> Result<HttpResponse, ApiError> {
+    let (model, cache) = find(&reader, &name)?;
+    let data = ModelEntry::new(&model, &reader.worker.setup.catalog.parameters);
+    caching::respond(&reader.request, cache, &Data { data })
 }
 
 /// Shows a model and its endpoints, with measurements.
 ///
 /// # Errors
 /// As [`retrieve`].
-pub(crate) async fn endpoints(
-    reader: CatalogReader,
-    worker: Worker,
-    name: PathName,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let measurements = Measurements::recent(&worker).await?;
-    let (model, cache) = find(&worker, &reader, &name, &request)?;
-    let data = ModelEndpoints::new(&model, &worker.setup.catalog, &measurements);
-    caching::respond(&request, cache, &Data { data })
+pub(crate) async fn endpoints(reader: CatalogReader, name: PathName) -> Result<HttpResponse, ApiError> {
+    let measurements = Measurements::recent(&reader.worker).await?;
+    let (model, cache) = find(&reader, &name)?;
+    let data = ModelEndpoints::new(&model, &reader.worker.setup.catalog, &measurements);
+    caching::respond(&reader.request, cache, &Data { data })
 }
 
 #[derive(Serialize)]
@@ -157,7 +122,8 @@ pub(crate) struct CountBody {
     count: usize,
 }
 
-fn count(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
+fn count(reader: &CatalogReader, default: Outputs) -> Result<HttpResponse, ApiError> {
+    let CatalogReader { worker, request, .. } = reader;
     let query = ModelQuery::parse(request.query_string(), default)?;
     let catalog = &worker.setup.catalog;
     let models = ListedModel::all(catalog, clock::today(), listed_kinds(worker));
@@ -166,8 +132,7 @@ fn count(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<Htt
 }
 
 async fn list(
-    worker: &Worker,
-    request: &HttpRequest,
+    CatalogReader { worker, request, .. }: &CatalogReader,
     default: Outputs,
     object: Option<&'static str>,
 ) -> Result<HttpResponse, ApiError> {
@@ -193,14 +158,9 @@ async fn list(
 
 /// The model or alias that `name` means in a request of the reader, and who may keep the answer: only the caller, if its key
 /// gives names a meaning.
-fn find<'w>(
-    worker: &'w Worker,
-    reader: &CatalogReader,
-    name: &str,
-    request: &HttpRequest,
-) -> Result<(ListedModel<'w>, Cache), ApiError> {
-    let (catalog, today) = (&*worker.setup.catalog, clock::today());
-    let caller = reader.0.as_deref();
+fn find<'r>(reader: &'r CatalogReader, name: &str) -> Result<(ListedModel<'r>, Cache), ApiError> {
+    let CatalogReader { caller, worker, request } = reader;
+    let (catalog, today, caller) = (&*worker.setup.catalog, clock::today(), caller.as_deref());
     let is_messages = is_messages_client(request);
     let scope = NameScope { catalog, config: &worker.setup.config, caller, is_messages, today };
     let found = match scope.target(name, "model")? {

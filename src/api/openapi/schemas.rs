@@ -34,10 +34,26 @@ const WRITTEN: [&str; 9] = [
 /// Every schema by its name.
 pub(super) fn all() -> BTreeMap<String, Value> {
     let mut derived = derived();
-    for (name, schema) in WRITTEN.iter().flat_map(|text| serde_json::from_str::<Map<String, Value>>(text).unwrap()) {
+    for (name, schema) in WRITTEN.iter().flat_map(|text| written(text)) {
         assert!(derived.insert(name.clone(), schema).is_none(), "{name} is written although a struct describes it");
     }
     derived
+}
+
+/// The schemas of a file. Its `members` are those that several objects of it have: these name them.
+fn written(text: &str) -> Map<String, Value> {
+    let mut schemas: Map<String, Value> = serde_json::from_str(text).unwrap();
+    let members = schemas.remove("members").unwrap_or_default();
+    for schema in schemas.values_mut() {
+        if let Some(Value::Array(names)) = schema.as_object_mut().unwrap().remove("members") {
+            let own =
+                names.iter().map(|name| (name.as_str().unwrap().to_owned(), members[name.as_str().unwrap()].clone()));
+            schema["properties"] = Value::Object(own.collect());
+            schema["type"] = "object".into();
+            schema["additionalProperties"] = false.into();
+        }
+    }
+    schemas
 }
 
 /// The schemas of structs: the bodies of answers, and what these name in turn.

@@ -6,10 +6,7 @@ use pointsman_config::Environment;
 use pointsman_dialect::percent::encoded;
 use serde_json::Value;
 
-use super::{
-    CommandOutput, EXIT_DIFFERENT,
-    admin_place::{AdminClient, Failed},
-};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, admin_place::AdminClient};
 
 /// What to do with the receivers of alerts.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -37,15 +34,12 @@ enum AlertsAction {
 }
 
 /// Sends the test. A receiver that did not take it is a finding.
-pub(super) fn run(request: &AlertsRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &AlertsRequest, environment: &Environment) -> Finished {
     let AlertsAction::Test { name } = &request.action;
     let receiver = name.as_ref().map_or_else(String::new, |name| format!("?receiver={}", encoded(name)));
-    let answer = AdminClient::new(&request.url, request.key_env.as_deref(), environment)
-        .and_then(|gateway| gateway.call(Method::POST, &format!("/api/v1/admin/alerts/test{receiver}"), None));
-    match answer {
-        Ok(page) => output(&page, request.json),
-        Err(Failed { message, code }) => CommandOutput { text: format!("pointsman: {message}\n"), code },
-    }
+    let gateway = AdminClient::new(&request.url, request.key_env.as_deref(), environment)?;
+    let page = gateway.call(Method::POST, &format!("/api/v1/admin/alerts/test{receiver}"), None)?;
+    Ok(output(&page, request.json))
 }
 
 fn output(page: &Value, json: bool) -> CommandOutput {

@@ -18,7 +18,7 @@ use super::{
     holders::{AccountsRequest, TeamsRequest},
     init::InitRequest,
     keys::KeysRequest,
-    ledger::{ExportFormat, LedgerCommand, LedgerPlace},
+    ledger::LedgerCommand,
     logs::LogsRequest,
     models::ModelsRequest,
     reload::ReloadRequest,
@@ -86,7 +86,7 @@ pub(super) struct Arguments {
 }
 
 /// The configuration to read.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct ConfigArgument {
     /// Configuration to read; default: ./config.toml if it exists, else the built-in one
     #[arg(short, long, value_name = "FILE")]
@@ -148,10 +148,10 @@ pub(super) enum Subcommands {
     #[command(after_help = DIFF_EXIT_CODES)]
     Diff(DiffCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
-    Replay(ReplayArguments),
+    Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk
     #[command(subcommand, arg_required_else_help = true)]
-    Ledger(LedgerSubcommand),
+    Ledger(LedgerCommand),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Print the completions for a shell; it completes names of models and providers too
@@ -186,119 +186,24 @@ pub(super) enum ConfigCommand {
     },
 }
 
-#[derive(Debug, Args)]
-pub(super) struct ReplayArguments {
-    /// Id of the generation; not needed with --file
-    generation: Option<String>,
-    /// The gateway with the record; default: http://127.0.0.1:8080
-    #[arg(long)]
-    url: Option<String>,
-    /// Environment variable with a key that may read the record; default: POINTSMAN_API_KEY
-    #[arg(long, value_name = "NAME")]
-    key_env: Option<String>,
-    /// A saved answer of /api/v1/route/replay, instead of a gateway
-    #[arg(long)]
-    file: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum LedgerSubcommand {
-    /// Write records to stdout, newest first, one per line
-    Export {
-        #[command(flatten)]
-        place: PlaceArguments,
-        /// Form of the records; costs are exact decimals in both
-        #[arg(long, value_enum, default_value = "jsonl")]
-        format: ExportFormat,
-        /// Earliest time of a record: 2026-11-23T06:00:00Z, 2026-11-23 or Unix milliseconds
-        #[arg(long, value_name = "TIME")]
-        since: Option<String>,
-        /// Records before this time
-        #[arg(long, value_name = "TIME")]
-        until: Option<String>,
-        /// Statuses, separated by commas: completed, failed, cancelled
-        #[arg(long, value_name = "STATUS")]
-        status: Option<String>,
-        /// A file for 'pointsman diff' instead, without ids, keys, tags, sessions and addresses
-        #[arg(long, requires = "out", conflicts_with_all = ["url", "status", "format"])]
-        strip: bool,
-        /// The file for --strip, such as traffic.pmx
-        #[arg(long, value_name = "FILE", requires = "strip")]
-        out: Option<PathBuf>,
-        /// With --strip: about so many records, chosen by hashes of their ids
-        #[arg(long, value_name = "N", requires = "strip")]
-        sample: Option<u64>,
-    },
-    /// Read every record, and compare the sums of the activity with the records
-    Verify {
-        #[command(flatten)]
-        place: PlaceArguments,
-        /// Print the result as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Give free space of the file back to the disk; the gateway must be stopped
-    Compact {
-        #[command(flatten)]
-        config: ConfigArgument,
-        /// Directory of the ledger; default: ledger.data_dir of the configuration
-        #[arg(long, value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// The ledger: a directory of a stopped gateway, or a running gateway.
-#[derive(Debug, Args)]
-pub(super) struct PlaceArguments {
-    #[command(flatten)]
-    config: ConfigArgument,
-    /// Ledger of a stopped gateway; default: ledger.data_dir of the configuration
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Running gateway instead: its admin listener, such as http://127.0.0.1:8081
-    #[arg(long, conflicts_with_all = ["data_dir", "config"])]
-    url: Option<String>,
-    /// Environment variable with an administrator's key; default: POINTSMAN_API_KEY
-    #[arg(long, value_name = "NAME", requires = "url")]
-    key_env: Option<String>,
-}
-
-impl From<PlaceArguments> for LedgerPlace {
-    fn from(arguments: PlaceArguments) -> LedgerPlace {
-        let PlaceArguments { config: ConfigArgument { config }, data_dir, url, key_env } = arguments;
-        LedgerPlace { config, data_dir, url, key_env }
-    }
-}
-
-impl LedgerSubcommand {
-    /// Where the ledger is, and what to do with it.
-    pub(super) fn parts(self) -> (LedgerPlace, LedgerCommand) {
-        match self {
-            LedgerSubcommand::Export { place, since, until, out: Some(out), sample, .. } => {
-                (place.into(), LedgerCommand::Strip { since, until, sample, out })
-            }
-            LedgerSubcommand::Export { place, format, since, until, status, .. } => {
-                let given = [("since", since), ("until", until), ("status", status)];
-                let conditions = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-                (place.into(), LedgerCommand::Export { format, conditions })
-            }
-            LedgerSubcommand::Verify { place, json } => (place.into(), LedgerCommand::Verify { json }),
-            LedgerSubcommand::Compact { config: ConfigArgument { config }, data_dir, json } => {
-                (LedgerPlace { config, data_dir, ..LedgerPlace::default() }, LedgerCommand::Compact { json })
-            }
-        }
-    }
-}
-
-impl From<ReplayArguments> for ReplayRequest {
-    fn from(arguments: ReplayArguments) -> ReplayRequest {
-        let ReplayArguments { generation, url, key_env, file, json } = arguments;
-        ReplayRequest { generation, url, key_env, file, json }
+impl Subcommands {
+    /// The configuration that the command reads; `None` where it reads none.
+    pub(super) fn config(&mut self) -> Option<&mut Option<PathBuf>> {
+        Some(match self {
+            Subcommands::Serve(argument) => &mut argument.config,
+            Subcommands::Config(ConfigCommand::Show { config, defaults: false, .. }) => &mut config.config,
+            Subcommands::Check(request) => &mut request.config,
+            Subcommands::Doctor(request) => &mut request.config,
+            Subcommands::Diff(command) => &mut command.config,
+            Subcommands::Models(request) => &mut request.config,
+            Subcommands::Catalog(request) => request.config_mut(),
+            Subcommands::Health(request) => &mut request.config,
+            Subcommands::Keys(request) => &mut request.place.config,
+            Subcommands::Accounts(request) => &mut request.place.config,
+            Subcommands::Teams(request) => &mut request.place.config,
+            Subcommands::Audit(request) => &mut request.place.config,
+            Subcommands::Ledger(command) => command.config_mut(),
+            _ => return None,
+        })
     }
 }

@@ -7,8 +7,8 @@ use pointsman_dialect::percent::encoded;
 use serde_json::{Value, json};
 
 use super::{
-    CommandOutput,
-    admin_place::{AdminClient, AdminPlace, Failed, stopped_gateway},
+    CommandOutput, Finished,
+    admin_place::{AdminClient, AdminPlace, stopped_gateway},
     columns::{cut, list, shown},
 };
 use crate::api::admin::audit::{AuditQuery, EntryBody};
@@ -57,7 +57,7 @@ impl AuditRequest {
 }
 
 /// Runs the command.
-pub(super) fn run(request: &AuditRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &AuditRequest, environment: &Environment) -> Finished {
     request.place.run(
         environment,
         |gateway| at_running(request, gateway),
@@ -66,11 +66,11 @@ pub(super) fn run(request: &AuditRequest, environment: &Environment) -> CommandO
     )
 }
 
-fn at_running(request: &AuditRequest, gateway: &AdminClient) -> Result<Value, Failed> {
+fn at_running(request: &AuditRequest, gateway: &AdminClient) -> Result<Value, CommandOutput> {
     gateway.call(Method::GET, &format!("/api/v1/admin/audit?{}", request.query()), None)
 }
 
-fn at_stopped(request: &AuditRequest, config: &Config) -> Result<Value, Failed> {
+fn at_stopped(request: &AuditRequest, config: &Config) -> Result<Value, CommandOutput> {
     let asked = AuditQuery::parse(&request.query(), 1).map_err(|error| error.message().to_owned())?;
     let gateway = stopped_gateway(config)?;
     let (lines, total) = asked.read(&gateway.registry);

@@ -18,7 +18,7 @@ use pointsman_domain::Catalog;
 
 pub(super) use self::source::dollars;
 use self::{compare::compare, report::Report};
-use super::{CommandOutput, EXIT_DIFFERENT, failure, load, names, success};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, load, names, refused, success};
 
 /// What to compare.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -58,17 +58,12 @@ impl CatalogRequest {
 }
 
 /// Compares the catalogue with the list.
-pub(super) fn run(request: &CatalogRequest, environment: &Environment) -> CommandOutput {
-    let CatalogAction::Diff(arguments) = &request.action;
-    diff(arguments, environment).unwrap_or_else(|output| output)
-}
-
-fn diff(arguments: &DiffArguments, environment: &Environment) -> Result<CommandOutput, CommandOutput> {
-    let DiffArguments { from, provider, config, json } = arguments;
+pub(super) fn run(request: &CatalogRequest, environment: &Environment) -> Finished {
+    let CatalogAction::Diff(DiffArguments { from, provider, config, json }) = &request.action;
     let catalog = load(config.as_deref(), environment)?.config.catalog(1);
     let only = provider.as_deref();
     if let Some(slug) = only.filter(|slug| !has_provider(&catalog, slug)) {
-        return Err(failure(format!("pointsman: the configuration has no provider '{slug}'\n")));
+        return Err(refused(format!("the configuration has no provider '{slug}'")));
     }
     let source = source::read(from, clock::today())?;
     let comparisons = compare(&catalog, &source, only);

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use self::lines::Added;
 use super::{
-    CommandOutput, failure,
+    Finished, failure,
     gateway::{self, GatewayArguments},
     success,
 };
@@ -72,11 +72,10 @@ struct Told {
 }
 
 /// Shows the change, and writes it.
-pub(super) fn run(request: &ConnectRequest, environment: &Environment) -> CommandOutput {
-    match connect(request, environment) {
-        Ok(text) => success(text),
-        Err(why) => failure(format!("pointsman: {}\n", why.trim_start_matches("pointsman: ").trim_end())),
-    }
+pub(super) fn run(request: &ConnectRequest, environment: &Environment) -> Finished {
+    connect(request, environment)
+        .map(success)
+        .map_err(|why| failure(format!("pointsman: {}\n", why.trim_start_matches("pointsman: ").trim_end())))
 }
 
 fn connect(request: &ConnectRequest, environment: &Environment) -> Result<String, String> {

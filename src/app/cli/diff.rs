@@ -17,7 +17,7 @@ use pointsman_ledger::{
     traffic::{Sample, Traffic, Wanted},
 };
 
-use super::{CommandOutput, EXIT_CONFIGURATION, ledger, moment::moment, report};
+use super::{CommandOutput, Finished, ledger, load, moment::moment, refused};
 use crate::api::diff::{
     configuration::ComparedConfiguration,
     limit::Limit,
@@ -80,11 +80,11 @@ pub struct DiffCommand {
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Result<CommandOutput, CommandOutput> {
+pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished {
     let limits =
         command.fail_if.iter().map(|text| Limit::parse(text)).collect::<Result<Vec<_>, _>>().map_err(misused)?;
     if command.open_loop {
-        return Err(no_answer("--open-loop does not exist yet: only single decisions can be made again"));
+        return Err(refused("--open-loop does not exist yet: only single decisions can be made again"));
     }
     let after = configuration(command.config.as_deref(), environment)?;
     let before = match &command.against {
@@ -110,7 +110,7 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Result<Co
         .map_err(|why| CommandOutput { text: format!("pointsman: {why}\n"), code: why.exit_code() })?;
     let report = DiffReport::new(&compared, &request, clock::unix_millis());
     let text = match (command.json, command.markdown) {
-        (true, _) => serde_json::to_string_pretty(&report).map_err(|error| no_answer(&error.to_string()))? + "\n",
+        (true, _) => serde_json::to_string_pretty(&report).map_err(|error| refused(error))? + "\n",
         (_, true) => text::markdown(&report),
         _ => text::plain(&report),
     };
@@ -118,10 +118,7 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Result<Co
 }
 
 fn configuration(path: Option<&Path>, environment: &Environment) -> Result<Config, CommandOutput> {
-    let loaded = Config::load(path, environment);
-    loaded
-        .map(|loaded| loaded.config)
-        .map_err(|faults| CommandOutput { text: report(&faults), code: EXIT_CONFIGURATION })
+    load(path, environment).map(|loaded| loaded.config)
 }
 
 /// The records that the command names. `until` is now where it names none, so that both passes read the same ones.
@@ -184,11 +181,7 @@ fn unreadable(fault: &Fault) -> CommandOutput {
         Fault::NoLedger(_) => "; name a directory with ledger.db, the file itself, or an export with --ledger",
         _ => "",
     };
-    no_answer(&format!("{fault}{advice}"))
-}
-
-fn no_answer(why: &str) -> CommandOutput {
-    CommandOutput { text: format!("pointsman: {why}\n"), code: EXIT_CONFIGURATION }
+    refused(format!("{fault}{advice}"))
 }
 
 fn misused(why: String) -> CommandOutput {

@@ -21,7 +21,7 @@ use pointsman_domain::ProviderState;
 use pointsman_ledger::{directory::Directory, fault::Fault as StoreFault};
 use serde_json::{Value, json};
 
-use super::{CommandOutput, EXIT_DIFFERENT, failure, names, success};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, names, refused};
 
 /// What to check.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -43,25 +43,16 @@ pub struct DoctorRequest {
     json: bool,
 }
 
-/// Result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Passed,
-    /// Not a fault, but worth reading; does not change the exit code.
-    Notice,
-    /// Not checked, because it is switched off or an earlier check failed.
-    Skipped,
-    Failed,
-}
-
-impl Status {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Status::Passed => "ok",
-            Status::Notice => "notice",
-            Status::Skipped => "skipped",
-            Status::Failed => "failed",
-        }
+pointsman_domain::named! {
+    /// Result of a check.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Status {
+        Passed = "ok",
+        /// Not a fault, but worth reading; does not change the exit code.
+        Notice = "notice",
+        /// Not checked, because it is switched off or an earlier check failed.
+        Skipped = "skipped",
+        Failed = "failed",
     }
 }
 
@@ -97,7 +88,7 @@ impl Check {
 }
 
 /// Runs all checks. The exit code is 1 if one failed.
-pub(super) fn run(request: &DoctorRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &DoctorRequest, environment: &Environment) -> Finished {
     let checks = match Config::load(request.config.as_deref(), environment) {
         Err(faults) => faults
             .iter()
@@ -106,9 +97,8 @@ pub(super) fn run(request: &DoctorRequest, environment: &Environment) -> Command
         Ok(loaded) => {
             let config = &loaded.config;
             if let Some(slug) = request.provider.as_deref().filter(|slug| !is_on(config, slug)) {
-                let message =
-                    format!("no provider '{slug}' is on; 'pointsman check' lists all and says why one is off");
-                return failure(format!("pointsman: {message}\n"));
+                let why = "is on; 'pointsman check' lists all and says why one is off";
+                return Err(refused(format!("no provider '{slug}' {why}")));
             }
             let mut checks = all(config, request.provider.as_deref());
             if request.spend {
@@ -124,7 +114,7 @@ pub(super) fn run(request: &DoctorRequest, environment: &Environment) -> Command
     } else {
         table(&checks, failed)
     };
-    CommandOutput { code: if failed == 0 { 0 } else { EXIT_DIFFERENT }, ..success(text) }
+    Ok(CommandOutput { text, code: if failed == 0 { 0 } else { EXIT_DIFFERENT } })
 }
 
 fn is_on(config: &Config, slug: &str) -> bool {

@@ -12,7 +12,7 @@ use pointsman_dialect::percent;
 use pointsman_domain::GenerationId;
 use serde_json::{Map, Value, json};
 
-use super::{CommandOutput, failure, gateway::GatewayArguments, names, success};
+use super::{CommandOutput, Finished, gateway::GatewayArguments, names, refused, success};
 
 /// The generation to explain.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -56,23 +56,19 @@ pub struct PreviewRequest {
 }
 
 /// Explains a recorded generation.
-pub(super) fn explain(request: &ExplainRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn explain(request: &ExplainRequest, environment: &Environment) -> Finished {
     if request.watch {
         return watch::run(request, environment);
     }
     let named = match request.generation.as_deref() {
-        Some(id) => Ok(id.to_owned()),
-        None => newest(&request.gateway, environment),
-    };
-    let named = match named {
-        Ok(named) => named,
-        Err(output) => return output,
+        Some(id) => id.to_owned(),
+        None => newest(&request.gateway, environment)?,
     };
     // Validated here, so that the path cannot contain anything else.
     let Some(id) = GenerationId::parse(&named) else {
-        return failure(format!("pointsman: '{named}' is not a generation id (gen-<seconds>-…)\n"));
+        return Err(refused(format!("'{named}' is not a generation id (gen-<seconds>-…)")));
     };
-    finish(&request.gateway, request.gateway.call((Method::GET, &request.path(&id)), None, environment))
+    finish(&request.gateway, &request.gateway.call((Method::GET, &request.path(&id)), None, environment)?)
 }
 
 impl ExplainRequest {
@@ -87,31 +83,26 @@ fn newest(gateway: &GatewayArguments, environment: &Environment) -> Result<Strin
     let body = gateway.call((Method::GET, "/api/v1/generations?limit=1"), None, environment)?;
     let page: Value = serde_json::from_slice(&body).unwrap_or_default();
     let id = page.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
-    let whose = || gateway.key_name(environment);
-    id.ok_or_else(|| failure(format!("pointsman: no generation of {} is stored yet\n", whose())))
+    id.ok_or_else(|| refused(format!("no generation of {} is stored yet", gateway.key_name(environment))))
 }
 
 /// Shows where a request would go; no provider is called.
-pub(super) fn preview(request: &PreviewRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn preview(request: &PreviewRequest, environment: &Environment) -> Finished {
     let mut body = Map::from_iter([("messages".to_owned(), json!([{ "role": "user", "content": request.prompt }]))]);
     let named = [("model", &request.model), ("objective", &request.objective), ("why_not", &request.why_not)];
     body.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
-    match what_if::conditions(&request.what_if) {
-        Ok(conditions) => body.extend(conditions.map(|conditions| ("what_if".to_owned(), conditions))),
-        Err(why) => return failure(format!("pointsman: --what-if {why}\n")),
-    }
+    let conditions = what_if::conditions(&request.what_if).map_err(|why| refused(format!("--what-if {why}")))?;
+    body.extend(conditions.map(|conditions| ("what_if".to_owned(), conditions)));
     let body = Bytes::from(Value::Object(body).to_string());
     let call = (Method::POST, "/api/v1/route/preview");
-    finish(&request.gateway, request.gateway.call(call, Some(body), environment))
+    finish(&request.gateway, &request.gateway.call(call, Some(body), environment)?)
 }
 
-fn finish(gateway: &GatewayArguments, called: Result<Bytes, CommandOutput>) -> CommandOutput {
-    match called {
-        Err(output) => output,
-        Ok(body) if gateway.json => success(format!("{}\n", String::from_utf8_lossy(&body))),
-        Ok(body) => match serde_json::from_slice::<Value>(&body) {
-            Ok(page) => success(text::decision(page.get("data").unwrap_or(&page))),
-            Err(error) => failure(format!("pointsman: the answer of the gateway cannot be read: {error}\n")),
-        },
+fn finish(gateway: &GatewayArguments, body: &[u8]) -> Finished {
+    if gateway.json {
+        return Ok(success(format!("{}\n", String::from_utf8_lossy(body))));
     }
+    let page = serde_json::from_slice::<Value>(body);
+    let page = page.map_err(|error| refused(format!("the answer of the gateway cannot be read: {error}")))?;
+    Ok(success(text::decision(page.get("data").unwrap_or(&page))))
 }

@@ -12,7 +12,7 @@ use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use rustls::ClientConfig;
 use serde::Deserialize;
 
-use super::{CommandOutput, EXIT_UNREACHABLE, failure};
+use super::{CommandOutput, EXIT_UNREACHABLE, refused};
 
 /// Default environment variable of the key.
 const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
@@ -78,7 +78,7 @@ impl GatewayArguments {
     }
 
     fn without_key(&self, url: &str) -> Result<ReachedGateway, CommandOutput> {
-        let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
+        let tls = client_config(None).map_err(refused)?;
         ReachedGateway::without_key(url, tls)
     }
 
@@ -98,7 +98,7 @@ impl GatewayArguments {
         }
     }
 
-    /// The answer of the gateway; every other status than 200 is a failure.
+    /// The answer of the gateway; a status of failure is one.
     pub(super) fn call(
         &self,
         call: (Method, &str),
@@ -123,16 +123,29 @@ impl ReachedGateway {
         &self.url
     }
 
-    /// The answer to one call; every other status than 200 is a failure.
+    /// The gateway at `url`, called with a key of the variable `variable`.
+    pub(super) fn with_key(url: &str, variable: &str, key: &str) -> Result<ReachedGateway, CommandOutput> {
+        let gateway = ReachedGateway::without_key(url, client_config(None).map_err(refused)?)?;
+        let connection = gateway.connection.with_bearer(Secret::from(key));
+        let connection = connection.map_err(|fault| refused(format!("the key {fault}")))?;
+        Ok(ReachedGateway { connection, key: KeySource::Variable(variable.to_owned()), ..gateway })
+    }
+
+    /// The same gateway, with other certificates than those that the system trusts.
+    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> ReachedGateway {
+        ReachedGateway { tls, ..self }
+    }
+
+    /// The answer to one call; a status of failure is one.
     pub(super) async fn call(&self, call: (Method, &str), body: Option<Bytes>) -> Result<Bytes, CommandOutput> {
         let answer = self.page(call, body).await?;
         self.body_of(answer)
     }
 
-    /// The body of an answer; every other status than 200 is a failure.
+    /// The body of an answer; a status of failure is one.
     pub(super) fn body_of(&self, answer: (u16, Bytes)) -> Result<Bytes, CommandOutput> {
         match answer {
-            (200, body) => Ok(body),
+            (200..300, body) => Ok(body),
             (status, body) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
                 let message = message.as_deref().unwrap_or("no readable error message");
@@ -150,7 +163,17 @@ impl ReachedGateway {
 
     /// Status and body of the answer to one call.
     pub(super) async fn page(&self, call: (Method, &str), body: Option<Bytes>) -> Result<(u16, Bytes), CommandOutput> {
-        let called = call_page(&self.connection, &self.tls, call, body, TIMEOUT).await;
+        self.page_within(call, body, TIMEOUT).await
+    }
+
+    /// The same with another timeout.
+    pub(super) async fn page_within(
+        &self,
+        call: (Method, &str),
+        body: Option<Bytes>,
+        timeout: Duration,
+    ) -> Result<(u16, Bytes), CommandOutput> {
+        let called = call_page(&self.connection, &self.tls, call, body, timeout).await;
         called.map_err(|error| {
             let text = format!("pointsman: {}\n", unreachable(&self.url, &error));
             CommandOutput { text, code: EXIT_UNREACHABLE }
@@ -194,10 +217,6 @@ impl KeySource {
     }
 }
 
-fn refused(message: String) -> CommandOutput {
-    failure(format!("pointsman: {message}\n"))
-}
-
 /// The address without the version path at the end of the printed base address.
 pub(super) fn root(url: &str) -> &str {
     let url = url.trim().trim_end_matches('/');
@@ -214,7 +233,7 @@ pub(super) fn key(key_env: Option<&str>, url: &str, environment: &Environment) -
     }
 }
 
-fn is_loopback(url: &str) -> bool {
+pub(super) fn is_loopback(url: &str) -> bool {
     let uri = url.parse::<actix_web::http::Uri>().ok();
     let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -9,11 +9,11 @@ use pointsman_transport::own_config;
 use serde_json::{Map, Value};
 
 use super::{
-    CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT,
-    admin_place::{AdminClient, Failed},
+    CommandOutput, EXIT_DIFFERENT, Finished,
+    admin_place::AdminClient,
     failure,
     gateway::{GatewayArguments, ReachedGateway},
-    success,
+    refused,
 };
 
 /// The gateway to ask.
@@ -31,15 +31,12 @@ pub struct HealthRequest {
 }
 
 /// Asks a gateway for its readiness, without a key, or for its verdict.
-pub(super) fn run(request: &HealthRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &HealthRequest, environment: &Environment) -> Finished {
     if request.verbose {
         return verdict(request, environment);
     }
     let mut answer = Err(no_address("server.bind"));
-    let gateways = match reached(request, environment) {
-        Ok(gateways) => gateways,
-        Err(output) => return output,
-    };
+    let gateways = reached(request, environment)?;
     let system = actix_web::rt::System::new();
     let mut url = String::new();
     for gateway in &gateways {
@@ -49,19 +46,14 @@ pub(super) fn run(request: &HealthRequest, environment: &Environment) -> Command
             break;
         }
     }
-    let (status, body) = match answer {
-        Ok(answer) => answer,
-        Err(output) => return output,
-    };
+    let (status, body) = answer?;
     let page = serde_json::from_slice::<Map<String, Value>>(&body);
     let text = match page {
         Ok(_) if request.gateway.json => format!("{}\n", String::from_utf8_lossy(&body)),
         Ok(page) => report(&page),
-        Err(_) => {
-            return failure(format!("pointsman: {url} answers {status}, and not as a gateway does\n"));
-        }
+        Err(_) => return Err(refused(format!("{url} answers {status}, and not as a gateway does"))),
     };
-    if status == 200 { success(text) } else { CommandOutput { text, code: EXIT_DIFFERENT } }
+    Ok(CommandOutput { text, code: if status == 200 { 0 } else { EXIT_DIFFERENT } })
 }
 
 /// The gateway that is named, or those that listen at the addresses in the configuration, which is one gateway.
@@ -71,49 +63,39 @@ fn reached(request: &HealthRequest, environment: &Environment) -> Result<Vec<Rea
     }
     let listeners = listeners(request, environment)?;
     // No key is sent, and the gateway may still show the certificate before the one in the file.
-    let tls = own_config(None).map_err(|fault| failure(format!("pointsman: {fault}\n")))?;
+    let tls = own_config(None).map_err(refused)?;
     let urls = listeners.server_urls();
     urls.iter().map(|url| ReachedGateway::without_key(url, Arc::clone(&tls))).collect()
 }
 
 fn listeners(request: &HealthRequest, environment: &Environment) -> Result<Listeners, CommandOutput> {
-    Listeners::read(request.config.as_deref(), environment)
-        .map_err(|faults| CommandOutput { text: super::report(&faults), code: EXIT_CONFIGURATION })
+    Listeners::read(request.config.as_deref(), environment).map_err(|faults| failure(super::report(&faults)))
 }
 
 fn no_address(key: &str) -> CommandOutput {
-    failure(format!("pointsman: {key} names no address that can be asked; name it with --url\n"))
+    refused(format!("{key} names no address that can be asked; name it with --url"))
 }
 
 /// The gateway whose admin address is asked with a key.
 fn administered(request: &HealthRequest, environment: &Environment) -> Result<AdminClient, CommandOutput> {
-    let said = |Failed { message, code }| CommandOutput { text: format!("pointsman: {message}\n"), code };
     let key_env = request.gateway.key_env.as_deref();
     if let Some(url) = request.gateway.url.as_deref() {
-        return AdminClient::new(url, key_env, environment).map_err(said);
+        return AdminClient::new(url, key_env, environment);
     }
     let listeners = listeners(request, environment)?;
     let urls = listeners.admin_urls();
     let url = urls.first().ok_or_else(|| no_address("admin.bind"))?;
-    let gateway = AdminClient::new(url, key_env, environment).map_err(said)?;
+    let gateway = AdminClient::new(url, key_env, environment)?;
     let Some(certificate) = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first()) else {
         return Ok(gateway);
     };
-    let tls = own_config(Some(certificate)).map_err(|fault| failure(format!("pointsman: {fault}\n")))?;
+    let tls = own_config(Some(certificate)).map_err(refused)?;
     Ok(gateway.with_tls(tls))
 }
 
 /// The verdict of a gateway. What is critical is a finding.
-fn verdict(request: &HealthRequest, environment: &Environment) -> CommandOutput {
-    let gateway = match administered(request, environment) {
-        Ok(gateway) => gateway,
-        Err(output) => return output,
-    };
-    let page = gateway.call(Method::GET, "/api/v1/admin/verdict", None);
-    let page = match page {
-        Ok(page) => page,
-        Err(Failed { message, code }) => return CommandOutput { text: format!("pointsman: {message}\n"), code },
-    };
+fn verdict(request: &HealthRequest, environment: &Environment) -> Finished {
+    let page = administered(request, environment)?.call(Method::GET, "/api/v1/admin/verdict", None)?;
     let verdict = page.get("data").unwrap_or(&page);
     let text = |of: &Value, name| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut told = format!("{}\n", text(verdict, "sentence"));
@@ -122,7 +104,7 @@ fn verdict(request: &HealthRequest, environment: &Environment) -> CommandOutput 
         let _ = writeln!(told, "  {:<9} {}", text(notice, "severity"), text(notice, "sentence"));
     }
     let told = if request.gateway.json { format!("{page}\n") } else { told };
-    CommandOutput { text: told, code: if text(verdict, "severity") == "critical" { EXIT_DIFFERENT } else { 0 } }
+    Ok(CommandOutput { text: told, code: if text(verdict, "severity") == "critical" { EXIT_DIFFERENT } else { 0 } })
 }
 
 /// The status, and a line per check.

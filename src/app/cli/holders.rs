@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CommandOutput,
-    admin_place::{AdminClient, AdminPlace, Failed, StoppedGateway, stopped_gateway},
+    CommandOutput, Finished,
+    admin_place::{AdminClient, AdminPlace, StoppedGateway, stopped_gateway},
     columns::{dollars, list, shown},
 };
 use crate::{
@@ -152,7 +152,7 @@ enum Action<'a> {
 }
 
 /// Runs `accounts`.
-pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> Finished {
     let action = match &request.action {
         AccountsAction::List => Action::List,
         AccountsAction::Create(account) => Action::Create(&account.budget.name, account.members()),
@@ -163,7 +163,7 @@ pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> 
 }
 
 /// Runs `teams`.
-pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> Finished {
     let action = match &request.action {
         TeamsAction::List => Action::List,
         TeamsAction::Create(team) => Action::Create(&team.name, team.members()),
@@ -173,7 +173,7 @@ pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> Comman
     run(HolderKind::Team, &action, &request.place, environment)
 }
 
-fn run(kind: HolderKind, action: &Action<'_>, place: &AdminPlace, environment: &Environment) -> CommandOutput {
+fn run(kind: HolderKind, action: &Action<'_>, place: &AdminPlace, environment: &Environment) -> Finished {
     place.run(
         environment,
         |gateway| at_running(kind, action, gateway),
@@ -189,7 +189,7 @@ fn run(kind: HolderKind, action: &Action<'_>, place: &AdminPlace, environment: &
 }
 
 /// All of them after the action.
-fn at_running(kind: HolderKind, action: &Action<'_>, gateway: &AdminClient) -> Result<Vec<Value>, Failed> {
+fn at_running(kind: HolderKind, action: &Action<'_>, gateway: &AdminClient) -> Result<Vec<Value>, CommandOutput> {
     let all = || gateway.call(Method::GET, &path(kind), None).map(|page| list(&page, "data").to_vec());
     let one = |name: &str| format!("{}/{}", path(kind), encoded(name));
     let page = match action {
@@ -212,7 +212,7 @@ fn merged(
     name: &str,
     members: &Map<String, Value>,
     is_new: bool,
-) -> Result<Value, Failed> {
+) -> Result<Value, CommandOutput> {
     let word = kind.word();
     let known = all.iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
     // Accounts that only keys name have nothing set yet.
@@ -243,7 +243,7 @@ fn merged(
 }
 
 /// All of them after the action, in the directory of a gateway that does not run. What they spent is not known there.
-fn at_stopped(kind: HolderKind, action: &Action<'_>, config: &Config) -> Result<Vec<Value>, Failed> {
+fn at_stopped(kind: HolderKind, action: &Action<'_>, config: &Config) -> Result<Vec<Value>, CommandOutput> {
     let StoppedGateway { registry, actor, .. } = &stopped_gateway(config)?;
     match action {
         Action::List => {}
@@ -266,7 +266,7 @@ fn set(
     actor: &Actor,
     config: &Config,
     (name, members, is_new): (&str, &Map<String, Value>, bool),
-) -> Result<(), Failed> {
+) -> Result<(), CommandOutput> {
     check_name(name, registry.is_configured(kind, name)).map_err(|fault| fault.message)?;
     let merged = merged(kind, &stored(kind, registry, config), name, members, is_new)?;
     let merged = merged.as_object().cloned().unwrap_or_default();
@@ -363,7 +363,7 @@ mod tests {
     fn what_is_not_named_stays_and_what_is_cleared_goes() {
         let members = |text: Value| text.as_object().unwrap().clone();
         let merge = |members: &Map<String, Value>, is_new| {
-            merged(HolderKind::Account, &known(), "blue", members, is_new).map_err(|failed| failed.message)
+            merged(HolderKind::Account, &known(), "blue", members, is_new).map_err(|failed| failed.text)
         };
         let changed = merge(&members(json!({ "concurrency": 4 })), false).unwrap();
         assert_eq!(changed, json!({ "limit": 5, "limit_reset": "daily", "team": "web", "concurrency": 4 }));
@@ -376,7 +376,7 @@ mod tests {
     fn an_account_that_only_keys_name_can_be_set_up_and_an_unknown_one_not_changed() {
         assert!(merged(HolderKind::Account, &known(), "ci", &Map::new(), true).is_ok());
         let unknown = merged(HolderKind::Team, &known(), "nobody", &Map::new(), false);
-        assert!(unknown.is_err_and(|failed| failed.message.contains("teams create")));
+        assert!(unknown.is_err_and(|failed| failed.text.contains("teams create")));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use self::{
     litellm::{Import, LeftOut},
     local::LocalServer,
 };
-use super::{CommandOutput, failure, keygen::NewKey, report, success};
+use super::{CommandOutput, Finished, failure, keygen::NewKey, refused, report, success};
 
 /// Where to write.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -43,14 +43,11 @@ pub struct InitRequest {
 }
 
 /// Writes the file and shows the key, once.
-pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &InitRequest, environment: &Environment) -> Finished {
     let is_set = |provider: &BuiltInProvider| {
         environment.get(&provider.key_variable).is_some_and(|value| !value.trim().is_empty())
     };
-    let imported = match import(&request.from, environment) {
-        Ok(imported) => imported,
-        Err(output) => return output,
-    };
+    let imported = import(&request.from, environment)?;
     // What is taken over names its own providers.
     let all = if imported.is_some() { Vec::new() } else { built_in_providers() };
     let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_set);
@@ -68,7 +65,7 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
     let shown = request.out.display();
     // The file is checked as it will be read, so that a variable with an invalid key is reported now.
     if let Err(faults) = Config::parse(&text, &shown.to_string(), Path::new("."), environment) {
-        return failure(format!("{}\npointsman: {shown} is not written.\n", report(&faults)));
+        return Err(failure(format!("{}\npointsman: {shown} is not written.\n", report(&faults))));
     }
     if let Err(error) = write_new(&request.out, &text) {
         let why = match error.kind() {
@@ -77,7 +74,7 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
             }
             _ => format!("cannot be written: {error}"),
         };
-        return failure(format!("pointsman: {shown} {why}\n"));
+        return Err(refused(format!("{shown} {why}")));
     }
     if request.json {
         let providers: Vec<&str> = found.iter().map(|provider| provider.slug.as_str()).collect();
@@ -91,29 +88,28 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
         if let (Some(imported), Some(page)) = (imported, page.as_object_mut()) {
             page.insert("imported".to_owned(), imported.json());
         }
-        return success(format!("{page}\n"));
+        return Ok(success(format!("{page}\n")));
     }
     let told = match &imported {
         Some(imported) => imported.summary(),
         None => summary(&found, &servers),
     };
-    success(format!(
+    Ok(success(format!(
         "{shown} is written.\n\n{told}\nYour key. It is shown only once and not stored:\n\n  {}\n\nNext: 'pointsman doctor' \
          checks the providers, 'pointsman' starts the gateway.\n",
         key.expose()
-    ))
+    )))
 }
 
 /// What the named file of another gateway says.
 fn import(from: &[String], environment: &Environment) -> Result<Option<Import>, CommandOutput> {
     let [format, path] = from else { return Ok(None) };
     if format != "litellm" {
-        return Err(failure(format!("pointsman: --from {format}: the only format that is known is litellm\n")));
+        return Err(refused(format!("--from {format}: the only format that is known is litellm")));
     }
-    let text =
-        fs::read_to_string(path).map_err(|error| failure(format!("pointsman: {path} cannot be read: {error}\n")))?;
+    let text = fs::read_to_string(path).map_err(|error| refused(format!("{path} cannot be read: {error}")))?;
     let imported = Import::read(&text, environment);
-    imported.map(Some).map_err(|why| failure(format!("pointsman: {path} is no configuration of LiteLLM: {why}\n")))
+    imported.map(Some).map_err(|why| refused(format!("{path} is no configuration of LiteLLM: {why}")))
 }
 
 impl Import {

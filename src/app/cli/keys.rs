@@ -10,8 +10,8 @@ use pointsman_dialect::percent::encoded;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CommandOutput,
-    admin_place::{AdminClient, AdminPlace, Failed, StoppedGateway, stopped_gateway},
+    CommandOutput, Finished,
+    admin_place::{AdminClient, AdminPlace, StoppedGateway, stopped_gateway},
     columns::{dollars, shown},
 };
 use crate::{
@@ -169,7 +169,7 @@ impl NewKeyArguments {
 }
 
 /// Runs the command.
-pub(super) fn run(request: &KeysRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &KeysRequest, environment: &Environment) -> Finished {
     request.place.run(
         environment,
         |gateway| gateway.run(&request.action),
@@ -224,7 +224,7 @@ impl Done {
 }
 
 /// Works on the data directory of a gateway that does not run.
-fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
+fn stopped(config: &Config, action: &KeysAction) -> Result<Done, CommandOutput> {
     let StoppedGateway { registry, actor, .. } = &stopped_gateway(config)?;
     let actor = actor.clone();
     let fault = |fault: ChangeFault| fault.to_string();
@@ -276,7 +276,7 @@ fn issued(registry: &Registry, name: &str) -> Result<u64, String> {
     key.map(|key| key.id).ok_or_else(|| format!("there is no issued key '{name}'; 'pointsman keys list' shows them"))
 }
 
-fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bool) -> Result<Done, Failed> {
+fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bool) -> Result<Done, CommandOutput> {
     let configured = config.keys.iter().find(|key| *key.name == *name);
     let done = match configured {
         Some(key) => registry.switch(actor, name, (!on || key.disabled).then_some(on)),
@@ -339,7 +339,7 @@ fn usage(keys: &[Value]) -> String {
 }
 
 impl AdminClient {
-    fn run(&self, action: &KeysAction) -> Result<Done, Failed> {
+    fn run(&self, action: &KeysAction) -> Result<Done, CommandOutput> {
         match action {
             KeysAction::Create(arguments) => {
                 let issued = self.call(Method::POST, "/api/v1/keys", Some(Value::Object(arguments.members())))?;
@@ -364,14 +364,14 @@ impl AdminClient {
         }
     }
 
-    fn switch(&self, name: &str, on: bool) -> Result<Done, Failed> {
+    fn switch(&self, name: &str, on: bool) -> Result<Done, CommandOutput> {
         let verb = if on { "enable" } else { "disable" };
         self.call(Method::POST, &format!("{}/{verb}", path_of(name)), None)?;
         Ok(Done::Switched { name: name.to_owned(), on })
     }
 
     /// All issued keys, page by page.
-    fn keys(&self) -> Result<Vec<Value>, Failed> {
+    fn keys(&self) -> Result<Vec<Value>, CommandOutput> {
         let mut keys = Vec::new();
         loop {
             let path = format!("/api/v1/keys?include_disabled=true&offset={}", keys.len());
@@ -385,18 +385,18 @@ impl AdminClient {
     }
 
     /// Names of the keys of the configuration.
-    fn configured(&self) -> Result<Vec<String>, Failed> {
+    fn configured(&self) -> Result<Vec<String>, CommandOutput> {
         let page = self.call(Method::GET, "/api/v1/admin/keys", None)?;
         let keys = page.get("data").and_then(Value::as_array).into_iter().flatten();
         let configured = keys.filter(|key| key.get("issued").and_then(Value::as_bool) == Some(false));
         Ok(configured.filter_map(|key| Some(key.get("name")?.as_str()?.to_owned())).collect())
     }
 
-    fn hash(&self, name: &str) -> Result<String, Failed> {
+    fn hash(&self, name: &str) -> Result<String, CommandOutput> {
         let keys = self.keys()?;
         let key = keys.iter().find(|key| key.get("name").and_then(Value::as_str) == Some(name));
         let hash = key.and_then(|key| key.get("hash")).and_then(Value::as_str);
-        hash.map(str::to_owned).ok_or_else(|| Failed::from(format!("there is no issued key '{name}'")))
+        hash.map(str::to_owned).ok_or_else(|| CommandOutput::from(format!("there is no issued key '{name}'")))
     }
 }
 

@@ -17,23 +17,27 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::{Args, Subcommand};
 use pointsman_config::{Config, Environment};
 use pointsman_ledger::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection};
 
-use super::{EXIT_CONFIGURATION, EXIT_DIFFERENT, EXIT_UNREACHABLE, report};
+use super::{CommandOutput, EXIT_DIFFERENT, arguments::ConfigArgument, refused, report, success};
 use crate::{access::keys::KeyTable, state::accounts};
 
-/// The ledger of a command.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LedgerPlace {
-    /// The configuration named on the command line.
-    pub config: Option<PathBuf>,
-    /// The directory, instead of that of the configuration.
-    pub data_dir: Option<PathBuf>,
-    /// A running gateway's admin listener, instead of a directory.
-    pub url: Option<String>,
-    /// Environment variable with an administrator's key.
-    pub key_env: Option<String>,
+/// The ledger: a directory of a stopped gateway, or a running gateway.
+#[derive(Debug, Default, Args)]
+pub(super) struct LedgerPlace {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// Ledger of a stopped gateway; default: ledger.data_dir of the configuration
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Running gateway instead: its admin listener, such as http://127.0.0.1:8081
+    #[arg(long, conflicts_with_all = ["data_dir", "config"])]
+    url: Option<String>,
+    /// Environment variable with an administrator's key; default: POINTSMAN_API_KEY
+    #[arg(long, value_name = "NAME", requires = "url")]
+    key_env: Option<String>,
 }
 
 /// Form of exported records.
@@ -47,91 +51,108 @@ pub enum ExportFormat {
 }
 
 /// What to do with the ledger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LedgerCommand {
-    /// Write records to stdout, newest first.
-    Export {
-        /// Their form.
-        format: ExportFormat,
-        /// Conditions: `since`, `until`, `status` and their values.
-        conditions: Vec<(&'static str, String)>,
-    },
-    /// Write a file of records without names.
-    Strip {
-        /// Records from this time on.
-        since: Option<String>,
-        /// Records before this time.
-        until: Option<String>,
-        /// About so many of them.
-        sample: Option<u64>,
-        /// The file.
-        out: PathBuf,
-    },
-    /// Read every record, and compare the sums with them.
+#[derive(Debug, Subcommand)]
+pub(super) enum LedgerCommand {
+    /// Write records to stdout, newest first, one per line
+    Export(ExportArguments),
+    /// Read every record, and compare the sums of the activity with the records
     Verify {
-        /// Print the result as JSON.
+        #[command(flatten)]
+        place: LedgerPlace,
+        /// Print the result as JSON
+        #[arg(long)]
         json: bool,
     },
-    /// Give free space back to the disk.
+    /// Give free space of the file back to the disk; the gateway must be stopped
     Compact {
-        /// Print JSON.
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// Directory of the ledger; default: ledger.data_dir of the configuration
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
         json: bool,
     },
 }
 
-/// Why a command failed.
-#[derive(Debug)]
-enum Failed {
-    /// The command line, the configuration, or a ledger that cannot be used.
-    Refused(String),
-    /// The gateway does not answer.
-    Unreachable(String),
-    /// Stored data is damaged.
-    Damaged(String),
-    /// Nobody reads the output any more.
-    Closed,
+/// Which records, and in which form.
+#[derive(Debug, Args)]
+pub(super) struct ExportArguments {
+    #[command(flatten)]
+    place: LedgerPlace,
+    /// Form of the records; costs are exact decimals in both
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: ExportFormat,
+    /// Earliest time of a record: 2026-11-23T06:00:00Z, 2026-11-23 or Unix milliseconds
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Records before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Statuses, separated by commas: completed, failed, cancelled
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// A file for 'pointsman diff' instead, without ids, keys, tags, sessions and addresses
+    #[arg(long, requires = "out", conflicts_with_all = ["url", "status", "format"])]
+    strip: bool,
+    /// The file for --strip, such as traffic.pmx
+    #[arg(long, value_name = "FILE", requires = "strip")]
+    out: Option<PathBuf>,
+    /// With --strip: about so many records, chosen by hashes of their ids
+    #[arg(long, value_name = "N", requires = "strip")]
+    sample: Option<u64>,
 }
 
-impl From<io::Error> for Failed {
-    fn from(error: io::Error) -> Failed {
+impl LedgerCommand {
+    /// The configuration named behind the command.
+    pub(super) fn config_mut(&mut self) -> &mut Option<PathBuf> {
+        match self {
+            LedgerCommand::Export(arguments) => &mut arguments.place.config.config,
+            LedgerCommand::Verify { place, .. } => &mut place.config.config,
+            LedgerCommand::Compact { config, .. } => &mut config.config,
+        }
+    }
+}
+
+impl From<io::Error> for CommandOutput {
+    fn from(error: io::Error) -> CommandOutput {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failed::Closed,
-            _ => Failed::Refused(format!("the output cannot be written: {error}")),
+            // As for every command: nobody reads any more, which is not an error.
+            io::ErrorKind::BrokenPipe => success(String::new()),
+            _ => refused(format!("the output cannot be written: {error}")),
         }
     }
 }
 
 /// Runs the command. Results go to `output`, everything else to stderr.
-pub fn run(
-    place: &LedgerPlace,
-    command: &LedgerCommand,
-    environment: &Environment,
-    output: &mut impl Write,
-) -> ExitCode {
+pub(super) fn run(command: &LedgerCommand, environment: &Environment, output: &mut impl Write) -> ExitCode {
     let done = match command {
-        LedgerCommand::Export { format, conditions } => export::run(place, *format, conditions, environment, output),
-        LedgerCommand::Strip { since, until, sample, out } => {
-            strip::run(place, (since.as_deref(), until.as_deref()), *sample, out, environment, output)
+        LedgerCommand::Export(arguments) => match &arguments.out {
+            Some(out) => strip::run(arguments, out, environment, output),
+            None => export::run(arguments, environment, output),
+        },
+        LedgerCommand::Verify { place, json } => verify::run(place, *json, environment, output),
+        LedgerCommand::Compact { config, data_dir, json } => {
+            let place = LedgerPlace { config: config.clone(), data_dir: data_dir.clone(), ..LedgerPlace::default() };
+            compact(&place, *json, environment, output)
         }
-        LedgerCommand::Verify { json } => verify::run(place, *json, environment, output),
-        LedgerCommand::Compact { json } => compact(place, *json, environment, output),
     };
-    let done = done.and_then(|code| output.flush().map(|()| code).map_err(Failed::from));
-    let (code, message) = match done {
-        Ok(code) => (code, None),
-        // As for every command: a closed pipe is not an error.
-        Err(Failed::Closed) => (0, None),
-        Err(Failed::Refused(message)) => (EXIT_CONFIGURATION, Some(message)),
-        Err(Failed::Unreachable(message)) => (EXIT_UNREACHABLE, Some(message)),
-        Err(Failed::Damaged(message)) => (EXIT_DIFFERENT, Some(message)),
-    };
-    if let Some(message) = message {
-        note(&message);
+    match done.and_then(|code| output.flush().map(|()| code).map_err(CommandOutput::from)) {
+        Ok(code) => ExitCode::from(code),
+        Err(CommandOutput { text, code }) => {
+            let _ = io::stderr().write_all(text.as_bytes());
+            ExitCode::from(code)
+        }
     }
-    ExitCode::from(code)
 }
 
-fn compact(place: &LedgerPlace, json: bool, environment: &Environment, output: &mut impl Write) -> Result<u8, Failed> {
+fn compact(
+    place: &LedgerPlace,
+    json: bool,
+    environment: &Environment,
+    output: &mut impl Write,
+) -> Result<u8, CommandOutput> {
     let (path, _) = directory(place, environment)?;
     let done = inspection::compact(&path).map_err(|fault| failed(&fault, "compact"))?;
     let freed = done.before.saturating_sub(done.after);
@@ -147,17 +168,16 @@ fn compact(place: &LedgerPlace, json: bool, environment: &Environment, output: &
 }
 
 /// The directory, and the keys of the configuration if it can be read.
-fn directory(place: &LedgerPlace, environment: &Environment) -> Result<(PathBuf, Option<KeyTable>), Failed> {
-    let config = match Config::load(place.config.as_deref(), environment) {
+fn directory(place: &LedgerPlace, environment: &Environment) -> Result<(PathBuf, Option<KeyTable>), CommandOutput> {
+    let config = match Config::load(place.config.config.as_deref(), environment) {
         Ok(loaded) => Some(loaded.config),
         // A named directory can be read without a configuration: only the names of keys are missing.
-        Err(_) if place.data_dir.is_some() && place.config.is_none() => None,
-        Err(faults) => return Err(Failed::Refused(report(&faults))),
+        Err(_) if place.data_dir.is_some() && place.config.config.is_none() => None,
+        Err(faults) => return Err(refused(report(&faults))),
     };
     let configured = config.as_ref().and_then(|config| config.ledger.data_dir.clone());
     let path = place.data_dir.clone().or(configured);
-    let path =
-        path.ok_or_else(|| Failed::Refused("no directory is configured; name one with --data-dir".to_owned()))?;
+    let path = path.ok_or_else(|| refused("no directory is configured; name one with --data-dir"))?;
     let keys = config.as_ref().and_then(|config| keys(config, &path));
     Ok((path, keys))
 }
@@ -171,21 +191,21 @@ pub(super) fn keys(config: &Config, path: &Path) -> Option<KeyTable> {
 }
 
 /// Says why the directory cannot be used, and how it can.
-fn failed(fault: &Fault, command: &str) -> Failed {
+fn failed(fault: &Fault, command: &str) -> CommandOutput {
     match fault {
-        Fault::InUse(path) if command == "compact" => Failed::Refused(format!(
+        Fault::InUse(path) if command == "compact" => refused(format!(
             "{path} is in use by a running gateway, which gives space back by itself when an eighth of the file is free; \
              stop it, and run this again"
         )),
-        Fault::InUse(path) => Failed::Refused(format!(
+        Fault::InUse(path) => refused(format!(
             "{path} is in use by a running gateway; ask it through its admin listener, with an administrator's key in \
              POINTSMAN_API_KEY: pointsman ledger {command} --url http://127.0.0.1:8081"
         )),
-        Fault::NoLedger(_) => Failed::Refused(format!(
-            "{fault}; name the gateway's ledger.data_dir with --data-dir, or its configuration"
-        )),
-        Fault::Damaged(_) => Failed::Damaged(fault.to_string()),
-        _ => Failed::Refused(fault.to_string()),
+        Fault::NoLedger(_) => {
+            refused(format!("{fault}; name the gateway's ledger.data_dir with --data-dir, or its configuration"))
+        }
+        Fault::Damaged(_) => CommandOutput { code: EXIT_DIFFERENT, ..refused(fault) },
+        _ => refused(fault),
     }
 }
 

@@ -14,11 +14,10 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    CommandOutput,
+    CommandOutput, Finished,
     columns::dollars,
-    failure,
     gateway::{GatewayArguments, ReachedGateway},
-    success,
+    refused, success,
 };
 
 /// Time between two readings with `--follow`.
@@ -46,16 +45,13 @@ pub struct LogsRequest {
 }
 
 /// Shows the lines. Returns what remains to be printed.
-pub(super) fn run(request: &LogsRequest, environment: &Environment) -> CommandOutput {
-    let gateway = match request.gateway.connect(environment) {
-        Ok(gateway) => gateway,
-        Err(output) => return output,
-    };
-    rt::System::new().block_on(show(request, &gateway)).err().unwrap_or(success(String::new()))
+pub(super) fn run(request: &LogsRequest, environment: &Environment) -> Finished {
+    let gateway = request.gateway.connect(environment)?;
+    rt::System::new().block_on(show(request, &gateway)).map(|()| success(String::new()))
 }
 
 async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), CommandOutput> {
-    let listen = |kind| signal(kind).map_err(|error| failure(format!("pointsman: no signals: {error}\n")));
+    let listen = |kind| signal(kind).map_err(|error| refused(format!("no signals: {error}")));
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     // Everything that was there before is known, so that only `lines` of it are shown.
     let mut known = HashSet::new();
@@ -101,7 +97,7 @@ impl LogsRequest {
 fn rows(page: &Bytes) -> Result<Vec<Value>, CommandOutput> {
     let page: Option<Value> = serde_json::from_slice(page).ok();
     let rows = page.as_ref().and_then(|page| page.get("data")).and_then(Value::as_array);
-    rows.cloned().ok_or_else(|| failure("pointsman: the answer of the gateway holds no list\n".to_owned()))
+    rows.cloned().ok_or_else(|| refused("the answer of the gateway holds no list"))
 }
 
 fn text<'r>(row: &'r Value, name: &str) -> &'r str {

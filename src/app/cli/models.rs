@@ -10,7 +10,7 @@ use pointsman_config::Environment;
 use pointsman_domain::{Endpoint, Price, Pricing, Provider};
 use serde_json::{Value, json};
 
-use super::{CommandOutput, load, names, success};
+use super::{Finished, load, names, success};
 
 /// Tokens that a shown price is for.
 const MILLION: u64 = 1_000_000;
@@ -72,15 +72,11 @@ impl ModelsRequest {
 }
 
 /// Lists the models.
-pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> Finished {
     if request.url.is_some() {
         return live::run(request, environment);
     }
-    let loaded = match load(request.config.as_deref(), environment) {
-        Ok(loaded) => loaded,
-        Err(output) => return output,
-    };
-    let catalog = loaded.config.catalog(1);
+    let catalog = load(request.config.as_deref(), environment)?.config.catalog(1);
     let mut rows = Vec::new();
     for model in &catalog.models {
         let served = catalog.is_served(model, clock::today());
@@ -95,14 +91,13 @@ pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> Command
     }
     if request.json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
-        return success(format!("{}\n", json!({ "data": rows })));
+        return Ok(success(format!("{}\n", json!({ "data": rows }))));
     }
     if rows.is_empty() {
-        return success(
-            "No model matches; --all shows those that cannot be called now, 'pointsman check' says why.\n".to_owned(),
-        );
+        let none = "No model matches; --all shows those that cannot be called now, 'pointsman check' says why.\n";
+        return Ok(success(none.to_owned()));
     }
-    success(table(&rows))
+    Ok(success(table(&rows)))
 }
 
 fn table(rows: &[Row<'_>]) -> String {

@@ -7,10 +7,7 @@ use clap::Args;
 use pointsman_config::Environment;
 use serde_json::Value;
 
-use super::{
-    CommandOutput, EXIT_CONFIGURATION,
-    admin_place::{AdminClient, Failed},
-};
+use super::{CommandOutput, EXIT_CONFIGURATION, Finished, admin_place::AdminClient};
 
 /// The gateway whose configuration changed.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -31,26 +28,20 @@ pub struct ReloadRequest {
 
 /// Reloads, and says what changed and what waits for a restart; or only what would. Faults of the configuration come as the
 /// gateway states them.
-pub(super) fn run(request: &ReloadRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &ReloadRequest, environment: &Environment) -> Finished {
     let (method, path) = match request.dry_run {
         true => (Method::GET, "/api/v1/admin/reload/preview"),
         false => (Method::POST, "/api/v1/admin/reload"),
     };
-    let answer = AdminClient::new(&request.url, request.key_env.as_deref(), environment)
-        .and_then(|gateway| gateway.call(method, path, None));
-    match answer {
-        Ok(page) => {
-            let is_refused = page.get("result").and_then(Value::as_str) == Some("refused");
-            let code = if is_refused { EXIT_CONFIGURATION } else { 0 };
-            let text = match (request.json, request.dry_run) {
-                (true, _) => format!("{page}\n"),
-                (false, true) => difference(&page),
-                (false, false) => report(&page),
-            };
-            CommandOutput { text, code }
-        }
-        Err(Failed { message, code }) => CommandOutput { text: format!("pointsman: {message}\n"), code },
-    }
+    let gateway = AdminClient::new(&request.url, request.key_env.as_deref(), environment)?;
+    let page = gateway.call(method, path, None)?;
+    let is_refused = page.get("result").and_then(Value::as_str) == Some("refused");
+    let text = match (request.json, request.dry_run) {
+        (true, _) => format!("{page}\n"),
+        (false, true) => difference(&page),
+        (false, false) => report(&page),
+    };
+    Ok(CommandOutput { text, code: if is_refused { EXIT_CONFIGURATION } else { 0 } })
 }
 
 fn report(page: &Value) -> String {

@@ -1,29 +1,34 @@
 //! `replay`: repeats a recorded decision in this process, from the answer of a gateway's `/route/replay`.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use actix_web::http::Method;
+use clap::Args;
 use pointsman_config::Environment;
 use pointsman_domain::GenerationId;
 use pointsman_routing::explain::replay;
 use serde::{Deserialize, Serialize};
 
-use super::{CommandOutput, EXIT_DIFFERENT, failure, gateway::GatewayArguments};
-use crate::proxy::record::{Recorded, ReplayResult};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, gateway::GatewayArguments, refused};
+use crate::proxy::replay::{Recorded, ReplayResult};
 
 /// The record to replay.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ReplayRequest {
-    /// Id of the generation; not needed for a file.
-    pub generation: Option<String>,
-    /// Address of the gateway.
-    pub url: Option<String>,
-    /// Environment variable with a key that may read the record.
-    pub key_env: Option<String>,
-    /// A saved answer of `/route/replay`.
-    pub file: Option<PathBuf>,
-    /// Whether the result is printed as JSON.
-    pub json: bool,
+#[derive(Debug, Args)]
+pub(super) struct ReplayRequest {
+    /// Id of the generation; not needed with --file
+    generation: Option<String>,
+    /// The gateway with the record; default: http://127.0.0.1:8080
+    #[arg(long)]
+    url: Option<String>,
+    /// Environment variable with a key that may read the record; default: POINTSMAN_API_KEY
+    #[arg(long, value_name = "NAME")]
+    key_env: Option<String>,
+    /// A saved answer of /api/v1/route/replay, instead of a gateway
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The members of the answer that are used.
@@ -47,11 +52,7 @@ struct Report<'a> {
 }
 
 /// Repeats the decision, and gives `identical` or the differences.
-pub(super) fn run(request: &ReplayRequest, environment: &Environment) -> CommandOutput {
-    compare(request, environment).unwrap_or_else(|output| output)
-}
-
-fn compare(request: &ReplayRequest, environment: &Environment) -> Result<CommandOutput, CommandOutput> {
+pub(super) fn run(request: &ReplayRequest, environment: &Environment) -> Finished {
     let text = page(request, environment)?;
     let Page { data: Data { generation_id, recorded } } =
         serde_json::from_slice(&text).map_err(|error| refused(format!("the record cannot be replayed: {error}")))?;
@@ -69,15 +70,12 @@ fn compare(request: &ReplayRequest, environment: &Environment) -> Result<Command
     Ok(CommandOutput { text: format!("{generation_id}: {}\n{result}", recorded.summary()), code })
 }
 
-fn refused(message: impl fmt::Display) -> CommandOutput {
-    failure(format!("pointsman: {message}\n"))
-}
-
 fn page(request: &ReplayRequest, environment: &Environment) -> Result<Vec<u8>, CommandOutput> {
     if let Some(path) = &request.file {
         return std::fs::read(path).map_err(|error| refused(format!("{}: {error}", path.display())));
     }
-    let id = request.generation.as_deref().ok_or_else(|| refused("replay needs the id of a generation, or --file"))?;
+    let needed = "replay needs the id of a generation, or --file; see 'pointsman replay --help'";
+    let id = request.generation.as_deref().ok_or_else(|| refused(needed))?;
     // Validated here, so that the path cannot contain anything else.
     let id =
         GenerationId::parse(id).ok_or_else(|| refused(format!("'{id}' is not a generation id (gen-<seconds>-…)")))?;

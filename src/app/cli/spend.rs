@@ -10,11 +10,7 @@ use pointsman_config::Environment;
 use pointsman_dialect::percent::encoded;
 use serde_json::Value;
 
-use super::{
-    CommandOutput,
-    admin_place::{AdminClient, Failed},
-    names, success,
-};
+use super::{CommandOutput, Finished, admin_place::AdminClient, names, success};
 
 /// Where a gateway takes calls of administrators, unless it is told otherwise.
 const ADMIN_URL: &str = "http://127.0.0.1:8081";
@@ -87,14 +83,7 @@ pub struct SpendRequest {
 }
 
 /// Shows what was spent.
-pub(super) fn run(request: &SpendRequest, environment: &Environment) -> CommandOutput {
-    match shown(request, environment) {
-        Ok(text) => success(text),
-        Err(Failed { message, code }) => CommandOutput { text: format!("pointsman: {message}\n"), code },
-    }
-}
-
-fn shown(request: &SpendRequest, environment: &Environment) -> Result<String, Failed> {
+pub(super) fn run(request: &SpendRequest, environment: &Environment) -> Finished {
     let gateway = request.gateway(environment)?;
     let now_ms = clock::unix_millis();
     let zone = Zone::here(now_ms);
@@ -109,11 +98,11 @@ fn shown(request: &SpendRequest, environment: &Environment) -> Result<String, Fa
     };
     let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
     if request.csv {
-        return Ok(text(&page(".csv", &rows)?));
+        return Ok(success(text(&page(".csv", &rows)?)));
     }
     if request.json {
         let body = if request.explain { page("/explain", &change)? } else { page("", &rows)? };
-        return Ok(format!("{}\n", text(&body)));
+        return Ok(success(format!("{}\n", text(&body))));
     }
     let read = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap_or_default();
     let mut shown = table::spend(&read(&page("", &rows)?), zone.minutes);
@@ -121,11 +110,11 @@ fn shown(request: &SpendRequest, environment: &Environment) -> Result<String, Fa
         shown.push('\n');
         shown.push_str(&table::change(&read(&page("/explain", &change)?), zone.minutes));
     }
-    Ok(shown)
+    Ok(success(shown))
 }
 
 impl SpendRequest {
-    fn gateway(&self, environment: &Environment) -> Result<AdminClient, Failed> {
+    fn gateway(&self, environment: &Environment) -> Result<AdminClient, CommandOutput> {
         let named = environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
         let default = if self.own { OWN_URL } else { ADMIN_URL };
         let key_env = self.key_env.as_deref().or(self.own.then_some(OWN_KEY_VARIABLE));
@@ -152,9 +141,8 @@ impl SpendRequest {
     }
 
     /// A failure with what to do.
-    fn with_remedy(&self, failed: Failed) -> Failed {
-        let is_other_listener =
-            failed.message.contains("answers 404") && failed.message.contains("path does not exist");
+    fn with_remedy(&self, failed: CommandOutput) -> CommandOutput {
+        let is_other_listener = failed.text.contains("answers 404") && failed.text.contains("path does not exist");
         let remedy = match (is_other_listener, self.own) {
             (false, _) => return failed,
             (true, false) => {
@@ -163,7 +151,7 @@ impl SpendRequest {
             }
             (true, true) => " With --own, --url must be the address that models are called at (server.bind).",
         };
-        Failed { message: format!("{}{remedy}", failed.message), code: failed.code }
+        CommandOutput { text: format!("{}{remedy}\n", failed.text.trim_end()), code: failed.code }
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use chrono::{DateTime, SecondsFormat};
 use pointsman_domain::Usd;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{ApiError, Kind};
+use super::{ApiError, class};
 
 /// The holder of a spending limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +78,6 @@ fn number(amount: Usd) -> Option<Box<RawValue>> {
 
 impl ApiError {
     /// 402: a spending limit leaves no room for the request.
-    #[must_use]
     pub fn out_of_budget(shortfall: &BudgetShortfall) -> ApiError {
         let BudgetShortfall { holder, limit, available, needed, resets_at_ms } = *shortfall;
         let time = |at: DateTime<chrono::Utc>| at.to_rfc3339_opts(SecondsFormat::Secs, true);
@@ -108,7 +106,6 @@ impl ApiError {
 
     /// 402: a spending limit, or without a holder the ceiling of the request, applies, and no endpoint that could serve has
     /// a known price.
-    #[must_use]
     pub fn unknown_price_under_limit(holder: Option<BudgetHolder>) -> ApiError {
         let limited = match holder {
             Some(BudgetHolder::Key) => "This API key has a spending limit",
@@ -124,7 +121,6 @@ impl ApiError {
     }
 
     /// 402: the request costs more than its own ceiling, before any output.
-    #[must_use]
     pub fn above_max_cost(ceiling: Usd, least: Usd) -> ApiError {
         let why = if least > ceiling {
             format!("its prompt with one output token costs at least ${least}")
@@ -136,29 +132,23 @@ impl ApiError {
     }
 
     /// 503: a spending limit applies, and what was spent before this start cannot be read yet.
-    #[must_use]
     pub fn spending_unknown() -> ApiError {
         let message = "This API key has a spending limit, and what was spent before the gateway started cannot be read from its \
                        ledger at the moment.";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
-            .because("spending_unknown")
-            .retry_after(Duration::from_secs(10))
+        class::UNAVAILABLE.error("spending_unknown", message).retry_after(Duration::from_secs(10))
     }
 
     /// 503: the part of a spending limit that this replica leased is used up, and it gets no further one at the moment.
-    #[must_use]
     pub fn lease_used_up(holder: BudgetHolder) -> ApiError {
         let message = format!(
             "Replicas share the spending limit of {}, and this one has no part of it left. It gets a further part when Redis \
              answers and the other replicas leave one.",
             holder.of_whom()
         );
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
-            .because("budget_lease_used_up")
-            .retry_after(Duration::from_secs(1))
+        class::UNAVAILABLE.error("budget_lease_used_up", message).retry_after(Duration::from_secs(1))
     }
 
     fn payment_required(message: String, reason: &'static str) -> ApiError {
-        ApiError::new(StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required", message).because(reason)
+        class::PAYMENT_REQUIRED.error(reason, message)
     }
 }

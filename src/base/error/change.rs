@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use pointsman_domain::{Invalid, InvalidReason};
 
-use super::{ApiError, Kind};
+use super::{ApiError, class};
 
 /// `retry-after` while the disk refuses.
 const DISK_WAIT: Duration = Duration::from_secs(5);
 
 impl ApiError {
     /// 404: keys and accounts cannot be kept, because records are in memory only.
-    #[must_use]
     pub fn no_durable_keys() -> ApiError {
         ApiError::not_found(
             "no_durable_ledger",
@@ -22,26 +20,22 @@ impl ApiError {
     }
 
     /// 409: another comparison of configurations runs.
-    #[must_use]
     pub fn diff_runs() -> ApiError {
         let message = "Another comparison runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{diff}.";
-        ApiError::new(StatusCode::CONFLICT, Kind::InvalidRequest, "invalid_request", message).because("diff_runs")
+        class::CONFLICT.error("diff_runs", message)
     }
 
     /// 404: no comparison has this id, or a later one has begun.
-    #[must_use]
     pub fn no_diff(id: &str) -> ApiError {
         ApiError::not_found("unknown_diff", format!("There is no comparison '{id}': only the last one is kept."))
     }
 
     /// 400: the body is no JSON object.
-    #[must_use]
     pub fn not_an_object() -> ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidType, "The request body must be a JSON object."))
     }
 
     /// 503: the disk refused a change. `in_effect` if it holds all the same until the process ends.
-    #[must_use]
     pub fn unstored_change(in_effect: bool) -> ApiError {
         let message = if in_effect {
             "The key is refused from now on, but the disk did not store that: it would be accepted again after a restart. \
@@ -49,37 +43,28 @@ impl ApiError {
         } else {
             "The disk did not store the change, so it was not made. Repeat the call when the disk has room."
         };
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
-            .because(if in_effect { "disabled_until_restart" } else { "not_stored" })
+        class::UNAVAILABLE
+            .error(if in_effect { "disabled_until_restart" } else { "not_stored" }, message)
             .retry_after(DISK_WAIT)
     }
 
     /// 503: another replica may have the record, and PostgreSQL is away.
-    #[must_use]
     pub fn records_away() -> ApiError {
         let message = "This replica has no record with this id. Another one may have it, but PostgreSQL, where replicas share \
                        their records, does not answer at the moment.";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
-            .because("shared_records_unavailable")
-            .retry_after(Duration::from_secs(2))
+        class::UNAVAILABLE.error("shared_records_unavailable", message).retry_after(Duration::from_secs(2))
     }
 
     /// 503: the database of the ledger is closed for a moment.
-    #[must_use]
     pub fn ledger_closed() -> ApiError {
         let message = "The ledger cannot be read at the moment: its file is being compacted or opened, or its disk fails. Ask again.";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
-            .because("ledger_unavailable")
-            .retry_after(Duration::from_secs(2))
+        class::UNAVAILABLE.error("ledger_unavailable", message).retry_after(Duration::from_secs(2))
     }
 
     /// 503: a replica of a later version wrote the record.
-    #[must_use]
     pub fn record_of_later_version() -> ApiError {
         let message = "A later version of Pointsman wrote this record. A replica of that version can show it; this one can once \
                        it is upgraded.";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
-            .because("record_of_later_version")
-            .retry_after(Duration::from_secs(60))
+        class::UNAVAILABLE.error("record_of_later_version", message).retry_after(Duration::from_secs(60))
     }
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
-
-use super::{ApiError, Kind, whole_seconds};
+use super::{ApiError, class, whole_seconds};
 
 /// Limit of a key that a call exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +25,6 @@ pub enum Limit {
 
 impl ApiError {
     /// 429 of our own: the limit is `most`.
-    #[must_use]
     pub fn limited(limit: Limit, most: u32, wait: Duration) -> ApiError {
         let (reason, message, unit) = match limit {
             Limit::Requests => ("gateway_requests", "Too many requests for this API key", "requests a minute"),
@@ -49,8 +46,6 @@ impl ApiError {
             ),
         };
         let message = format!("{message}: the limit is {most} {unit}. Try again in {} s.", whole_seconds(wait));
-        ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
-            .because(reason)
-            .retry_after(wait)
+        class::LIMITED.error(reason, message).retry_after(wait)
     }
 }

@@ -4,7 +4,6 @@ use super::{ApiError, Availability};
 
 impl ApiError {
     /// 404: the model is unknown. `meant` lists similar names.
-    #[must_use]
     pub fn unknown_model(param: &str, asked: &str, meant: &[String], fallbacks: Vec<String>) -> ApiError {
         let meant = match meant {
             [] => String::new(),
@@ -14,7 +13,6 @@ impl ApiError {
     }
 
     /// 404: no model has this name, but one of the catalogue that is off has nearly the same. `why` says what is missing.
-    #[must_use]
     pub fn model_is_off(param: &str, asked: &str, known: &str, why: &str, fallbacks: Vec<String>) -> ApiError {
         let hint = format!(" '{known}' is known, but off ({why}). GET /api/v1/models lists what can be called.");
         ApiError::missing_model(param, asked, &hint, fallbacks)
@@ -27,7 +25,6 @@ impl ApiError {
     }
 
     /// 404: the model was retired on `date`.
-    #[must_use]
     pub fn retired_model(param: &str, asked: &str, date: chrono::NaiveDate, fallbacks: Vec<String>) -> ApiError {
         ApiError::not_found("model_deprecated", format!("Model '{asked}' was retired on {date}."))
             .with_param(param)
@@ -35,7 +32,6 @@ impl ApiError {
     }
 
     /// 404: the filters excluded every candidate.
-    #[must_use]
     pub fn no_candidates(message: String, availability: Availability) -> ApiError {
         ApiError::not_found("no_candidates", message).with_availability(availability)
     }

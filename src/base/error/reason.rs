@@ -18,7 +18,6 @@ pub struct ErrorReason {
 
 impl ApiError {
     /// The same error, of a call that asked for `model`. For the list of refused calls alone: clients do not see it.
-    #[must_use]
     pub fn for_model(mut self, model: &str) -> ApiError {
         let cut = model.char_indices().nth(MAX_MODEL).map_or(model.len(), |(end, _)| end);
         self.0.model = model.get(..cut).filter(|model| !model.is_empty()).map(Box::from);

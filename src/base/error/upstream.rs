@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use pointsman_domain::FailureKind;
 
-use super::{ApiError, Kind};
+use super::{ApiError, Kind, class};
 
 /// Message when the deadline of the whole request has passed.
 const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows.";
@@ -116,55 +116,24 @@ pub struct BrokenStream<'a> {
 
 impl ApiError {
     /// Every attempt failed: 429, 502, 503 or 504.
-    #[must_use]
     pub fn exhausted(how: Exhausted, wait: Duration, previous: Vec<PreviousError>) -> ApiError {
-        let (status, kind, error_type, reason, message) = match how {
-            Exhausted::RateLimited => (
-                StatusCode::TOO_MANY_REQUESTS,
-                Kind::RateLimit,
-                "rate_limit_exceeded",
-                "provider",
-                "Every provider that could serve this request is limiting its rate.",
-            ),
-            Exhausted::TimedOut => (
-                StatusCode::GATEWAY_TIMEOUT,
-                Kind::Timeout,
-                "timeout",
-                "upstream_timeout",
-                "No provider answered in time.",
-            ),
-            Exhausted::Deadline => {
-                (StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", "deadline", DEADLINE_MESSAGE)
+        let every = "Every provider that could serve this request is";
+        let (class, reason, message) = match how {
+            Exhausted::RateLimited => (class::LIMITED, "provider", format!("{every} limiting its rate.")),
+            Exhausted::TimedOut => (class::TIMEOUT, "upstream_timeout", "No provider answered in time.".to_owned()),
+            Exhausted::Deadline => (class::TIMEOUT, "deadline", DEADLINE_MESSAGE.to_owned()),
+            Exhausted::Overloaded => (class::OVERLOADED, "overloaded", format!("{every} overloaded.")),
+            Exhausted::Shortage => (class::OVERLOADED, "gateway_shortage", SHORTAGE_MESSAGE.to_owned()),
+            Exhausted::Refused | Exhausted::Unavailable => {
+                let message = "No provider could complete this request.".to_owned();
+                (class::BAD_GATEWAY, "provider_unavailable", message)
             }
-            Exhausted::Overloaded => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Kind::Provider,
-                "provider_overloaded",
-                "overloaded",
-                "Every provider that could serve this request is overloaded.",
-            ),
-            Exhausted::Shortage => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Kind::Provider,
-                "provider_overloaded",
-                "gateway_shortage",
-                SHORTAGE_MESSAGE,
-            ),
-            Exhausted::Refused | Exhausted::Unavailable => (
-                StatusCode::BAD_GATEWAY,
-                Kind::Provider,
-                "provider_unavailable",
-                "provider_unavailable",
-                "No provider could complete this request.",
-            ),
         };
-        let message = format!("{message}{}", named(&previous));
-        let error = ApiError::new(status, kind, error_type, message).because(reason).after(previous);
+        let error = class.error(reason, message + &named(&previous)).after(previous);
         if how == Exhausted::Refused { error.never_again() } else { error.retry_after(wait) }
     }
 
     /// The same error, after these attempts.
-    #[must_use]
     pub fn after(mut self, previous: Vec<PreviousError>) -> ApiError {
         self.0.upstream = previous.last().map(|last| UpstreamDetail {
             provider_name: last.provider.clone(),
@@ -179,44 +148,27 @@ impl ApiError {
     }
 
     /// 502: an answer exceeds a limit of this gateway. `sentence`: which, and its key.
-    #[must_use]
     pub fn gateway_limit(sentence: &str, previous: Vec<PreviousError>) -> ApiError {
-        let error = ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", sentence);
-        error.because("gateway_limit").after(previous).never_again()
+        class::BAD_GATEWAY.error("gateway_limit", sentence).after(previous).never_again()
     }
 
     /// The error at the end of a stream that failed after its first content.
-    #[must_use]
     pub fn broken_stream(broken: &BrokenStream<'_>) -> ApiError {
         let BrokenStream { kind, provider, silence, tokens } = *broken;
         let provider = provider.unwrap_or("The provider");
+        let in_the_middle = |did: &str| format!("{provider} {did} in the middle of its answer");
         match kind {
             FailureKind::Timeout => {
                 let message = format!(
                     "{provider} sent nothing for {:.1} s in the middle of its answer, after about {tokens} tokens.",
                     silence.as_secs_f64()
                 );
-                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message)
-                    .because("upstream_timeout")
+                class::TIMEOUT.error("upstream_timeout", message)
             }
-            FailureKind::Deadline => {
-                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", DEADLINE_MESSAGE)
-                    .because("deadline")
-            }
-            FailureKind::Shortage => {
-                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", SHORTAGE_MESSAGE)
-                    .because("gateway_shortage")
-            }
-            FailureKind::RateLimited => {
-                let message = format!("{provider} limited its rate in the middle of its answer.");
-                ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
-                    .because("provider")
-            }
-            FailureKind::Overloaded => {
-                let message = format!("{provider} became overloaded in the middle of its answer.");
-                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
-                    .because("overloaded")
-            }
+            FailureKind::Deadline => class::TIMEOUT.error("deadline", DEADLINE_MESSAGE),
+            FailureKind::Shortage => class::OVERLOADED.error("gateway_shortage", SHORTAGE_MESSAGE),
+            FailureKind::RateLimited => class::LIMITED.error("provider", in_the_middle("limited its rate") + "."),
+            FailureKind::Overloaded => class::OVERLOADED.error("overloaded", in_the_middle("became overloaded") + "."),
             FailureKind::BadRequest
             | FailureKind::ContextLength
             | FailureKind::TooLarge
@@ -225,21 +177,17 @@ impl ApiError {
             | FailureKind::OverLimit
             | FailureKind::ContentPolicy => ApiError::refusal(kind, None),
             FailureKind::Server | FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => {
-                let message = format!("{provider} reported an error in the middle of its answer.");
-                ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
-                    .because("provider_unavailable")
+                class::BAD_GATEWAY.error("provider_unavailable", in_the_middle("reported an error") + ".")
             }
             _ => {
-                let message = format!("{provider} broke off in the middle of its answer, after about {tokens} tokens.");
-                ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
-                    .because("provider_unavailable")
+                let message = format!("{}, after about {tokens} tokens.", in_the_middle("broke off"));
+                class::BAD_GATEWAY.error("provider_unavailable", message)
             }
         }
     }
 
     /// Upstreams refused the request itself, with the text of one of them. The status is that of the upstream only where it
     /// means the client; a refusal may also come with a 200.
-    #[must_use]
     pub fn refused(kind: FailureKind, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
         let mut error = ApiError::refusal(kind, Some(&detail));
         error.0.upstream = Some(detail);
@@ -253,52 +201,38 @@ impl ApiError {
             kind == FailureKind::ContentPolicy || detail.is_some_and(|detail| detail.is_about_content);
         if detail.is_some_and(|detail| detail.wants_fewer_tokens) {
             let message = "The provider serves this request only with fewer tokens. Lower 'max_tokens'.";
-            return ApiError::new(StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required", message)
-                .because("provider_refused")
-                .with_param("max_tokens");
+            return class::PAYMENT_REQUIRED.error("provider_refused", message).with_param("max_tokens");
         }
-        let (status, error_type, reason, message) = match kind {
+        let too_large = (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "payload_too_large");
+        let ((status, error_type, reason), message) = match kind {
             FailureKind::RefusedHere => {
-                let (status, kind, error_type) = match detail.and_then(|detail| detail.status) {
-                    Some(402) => (StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required"),
-                    Some(403) => (StatusCode::FORBIDDEN, Kind::Permission, "permission_denied"),
-                    Some(404) => (StatusCode::NOT_FOUND, Kind::InvalidRequest, "not_found"),
-                    Some(429) => (StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded"),
-                    _ => (StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request"),
+                let class = match detail.and_then(|detail| detail.status) {
+                    Some(402) => class::PAYMENT_REQUIRED,
+                    Some(403) => class::FORBIDDEN,
+                    Some(404) => class::NOT_FOUND,
+                    Some(429) => class::LIMITED,
+                    _ => class::BAD_REQUEST,
                 };
-                return ApiError::new(status, kind, error_type, REFUSED).because("provider_refused");
+                return class.error("provider_refused", REFUSED);
             }
             FailureKind::OverLimit => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "payload_too_large",
-                "payload_too_large",
+                too_large,
                 "The request alone is larger than a limit of the provider. Shorten it, or lower 'max_tokens'.",
             ),
-            FailureKind::TooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "payload_too_large",
-                "payload_too_large",
-                "The provider refused the request because it is too large.",
-            ),
+            FailureKind::TooLarge => (too_large, "The provider refused the request because it is too large."),
             FailureKind::Unprocessable => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "unprocessable",
-                "unprocessable",
+                (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", "unprocessable"),
                 "The provider could not process the request.",
             ),
             FailureKind::ContextLength => (
-                StatusCode::BAD_REQUEST,
-                "context_length_exceeded",
-                "context_length_exceeded",
+                (StatusCode::BAD_REQUEST, "context_length_exceeded", "context_length_exceeded"),
                 "The request exceeds this model's maximum context length.",
             ),
             _ if is_about_content => (
-                StatusCode::BAD_REQUEST,
-                "content_policy_violation",
-                "content_policy_violation",
+                (StatusCode::BAD_REQUEST, "content_policy_violation", "content_policy_violation"),
                 "The provider refused the request because of its content.",
             ),
-            _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", REFUSED),
+            _ => ((StatusCode::BAD_REQUEST, "invalid_request", "provider_refused"), REFUSED),
         };
         ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason)
     }

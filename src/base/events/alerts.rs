@@ -4,26 +4,16 @@ use prometheus::{IntCounterVec, IntGaugeVec};
 
 use super::{Metrics, instruments::Instruments};
 
-/// How an attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AlertResult {
-    /// The receiver has the alert.
-    Sent,
-    /// The receiver did not take it; it is tried again.
-    Failed,
-    /// It is not tried any more.
-    GivenUp,
-}
-
-impl AlertResult {
-    const ALL: [AlertResult; 3] = [AlertResult::Sent, AlertResult::Failed, AlertResult::GivenUp];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            AlertResult::Sent => "sent",
-            AlertResult::Failed => "failed",
-            AlertResult::GivenUp => "given_up",
-        }
+pointsman_domain::named! {
+    /// How an attempt ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AlertResult {
+        /// The receiver has the alert.
+        Sent = "sent",
+        /// The receiver did not take it; it is tried again.
+        Failed = "failed",
+        /// It is not tried any more.
+        GivenUp = "given_up",
     }
 }
 

@@ -4,23 +4,14 @@ use prometheus::{IntCounter, IntCounterVec};
 
 use super::instruments::Instruments;
 
-/// Why spans were lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpanLoss {
-    /// Too many waited: the collector is slower than they come, or away.
-    QueueFull,
-    /// The collector was not reached, did not answer in time or refused them.
-    Collector,
-}
-
-impl SpanLoss {
-    const ALL: [SpanLoss; 2] = [SpanLoss::QueueFull, SpanLoss::Collector];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            SpanLoss::QueueFull => "queue_full",
-            SpanLoss::Collector => "collector",
-        }
+pointsman_domain::named! {
+    /// Why spans were lost.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SpanLoss {
+        /// Too many waited: the collector is slower than they come, or away.
+        QueueFull = "queue_full",
+        /// The collector was not reached, did not answer in time or refused them.
+        Collector = "collector",
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
         generations::{neighbours::Neighbours, trace_view::TraceContextBody},
     },
     base::error::ApiError,
-    proxy::record::ReplayResult,
+    proxy::replay::ReplayResult,
 };
 
 #[derive(Deserialize)]

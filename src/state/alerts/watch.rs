@@ -47,30 +47,19 @@ pub struct Findings {
     pub is_partial: bool,
 }
 
-/// Where an event is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// It began.
-    Began,
-    /// It has lasted for another period.
-    Lasts,
-    /// It has ended.
-    Ended,
-    /// A test of an administrator.
-    Test,
-}
-
-impl Phase {
-    /// Its name in alerts.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Phase::Began => "began",
-            Phase::Lasts => "lasts",
-            Phase::Ended => "ended",
-            Phase::Test => "test",
-        }
+pointsman_domain::named! {
+    /// Where an event is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Phase {
+        /// It began.
+        Began = "began",
+        /// It has lasted for another period.
+        Lasts = "lasts",
+        /// It has ended.
+        Ended = "ended",
+        /// A test of an administrator.
+        Test = "test",
     }
 }
 

@@ -3,19 +3,21 @@
 //! A bisection per figure asks a [`Trial`] whether a value wins, everything else equal. A trial either computes the
 //! recorded scores again with fixed baselines, or makes the whole decision again.
 
-/// A figure of a candidate or of the request that can change the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    /// All prices of the endpoint together, as the expected cost of the request in dollars.
-    Price,
-    /// Median time to the first token, seconds.
-    FirstToken,
-    /// Output tokens per second.
-    TokensPerSecond,
-    /// Probability of failure.
-    FailureProbability,
-    /// Weight of time in `balanced`, 0 to 1.
-    LatencyWeight,
+pointsman_domain::named! {
+    /// A figure of a candidate or of the request that can change the choice.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Figure {
+        /// All prices of the endpoint together, as the expected cost of the request in dollars.
+        Price = "price",
+        /// Median time to the first token, seconds.
+        FirstToken = "ttft",
+        /// Output tokens per second.
+        TokensPerSecond = "tokens_per_second",
+        /// Probability of failure.
+        FailureProbability = "failure_probability",
+        /// Weight of time in `balanced`, 0 to 1.
+        LatencyWeight = "weights.latency",
+    }
 }
 
 /// One figure and the value at which the candidate would be the choice.
@@ -30,17 +32,6 @@ pub struct Counterfactual {
 }
 
 impl Figure {
-    /// The name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Figure::Price => "price",
-            Figure::FirstToken => "ttft",
-            Figure::TokensPerSecond => "tokens_per_second",
-            Figure::FailureProbability => "failure_probability",
-            Figure::LatencyWeight => "weights.latency",
-        }
-    }
-
     /// The best value that is tried.
     const fn limit(self) -> f64 {
         match self {

@@ -27,23 +27,16 @@ const MAX_RANGE_MS: i64 = 92 * DAY_MS;
 /// How long sums are kept at least.
 const KEPT_MS: i64 = 90 * DAY_MS;
 
-/// Length of the periods that rows are told apart by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
-    Day,
-    Hour,
+pointsman_domain::named! {
+    /// Length of the periods that rows are told apart by.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Length {
+        Day = "day",
+        Hour = "hour",
+    }
 }
 
 impl Length {
-    const ALL: [Length; 2] = [Length::Day, Length::Hour];
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Length::Day => "day",
-            Length::Hour => "hour",
-        }
-    }
-
     pub(super) const fn millis(self) -> i64 {
         match self {
             Length::Day => DAY_MS,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::{
-        csv::Csv,
+        csv::{Csv, cells},
         generations::generation_list::{Coverage, key_name},
         models::measurements::rfc_3339,
         number::{Dollars, Figure},
@@ -263,13 +263,13 @@ impl<'a> ActivityBody<'a> {
     /// The rows as CSV: the members that they have, in their order, without those that are made of others.
     pub(super) fn csv(&self) -> Csv {
         let mut csv = Csv::default();
-        let rows: Vec<BTreeMap<&str, String>> = self.data.iter().map(RowBody::cells).collect();
+        let rows: Vec<BTreeMap<String, String>> = self.data.iter().map(cells).collect();
         let is_counted = |name: &str| !CELLS.iter().take(ABOUT).any(|about| *about == name);
-        let has = |name: &&str| rows.iter().any(|row| row.contains_key(name)) || (rows.is_empty() && is_counted(name));
+        let has = |name: &&str| rows.iter().any(|row| row.contains_key(*name)) || (rows.is_empty() && is_counted(name));
         let columns: Vec<&str> = CELLS.into_iter().filter(has).collect();
         csv.row(columns.iter().copied());
-        let row = |row: &BTreeMap<&str, String>| {
-            csv.row(columns.iter().map(|name| row.get(name).map_or("", String::as_str)));
+        let row = |row: &BTreeMap<String, String>| {
+            csv.row(columns.iter().map(|name| row.get(*name).map_or("", String::as_str)));
         };
         rows.iter().for_each(row);
         csv
@@ -344,26 +344,6 @@ impl<'a> RowBody<'a> {
             Dimension::Objective => self.objective,
             Dimension::Task => self.task.flatten(),
         }
-    }
-
-    fn cells(&self) -> BTreeMap<&'static str, String> {
-        let Ok(serde_json::Value::Object(members)) = serde_json::to_value(self) else { return BTreeMap::new() };
-        // As exact decimals: a value of JSON would be a float.
-        let amount = |name| match name {
-            "cost" => Some(self.cost),
-            "cost_before" => self.cost_before,
-            _ => None,
-        };
-        let cell = |name: &'static str| {
-            let text = match (amount(name), members.get(name)?) {
-                (Some(amount), _) => amount.0.to_string(),
-                (None, serde_json::Value::Null) => String::new(),
-                (None, serde_json::Value::String(text)) => text.clone(),
-                (None, value) => value.to_string(),
-            };
-            Some((name, text))
-        };
-        CELLS.into_iter().filter_map(cell).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use pointsman_domain::Price;
 use pointsman_transport::{Connection, client_config, read_page};
 use serde_json::value::RawValue;
 
-use super::super::{CommandOutput, EXIT_UNREACHABLE, failure};
+use super::super::{CommandOutput, EXIT_UNREACHABLE, refused};
 
 /// The name of the table where LiteLLM has it, and that place.
 const NAME: &str = "litellm";
@@ -60,25 +60,23 @@ pub(super) fn read(from: &str, today: NaiveDate) -> Result<Source, CommandOutput
     let (text, day) = match address {
         Some(address) => (fetch(address)?, today),
         None => {
-            let unreadable = |error| failure(format!("pointsman: {from} cannot be read: {error}\n"));
+            let unreadable = |error| refused(format!("{from} cannot be read: {error}"));
             let changed = fs::metadata(from).and_then(|file| file.modified()).map_err(unreadable)?;
             (fs::read_to_string(from).map_err(unreadable)?, DateTime::<Utc>::from(changed).date_naive())
         }
     };
     parse(&text, day).ok_or_else(|| {
-        failure(format!(
-            "pointsman: {from} is no price list; known is the JSON of LiteLLM's model_prices_and_context_window.json\n"
-        ))
+        refused(format!("{from} is no price list; known is the JSON of LiteLLM's model_prices_and_context_window.json"))
     })
 }
 
 fn fetch(address: &str) -> Result<String, CommandOutput> {
     let unreachable = |why: String| CommandOutput {
-        text: format!("pointsman: {address}: {why}; a saved copy can be named instead: --from FILE\n"),
         code: EXIT_UNREACHABLE,
+        ..refused(format!("{address}: {why}; a saved copy can be named instead: --from FILE"))
     };
-    let connection = Connection::new(address).map_err(|fault| failure(format!("pointsman: --from {fault}\n")))?;
-    let tls = client_config(None).map_err(|fault| failure(format!("pointsman: {fault}\n")))?;
+    let connection = Connection::new(address).map_err(|fault| refused(format!("--from {fault}")))?;
+    let tls = client_config(None).map_err(refused)?;
     let called = actix_web::rt::System::new().block_on(read_page(&connection, &tls, "", TIMEOUT));
     match called.map_err(|error| unreachable(error.to_string()))? {
         (200, body) => Ok(String::from_utf8_lossy(&body).into_owned()),

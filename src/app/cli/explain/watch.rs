@@ -15,11 +15,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ExplainRequest, text};
 use crate::app::cli::{
-    CommandOutput,
+    CommandOutput, Finished,
     columns::{list, shown},
-    failure,
     gateway::ReachedGateway,
-    success,
+    refused, success,
 };
 
 /// Time between two readings.
@@ -30,16 +29,13 @@ const NEWEST: &str = "/api/v1/generations?limit=200";
 const PAGE: usize = 200;
 
 /// Explains until a signal arrives or the gateway is lost. Returns what remains to be printed.
-pub(super) fn run(request: &ExplainRequest, environment: &Environment) -> CommandOutput {
-    let gateway = match request.gateway.connect(environment) {
-        Ok(gateway) => gateway,
-        Err(output) => return output,
-    };
-    rt::System::new().block_on(until_a_signal(request, &gateway)).err().unwrap_or(success(String::new()))
+pub(super) fn run(request: &ExplainRequest, environment: &Environment) -> Finished {
+    let gateway = request.gateway.connect(environment)?;
+    rt::System::new().block_on(until_a_signal(request, &gateway)).map(|()| success(String::new()))
 }
 
 async fn until_a_signal(request: &ExplainRequest, gateway: &ReachedGateway) -> Result<(), CommandOutput> {
-    let listen = |kind| signal(kind).map_err(|error| failure(format!("pointsman: no signals: {error}\n")));
+    let listen = |kind| signal(kind).map_err(|error| refused(format!("no signals: {error}")));
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     tokio::select! {
         ended = watch(request, gateway) => ended,
@@ -114,8 +110,7 @@ impl SeenGenerations {
 }
 
 fn parsed(body: &Bytes) -> Result<Value, CommandOutput> {
-    serde_json::from_slice(body)
-        .map_err(|error| failure(format!("pointsman: the answer of the gateway cannot be read: {error}\n")))
+    serde_json::from_slice(body).map_err(|error| refused(format!("the answer of the gateway cannot be read: {error}")))
 }
 
 /// One explanation; as JSON in one line, as text with an empty line behind it.

@@ -7,7 +7,9 @@ use pointsman_ledger::{entry::Filter, generations::GenerationStore, page::Query}
 use serde::Deserialize;
 
 use super::{
-    super::EXIT_DIFFERENT, ExportFormat, Failed, LedgerPlace, Progress, directory, failed, note, remote::Remote,
+    super::{CommandOutput, EXIT_DIFFERENT, refused},
+    ExportArguments, ExportFormat, Progress, directory, failed, note,
+    remote::Remote,
 };
 use crate::{
     access::keys::KeyTable,
@@ -45,18 +47,18 @@ struct Rows<'w, W> {
 }
 
 pub(super) fn run(
-    place: &LedgerPlace,
-    format: ExportFormat,
-    conditions: &[(&'static str, String)],
+    ExportArguments { place, format, since, until, status, .. }: &ExportArguments,
     environment: &Environment,
     output: &mut impl Write,
-) -> Result<u8, Failed> {
-    let pairs: Vec<(&str, &str)> = conditions.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let filter = Selection::filter_of(&pairs).map_err(|fault| Failed::Refused(fault.message().to_owned()))?;
-    let mut rows = Rows { output, format, written: 0, unreadable: 0, damaged_blocks: 0, progress: Progress::new() };
+) -> Result<u8, CommandOutput> {
+    let given = [("since", since), ("until", until), ("status", status)];
+    let pairs: Vec<(&str, &str)> = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+    let filter = Selection::filter_of(&pairs).map_err(|fault| refused(fault.message()))?;
+    let mut rows =
+        Rows { output, format: *format, written: 0, unreadable: 0, damaged_blocks: 0, progress: Progress::new() };
     match &place.url {
         Some(url) => {
-            let remote = Remote::new(url, place, environment)?;
+            let remote = Remote::new(url, place.key_env.as_deref(), environment)?;
             rows.head()?;
             actix_web::rt::System::new().block_on(from_gateway(&remote, &filter, &mut rows))?;
         }
@@ -70,7 +72,7 @@ pub(super) fn run(
     rows.end()
 }
 
-async fn from_gateway(remote: &Remote, filter: &Filter, rows: &mut Rows<'_, impl Write>) -> Result<(), Failed> {
+async fn from_gateway(remote: &Remote, filter: &Filter, rows: &mut Rows<'_, impl Write>) -> Result<(), CommandOutput> {
     // Of digits and known words only: nothing has to be escaped.
     let since = filter.since_ms.map(|since| format!("&since={since}"));
     let until = filter.until_ms.map(|last| format!("&until={}", last.saturating_add(1)));
@@ -81,7 +83,7 @@ async fn from_gateway(remote: &Remote, filter: &Filter, rows: &mut Rows<'_, impl
     loop {
         let body = remote.page(&path, TIMEOUT).await?;
         let page: Page<'_> = serde_json::from_slice(&body)
-            .map_err(|error| Failed::Refused(format!("the answer of the gateway cannot be read: {error}")))?;
+            .map_err(|error| refused(format!("the answer of the gateway cannot be read: {error}")))?;
         rows.skipped(page.unreadable_records, page.damaged_blocks);
         for row in page.data {
             rows.row(row)?;
@@ -98,7 +100,7 @@ fn from_directory(
     filter: Filter,
     keys: Option<&KeyTable>,
     rows: &mut Rows<'_, impl Write>,
-) -> Result<(), Failed> {
+) -> Result<(), CommandOutput> {
     let mut query = Query { filter, after: None, limit: PAGE, blocks: usize::MAX };
     loop {
         let page = store.page(&query).map_err(|fault| failed(&fault, "export"))?;
@@ -116,7 +118,7 @@ fn from_directory(
 }
 
 impl<W: Write> Rows<'_, W> {
-    fn head(&mut self) -> Result<(), Failed> {
+    fn head(&mut self) -> Result<(), CommandOutput> {
         if self.format == ExportFormat::Csv {
             let mut csv = Csv::default();
             GenerationRow::write_head(&mut csv);
@@ -125,7 +127,7 @@ impl<W: Write> Rows<'_, W> {
         Ok(())
     }
 
-    fn row(&mut self, row: GenerationRow<'_>) -> Result<(), Failed> {
+    fn row(&mut self, row: GenerationRow<'_>) -> Result<(), CommandOutput> {
         let line = match self.format {
             ExportFormat::Csv => {
                 let mut csv = Csv::default();
@@ -134,7 +136,7 @@ impl<W: Write> Rows<'_, W> {
             }
             ExportFormat::Jsonl => {
                 let line = serde_json::to_string(&row.with_exact_cost());
-                line.map_err(|error| Failed::Damaged(error.to_string()))? + "\n"
+                line.map_err(|error| CommandOutput { code: EXIT_DIFFERENT, ..refused(error) })? + "\n"
             }
         };
         self.output.write_all(line.as_bytes())?;
@@ -148,7 +150,7 @@ impl<W: Write> Rows<'_, W> {
         self.damaged_blocks = self.damaged_blocks.max(damaged_blocks);
     }
 
-    fn end(self) -> Result<u8, Failed> {
+    fn end(self) -> Result<u8, CommandOutput> {
         self.output.flush()?;
         if self.unreadable == 0 && self.damaged_blocks == 0 {
             return Ok(0);

@@ -1,16 +1,15 @@
 //! A running gateway, asked through its admin listener.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use actix_web::http::Method;
 use bytes::Bytes;
 use pointsman_config::Environment;
-use pointsman_domain::FailureKind;
-use pointsman_transport::{Connection, client_config, read_page};
-use rustls::ClientConfig;
 
-use super::{
-    super::gateway::{self, ErrorPage},
-    Failed, LedgerPlace,
+use super::super::{
+    CommandOutput,
+    gateway::{ErrorPage, GatewayArguments, ReachedGateway},
+    refused,
 };
 
 /// Pause before a page is asked for again that the gateway had no time for.
@@ -19,33 +18,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 const TRIES: u32 = 30;
 
 /// The gateway.
-pub(super) struct Remote {
-    url: String,
-    connection: Connection,
-    tls: Arc<ClientConfig>,
-}
+pub(super) struct Remote(ReachedGateway);
 
 impl Remote {
-    pub(super) fn new(url: &str, place: &LedgerPlace, environment: &Environment) -> Result<Remote, Failed> {
-        let url = gateway::root(url);
-        let connection = Connection::new(url).map_err(|fault| Failed::Refused(format!("--url {fault}")))?;
-        let key = gateway::key(place.key_env.as_deref(), url, environment).map_err(Failed::Refused)?;
-        let connection = connection.with_bearer(key).map_err(|fault| Failed::Refused(format!("the key {fault}")))?;
-        let tls = client_config(None).map_err(|fault| Failed::Refused(fault.to_string()))?;
-        Ok(Remote { url: url.to_owned(), connection, tls })
+    pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<Remote, CommandOutput> {
+        let gateway = GatewayArguments::new(Some(url.to_owned()), key_env.map(str::to_owned));
+        gateway.connect(environment).map(Remote)
     }
 
     /// The page of the admin interface at `path`. Waits while the gateway is busy.
-    pub(super) async fn page(&self, path: &str, timeout: Duration) -> Result<Bytes, Failed> {
+    pub(super) async fn page(&self, path: &str, timeout: Duration) -> Result<Bytes, CommandOutput> {
         let path = format!("/api/v1/admin/{path}");
         let mut tries = 0;
         loop {
-            let read = read_page(&self.connection, &self.tls, &path, timeout).await;
-            let (status, body) = read.map_err(|error| {
-                let hint =
-                    if error.failure.kind == FailureKind::Connect { "; is this its admin listener?" } else { "" };
-                Failed::Unreachable(format!("{}: {error}{hint}", self.url))
-            })?;
+            let (status, body) = self.0.page_within((Method::GET, &path), None, timeout).await?;
             tries += 1;
             match status {
                 200 => return Ok(body),
@@ -55,7 +41,7 @@ impl Remote {
         }
     }
 
-    fn refused(&self, status: u16, body: &[u8]) -> Failed {
+    fn refused(&self, status: u16, body: &[u8]) -> CommandOutput {
         let message = serde_json::from_slice(body).map(|ErrorPage { error }| error.message);
         let hint = match status {
             401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_API_KEY or the variable of --key-env.",
@@ -63,6 +49,6 @@ impl Remote {
             _ => "",
         };
         let message = message.as_deref().unwrap_or("no readable error message.");
-        Failed::Refused(format!("{} answers {status}: {message}{hint}", self.url))
+        refused(format!("{} answers {status}: {message}{hint}", self.0.url()))
     }
 }

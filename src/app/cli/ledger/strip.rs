@@ -10,21 +10,22 @@ use pointsman_ledger::{
     traffic::{self, Sample, Traffic, Wanted},
 };
 
-use super::{Failed, LedgerPlace, directory, failed};
+use super::{
+    super::{CommandOutput, refused},
+    ExportArguments, directory, failed,
+};
 use crate::{api::models::measurements::rfc_3339, app::cli::moment::moment};
 
 pub(super) fn run(
-    place: &LedgerPlace,
-    (since, until): (Option<&str>, Option<&str>),
-    sample: Option<u64>,
+    ExportArguments { place, since, until, sample, .. }: &ExportArguments,
     out: &Path,
     environment: &Environment,
     output: &mut impl Write,
-) -> Result<u8, Failed> {
+) -> Result<u8, CommandOutput> {
     let (path, _) = directory(place, environment)?;
-    let time = |name: &str, text: Option<&str>| {
-        let wrong = |text| Failed::Refused(format!("--{name} {text} is neither a time nor a span such as 24h or 7d"));
-        text.map(|text| moment(text).ok_or_else(|| wrong(text))).transpose()
+    let time = |name: &str, text: &Option<String>| {
+        let wrong = |text: &str| refused(format!("--{name} {text} is neither a time nor a span such as 24h or 7d"));
+        text.as_deref().map(|text| moment(text).ok_or_else(|| wrong(text))).transpose()
     };
     let now_ms = clock::unix_millis();
     let until_ms = time("until", until)?.unwrap_or(now_ms).saturating_sub(1);
@@ -32,7 +33,7 @@ pub(super) fn run(
     let refused = |fault: Fault| failed(&fault, "export");
     let traffic = Traffic::open(&path).map_err(refused)?;
     let mut wanted = Wanted { filter, ..Wanted::default() };
-    if let Some(sample) = sample {
+    if let Some(sample) = *sample {
         wanted.sample = Sample::of(sample, traffic.count(&wanted).map_err(refused)?);
     }
     let exported = traffic::export(&traffic, &wanted, out, now_ms).map_err(refused)?;

@@ -6,7 +6,11 @@ use pointsman_config::Environment;
 use pointsman_ledger::{fault::Fault, generations::GenerationStore, recovery::Recovery};
 use serde::{Deserialize, Serialize};
 
-use super::{super::EXIT_DIFFERENT, Failed, LedgerPlace, Progress, directory, failed, note, remote::Remote};
+use super::{
+    super::{CommandOutput, EXIT_DIFFERENT, refused},
+    LedgerPlace, Progress, directory, failed, note,
+    remote::Remote,
+};
 use crate::api::health::ledger_verification::VerificationBody;
 
 /// Timeout of a verification by a gateway.
@@ -45,13 +49,13 @@ pub(super) fn run(
     json: bool,
     environment: &Environment,
     output: &mut impl Write,
-) -> Result<u8, Failed> {
+) -> Result<u8, CommandOutput> {
     let report = match &place.url {
         Some(url) => of_gateway(url, place, environment)?,
         None => of_directory(place, environment)?,
     };
     if json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| Failed::Refused(error.to_string()))?;
+        let text = serde_json::to_string_pretty(&report).map_err(|error| refused(error))?;
         writeln!(output, "{text}")?;
     } else {
         write_text(&report, output)?;
@@ -59,16 +63,16 @@ pub(super) fn run(
     Ok(if report.found.fault_count == 0 { 0 } else { EXIT_DIFFERENT })
 }
 
-fn of_gateway(url: &str, place: &LedgerPlace, environment: &Environment) -> Result<Report, Failed> {
-    let remote = Remote::new(url, place, environment)?;
+fn of_gateway(url: &str, place: &LedgerPlace, environment: &Environment) -> Result<Report, CommandOutput> {
+    let remote = Remote::new(url, place.key_env.as_deref(), environment)?;
     note("the gateway verifies its ledger; this takes about a minute per GB");
     let body = actix_web::rt::System::new().block_on(remote.page("ledger/verification", TIMEOUT))?;
     let Answer { data } = serde_json::from_slice(&body)
-        .map_err(|error| Failed::Refused(format!("the answer of the gateway cannot be read: {error}")))?;
+        .map_err(|error| refused(format!("the answer of the gateway cannot be read: {error}")))?;
     Ok(Report { ledger: url.to_owned(), found: data, journal: None })
 }
 
-fn of_directory(place: &LedgerPlace, environment: &Environment) -> Result<Report, Failed> {
+fn of_directory(place: &LedgerPlace, environment: &Environment) -> Result<Report, CommandOutput> {
     let (path, _) = directory(place, environment)?;
     let store = GenerationStore::inspect(&path).map_err(|fault| failed(&fault, "verify"))?;
     let mut progress = Progress::new();
@@ -101,7 +105,7 @@ impl JournalBody {
     }
 }
 
-fn write_text(report: &Report, output: &mut impl Write) -> Result<(), Failed> {
+fn write_text(report: &Report, output: &mut impl Write) -> Result<(), CommandOutput> {
     let Report { ledger, found, journal } = report;
     writeln!(output, "{ledger}: {} records in {} groups, {} versions", found.records, found.blocks, found.versions)?;
     if let Some(journal) = journal.as_ref().filter(|journal| journal.segments > 0) {

@@ -8,33 +8,29 @@ use serde_json::{Value, json};
 
 use super::ModelsRequest;
 use crate::app::cli::{
-    CommandOutput,
+    Finished,
     columns::{cut, number, shown},
-    failure,
     gateway::GatewayArguments,
-    success,
+    refused, success,
 };
 
 /// Measurements of every endpoint.
 const STATS: &str = "/api/v1/models/stats";
 
 /// Lists the endpoints that the gateway may call.
-pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> CommandOutput {
+pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> Finished {
     let gateway = GatewayArguments::new(request.url.clone(), request.key_env.clone());
-    let body = match gateway.call((Method::GET, STATS), None, environment) {
-        Ok(body) => body,
-        Err(output) => return output,
-    };
+    let body = gateway.call((Method::GET, STATS), None, environment)?;
     let page = serde_json::from_slice::<Value>(&body).ok();
     let Some(rows) = page.as_ref().and_then(|page| page.get("data")).and_then(Value::as_array) else {
-        return failure("pointsman: the answer of the gateway holds no list of endpoints\n".to_owned());
+        return Err(refused("the answer of the gateway holds no list of endpoints"));
     };
     let rows: Vec<&Value> =
         rows.iter().filter(|row| request.wants(&shown(row, "/model"), &shown(row, "/provider_slug"))).collect();
     if request.json {
-        return success(format!("{}\n", json!({ "data": rows })));
+        return Ok(success(format!("{}\n", json!({ "data": rows }))));
     }
-    success(if rows.is_empty() { "No model of the gateway matches.\n".to_owned() } else { table(&rows) })
+    Ok(success(if rows.is_empty() { "No model of the gateway matches.\n".to_owned() } else { table(&rows) }))
 }
 
 fn table(rows: &[&Value]) -> String {

@@ -12,38 +12,24 @@ const UNIT: f64 = 1e-11;
 /// Fewer clusters give no interval.
 pub const LEAST_CLUSTERS: usize = 30;
 
-/// A figure that is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    /// Dollars per thousand requests.
-    Spend,
-    /// Median of the seconds to the first token.
-    FirstTokenP50,
-    /// 95th percentile of the same.
-    FirstTokenP95,
-    /// Median of the seconds to the last byte.
-    TotalP50,
-    /// Share of requests that fail for the client.
-    Failures,
+pointsman_domain::named! {
+    /// A figure that is compared.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Metric {
+        /// Dollars per thousand requests.
+        Spend = "spend",
+        /// Median of the seconds to the first token.
+        FirstTokenP50 = "first_token_p50",
+        /// 95th percentile of the same.
+        FirstTokenP95 = "first_token_p95",
+        /// Median of the seconds to the last byte.
+        TotalP50 = "total_p50",
+        /// Share of requests that fail for the client.
+        Failures = "failures",
+    }
 }
 
 impl Metric {
-    /// All, in the order in which they are shown.
-    pub const ALL: [Metric; 5] =
-        [Metric::Spend, Metric::FirstTokenP50, Metric::FirstTokenP95, Metric::TotalP50, Metric::Failures];
-
-    /// Its name in limits and JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Metric::Spend => "spend",
-            Metric::FirstTokenP50 => "first_token_p50",
-            Metric::FirstTokenP95 => "first_token_p95",
-            Metric::TotalP50 => "total_p50",
-            Metric::Failures => "failures",
-        }
-    }
-
     /// Whether the difference is one of shares, not a share of the figure before.
     #[must_use]
     pub const fn is_absolute(self) -> bool {

@@ -64,31 +64,20 @@ pub struct WhyNot {
     pub sentence: String,
 }
 
-/// The result for one endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// A filter or its current state excluded the endpoint.
-    Refused,
-    /// Another candidate was better.
-    Lost,
-    /// The endpoint is the choice.
-    Chosen,
-    /// No model and no provider has this name.
-    Unknown,
-    /// The request does not ask for the model of the endpoint.
-    NotInPool,
-}
-
-impl Verdict {
-    /// The name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Refused => "refused",
-            Verdict::Lost => "lost",
-            Verdict::Chosen => "chosen",
-            Verdict::Unknown => "unknown",
-            Verdict::NotInPool => "not_in_pool",
-        }
+pointsman_domain::named! {
+    /// The result for one endpoint.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Verdict {
+        /// A filter or its current state excluded the endpoint.
+        Refused = "refused",
+        /// Another candidate was better.
+        Lost = "lost",
+        /// The endpoint is the choice.
+        Chosen = "chosen",
+        /// No model and no provider has this name.
+        Unknown = "unknown",
+        /// The request does not ask for the model of the endpoint.
+        NotInPool = "not_in_pool",
     }
 }
 
