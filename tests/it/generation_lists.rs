@@ -338,7 +338,7 @@ async fn administrators_get_the_list_as_csv_with_the_same_filters_and_go_on_at_i
     for (line, row) in lines[1..].iter().zip(listed["data"].as_array().unwrap()) {
         let cells: Vec<&str> = line.split(',').collect();
         assert_eq!(cells.len(), lines[0].split(',').count(), "{line}");
-        for (at, name) in [(0, "id"), (1, "created_at"), (2, "key"), (5, "requested_model"), (10, "status")] {
+        for (at, name) in [(0, "id"), (1, "created_at"), (2, "key"), (5, "requested_model"), (11, "status")] {
             assert_eq!(cells[at], row[name], "{line}");
         }
         assert_eq!(cells[cost].parse::<f64>().unwrap(), row["cost"].as_f64().unwrap(), "{line}");
