@@ -1,6 +1,6 @@
 //! `[[alerts]]`: who is told when something needs attention.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use pointsman_base::secret::Secret;
@@ -9,7 +9,7 @@ use super::{
     Surroundings,
     accounts::refuse_duplicates,
     address::BaseUrl,
-    credential::secret_of_variable,
+    credential::{ca_file, secret_of_variable},
     fault::hint,
     quantity::{DAY, HOUR},
     section::Section,
@@ -59,6 +59,8 @@ pub struct AlertReceiver {
     pub url: Secret,
     /// Scheme and host of the address, for people.
     pub place: String,
+    /// PEM file with certificates that are trusted in addition to those of the system.
+    pub ca_file: Option<PathBuf>,
     /// Key of the signature: `None` for alerts without one.
     pub key: Option<SigningKey>,
     /// The events that it is told.
@@ -136,12 +138,12 @@ fn read(section: &Section<'_>, context: &Surroundings<'_>) -> Option<AlertReceiv
     }
     section.refuse("secret", "a secret must not be in this file", "secret_env = \"NAME_OF_A_VARIABLE\"");
     let address = address(section, context);
-    let key = key(section, context);
+    let (ca_file, key) = (ca_file(section, true, context), key(section, context));
     let events = events(section);
     let format = section.choice_or("format", &AlertFormat::WORDS, AlertFormat::Json);
     let repeat = section.duration_or("repeat", Duration::from_secs(60)..=30 * DAY, 4 * HOUR);
     let (url, place) = address?;
-    Some(AlertReceiver { name: name?.into(), url, place, key, events, format, repeat })
+    Some(AlertReceiver { name: name?.into(), url, place, ca_file, key, events, format, repeat })
 }
 
 /// The address, and what of it may be shown.
