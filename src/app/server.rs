@@ -193,6 +193,11 @@ impl Gateway {
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
         let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (opened, node), &arbiter));
+        if let Some(traces) = &shared.traces {
+            let of = Arc::downgrade(&shared);
+            let names = move |owner, key| of.upgrade().map(|shared| shared.setup.load().keys.names_of(owner, key));
+            traces.name_by(Box::new(move |owner, key| names(owner, key).unwrap_or_default()));
+        }
         connect_health(&shared);
         reload::begin(&shared);
         let watchdog = watchdog::start(&shared);

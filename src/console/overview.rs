@@ -68,11 +68,13 @@ pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest)
                 } }
             }
             (refused::band(&RefusedBody::all(&worker)))
-            @if hour.is_first() && !has_samples { (first_steps::show(&frame, &visitor, &worker)) }
-            @else { (charts(&timeline, filters.get("range"))) }
-            (now_running(&running))
-            h2 { "Endpoints " span.muted { (endpoints.len()) } }
-            (measured::endpoint_table(&endpoints, "Endpoints, those in trouble first", Columns::OfAll(&spent)))
+            @if hour.is_first() && running.total == 0 && !has_samples { (first_steps::show(&frame, &visitor, &worker)) }
+            @else {
+                (charts(&timeline, filters.get("range")))
+                (now_running(&running))
+                h2 { "Endpoints " span.muted { (endpoints.len()) } }
+                (measured::endpoint_table(&endpoints, "Endpoints, those in trouble first", Columns::OfAll(&spent)))
+            }
         }
         (api_line(&timeline.as_ref().map_or("/api/v1/admin/series?span=1h".to_owned(), Timeline::api)))
     };

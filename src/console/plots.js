@@ -77,9 +77,13 @@ window.drawPlot = (() => {
     for (const [seconds, what] of chart.marks) {
       const x = at(seconds, 'x'), isRight = x > left + width - 60 * ratio;
       stroke([[x, top], [x, top + height]], 'faint', [3, 3]);
+      if (x < free) continue;
+      // On a ground of its own, because it may stand over a bar.
+      const wide = ctx.measureText(what).width + 6 * ratio, from = isRight ? x - wide : x + .5;
+      ctx.fillStyle = colour('card');
+      ctx.fillRect(from, top, wide, 13 * ratio);
       ctx.fillStyle = colour('soft');
-      ctx.textAlign = isRight ? 'right' : 'left';
-      if (x > free) ctx.fillText(what, x + (isRight ? -4 : 4) * ratio, top);
+      ctx.fillText(what, from + 3 * ratio, top + 1.5 * ratio);
       free = x + 50 * ratio;
     }
     if (chart.kind === 'lines' && chart.bound !== null) {

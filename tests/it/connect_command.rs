@@ -73,12 +73,15 @@ fn every_agent_is_connected_and_gets_its_file_back() {
         let written = home.read(file).unwrap();
         assert!(written.contains("http://gateway.test:9/api") && written.contains("service/x"), "{written}");
         let (_, again) = home.connect(&format!("{agent} --yes --model service/x"), &key);
-        assert!(again.contains("has these settings already"), "{again}");
+        assert!(again.contains("It has these settings already."), "{again}");
+        let (_, page) = home.connect(&format!("{agent} --off --json"), &[]);
+        let page: Value = serde_json::from_str(&page).unwrap();
+        assert!(page["written"] == false && page["file"].as_str().unwrap().ends_with(file), "{page}");
         let (code, said) = home.connect(&format!("{agent} --off --yes"), &[]);
         assert_eq!((code, home.read(file).as_deref()), (Some(0), Some(mine)), "{said}");
         assert_eq!(home.read(&format!("{file}.before-pointsman")), None, "no copy is left");
         let (_, again) = home.connect(&format!("{agent} --off --yes"), &[]);
-        assert!(again.contains("has no settings of Pointsman"), "{again}");
+        assert!(again.contains("It has no settings of Pointsman."), "{again}");
     }
 }
 

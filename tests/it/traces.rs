@@ -123,6 +123,7 @@ async fn a_generation_is_one_span_in_its_clients_trace_with_an_attempt_as_each_c
             "gen_ai.response.model": "acme/small", "gen_ai.response.id": reply.header("x-generation-id"),
             "gen_ai.response.finish_reasons": ["stop"], "gen_ai.request.stream": true,
             "pointsman.request_id": reply.header("x-request-id"), "pointsman.status": "completed",
+            "pointsman.key": "test", "pointsman.account": "test", "pointsman.team": null,
             "pointsman.rescued": true, "pointsman.hedged": false, "pointsman.attempts": 2,
             "pointsman.decision.objective": "cheapest", "error.type": null,
         }),

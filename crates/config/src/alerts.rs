@@ -1,6 +1,6 @@
 //! `[[alerts]]`: who is told when something needs attention.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use pointsman_base::secret::Secret;
@@ -9,7 +9,7 @@ use super::{
     Surroundings,
     accounts::refuse_duplicates,
     address::BaseUrl,
-    credential::secret_of_variable,
+    credential::{ca_file, secret_of_variable},
     fault::hint,
     quantity::{DAY, HOUR, MINUTE},
     section::Section,
@@ -60,6 +60,8 @@ pub struct AlertReceiver {
     pub url: Secret,
     /// Scheme and host of the address, for people.
     pub place: String,
+    /// PEM file with certificates that are trusted in addition to those of the system.
+    pub ca_file: Option<PathBuf>,
     /// Key of the signature: `None` for alerts without one.
     pub key: Option<SigningKey>,
     /// The events that it is told.
@@ -146,6 +148,9 @@ fn read(section: &Section<'_>, context: &Surroundings<'_>) -> Option<AlertReceiv
             ],
         /// Environment variable with the address.
         url_env = filled() [absent = "none"],
+        /// Trusted certificates of the receiver in addition to those of the system.
+        ca_file = with(|section, _| ca_file(section, true, context))
+            [absent = "none", allowed = "path, relative to this file"],
         /// Environment variable with the key of the signature, at least 16 bytes: base64 after `whsec_`, else the bytes
         /// of the text itself.
         key "secret_env" = with(|section, key| signing_key(section, key, context)) [absent = "alerts are not signed"],
@@ -162,7 +167,7 @@ fn read(section: &Section<'_>, context: &Surroundings<'_>) -> Option<AlertReceiv
     section.refuse("secret", "a secret must not be in this file", "secret_env = \"NAME_OF_A_VARIABLE\"");
     let address = address(section, (url, url_env), context);
     let (url, place) = address?;
-    Some(AlertReceiver { name: name?.into(), url, place, key, events, format, repeat })
+    Some(AlertReceiver { name: name?.into(), url, place, ca_file, key, events, format, repeat })
 }
 
 /// The address, and what of it may be shown.

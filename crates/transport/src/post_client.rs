@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use actix_http::{
@@ -22,6 +22,7 @@ use super::{
     http_client,
     keep_alive::KeepAlive,
     request,
+    retry_after::retry_after,
 };
 
 /// Most bytes of an answer. It is read only to use the connection again.
@@ -75,16 +76,23 @@ impl PostClient {
         let bounds = BodyBounds { deadline, idle: None, size: MAX_ANSWER };
         let announced = http_client::announced_length(response.headers());
         let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        Ok(PostAnswer { status: response.status().as_u16(), retry_after: retry_after.map(str::to_owned), body })
+        let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        Ok(PostAnswer { status: response.status().as_u16(), retry_after: wait.map(str::to_owned), body })
     }
 
-    /// Posts `body` with further `headers`, and gives the status of the answer. Its body is not read: the connection is closed.
+    /// Posts `body` with further `headers`, and gives the status of the answer and the wait that it asks for. Its body is not
+    /// read: the connection is closed.
     ///
     /// # Errors
     /// When no regular head of an answer arrives until `deadline`.
-    pub async fn tell(&self, headers: &[(&str, &[u8])], body: Bytes, deadline: Instant) -> Result<u16, UpstreamError> {
-        Ok(self.send(headers, body, deadline).await?.status().as_u16())
+    pub async fn tell(
+        &self,
+        headers: &[(&str, &[u8])],
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<(u16, Option<Duration>), UpstreamError> {
+        let answer = self.send(headers, body, deadline).await?;
+        Ok((answer.status().as_u16(), retry_after(answer.headers(), SystemTime::now())))
     }
 
     /// Posts `body` and waits for the head of the answer until `deadline`.

@@ -47,6 +47,9 @@ pub struct ConnectRequest {
     /// Write without asking
     #[arg(long)]
     yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Agents whose settings are known.
@@ -73,12 +76,29 @@ struct Told {
 
 /// Shows the change, and writes it.
 pub(super) fn run(request: &ConnectRequest, environment: &Environment) -> Finished {
-    connect(request, environment)
-        .map(success)
-        .map_err(|why| failure(format!("pointsman: {}\n", why.trim_start_matches("pointsman: ").trim_end())))
+    let outcome = connect(request, environment)
+        .map_err(|why| failure(format!("pointsman: {}\n", why.trim_start_matches("pointsman: ").trim_end())))?;
+    let Outcome { file, difference, is_written, said } = outcome;
+    Ok(success(match request.json {
+        true => {
+            let page = json!({ "file": file.display().to_string(), "difference": difference, "written": is_written });
+            format!("{page}\n")
+        }
+        false => format!("{}\n{difference}\n{said}\n", file.display()),
+    }))
 }
 
-fn connect(request: &ConnectRequest, environment: &Environment) -> Result<String, String> {
+/// What became of it.
+struct Outcome {
+    file: PathBuf,
+    /// The lines that differ.
+    difference: String,
+    is_written: bool,
+    /// What was done and what is next, for people.
+    said: String,
+}
+
+fn connect(request: &ConnectRequest, environment: &Environment) -> Result<Outcome, String> {
     let file = request.agent.file(environment)?;
     let copy = PathBuf::from(format!("{}.{BEFORE}", file.display()));
     let (now, before) = (read(&file)?, read(&copy)?);
@@ -91,16 +111,21 @@ fn connect(request: &ConnectRequest, environment: &Environment) -> Result<String
         (None, false) => Some(lines::without(text)).filter(|text| !text.trim().is_empty()).map(Ok),
     };
     let changed = changed.transpose().map_err(|why| format!("{}: {why}", file.display()))?;
-    if changed == now {
-        let how = if request.off { "has no settings of Pointsman" } else { "has these settings already" };
-        return Ok(format!("{} {how}.\n", file.display()));
-    }
-    let shown = lines::difference(text, changed.as_deref().unwrap_or_default());
     let key = told.as_ref().map(|told| told.key.as_str()).filter(|key| *key != DEVELOPMENT_KEY);
-    let shown = key.map_or(shown.clone(), |key| shown.replace(key, "…"));
-    let shown = format!("{}\n{shown}", file.display());
-    if !request.yes && !is_agreed(&shown) {
-        return Ok(format!("{shown}\nNothing is written. Repeat with --yes to write it.\n"));
+    let difference = lines::difference(text, changed.as_deref().unwrap_or_default());
+    let difference = key.map_or(difference.clone(), |key| difference.replace(key, "…"));
+    let outcome = |is_written, said: &str| Outcome {
+        file: file.clone(),
+        difference: difference.clone(),
+        is_written,
+        said: said.to_owned(),
+    };
+    if changed == now {
+        let how = if request.off { "It has no settings of Pointsman." } else { "It has these settings already." };
+        return Ok(outcome(false, how));
+    }
+    if !request.yes && !is_agreed(&format!("{}\n{difference}", file.display())) {
+        return Ok(outcome(false, "Nothing is written. Repeat with --yes to write it."));
     }
     let write = || -> io::Result<()> {
         match (request.off, &now) {
@@ -115,7 +140,7 @@ fn connect(request: &ConnectRequest, environment: &Environment) -> Result<String
     };
     write().map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
     let next = told.map_or_else(String::new, |told| request.agent.next(&told, environment));
-    Ok(format!("{shown}\nWritten.{next}\n"))
+    Ok(outcome(true, &format!("Written.{next}")))
 }
 
 fn told(request: &ConnectRequest, environment: &Environment) -> Result<Told, String> {

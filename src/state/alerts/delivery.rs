@@ -79,7 +79,7 @@ async fn send_due(shared: Arc<Shared>, mut receiver: AlertReceiver, first: Waiti
     let mut next = Some(first);
     while let Some(waiting) = next {
         let sent = sender::send(&receiver, (&*waiting.id, &waiting.alert), clock::unix_millis(), TIMEOUT).await;
-        let outcome = sent.as_ref().err().cloned().unwrap_or_else(|| "sent".to_owned());
+        let outcome = sent.as_ref().err().map_or_else(|| "sent".to_owned(), |refused| refused.why.clone());
         let now_ms = clock::unix_millis();
         let settled = shared.alerts.outbox.lock().settle(&receiver.name, &waiting.id, sent, now_ms, rand::random());
         shared.alerts.save().await;
@@ -135,7 +135,8 @@ pub async fn test(shared: &Arc<Shared>, receiver: &AlertReceiver, actor: Actor) 
         sentence: format!("This is a test of the receiver '{}', asked for by '{}'.", receiver.name, actor.by),
         since_ms: now_ms,
     };
-    let sent = sender::send(receiver, (&*fresh_id(), &alert), now_ms, TEST_TIMEOUT).await;
+    let sent =
+        sender::send(receiver, (&*fresh_id(), &alert), now_ms, TEST_TIMEOUT).await.map_err(|refused| refused.why);
     let outcome = sent.as_ref().err().cloned().unwrap_or_else(|| "sent".to_owned());
     let delivery = Delivery { at_ms: now_ms, event: alert.event.clone(), outcome: outcome.clone() };
     shared.alerts.outbox.lock().note(&receiver.name, delivery);

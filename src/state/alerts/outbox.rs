@@ -12,7 +12,10 @@ use std::{
 use pointsman_config::AlertReceiver;
 use serde::{Deserialize, Serialize};
 
-use super::watch::{Alert, Findings, Watch};
+use super::{
+    sender::Refused,
+    watch::{Alert, Findings, Watch},
+};
 
 /// Most alerts that wait for one receiver; the oldest is given up for a further one.
 const MOST_WAITING: usize = 200;
@@ -121,7 +124,7 @@ impl Outbox {
         &mut self,
         receiver: &str,
         id: &str,
-        result: Result<(), String>,
+        result: Result<(), Refused>,
         now_ms: i64,
         chance: f64,
     ) -> Settled {
@@ -130,13 +133,15 @@ impl Outbox {
         let Some(mailbox) = self.receivers.get_mut(receiver) else { return alone };
         mailbox.is_sending = false;
         let Some(first) = mailbox.waiting.front_mut().filter(|first| first.id == id) else { return alone };
-        let (event, outcome) = (first.alert.event.clone(), result.as_ref().err().cloned());
+        let (event, outcome) = (first.alert.event.clone(), result.as_ref().err().map(|refused| refused.why.clone()));
         mailbox.last = Some(Delivery { at_ms: now_ms, event, outcome: outcome.unwrap_or_else(|| "sent".to_owned()) });
         let settled = match result {
             Ok(()) => Settled::Sent,
             Err(_) if now_ms.saturating_sub(first.queued_ms) >= millis(GIVE_UP) => Settled::GivenUp,
-            Err(_) => {
-                first.next_ms = now_ms.saturating_add(millis(wait_after(first.attempts, chance)));
+            Err(Refused { wait, .. }) => {
+                // Longer than the longest wait nobody is left alone.
+                let wanted = wait.unwrap_or_default().min(LONGEST_WAIT);
+                first.next_ms = now_ms.saturating_add(millis(wait_after(first.attempts, chance).max(wanted)));
                 first.attempts = first.attempts.saturating_add(1);
                 Settled::Again
             }
@@ -268,7 +273,7 @@ mod tests {
         let (mut now, mut waits, mut settled) = (0, Vec::new(), Settled::Again);
         while settled == Settled::Again {
             let waiting = run.outbox.begin("ops", now).unwrap();
-            settled = run.outbox.settle("ops", &waiting.id, Err("503".to_owned()), now, 1.0);
+            settled = run.outbox.settle("ops", &waiting.id, Err("503".to_owned().into()), now, 1.0);
             if let Some(next) = run.outbox.receivers["ops"].waiting.front().map(|first| first.next_ms) {
                 assert_eq!(run.outbox.begin("ops", next - 1), None);
                 waits.push((next - now) / 1_000);
@@ -279,6 +284,21 @@ mod tests {
         assert!((86_400_000..87_000_000).contains(&now), "{now}");
         assert_eq!((settled, run.outbox.mailbox("ops").unwrap().waiting()), (Settled::GivenUp, 0));
         assert_eq!(run.outbox.mailbox("ops").unwrap().last().unwrap().outcome, "503");
+    }
+
+    #[test]
+    fn a_receiver_that_asks_for_a_wait_gets_it_but_no_longer_one_than_the_longest() {
+        let (ops, mut run) = (receivers(&["ops"]), Run::new());
+        run.observe(&ops, &spent(&["product"]), 0);
+        let mut now = 0;
+        for (asked, waits) in [(30, 30), (3_600, 600)] {
+            let waiting = run.outbox.begin("ops", now).unwrap();
+            let refused = Refused { why: "429".to_owned(), wait: Some(Duration::from_secs(asked)) };
+            run.outbox.settle("ops", &waiting.id, Err(refused), now, 1.0);
+            now += waits * 1_000;
+            assert_eq!(run.outbox.begin("ops", now - 1), None);
+        }
+        assert!(run.outbox.begin("ops", now).is_some());
     }
 
     #[test]
@@ -293,7 +313,7 @@ mod tests {
         let (both, mut run) = (receivers(&["ops", "chat"]), Run::new());
         run.observe(&both, &spent(&["product"]), 0);
         let one = run.outbox.begin("ops", 0).unwrap();
-        assert_eq!(run.outbox.settle("ops", &one.id, Err("timeout".to_owned()), 0, 1.0), Settled::Again);
+        assert_eq!(run.outbox.settle("ops", &one.id, Err("timeout".to_owned().into()), 0, 1.0), Settled::Again);
         assert!(run.outbox.begin("chat", 0).is_some(), "another receiver does not wait");
         run.observe(&receivers(&["chat"]), &spent(&["product"]), 1);
         assert!(run.outbox.mailbox("ops").is_none(), "it is no longer configured");

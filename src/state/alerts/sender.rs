@@ -18,17 +18,37 @@ use super::watch::{Alert, Phase};
 
 /// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// Why a receiver did not take an alert.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// For people.
+    pub why: String,
+    /// How long it asks to be left alone.
+    pub wait: Option<Duration>,
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Refused {
+        Refused { why, wait: None }
+    }
+}
+
 /// Posts an alert, and waits up to `limit` for the head of the answer. Redirects are not followed, and the body of the answer is not read.
 ///
 /// # Errors
-/// Why the receiver did not take it, for people.
+/// When the receiver did not take it.
 pub(super) async fn send(
     receiver: &AlertReceiver,
     (id, alert): (&str, &Alert),
     now_ms: i64,
     limit: Duration,
-) -> Result<(), String> {
-    let client = PostClient::new(receiver.url.expose(), tls()?, CONNECT).map_err(|fault| fault.to_string())?;
+) -> Result<(), Refused> {
+    let tls = match &receiver.ca_file {
+        Some(file) => client_config(Some(file)).map_err(|fault| fault.to_string())?,
+        None => Arc::clone(tls()?),
+    };
+    let client = PostClient::new(receiver.url.expose(), &tls, CONNECT).map_err(|fault| fault.to_string())?;
     let body = body(receiver.format, alert, now_ms);
     let seconds = (now_ms / 1_000).to_string();
     let signature = receiver.key.as_ref().map(|key| signature(key, id, &seconds, &body));
@@ -39,14 +59,15 @@ pub(super) async fn send(
     ];
     headers.extend(signature.as_ref().map(|signature| ("webhook-signature", signature.as_bytes())));
     let answered = client.tell(&headers, Bytes::from(body), Instant::now() + limit).await;
-    match answered.map_err(|error| error.to_string())? {
-        200..300 => Ok(()),
-        status @ 300..400 => Err(format!("it answered {status}, and redirects are not followed")),
-        status => Err(format!("it answered {status}")),
-    }
+    let why = match answered.map_err(|error| error.to_string())? {
+        (200..300, _) => return Ok(()),
+        (status @ 300..400, _) => format!("it answered {status}, and redirects are not followed").into(),
+        (status, wait) => Refused { why: format!("it answered {status}"), wait },
+    };
+    Err(why)
 }
 
-/// The TLS settings of all receivers: the certificates of the system.
+/// The TLS settings of receivers without a file of certificates: those of the system.
 fn tls() -> Result<&'static Arc<ClientConfig>, String> {
     static TLS: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     TLS.get_or_init(|| client_config(None).map_err(|fault| fault.to_string())).as_ref().map_err(Clone::clone)

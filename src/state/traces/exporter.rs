@@ -4,7 +4,7 @@
 //! that calls providers, so that there is no second one in the binary and no second TLS stack.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -26,7 +26,7 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::spans;
+use super::{NamesOf, spans};
 use crate::base::{
     build,
     events::{SpanCounts, SpanLoss},
@@ -46,6 +46,7 @@ pub(super) struct Exporter {
     pub(super) config: TracesConfig,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) counts: SpanCounts,
+    pub(super) names: Arc<OnceLock<NamesOf>>,
     /// Distinguishes this process from its replicas.
     pub(super) instance: u64,
 }
@@ -101,6 +102,7 @@ impl Exporter {
 struct Outgoing {
     exporter: SpanExporter,
     counts: SpanCounts,
+    names: Arc<OnceLock<NamesOf>>,
     spans: Vec<SpanData>,
     /// When the oldest of them was added.
     since: Option<Instant>,
@@ -119,13 +121,14 @@ impl Outgoing {
         let exporter = exporter.with_endpoint(&collector).with_protocol(Protocol::HttpBinary);
         let mut exporter = exporter.with_retry_policy(retries).build().map_err(|error| error.to_string())?;
         exporter.set_resource(&resource(thread.instance));
-        let counts = thread.counts.clone();
-        Ok(Outgoing { exporter, counts, spans: Vec::new(), since: None, warned: None, collector })
+        let (counts, names) = (thread.counts.clone(), Arc::clone(&thread.names));
+        Ok(Outgoing { exporter, counts, names, spans: Vec::new(), since: None, warned: None, collector })
     }
 
     fn add(&mut self, record: &Generation) {
         self.since.get_or_insert_with(Instant::now);
-        spans::add(record, &mut self.spans);
+        let names = self.names.get().map(|names| names(record.owner, record.key)).unwrap_or_default();
+        spans::add(record, &names, &mut self.spans);
     }
 
     /// Sends the batch. What the collector does not accept is lost.

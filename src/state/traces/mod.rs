@@ -19,10 +19,15 @@ use std::sync::Arc;
 
 use pointsman_domain::{Generation, TraceParent};
 
+use crate::access::keys::HolderNames;
+
 #[cfg(not(feature = "otel"))]
 pub use self::off::Traces;
 #[cfg(feature = "otel")]
 pub use self::queue::Traces;
+
+/// Gives the names of the account and the key with these numbers.
+pub type NamesOf = Box<dyn Fn(u64, u64) -> HolderNames + Send + Sync>;
 
 /// What attempt `n` of `record` sends as `traceparent` to a provider that shall have one: its own span, so that the
 /// provider's spans become its children. While traces are off, what the client sent.

@@ -1,6 +1,10 @@
 //! The queue between the ledger and the thread that sends spans.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use pointsman_actors::ledger::RecordFollower;
@@ -11,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{exporter::Exporter, sampler::Sampler, spans};
+use super::{NamesOf, exporter::Exporter, sampler::Sampler, spans};
 use crate::base::events::{SpanCounts, SpanLoss};
 
 /// Name of the thread.
@@ -22,6 +26,7 @@ pub struct Traces {
     sampler: Sampler,
     queue: mpsc::Sender<Arc<Generation>>,
     counts: SpanCounts,
+    names: Arc<OnceLock<NamesOf>>,
     stop: Mutex<Option<Stop>>,
 }
 
@@ -42,9 +47,11 @@ impl Traces {
         let (queue, records) = mpsc::channel(config.batches.queue);
         let (ask, asked) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
+        let names: Arc<OnceLock<NamesOf>> = Arc::default();
         let started = pointsman_transport::client_config(config.ca_file.as_deref()).map_err(|fault| fault.to_string());
         let started = started.and_then(|tls| {
-            let exporter = Exporter { config: config.clone(), tls, counts: counts.clone(), instance };
+            let names = Arc::clone(&names);
+            let exporter = Exporter { config: config.clone(), tls, counts: counts.clone(), names, instance };
             let run = move || {
                 exporter.run(records, asked);
                 drop::<oneshot::Sender<()>>(ending);
@@ -61,7 +68,13 @@ impl Traces {
             "traces go to {collector}: {share} % of the generations, and what failed, fell back, was hedged or took {slow:?}"
         );
         let sampler = Sampler::new(config);
-        Some(Arc::new(Traces { sampler, queue, counts, stop: Mutex::new(Some(Stop { ask, ended })) }))
+        Some(Arc::new(Traces { sampler, queue, counts, names, stop: Mutex::new(Some(Stop { ask, ended })) }))
+    }
+
+    /// Says who knows the names of keys and accounts. Spans before that have none.
+    pub fn name_by(&self, names: NamesOf) {
+        // Only the first call counts.
+        let _ = self.names.set(names);
     }
 
     /// Which generations have spans.

@@ -17,7 +17,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use pointsman_domain::{ApiType, AttemptRecord, Generation, GenerationStatus, ServedTime, span_of};
 
 use super::sampler::trace_of_record;
-use crate::base::build;
+use crate::{access::keys::HolderNames, base::build};
 
 /// Schema of the semantic conventions that the attributes follow.
 const CONVENTIONS: &str = "https://opentelemetry.io/schemas/1.40.0";
@@ -34,7 +34,7 @@ pub(super) fn count(record: &Generation) -> usize {
 }
 
 /// Appends the spans of a generation.
-pub(super) fn add(record: &Generation, spans: &mut Vec<SpanData>) {
+pub(super) fn add(record: &Generation, names: &HolderNames, spans: &mut Vec<SpanData>) {
     let ServedTime { from_us, until_us } = record.served.unwrap_or_else(|| whole_milliseconds(record));
     let (from, until) = (moment(from_us), moment(until_us));
     let parent = record.trace_parent.map_or(SpanId::INVALID, |parent| SpanId::from(parent.span));
@@ -43,7 +43,7 @@ pub(super) fn add(record: &Generation, spans: &mut Vec<SpanData>) {
         parent_span_is_remote: record.trace_parent.is_some(),
         // A child of the client's call, where a request enters this service.
         span_kind: SpanKind::Server,
-        attributes: generation_attributes(record),
+        attributes: generation_attributes(record, names),
         status: generation_status(record),
         ..span((record, root, parent), span_name(record), (from, until))
     });
@@ -112,7 +112,7 @@ fn span_name(record: &Generation) -> String {
     known.map_or_else(|| operation(record).to_owned(), |model| format!("{} {model}", operation(record)))
 }
 
-fn generation_attributes(record: &Generation) -> Vec<KeyValue> {
+fn generation_attributes(record: &Generation, names: &HolderNames) -> Vec<KeyValue> {
     let (usage, decision) = (&record.usage, &record.decision);
     let mut all = Attributes::default();
     all.add("gen_ai.operation.name", operation(record));
@@ -138,6 +138,10 @@ fn generation_attributes(record: &Generation) -> Vec<KeyValue> {
     all.tokens("gen_ai.usage.reasoning.output_tokens", some(usage.reasoning_tokens));
     all.set("error.type", error_of(record));
     all.add("pointsman.request_id", record.request_id.clone());
+    all.set("pointsman.key", names.key.clone());
+    all.set("pointsman.account", names.account.clone());
+    all.set("pointsman.team", record.team.clone());
+    all.set("gen_ai.conversation.id", record.session_id.clone());
     all.add("pointsman.status", status_name(record.status));
     all.add("pointsman.decision.code", record.decision_code().as_str());
     all.add("pointsman.decision.objective", decision.objective.value.as_str());
