@@ -1,6 +1,6 @@
 //! Router: one per worker, decides where a request goes.
 //!
-//! It waits for no other actor: the published snapshot is an `Arc`, the live board is copied once per decision, and
+//! It waits for no other actor: the published snapshot is an `Arc`, what a decision reads of the live board is copied, and
 //! [`decide_to_serve`] decides. The request passes the [`PublishedState`] of its configuration. Each served request
 //! takes the next sequence number for the seed of its exploration noise. A [`Preview`] takes none, ranks without noise
 //! unless it has a seed, and needs no actor: it reads the same published state on any thread.
@@ -104,7 +104,7 @@ pub struct RouterSeeds {
 pub struct Router {
     seeds: RouterSeeds,
     sequence: u64,
-    /// The last copy of the live board, kept to reuse its allocation.
+    /// The last copies of parts of the live board, kept to reuse their allocation.
     view: LiveView,
 }
 
@@ -129,8 +129,8 @@ impl Router {
         seed: Option<u64>,
     ) -> Result<Routed, RouteError> {
         let began = Instant::now();
-        published.live.refresh(now, &mut self.view);
         let snapshot = published.snapshot();
+        published.live.refresh_for(query, &snapshot.catalog, now, &mut self.view);
         let decision = decide_to_serve(&snapshot, &self.view, query, now, seed)?;
         Ok(Routed {
             decision: Arc::new(decision),

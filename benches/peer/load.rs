@@ -139,7 +139,7 @@ async fn exchange(
         if chunks < CHUNKS || !text.ends_with("data: [DONE]\n\n") {
             return Err(format!("a stream of {chunks} chunks, or without its end").into());
         }
-    } else if !text.contains(r#""finish_reason":"stop""#) {
+    } else if ![r#""finish_reason":"stop""#, r#""stop_reason":"end_turn""#].iter().any(|end| text.contains(end)) {
         return Err("an answer that is not whole".into());
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! A provider that always says the same: 1 KB of JSON, or a stream of 100 chunks of 287 bytes, or the texts of that stream
-//! as events of the Messages API.
+//! as events of the Messages API; 1 KB of JSON of the Gemini API to a request of that.
 //!
 //! What it says is built once. Which of them is asked for stands at the start of the body, where the load generator
 //! and the gateway put it.
@@ -26,6 +26,8 @@ const CHUNK_BYTES: usize = 287;
 const ANSWER_BYTES: usize = 1024;
 /// How far into a request the upstream looks for what is asked.
 const LOOKED_AT: usize = 256;
+/// What only requests of the Gemini API have.
+const GEMINI_REQUEST: &str = r#""contents":["#;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const STREAM_HEAD: &str =
@@ -36,6 +38,7 @@ const USAGE: &str = r#"{"prompt_tokens":200,"completion_tokens":100,"total_token
 /// Everything the upstream ever says.
 pub(crate) struct Script {
     answer: Vec<u8>,
+    gemini_answer: Vec<u8>,
     /// The events of a stream, each framed as one HTTP chunk.
     events: Vec<Vec<u8>>,
     /// The same stream in the Messages API.
@@ -97,7 +100,8 @@ async fn hold(connection: &mut Connection, script: &Script) -> io::Result<()> {
 
 impl Script {
     pub(crate) fn new(pause: Duration) -> Result<Script, Failure> {
-        Ok(Script { answer: answer()?, events: events()?, messages: messages()?, pause })
+        let (answer, gemini_answer) = (answer()?, gemini_answer()?);
+        Ok(Script { answer, gemini_answer, events: events()?, messages: messages()?, pause })
     }
 
     /// Answers one request; false when the connection has nothing more to say.
@@ -112,18 +116,32 @@ impl Script {
             let events = if asked(MESSAGES_MODEL) { &self.messages } else { &self.events };
             tell(connection, events, self.pause).await?;
         } else {
-            connection.socket.write_all(&self.answer).await?;
+            let answer = if asked(GEMINI_REQUEST) { &self.gemini_answer } else { &self.answer };
+            connection.socket.write_all(answer).await?;
         }
         Ok(true)
     }
 }
 
 fn answer() -> Result<Vec<u8>, Failure> {
-    let body = padded(ANSWER_BYTES, |text| {
+    whole(|text| {
         format!(
             r#"{{"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1763629500,"model":"bench-1","system_fingerprint":"fp_0123456789","choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}","refusal":null}},"logprobs":null,"finish_reason":"stop"}}],"usage":{USAGE}}}"#
         )
-    })?;
+    })
+}
+
+fn gemini_answer() -> Result<Vec<u8>, Failure> {
+    whole(|text| {
+        format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}],"role":"model"}},"finishReason":"STOP","index":0}}],"usageMetadata":{{"promptTokenCount":200,"candidatesTokenCount":100,"totalTokenCount":300}},"modelVersion":"bench-gemini","responseId":"0123456789abcdef"}}"#
+        )
+    })
+}
+
+/// An answer in one piece, with the body that `frame` makes of a text.
+fn whole(frame: impl Fn(&str) -> String) -> Result<Vec<u8>, Failure> {
+    let body = padded(ANSWER_BYTES, frame)?;
     Ok(format!("{HEAD}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }
 

@@ -205,7 +205,7 @@ impl GivenTask {
 impl QueryInput<'_> {
     /// Boxed: it is moved through several futures and to the router.
     fn query(
-        self,
+        mut self,
         catalog: &Catalog,
         config: &Config,
         (caller, asker): (&Caller, Asker<'_>),
@@ -225,7 +225,11 @@ impl QueryInput<'_> {
             None => (requested, None, None),
         };
         let alias = settings.as_ref().or(alias);
-        let routing = restricted_to_key(caller, with_alias_defaults(alias, self.routing));
+        if let Some(alias) = alias {
+            set_alias_defaults(alias, &mut self.routing);
+        }
+        restrict_to_key(caller, &mut self.routing);
+        let routing = Arc::new(self.routing);
         Ok(Box::new(Query {
             api: self.api,
             router,
@@ -234,7 +238,7 @@ impl QueryInput<'_> {
             weights: weights(&routing, config),
             targets,
             needs: self.needs,
-            routing: Arc::new(routing),
+            routing,
             key_allowed: caller.key.allowed_models.clone(),
             key_blocked: caller.key.blocked_models.clone(),
             prompt_tokens: self.prompt_tokens,
@@ -271,24 +275,19 @@ fn check_provider_order(catalog: &Catalog, policy: &ProviderPolicy) -> Result<()
     Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message))
 }
 
-/// The routing parameters of a request, restricted to the providers that the key may use.
-fn restricted_to_key(caller: &Caller, mut routing: RoutingParameters) -> RoutingParameters {
+/// Restricts a request to the providers that the key may use.
+fn restrict_to_key(caller: &Caller, routing: &mut RoutingParameters) {
     if !caller.key.allowed_providers.is_empty() {
         routing.provider.only.push(caller.key.allowed_providers.clone());
     }
     routing.provider.ignore.extend(caller.key.blocked_providers.iter().cloned());
-    routing
 }
 
-/// The routing parameters of a request, with those of its alias where the request sets none.
-fn with_alias_defaults(alias: Option<&Alias>, mut routing: RoutingParameters) -> RoutingParameters {
-    if let Some(alias) = alias {
-        routing.weights = routing.weights.or(of_alias(alias.weights));
-        routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));
-        routing.preferred_min_throughput =
-            routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
-    }
-    routing
+/// Sets the routing parameters of an alias where the request sets none.
+fn set_alias_defaults(alias: &Alias, routing: &mut RoutingParameters) {
+    routing.weights = routing.weights.or(of_alias(alias.weights));
+    routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));
+    routing.preferred_min_throughput = routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
 }
 
 fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {

@@ -245,7 +245,15 @@ impl Ring {
 /// All series.
 #[derive(Default)]
 pub struct Series {
-    rings: BTreeMap<(GroupBy, Subject), Ring>,
+    groups: BTreeMap<GroupBy, Group>,
+}
+
+/// The series of one group.
+#[derive(Default)]
+struct Group {
+    rings: BTreeMap<Subject, Ring>,
+    /// Slot in which room was last looked for: no series can give up its place before the next one.
+    searched: Option<i64>,
 }
 
 /// A range of slots of one group.
@@ -343,9 +351,9 @@ impl Series {
         let last = now_ms.div_euclid(step_ms);
         let first = last - wanted + 1;
         let read = |ring: &Ring| (first..=last).map(|number| ring.slot(number)).collect::<Vec<_>>();
-        let of_group = self.rings.iter().filter(|((group, _), _)| *group == by);
+        let of_group = self.groups.get(&by).into_iter().flat_map(|group| &group.rings);
         let mut series: Vec<_> = of_group
-            .map(|((_, subject), ring)| (subject.clone(), read(ring)))
+            .map(|(subject, ring)| (subject.clone(), read(ring)))
             .filter(|(_, slots)| slots.iter().any(|slot| *slot != Slot::default()))
             .collect();
         if by == GroupBy::All && series.is_empty() {
@@ -358,32 +366,30 @@ impl Series {
         let shape = by.shape();
         let number = at_ms.div_euclid(shape.step_ms);
         let count = |ring: &mut Ring| ring.slot_mut(number).into_iter().for_each(|slot| slot.add(change));
-        let mut place = (by, subject);
-        if let Some(ring) = self.rings.get_mut(&place) {
+        let group = self.groups.entry(by).or_default();
+        if let Some(ring) = group.rings.get_mut(&subject) {
             return count(ring);
         }
-        if !self.has_room(by, number) {
-            place.1 = Subject::Other;
-        }
-        count(self.rings.entry(place).or_insert_with(|| Ring::new(shape, number)));
-    }
-
-    /// Whether the group may have one more series. A series without a call in its whole range gives up its place.
-    fn has_room(&mut self, by: GroupBy, number: i64) -> bool {
-        let taken = |rings: &BTreeMap<(GroupBy, Subject), Ring>| {
-            rings.keys().filter(|(group, subject)| *group == by && *subject != Subject::Other).count()
-        };
-        if taken(&self.rings) >= by.most() {
-            let is_stale = |ring: &Ring| number - ring.newest >= by.shape().slots as i64;
-            self.rings.retain(|(group, _), ring| *group != by || !is_stale(ring));
-        }
-        taken(&self.rings) < by.most()
+        let subject = if group.has_room(by, number) { subject } else { Subject::Other };
+        count(group.rings.entry(subject).or_insert_with(|| Ring::new(shape, number)));
     }
 
     /// Bytes of all slots.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.rings.values().map(|ring| size_of_val(&*ring.slots)).sum()
+        let rings = self.groups.values().flat_map(|group| group.rings.values());
+        rings.map(|ring| size_of_val(&*ring.slots)).sum()
+    }
+}
+
+impl Group {
+    /// Whether the group may have one more series. A series without a call in its whole range gives up its place.
+    fn has_room(&mut self, by: GroupBy, number: i64) -> bool {
+        let taken = |rings: &BTreeMap<Subject, Ring>| rings.len() - usize::from(rings.contains_key(&Subject::Other));
+        if taken(&self.rings) >= by.most() && self.searched.replace(number) != Some(number) {
+            self.rings.retain(|_, ring| number - ring.newest < by.shape().slots as i64);
+        }
+        taken(&self.rings) < by.most()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What one transaction stores: items of the queue, in order, with watermarks and sums.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     sync::LazyLock,
 };
 
@@ -78,7 +78,7 @@ fn store(
     entries.sort_by_key(|entry| entry.key());
     let mut sums = NewSums::default();
     // Most entries have the labels of others, and most columns of an entry those of the one before it.
-    let (mut labelled, mut bound) = (HashMap::<&[u8], Row>::new(), [None; Row::COUNT]);
+    let (mut labelled, mut bound) = (BTreeMap::<&[u8], Row>::new(), [None; Row::COUNT]);
     let mut insert = transaction.prepare_cached(&INSERT)?;
     let mut put =
         transaction.prepare_cached("insert into stored_records (id, newest_ms, bytes) values (?1, ?2, ?3)")?;

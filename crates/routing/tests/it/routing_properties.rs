@@ -1,6 +1,6 @@
 //! What holds for every request in every world.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use pointsman_domain::{
     Decision, Modalities, Modality, ModelPattern, Objective, Query, RouteError, RoutingPolicy, Source, Sourced, Usd,
@@ -11,6 +11,7 @@ use pointsman_routing::{
         MOST_WORDS, WhatIfWorld, fill_selection_probabilities, reason_sentence, replay, summary_sentence,
         summary_without_choice,
     },
+    stats::{Gate, LiveBoard, LiveEndpoint, LiveProvider, LiveView},
 };
 use proptest::{prelude::*, sample::select};
 
@@ -301,6 +302,21 @@ proptest! {
         if !asked.fallbacks {
             prop_assert!(candidates.len() <= 1);
         }
+    }
+
+    #[test]
+    fn a_decision_reads_no_live_state_but_what_is_copied_for_its_query(endpoints in endpoints(), asked in asked()) {
+        let world = world(&endpoints);
+        let Some(query) = asked.query(&world) else { return Ok(()) };
+        let board = LiveBoard::new(world.catalog(), 1);
+        let gate = Gate::Cooling { until: NOW.plus(Duration::from_secs(9)) };
+        let mut copied = LiveView {
+            endpoints: vec![LiveEndpoint { gate, in_flight: 99, ..LiveEndpoint::default() }; 20],
+            providers: vec![LiveProvider { gate, ..LiveProvider::default() }; 20],
+        };
+        board.refresh_for(&query, world.catalog(), NOW, &mut copied);
+        let decided = |live| decide(&world.snapshot, live, &query, NOW, asked.seed);
+        prop_assert_eq!(format!("{:?}", decided(&copied)), format!("{:?}", decided(&board.view(NOW))));
     }
 
     #[test]

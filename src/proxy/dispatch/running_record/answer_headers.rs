@@ -71,24 +71,20 @@ impl RunningRecord {
         // A display name may hold characters that no header allows; a slug may not.
         let text_header = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
-        let headers = [
-            (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
-            (GENERATION_ID, header_value(record.id.as_str())),
-            (MODEL, text_header(&record.model)),
-            (PROVIDER, text_header(&record.provider_name).or_else(|| text_header(&record.provider_slug))),
-            (ROUTER, record.decision.router.as_deref().map_or(Some(FIXED), header_value)),
-            (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
-            (ATTEMPTS, integer(attempts.max(1))),
-            (DROPPED_PARAMETERS, parameter_list(&record.dropped_parameters)),
-            (EMULATED_PARAMETERS, parameter_list(&record.emulated_parameters)),
-            (IGNORED, name_list(&self.ignored)),
-            (COST, self.cost_header()),
-            (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
-        ];
         // Appended: nothing is looked up and replaced, because each name comes once.
-        for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            response.append_header((name, value));
-        }
+        let mut put = |name, value| append(response, name, value);
+        put(header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));
+        put(GENERATION_ID, header_value(record.id.as_str()));
+        put(MODEL, text_header(&record.model));
+        put(PROVIDER, text_header(&record.provider_name).or_else(|| text_header(&record.provider_slug)));
+        put(ROUTER, record.decision.router.as_deref().map_or(Some(FIXED), header_value));
+        put(REASON, Some(HeaderValue::from_static(record.decision_code().as_str())));
+        put(ATTEMPTS, integer(attempts.max(1)));
+        put(DROPPED_PARAMETERS, parameter_list(&record.dropped_parameters));
+        put(EMULATED_PARAMETERS, parameter_list(&record.emulated_parameters));
+        put(IGNORED, name_list(&self.ignored));
+        put(COST, self.cost_header());
+        put(USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated")));
         self.write_timing(response);
         let requests = self.rate.into_iter().flat_map(RateState::headers);
         let tokens = self.token_rate.into_iter().flat_map(RateState::token_headers);
@@ -113,14 +109,9 @@ impl RunningRecord {
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
         let mut text = String::with_capacity(16);
         push_millis(&mut text, overhead, Decimals::Always);
-        let headers = [
-            (LATENCY, integer(self.record.latency_ms.unwrap_or_else(|| millis(elapsed)))),
-            (OVERHEAD, header_value(&text)),
-            (SERVER_TIMING, header_value(&self.server_timing(now))),
-        ];
-        for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            response.append_header((name, value));
-        }
+        append(response, LATENCY, integer(self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
+        append(response, OVERHEAD, header_value(&text));
+        append(response, SERVER_TIMING, header_value(&self.server_timing(now)));
     }
 
     /// Adds the generation's id to an error, and `Server-Timing` if a provider was called.
@@ -164,12 +155,18 @@ impl RunningRecord {
     }
 }
 
+fn append(response: &mut HttpResponseBuilder, name: HeaderName, value: Option<HeaderValue>) {
+    if let Some(value) = value {
+        response.append_header((name, value));
+    }
+}
+
 /// Member names of the client's request as one header. Names that are too long or not allowed in a header are omitted.
 fn name_list(names: &[String]) -> Option<HeaderValue> {
     const LONGEST: usize = 100;
-    let fits = |name: &&str| name.len() <= LONGEST && header_value(name).is_some();
+    let fits = |name: &&str| (1..=LONGEST).contains(&name.len()) && header_value(name).is_some();
     let names: Vec<&str> = names.iter().map(String::as_str).filter(fits).collect();
-    header_value(&names.join(",")).filter(|value| !value.is_empty())
+    if names.is_empty() { None } else { header_value(&names.join(",")) }
 }
 
 /// The names divided by commas, as many as fit, and `...` for those that do not. The record has up to 64 of them.
@@ -183,7 +180,7 @@ fn parameter_list(names: &[Arc<str>]) -> Option<HeaderValue> {
         }
         list.extend([if list.is_empty() { "" } else { "," }, name]);
     }
-    header_value(&list).filter(|value| !value.is_empty())
+    if list.is_empty() { None } else { header_value(&list) }
 }
 
 /// `text` as a header if it is printable ASCII. Clients decode other bytes that a header may hold differently.

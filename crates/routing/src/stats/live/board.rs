@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
     Candidate, Catalog, EndpointEvent, EndpointId, EventKind, Evidence, ExclusionReason, Failure, FailureCause,
-    FailureKind, Finding, GateEvent, Prediction, Provider, RoutingPolicy, Tick,
+    FailureKind, Finding, GateEvent, Prediction, Provider, Query, RoutingPolicy, Target, Tick,
 };
 
 use super::{
@@ -136,6 +136,23 @@ impl LiveBoard {
         view.endpoints.extend(self.endpoints.iter().map(|slot| slot.cell.view(now)));
         view.providers.clear();
         view.providers.extend(self.providers.iter().map(|slot| slot.cell.view(now)));
+    }
+
+    /// The same for all that a decision about this query reads: the endpoints of its models, and their providers. The entries of
+    /// others stay as they were.
+    pub fn refresh_for(&self, query: &Query, catalog: &Catalog, now: Tick, view: &mut LiveView) {
+        view.endpoints.resize_with(self.endpoints.len(), Default::default);
+        view.providers.resize_with(self.providers.len(), Default::default);
+        for target in &query.targets {
+            let Target::Model(position) = target else { return self.refresh(now, view) };
+            for index in catalog.model(*position).into_iter().flat_map(|model| &model.endpoints) {
+                let Some(slot) = self.endpoints.get(*index as usize) else { continue };
+                let (endpoint, provider) = (view.endpoints.get_mut(*index as usize), slot.provider as usize);
+                endpoint.into_iter().for_each(|endpoint| *endpoint = slot.cell.view(now));
+                let providers = view.providers.get_mut(provider).zip(self.providers.get(provider));
+                providers.into_iter().for_each(|(provider, slot)| *provider = slot.cell.view(now));
+            }
+        }
     }
 
     /// Claims an attempt at the endpoint of a candidate. It counts as in flight and unanswered at once.

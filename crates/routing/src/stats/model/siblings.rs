@@ -15,6 +15,12 @@ pub(crate) struct Measured {
     pub failure: Option<f64>,
 }
 
+impl Measured {
+    const fn is_empty(&self) -> bool {
+        self.first_token.is_none() && self.per_token.is_none() && self.failure.is_none()
+    }
+}
+
 /// One [`Prior`] per model, by position: from the endpoints of the model, else from all endpoints, else from the
 /// configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +57,11 @@ impl Priors {
             }
         };
         let fallback = among(&mut (0_u32..).take(catalog.endpoints.len()), configured);
-        let models = catalog.models.iter().map(|model| among(&mut model.endpoints.iter().copied(), fallback));
+        let models = catalog.models.iter().map(|model| {
+            let mut positions = model.endpoints.iter().copied();
+            let has_none = positions.clone().all(|position| measured(position).is_empty());
+            if has_none { fallback } else { among(&mut positions, fallback) }
+        });
         Priors { models: models.collect(), fallback }
     }
 

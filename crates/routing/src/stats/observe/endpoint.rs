@@ -33,6 +33,8 @@ const PLAIN_FIRST_SHARE: f64 = 0.25;
 /// Statistics of one endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EndpointStatistics {
+    /// Whether anything was ever observed. Without, the estimates follow from the prior alone.
+    pub(crate) is_observed: bool,
     first_token: LatencyModel,
     throughput: PaceModel,
     outcomes: FailureModel,
@@ -63,6 +65,9 @@ struct Answer {
 impl EndpointStatistics {
     /// Measured estimates at `now`, for the priors of siblings.
     pub(crate) fn measured(&self, now: Tick, policy: &RoutingPolicy) -> Measured {
+        if !self.is_observed {
+            return Measured::default();
+        }
         Measured {
             first_token: self.first_token.measured(now, &policy.stats),
             per_token: self.throughput.measured(),
@@ -91,6 +96,7 @@ impl EndpointStatistics {
 
     /// Adds an event.
     pub(crate) fn apply(&mut self, event: &EndpointEvent, prior: Prior, policy: &RoutingPolicy) {
+        self.is_observed = true;
         match &event.kind {
             EventKind::Dispatched => {}
             EventKind::FirstToken { prompt_tokens } => self.first_token(event, *prompt_tokens, prior, policy),

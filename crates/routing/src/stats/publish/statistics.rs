@@ -9,6 +9,7 @@ use super::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 use crate::stats::{
     model::{
         lengths::{LengthClass, OutputLengths},
+        prior::Prior,
         prompt_scale::PromptScales,
         saved::{ImplausibleValue, Restart},
         siblings::Priors,
@@ -91,9 +92,19 @@ impl Statistics {
     pub fn snapshot_at(&mut self, version: u64, now: Tick) -> Snapshot {
         let now = now.max(self.latest);
         self.learn_priors(now);
+        // Those of most endpoints of a large catalog follow from one prior.
+        let mut usual: Option<(Prior, EndpointStats)> = None;
         let published = self.facts.iter().zip(&self.endpoints).map(|(facts, statistics)| {
-            let estimates = statistics.estimates(now, self.priors.of(facts.0.model), &self.policy);
-            EndpointStats::of(facts.clone(), estimates)
+            let prior = self.priors.of(facts.0.model);
+            let (facts, prices) = facts.clone();
+            if let Some((_, usual)) = usual.as_ref().filter(|(of, _)| !statistics.is_observed && *of == prior) {
+                return EndpointStats { facts, prices, ..*usual };
+            }
+            let stats = EndpointStats::of((facts, prices), statistics.estimates(now, prior, &self.policy));
+            if !statistics.is_observed {
+                usual = Some((prior, stats.clone()));
+            }
+            stats
         });
         Snapshot {
             version,

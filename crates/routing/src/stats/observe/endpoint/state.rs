@@ -36,6 +36,7 @@ impl EndpointStatistics {
     /// State for a later process; `None` for an unused endpoint.
     pub(crate) fn export(&self, now: Tick, half_life: Duration) -> Option<SavedEndpoint> {
         let EndpointStatistics {
+            is_observed: _,
             first_token,
             throughput,
             outcomes,
@@ -62,6 +63,7 @@ impl EndpointStatistics {
         let SavedEndpoint { first_token, throughput, outcomes, tail, first_tail } = state;
         let first = |state: &FirstTokenState| LatencyModel::restored(state, restart);
         Ok(EndpointStatistics {
+            is_observed: true,
             first_token: first_token.as_ref().map(first).transpose()?.unwrap_or_default(),
             throughput: throughput.map(|state| PaceModel::restored(state, restart)).transpose()?.unwrap_or_default(),
             outcomes: outcomes.map(|state| FailureModel::restored(state, restart)).transpose()?.unwrap_or_default(),
