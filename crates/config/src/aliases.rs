@@ -107,8 +107,39 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         name = required("a name such as \"cheap\", or a full one such as \"team/cheap\""),
         /// Additional names.
         synonyms = texts(64),
+        /// Objective of requests with this alias.
+        objective = choice(&OBJECTIVES) [absent = "`routing.objective`"],
+        /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
+        task = choice(&TASKS)
+            [absent = "found from the request"],
+        /// Weights for `balanced`, as in `[routing.balanced]`.
+        weights = with(|section, key| weights(section, key, ""))
+            [absent = "`routing.balanced`", kind = "table", allowed = "`latency`, `cost`"],
+        /// Target for the time to first token at the client, such as `{ p95 = 0.8 }`; a number is `p50`. With
+        /// `cheapest` it is met at the lowest cost. See `/health/slo`.
+        preferred_max_latency = with(|section, key| preference(section, key, Preference::latency_fault))
+            [
+                unit = "seconds",
+                absent = "none",
+                kind = "number or table",
+                allowed = "`p50`, `p75`, `p90`, `p95`, `p99`",
+            ],
+        /// Throughput that half of the answers reach; or `{ p90 = 20 }`.
+        preferred_min_throughput = with(|section, key| preference(section, key, Preference::throughput_fault))
+            [
+                unit = "tokens per second",
+                absent = "none",
+                kind = "number or table",
+                allowed = "`p50`, `p75`, `p90`, `p95`, `p99`",
+            ],
+        /// Models to choose from; empty: all. `check` reports lists that leave no model.
+        allowed "allowed_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
+        /// Models to leave out.
+        blocked "blocked_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
         /// Only models without cost.
         free_only = flag() [default = "false"],
+        /// Shown in lists of aliases.
+        description = text_or(""),
     }
     let name = name.unwrap_or("?");
     let id = if name.contains('/') { name.to_owned() } else { format!("{prefix}/{name}") };
@@ -118,29 +149,17 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
     if id == format!("{prefix}/free") && free_only == Some(false) {
         section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
     }
-    let alias = keys! { section => Alias { id, free_only: free_only.unwrap_or(false) }:
-        /// Objective of requests with this alias.
-        objective = choice(&OBJECTIVES) [absent = "`routing.objective`"],
-        /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
-        task = choice(&TASKS) [absent = "found from the request"],
-        /// Weights for `balanced`, as in `[routing.balanced]`.
-        weights = with(|section, key| weights(section, key, ""))
-            [absent = "`routing.balanced`", kind = "table", allowed = "`latency`, `cost`"],
-        /// Target for the time to first token at the client, such as `{ p95 = 0.8 }`; a number is `p50`. With
-        /// `cheapest` it is met at the lowest cost. See `/health/slo`.
-        preferred_max_latency = with(|section, key| preference(section, key, Preference::latency_fault))
-            [unit = "seconds", absent = "none", kind = "number or table",
-             allowed = "`p50`, `p75`, `p90`, `p95`, `p99`"],
-        /// Throughput that half of the answers reach; or `{ p90 = 20 }`.
-        preferred_min_throughput = with(|section, key| preference(section, key, Preference::throughput_fault))
-            [unit = "tokens per second", absent = "none", kind = "number or table",
-             allowed = "`p50`, `p75`, `p90`, `p95`, `p99`"],
-        /// Models to choose from; empty: all. `check` reports lists that leave no model.
-        allowed "allowed_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
-        /// Models to leave out.
-        blocked "blocked_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
-        /// Shown in lists of aliases.
-        description = text_or(""),
+    let alias = Alias {
+        id,
+        free_only: free_only.unwrap_or(false),
+        objective,
+        task,
+        weights,
+        preferred_max_latency,
+        preferred_min_throughput,
+        allowed,
+        blocked,
+        description,
     };
     let mut named: Vec<(String, Item<'t>)> =
         section.item("name").map(|item| (alias.id.clone(), item)).into_iter().collect();
