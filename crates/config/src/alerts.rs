@@ -141,11 +141,9 @@ fn read(section: &Section<'_>, context: &Surroundings<'_>) -> Option<AlertReceiv
         /// Address that alerts are posted to. Where the address itself is a secret, as those of chat services are, use
         /// `url_env`.
         url = filled()
-            [
-                absent = "that of `url_env`",
-                allowed = "`https://`, or `http://` to a loopback or private address, or to a name that no public \
-                    name server knows",
-            ],
+            [absent = "that of `url_env`",
+             allowed = "`https://`, or `http://` to a loopback or private address, or to a name that no public name \
+                 server knows"],
         /// Environment variable with the address.
         url_env = filled() [absent = "none"],
         /// Trusted certificates of the receiver in addition to those of the system.

@@ -21,10 +21,11 @@ use pointsman_domain::{
 use super::{
     aliases::{Aliases, check_led_to},
     credential::Credential,
+    endpoint_settings::EndpointSettings,
     fault::hint,
     models::{EndpointTable, ModelTable},
     provider_states::ProviderStates,
-    providers::{Disclosure, EndpointSettings, MAX_PROVIDERS, ProviderConfig, ProviderTable},
+    providers::{Disclosure, MAX_PROVIDERS, ProviderConfig, ProviderTable},
     section::{Item, Section},
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
 };

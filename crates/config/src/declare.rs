@@ -11,8 +11,8 @@
 //! a reader does not know stands in brackets behind it ([`Words`](super::reference::Words)): `[unit = "tokens"]`. A key
 //! that is not called like its field is written behind the field: `pub max_bytes "max_size": u64 = …`.
 //!
-//! [`settings!`] makes a struct of a section and its function `read`; a field with `=>` is no key but any expression.
-//! [`keys!`] reads keys into variables or a type of another crate; a comment `//!` in front is the text of the section.
+//! `settings!` makes a struct of a section and its function `read`; a field with `=>` is no key but any expression.
+//! `keys!` reads keys into variables or a type of another crate; a comment `//!` in front is the text of the section.
 
 /// The name of a key: its field's, unless another is written behind it.
 macro_rules! key_name {

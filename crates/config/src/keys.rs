@@ -117,8 +117,7 @@ settings! {
         /// Objective of requests that name none.
         pub objective: Option<Objective> = choice(&OBJECTIVES) [absent = "that of the alias, else `routing.objective`"],
         /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
-        pub task: Option<Task> = choice(&TASKS)
-            [absent = "that of the alias, else found from the request"],
+        pub task: Option<Task> = choice(&TASKS) [absent = "that of the alias, else found from the request"],
         /// Names that mean a model or an alias in requests of this key, such as `{ fast = "acme/small" }`. They go
         /// before models, aliases and names of providers, at every door.
         pub aliases: Vec<(String, String)> = with(aliases)
@@ -133,25 +132,7 @@ impl Key {
     /// The key of all callers when no key is required. It never has the scope `admin`.
     #[must_use]
     pub fn anonymous() -> Key {
-        Key {
-            name: Arc::from("anonymous"),
-            sha256: [0; 32],
-            scopes: vec![Scope::Inference, Scope::Read],
-            expires_at: None,
-            disabled: false,
-            allowed_models: Vec::new(),
-            blocked_models: Vec::new(),
-            requests_per_minute: None,
-            concurrency: None,
-            tokens_per_minute: None,
-            spend: None,
-            account: None,
-            allowed_providers: Vec::new(),
-            blocked_providers: Vec::new(),
-            objective: None,
-            task: None,
-            aliases: Vec::new(),
-        }
+        Section::absent(|section| Key::read(section, "anonymous", &LimitsConfig::default()))
     }
 
     /// The administrator's key that is generated at start when the configuration has none, with what else it may do.

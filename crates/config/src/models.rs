@@ -12,8 +12,8 @@ use pointsman_domain::{
 };
 
 use super::{
+    endpoint_settings::EndpointSettings,
     prices::{self, Prices},
-    providers::EndpointSettings,
     section::{Item, Section},
     tree::Value,
 };
@@ -114,6 +114,7 @@ fn read_model<'t>(section: &Section<'t>, settings: &HashMap<&str, EndpointSettin
         /// Whether the provider moderates prompts.
         is_moderated = flag_or(false),
     }
+    let default_parameters = section.optional("default_parameters", default_parameters);
     // A wrong value is no missing one: endpoints do not report it again.
     let has_prices = PRICES.iter().any(|key| section.has(key));
     let inherited = Inherited {
@@ -124,7 +125,6 @@ fn read_model<'t>(section: &Section<'t>, settings: &HashMap<&str, EndpointSettin
         parameters: parameters.unwrap_or_default(),
         is_moderated,
     };
-    let default_parameters = section.optional("default_parameters", default_parameters);
     let endpoints = read_endpoints(section, &inherited, settings);
     let tokenizer = tokenizer.unwrap_or("Other".to_owned());
     let model = id.map(|id: ModelId| Model {
@@ -212,11 +212,7 @@ fn read_endpoint<'t>(
             [absent = "what is known of its API: 100, 250 (Vertex AI) or 96 (Cohere at Bedrock)"],
         /// Format of the reasoning that it takes back (`reasoning_details[].format`): while tool calls of an answer
         /// with such reasoning are open, the endpoints with its format are asked first.
-        reasoning_state = choice(&REASONING_STATES)
-            [
-                absent = "what is known of the model",
-                allowed = "`none`, `anthropic-claude-v1`, `google-gemini-v1`, `openai-responses-v1`",
-            ],
+        reasoning_state = choice(&REASONING_STATES) [absent = "what is known of the model"],
     }
     let of_provider = provider.and_then(|provider| settings.get(provider)).unwrap_or(&EndpointSettings::STANDARD);
     let settings = section.inheriting("the provider's", || EndpointSettings::read(section, of_provider.clone()));

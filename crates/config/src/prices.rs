@@ -85,7 +85,6 @@ pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
 }
 
 fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
-    let per_token = section.optional("pricing", read_pricing);
     let per_million = section.optional("usd_per_million", read_per_million);
     let each = section.optional("usd_each", |each| {
         keys! { each:
@@ -93,6 +92,7 @@ fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
         }
         of_calls(each)
     });
+    let per_token = section.optional("pricing", read_pricing);
     if section.has("pricing") {
         for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
             section.fault(other, "is set together with pricing", "pricing, or usd_per_million with usd_each");
@@ -261,34 +261,25 @@ fn of_tokens(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
         prompt = with(required) [absent = "required"],
         /// Tokens of the answer.
         completion = with(required) [absent = "required"],
-        /// Reasoning tokens; `"0"` means the same as an absent key.
-        internal_reasoning = with(price) [absent = "the price of `completion`"],
-        /// Prompt tokens read from the cache of the provider; `"0"` means the same as an absent key.
-        input_cache_read = with(price) [absent = "the price of `prompt`"],
-        /// Prompt tokens written to the cache for five minutes, or for a time that the provider does not report; `"0"`
-        /// means the same as an absent key.
-        input_cache_write = with(price) [absent = "the price of `prompt`"],
-        /// Prompt tokens written to the cache for one hour; `"0"` means the same as an absent key.
-        input_cache_write_1h = with(price) [absent = "the price of `input_cache_write`"],
-        /// Prompt tokens of audio; `"0"` means the same as an absent key.
-        audio = with(price) [absent = "the price of `prompt`"],
-        /// Tokens of audio in the answer; `"0"` means the same as an absent key.
-        audio_output = with(price) [absent = "the price of `completion`"],
         /// Whether a price of `"0"` for reasoning, cache and audio means that these tokens are free.
         explicit_zero = flag_or(false),
     }
     // Some price lists contain "0" for unknown prices, which must not make cached tokens free.
-    let meant = |price: Option<Price>| price.filter(|price| explicit_zero || !price.is_zero());
-    Pricing {
-        prompt,
-        completion,
-        internal_reasoning: meant(internal_reasoning),
-        input_cache_read: meant(input_cache_read),
-        input_cache_write: meant(input_cache_write),
-        input_cache_write_1h: meant(input_cache_write_1h),
-        audio: meant(audio),
-        audio_output: meant(audio_output),
-        ..Pricing::default()
+    let meant = |section: &Section<'_>, key| price(section, key).filter(|price| explicit_zero || !price.is_zero());
+    keys! { section => Pricing { prompt, completion, ..Pricing::default() }:
+        /// Reasoning tokens; `"0"` means the same as an absent key.
+        internal_reasoning = with(meant) [absent = "the price of `completion`"],
+        /// Prompt tokens read from the cache of the provider; `"0"` means the same as an absent key.
+        input_cache_read = with(meant) [absent = "the price of `prompt`"],
+        /// Prompt tokens written to the cache for five minutes, or for a time that the provider does not report; `"0"`
+        /// means the same as an absent key.
+        input_cache_write = with(meant) [absent = "the price of `prompt`"],
+        /// Prompt tokens written to the cache for one hour; `"0"` means the same as an absent key.
+        input_cache_write_1h = with(meant) [absent = "the price of `input_cache_write`"],
+        /// Prompt tokens of audio; `"0"` means the same as an absent key.
+        audio = with(meant) [absent = "the price of `prompt`"],
+        /// Tokens of audio in the answer; `"0"` means the same as an absent key.
+        audio_output = with(meant) [absent = "the price of `completion`"],
     }
 }
 

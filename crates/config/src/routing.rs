@@ -50,10 +50,8 @@ settings! {
         /// Synonyms of the two built-in aliases: those ending in `auto` or `router` mean `<prefix>/auto`, those ending
         /// in `free` mean `<prefix>/free`.
         pub alias_synonyms: Vec<String> = with(synonyms)
-            [
-                allowed = "names ending in `auto`, `router` or `free`",
-                default = "[\"auto\", \"router\", \"free\", \"openrouter/auto\", \"openrouter/free\"]",
-            ],
+            [allowed = "names ending in `auto`, `router` or `free`",
+             default = "[\"auto\", \"router\", \"free\", \"openrouter/auto\", \"openrouter/free\"]"],
         /// Seed of all decisions. With a seed and an instance id a run can be repeated exactly. Needs a restart.
         pub seed: Option<u64> = integer(0..=u64::MAX >> 1) [absent = "random at each start, and logged"],
         /// Distinguishes replicas with the same seed; otherwise all of them would explore the same endpoint at the same

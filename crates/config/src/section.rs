@@ -93,15 +93,12 @@ impl<'t> Section<'t> {
 
     /// Reads a table that is absent: its defaults.
     pub(super) fn absent<T>(read: impl FnOnce(&Section<'_>) -> T) -> T {
-        read(&Section {
-            path: String::new(),
-            location: SourceLocation::Default,
-            table: None,
-            faults: &Faults::default(),
-            known: RefCell::default(),
-            refused: RefCell::default(),
-            inherited_from: Cell::new(None),
-        })
+        read(&Section::new(String::new(), SourceLocation::Default, None, &Faults::default()))
+    }
+
+    fn new(path: String, location: SourceLocation, table: Option<&'t Table>, faults: &'t Faults) -> Section<'t> {
+        let (known, refused) = (RefCell::default(), RefCell::default());
+        Section { path, location, table, faults, known, refused, inherited_from: Cell::new(None) }
     }
 
     fn open<T>(
@@ -114,15 +111,7 @@ impl<'t> Section<'t> {
         faults.record(|reference| {
             reference.section(&path);
         });
-        let section = Section {
-            path,
-            location,
-            table,
-            faults,
-            known: RefCell::default(),
-            refused: RefCell::default(),
-            inherited_from: Cell::new(None),
-        };
+        let section = Section::new(path, location, table, faults);
         let value = read(&section);
         section.report_unknown();
         value
@@ -170,10 +159,14 @@ impl<'t> Section<'t> {
         }
     }
 
+    /// Where the value of `key` is, or where this table is if it is absent.
+    fn location_of(&self, key: &str) -> &SourceLocation {
+        self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location)
+    }
+
     /// Reports that the value of `key` is wrong.
     pub(super) fn fault(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
-        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
-        self.faults.value(location, &self.path_of(key), wrong, allowed);
+        self.faults.value(self.location_of(key), &self.path_of(key), wrong, allowed);
     }
 
     /// Whether the value of `key`, which is usually a table, is this word.
@@ -183,14 +176,12 @@ impl<'t> Section<'t> {
 
     /// Reports that the value of `key` is valid, and what the operator should know about it.
     pub(super) fn warning(&self, key: &str, text: impl Into<String>) {
-        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
-        self.faults.warning(location, &self.path_of(key), text);
+        self.faults.warning(self.location_of(key), &self.path_of(key), text);
     }
 
     /// Reports that `key` is missing, or refers to what does not exist.
     pub(super) fn absence(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
-        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
-        self.faults.absence(location, &self.path_of(key), wrong, allowed);
+        self.faults.absence(self.location_of(key), &self.path_of(key), wrong, allowed);
     }
 
     /// Reports `key`, if it is present, with this text instead of as an unknown key.

@@ -21,8 +21,7 @@ settings! {
     pub struct ServerConfig read(section) {
         /// Address to listen on; with port 0 the operating system chooses a port. Any address but loopback needs keys
         /// of your own: see `[auth]`.
-        pub bind: SocketAddr = with(bind)
-            [kind = "address and port", default = "\"127.0.0.1:8080\""],
+        pub bind: SocketAddr = with(bind) [kind = "address and port", default = "\"127.0.0.1:8080\""],
         /// Worker threads; 0 means one per core.
         pub workers: Option<NonZeroUsize> = with(|section, key| NonZeroUsize::new(section.integer_or(key, 0..=1024, 0)))
             [unit = "threads"],

@@ -63,10 +63,8 @@ impl SharedConfig {
             //! restart.
             /// Name of this replica. No two replicas may have the same.
             node = filled_text()
-                [
-                    absent = "made at the first start, kept in `ledger.data_dir`",
-                    allowed = "1 to 64 letters, digits, `-`, `_`, `.`",
-                ],
+                [absent = "made at the first start, kept in `ledger.data_dir`",
+                 allowed = "1 to 64 letters, digits, `-`, `_`, `.`"],
             /// Time between two exchanges with a store: records, keys and accounts, leases of budgets, usage of rate
             /// limits.
             sync_every = duration_or(20 * MILLISECOND..=SECOND, 250 * MILLISECOND),

@@ -8,7 +8,8 @@ use pointsman_domain::ProviderSlug;
 use pointsman_domain::simulated::ProviderSettings;
 
 use super::{
-    providers::{DIALECTS, Disclosure, read_slug},
+    endpoint_settings::DIALECTS,
+    providers::{Disclosure, read_slug},
     quantity::MINUTE,
     section::{Item, Section},
 };

@@ -39,11 +39,8 @@ settings! {
         /// below it.
         pub collector "endpoint": Option<BaseUrl> =
             with(|section, key| collector(section, key, surroundings.environment))
-            [
-                absent = "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`; without them traces \
-                    are off",
-                allowed = "URL; `\"\"` for no traces",
-            ],
+            [absent = "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`; without them traces are \
+                 off", allowed = "URL; `\"\"` for no traces"],
         /// Trusted certificates of the collector in addition to those of the system.
         pub ca_file: Option<PathBuf> =
             with(|section, _| credential::ca_file(section, collector.is_some(), surroundings))
