@@ -255,10 +255,11 @@ fn verdict(verdicts: &[Verdict], is_enough: bool) -> &'static str {
 
 fn no_interval(tally: &Tally) -> Option<String> {
     let clusters = tally.clusters().filter(|clusters| *clusters < LEAST_CLUSTERS)?;
-    Some(format!(
-        "the records form {clusters} groups that do not depend on each other (sessions, or keys within five minutes), and \
-         an interval needs {LEAST_CLUSTERS}"
-    ))
+    let groups = match clusters {
+        1 => "one group: all of them depend on each other (a session, or a key within five minutes)".to_owned(),
+        _ => format!("{clusters} groups that do not depend on each other (sessions, or keys within five minutes)"),
+    };
+    Some(format!("the records form {groups}, and an interval needs {LEAST_CLUSTERS} groups"))
 }
 
 fn warnings(compared: &Compared, now_ms: i64) -> Vec<String> {

@@ -247,14 +247,16 @@ fn signed(text: &str) -> String {
     text.replace('-', "−")
 }
 
-/// Three digits.
+/// Three digits; of what is small at most eight decimals, and below them a bound, for no one reads powers of ten.
 fn short(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 100.0 => format!("{value:.0}"),
         magnitude if magnitude >= 10.0 => format!("{value:.1}"),
         magnitude if magnitude >= 1.0 => format!("{value:.2}"),
         magnitude if magnitude >= 0.001 || magnitude == 0.0 => format!("{value:.4}"),
-        _ => format!("{value:.3e}"),
+        magnitude if magnitude >= 0.000_01 => format!("{value:.6}"),
+        magnitude if magnitude >= 0.000_000_01 => format!("{value:.8}"),
+        _ => "< 0.00000001".to_owned(),
     }
 }
 
@@ -285,6 +287,16 @@ mod tests {
             (-0.000_000_071_2, "−$0.000000071"),
         ] {
             assert_eq!(signed_dollars(dollars), text);
+        }
+        for (value, text) in [
+            (0.0, "0.0000"),
+            (412.3, "412"),
+            (0.0123, "0.0123"),
+            (0.000_080_22, "0.000080"),
+            (0.000_000_81, "0.00000081"),
+            (1e-12, "< 0.00000001"),
+        ] {
+            assert_eq!(short(value), text);
         }
         assert_eq!((thousands(999), thousands(1_234_567)), ("999".to_owned(), "1,234,567".to_owned()));
     }
