@@ -53,7 +53,8 @@ mod tidy {
         ("stats/sessions", &["stats/seeded_hash"]),
         ("stats/targets", &["stats/seeded_hash", "stats/observe"]),
         ("decide", &["stats"]),
-        ("explain", &["stats", "decide"]),
+        ("split", &["stats"]),
+        ("explain", &["stats", "decide", "split"]),
     ];
     const SERVER_ROOMS: Rooms = &[
         ("base", &[]),

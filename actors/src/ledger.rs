@@ -327,6 +327,7 @@ mod tests {
             exploration_share: 0.0,
             safe_set: Vec::new(),
             task_class: None,
+            split: None,
         }
     }
 

@@ -1,6 +1,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
+    alias_split::AliasSplit,
     capability::CapabilitySet,
     chat_habits::{AddedMembers, ReasoningHistory},
     dialect::{Dialect, Platform},
@@ -247,6 +248,8 @@ pub struct Alias {
     pub allowed: Vec<ModelPattern>,
     /// A model must match none of these.
     pub blocked: Vec<ModelPattern>,
+    /// How it divides its requests; `None`: not at all.
+    pub split: Option<Arc<AliasSplit>>,
     /// Description for the start-up log and the catalog.
     pub description: String,
 }
@@ -347,6 +350,15 @@ impl Catalog {
     #[must_use]
     pub fn knows(&self, name: &str, or_alias: bool) -> bool {
         self.names.get(name).is_some_and(|target| or_alias || matches!(target, Target::Model(_)))
+    }
+
+    /// The alias with this spelling.
+    #[must_use]
+    pub fn alias_called(&self, name: &str) -> Option<&Alias> {
+        match self.names.get(name) {
+            Some(Target::Alias(position)) => self.alias(*position),
+            _ => None,
+        }
     }
 
     /// Whether `name` is a spelling of an alias, in any case.

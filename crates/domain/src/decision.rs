@@ -11,6 +11,7 @@ use super::{
     reopens::Reopens,
     request_facts::RequestFacts,
     score_terms::{ScoreTerms, ScoreUnit},
+    taken_split::TakenSplit,
     task_class::TaskClass,
     tick::Tick,
 };
@@ -81,6 +82,8 @@ pub struct Decision {
     pub safe_set: Vec<u32>,
     /// Class of the task of a chat. `None` for other calls.
     pub task_class: Option<TaskClass>,
+    /// The part of a divided alias that the request fell to; `None` if no requested alias divides its requests.
+    pub split: Option<Arc<TakenSplit>>,
 }
 
 /// Why the first candidate was chosen.
@@ -226,6 +229,7 @@ impl Decision {
             sticky: request.sticky,
             pending_reasoning: request.pending_reasoning,
             task_class: self.task_class,
+            split: self.split.clone(),
             latency_margin: self.latency_margin,
         }
     }

@@ -4,6 +4,7 @@
 //! Nothing here knows JSON, HTTP or actix. Wire formats are in `pointsman_dialect` and beside the handlers of the
 //! server.
 
+mod alias_split;
 mod api_type;
 #[deny(clippy::float_arithmetic)]
 mod attempt_record;
@@ -44,6 +45,7 @@ mod service_tier;
 mod similar_names;
 #[deny(clippy::float_arithmetic)]
 mod spending;
+mod taken_split;
 mod task_class;
 mod tick;
 #[deny(clippy::float_arithmetic)]
@@ -53,6 +55,7 @@ mod trace_parent;
 mod usage;
 mod what_if;
 
+pub use alias_split::{AliasSplit, Canary, Guardrail, SplitPart, SplitRule, SplitShare, StickyBy};
 pub use api_type::ApiType;
 pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use capability::{Capability, CapabilitySet};
@@ -98,6 +101,7 @@ pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
 pub use service_tier::{RequestedService, ServedService, ServiceName, ServicePreference};
 pub use similar_names::{closest_name, listed_names, name_distance, quoted_names};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
+pub use taken_split::TakenSplit;
 pub use task_class::{Task, TaskClass, TaskClassSource, TaskFeatures};
 pub use tick::Tick;
 pub use trace_parent::{ServedTime, TraceParent, is_in_share, span_of, trace_of};

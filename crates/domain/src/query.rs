@@ -15,6 +15,7 @@ use super::{
     preference::Preference,
     reasoning_format::ReasoningFormat,
     service_tier::RequestedService,
+    taken_split::TakenSplit,
     task_class::TaskClass,
 };
 
@@ -245,6 +246,8 @@ pub struct Query {
     pub pending_reasoning: ReasoningFormat,
     /// Class of the task; only recorded.
     pub task_class: Option<TaskClass>,
+    /// The part of a divided alias that `targets` are; `None` if no requested alias divides its requests.
+    pub split: Option<Arc<TakenSplit>>,
     /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed
     /// bounds, slightly below 1 while much of the error budget is left.
     pub latency_margin: f64,

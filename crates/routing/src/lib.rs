@@ -2,10 +2,12 @@
 //!
 //! * [`explain`]: reasons, why-not, what-if and replay of decisions.
 //! * [`decide`]: which candidates, in which order.
+//! * [`split`]: which part of a divided alias.
 //! * [`stats`]: models, live state and observations of endpoints.
 //!
 //! There is no actix, no clock, no randomness and no I/O here: time and chance are arguments.
 
 pub mod decide;
 pub mod explain;
+pub mod split;
 pub mod stats;

@@ -404,6 +404,7 @@ fn query() -> Query {
         sticky: None,
         pending_reasoning: Default::default(),
         task_class: None,
+        split: None,
         latency_margin: 1.0,
     }
 }

@@ -2,7 +2,7 @@
 
 use pointsman_domain::{
     Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, LostParameter, NativeFeature,
-    Needs, RecordedGate, RequestFacts, RoutingParameters, StickyEndpoint, Task, TaskClass, TaskClassSource,
+    Needs, RecordedGate, RequestFacts, RoutingParameters, StickyEndpoint, TakenSplit, Task, TaskClass, TaskClassSource,
     TaskFeatures,
 };
 
@@ -57,6 +57,7 @@ stored_struct! {
         pending_reasoning,
     }
     RecordedGate { index, state, until }
+    TakenSplit { requested, alias, split, sticky, place, canary_stopped, part, probability }
     TaskClass { task, source, features }
     RoutingParameters {
         objective, weights, allowed, blocked, provider, max_cost_per_1k_tokens, max_cost, preferred_max_latency,
@@ -80,7 +81,7 @@ macro_rules! members {
         $with! {
             router, objective, weights, parameters, code, omitted, excluded, prompt_tokens, streamed, completion_tokens,
             snapshot_version, catalog_version, policy_version, tick, seed, explored, max_attempts, baselines,
-            latency_margin, request, gates, algorithm, exploration_share, task_class
+            latency_margin, request, gates, algorithm, exploration_share, task_class, split
         }
     };
 }

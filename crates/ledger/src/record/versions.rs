@@ -1,12 +1,18 @@
 //! Catalogs and policies as bytes. They are stored once per version, under the hash of their bytes.
 
 use pointsman_domain::{
-    Alias, Architecture, BalancedPolicy, BreakerPolicy, Catalog, DefaultParameters, EffortBudgets, Endpoint,
-    EndpointLimits, GeographyPrice, HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, PriceTier, Pricing,
-    Provider, RetryPolicy, RoutingPolicy, ServiceTierPrices, StatsPolicy, StickyPolicy, TargetPolicy,
+    Alias, AliasSplit, Architecture, BalancedPolicy, BreakerPolicy, Canary, Catalog, DefaultParameters, EffortBudgets,
+    Endpoint, EndpointLimits, GeographyPrice, Guardrail, HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks,
+    PriceTier, Pricing, Provider, RetryPolicy, RoutingPolicy, ServiceTierPrices, SplitPart, SplitRule, SplitShare,
+    StatsPolicy, StickyBy, StickyPolicy, TargetPolicy,
 };
 
-use super::bytes::{Reader, Stored, Unreadable, stored_struct};
+use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
+
+stored_enum! {
+    StickyBy { 0 => Session, 1 => User, 2 => Key, 3 => Request }
+    SplitPart { 0 => Own, 1 => Rule(at), 2 => Canary, 3 => Share(at) }
+}
 
 stored_struct! {
     RoutingPolicy {
@@ -48,10 +54,15 @@ stored_struct! {
         counts_tokens, safety_settings, effort_none_cures, reasoning_state, effort_budgets,
         inputs_per_call, takes_instructions, reasoning_history, omits,
     }
+    AliasSplit { sticky, ladder, rules, canary, shares }
+    SplitRule { tags, names }
+    SplitShare { weight, names }
+    Canary { share, names, guardrail }
+    Guardrail { spend, failures, first_token }
     EffortBudgets { minimal, low, medium, high, xhigh, max }
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,
-        description, task,
+        description, task, split,
     }
 }
 

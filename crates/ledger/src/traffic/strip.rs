@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pointsman_domain::{Decision, ExclusionDetail, Generation, GenerationId, NativeFeature, Target};
+use pointsman_routing::split::another_place;
 
 /// The record with what decisions and figures need: no ids, keys, accounts, teams, sessions, tags, addresses, user agents, and no
 /// words of the client but routing parameters.
@@ -45,6 +46,10 @@ fn requested(generation: &Generation) -> Arc<str> {
 
 fn stripped_decision(decision: &Decision) -> Decision {
     let mut decision = decision.clone();
+    if let Some(taken) = decision.split.as_mut().map(Arc::make_mut) {
+        // The place of a user or session is the same in all its records.
+        taken.place = another_place(taken, decision.tick.0);
+    }
     let needs = &mut decision.request.needs;
     needs.native = needs.native.take().map(|native| NativeFeature { field: "".into(), ..native });
     needs.lost.iter_mut().for_each(|lost| lost.name = "".into());

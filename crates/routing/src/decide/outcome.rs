@@ -72,6 +72,7 @@ pub fn without_candidates(error: &RouteError, snapshot: &Snapshot, now: Tick) ->
         exploration_share: 0.0,
         safe_set: Vec::new(),
         task_class: query.task_class,
+        split: query.split.clone(),
     }
 }
 
@@ -125,6 +126,7 @@ pub(crate) fn decided(
         exploration_share: 0.0,
         safe_set: safe_set(pool),
         task_class: query.task_class,
+        split: query.split.clone(),
     }
 }
 

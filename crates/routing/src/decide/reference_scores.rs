@@ -74,6 +74,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         sticky: None,
         pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
+        split: None,
         latency_margin: 1.0,
     }
 }

@@ -29,7 +29,7 @@ mod why_chosen;
 mod why_not;
 
 pub use counterfactual::{Counterfactual, Figure};
-pub use reason::{reason_sentence, waited_sentence};
+pub use reason::{reason_sentence, split_sentence, waited_sentence};
 pub use relaxation::{Relaxation, nearest_relaxation, remedy};
 pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};
 pub use selection_probability::fill_selection_probabilities;

@@ -7,7 +7,7 @@ use std::fmt::{Result, Write};
 
 use pointsman_domain::{
     AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, ScoreUnit,
-    Waited,
+    SplitPart, StickyBy, Waited,
 };
 
 use super::{
@@ -54,6 +54,24 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[Attem
 pub fn waited_sentence(waited: &Waited) -> String {
     let why = waited.reason.as_str().replace('_', " ");
     format!(" It had waited {} for an endpoint to take requests again ({why}).", seconds(waited.ms as f64 / 1e3))
+}
+
+/// ` It fell to the canary of service/chat, which gets 5 % of the requests, kept together by session.` `None` where every request
+/// of the alias falls to the same part.
+pub fn split_sentence(decision: &Decision) -> Option<String> {
+    let (taken, alias) = (decision.split.as_deref()?, decision.router.as_deref()?);
+    let part = taken.part.name();
+    if let SplitPart::Rule(_) = taken.part {
+        return Some(format!(" The tags of the request led it here, by {part} of {alias}."));
+    }
+    let share = percent(taken.probability);
+    let kept = match taken.sticky {
+        StickyBy::Request => "drawn for this request alone".to_owned(),
+        sticky => format!("kept together by {}", sticky.as_str()),
+    };
+    let of = if taken.part == SplitPart::Own { "rest".to_owned() } else { part };
+    (taken.probability < 1.0)
+        .then(|| format!(" It fell to the {of} of {alias}, which gets {share} of the requests, {kept}."))
 }
 
 /// `Predicted time 1.2 s (first token 0.13 s + 256 tokens at 241 tok/s), failure probability 0.1 %, cost $0.0008`, with

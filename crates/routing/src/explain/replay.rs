@@ -4,13 +4,14 @@
 //! so the order, the choice, its ties, and whether exploration noise decided. Excluded endpoints and the decision to
 //! probe depend on state that the record does not hold; a replay takes them as recorded.
 
-use pointsman_domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms};
+use pointsman_domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms, SplitPart};
 
 use super::rescoring::{Rescoring, recorded};
 use crate::decide::{
     plan::{self, RankKey, Ranked},
     pooled_endpoint::Role,
 };
+use crate::split::{is_reproduced, part_at};
 
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +74,13 @@ pub enum Difference {
         recorded: bool,
         /// The recomputed value.
         recomputed: bool,
+    },
+    /// The part of a divided alias, or its probability.
+    Part {
+        /// The recorded part and its probability.
+        recorded: (SplitPart, f64),
+        /// The recomputed ones.
+        recomputed: (SplitPart, f64),
     },
 }
 
@@ -228,7 +236,11 @@ fn differences(
         (recorded != recomputed).then_some(Difference::Place { place, recorded, recomputed })
     });
     let exploration = Difference::Explored { recorded: decision.explored, recomputed: explored };
-    figures.chain(places).chain((decision.explored != explored).then_some(exploration)).collect()
+    let part = decision.split.as_ref().filter(|taken| !is_reproduced(taken)).map(|taken| Difference::Part {
+        recorded: (taken.part, taken.probability),
+        recomputed: part_at(&taken.split, taken.place, taken.canary_stopped),
+    });
+    figures.chain(places).chain((decision.explored != explored).then_some(exploration)).chain(part).collect()
 }
 
 fn missing_inputs(decision: &Decision, policy: &RoutingPolicy) -> Vec<MissingInput> {

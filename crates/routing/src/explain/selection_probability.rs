@@ -26,12 +26,14 @@ const POINTS: usize = 4 * ENTRIES;
 /// longer than 60, the one where it is longest in three.
 const GENERATORS: [usize; 3] = [1, 1201, 609];
 
-/// Sets `selection_probability` of every recorded candidate. Candidates that the record omits do not compete.
+/// Sets `selection_probability` of every recorded candidate, times the probability of the part of a divided alias that the request
+/// fell to. Candidates that the record omits do not compete.
 pub fn fill_selection_probabilities(decision: &mut Decision, policy: &RoutingPolicy) {
     let probabilities = probabilities(decision, policy);
+    let part = decision.split.as_ref().map_or(1.0, |taken| taken.probability);
     let recorded = decision.candidates.iter_mut().chain(&mut decision.rivals);
     let all = probabilities.into_iter().chain(std::iter::repeat(0.0));
-    recorded.zip(all).for_each(|(candidate, probability)| candidate.selection_probability = Some(probability));
+    recorded.zip(all).for_each(|(candidate, probability)| candidate.selection_probability = Some(part * probability));
 }
 
 /// The probabilities of the candidates that compete with the choice, in plan order.

@@ -29,6 +29,8 @@ mod routing_reason;
 #[cfg(test)]
 mod routing_run;
 #[cfg(test)]
+mod routing_splits;
+#[cfg(test)]
 mod routing_sticky;
 #[cfg(test)]
 mod routing_summary;

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The record of a decision in this world.
-fn recorded(world: &World, decided: Result<Decision, RouteError>, course: &str) -> Generation {
+pub(crate) fn recorded(world: &World, decided: Result<Decision, RouteError>, course: &str) -> Generation {
     let decision = decided.unwrap_or_else(|error| without_candidates(&error, &world.snapshot, NOW));
     let attempts = if decision.candidates.is_empty() { Vec::new() } else { attempts(world, &decision, course) };
     Generation {
@@ -72,7 +72,7 @@ fn side(world: &World) -> Side {
     Side { catalog, policy, objective: None }
 }
 
-fn between(before: &World, after: &World) -> Comparison {
+pub(crate) fn between(before: &World, after: &World) -> Comparison {
     Comparison::new(&before.snapshot.catalog, &before.snapshot.policy, None, &side(after))
 }
 

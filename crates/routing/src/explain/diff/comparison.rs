@@ -13,7 +13,7 @@ use super::{
     side::Side,
     units::{dollars_of, nano, pico},
 };
-use crate::decide::ALGORITHM;
+use crate::{decide::ALGORITHM, split::is_reproduced};
 
 /// Most changes that are tried in every combination; of more, each alone and all pairs.
 const ALL_COMBINATIONS: usize = 6;
@@ -108,21 +108,21 @@ impl Comparison {
     pub fn self_test(&self, decision: &Decision) -> SelfTest {
         match Remade::recorded(decision, &self.recorded) {
             _ if decision.algorithm != ALGORITHM => SelfTest::OtherAlgorithm,
-            Some(_) => SelfTest::Identical,
-            None => SelfTest::Different,
+            Some(_) if decision.split.as_deref().is_none_or(is_reproduced) => SelfTest::Identical,
+            _ => SelfTest::Different,
         }
     }
 
     /// Makes a decision again under both configurations. `None` if it does not even come out under its own.
     #[must_use]
     pub fn decide(&self, generation: &Generation, calibration: &Calibration) -> Option<Redecided> {
-        let decision = &generation.decision;
+        let (decision, tags) = (&generation.decision, &generation.tags);
         let own = Remade::recorded(decision, &self.recorded)?;
         let before = match &self.before {
-            Some(before) => Remade::under(decision, before, &own.basis),
+            Some(before) => Remade::under(decision, tags, before, &own.basis),
             None => Remade { grade: Grade::Exact, cost_range: None, ..own.clone() },
         };
-        let after = Remade::under(decision, &self.after, &own.basis);
+        let after = Remade::under(decision, tags, &self.after, &own.basis);
         let (from, to) = (choice(&before), choice(&after));
         let is_moved = from != to;
         Some(Redecided {
@@ -133,7 +133,7 @@ impl Comparison {
             before: figures(&before, calibration),
             after: figures(&after, calibration),
             cost_range: after.cost_range.map(|range| range.map(pico)),
-            reason: if is_moved { self.reason(decision, &own, (from, to)) } else { 0 },
+            reason: if is_moved { self.reason(generation, &own, (from, to)) } else { 0 },
             repriced: from.zip(to).filter(|_| is_moved).and_then(|choices| self.repriced(generation, choices)),
         })
     }
@@ -149,7 +149,12 @@ impl Comparison {
     }
 
     /// The smallest set of changes that moves the choice; of several the one that moves it to the final one.
-    fn reason(&self, decision: &Decision, own: &Remade, (from, to): (Option<EndpointId>, Option<EndpointId>)) -> u64 {
+    fn reason(
+        &self,
+        Generation { decision, tags, .. }: &Generation,
+        own: &Remade,
+        (from, to): (Option<EndpointId>, Option<EndpointId>),
+    ) -> u64 {
         let mut found: Option<u64> = None;
         for (bits, mixture) in &self.mixtures {
             if found.is_some_and(|known| known.count_ones() < bits.count_ones()) {
@@ -157,7 +162,7 @@ impl Comparison {
             }
             let setup = mixture.get_or_init(|| self.mixture(*bits));
             let Some(setup) = setup else { continue };
-            let made = choice(&Remade::under(decision, setup, &own.basis));
+            let made = choice(&Remade::under(decision, tags, setup, &own.basis));
             if made == to {
                 return *bits;
             }

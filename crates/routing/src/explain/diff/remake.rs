@@ -28,6 +28,9 @@ const MOST_RISK: f64 = 2.0;
 /// Relative difference up to which scores may be out of order: ties, and rounding.
 const ROUNDING: f64 = 1e-8;
 
+/// Names and values of the client's tags.
+type Tags = [(String, String)];
+
 /// How far a record answers what would have been chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
@@ -83,17 +86,17 @@ impl Remade {
     /// Makes a decision again in its own setup, with its own baselines. `None` if a recorded figure comes out otherwise.
     pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<Remade> {
         [false, true].into_iter().find_map(|paced_probes| {
-            let made = remake(decision, setup, None, paced_probes, |made| {
+            let made = remake((decision, &[]), setup, None, paced_probes, |made| {
                 made.is_as_recorded(decision).then(|| made.remade())
             });
             made?.map(|made| Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
         })
     }
 
-    /// Makes a decision again in another setup. `own` is what its own setup gave.
-    pub(super) fn under(decision: &Decision, setup: &Setup, own: &Basis) -> Remade {
+    /// Makes a decision for a request with these tags again in another setup. `own` is what its own setup gave.
+    pub(super) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Remade {
         let refused = Remade { plan: Vec::new(), grade: Grade::Exact, cost_range: None, basis: own.clone() };
-        remake(decision, setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
+        remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
     }
 }
 
@@ -118,13 +121,13 @@ struct Making<'m, 'p> {
 }
 
 fn remake<R>(
-    decision: &Decision,
+    (decision, tags): (&Decision, &Tags),
     setup: &Setup,
     own: Option<&Basis>,
     paced_probes: bool,
     then: impl FnOnce(&Making<'_, '_>) -> R,
 ) -> Option<R> {
-    let query = setup.query(decision)?;
+    let query = setup.query(decision, tags)?;
     let live = LiveView::default();
     let seed = setup.seed(decision);
     let context =
@@ -257,7 +260,8 @@ impl Making<'_, '_> {
             true => Vec::new(),
             false => self.unknown.iter().filter(|unknown| self.could_win(unknown)).collect(),
         };
-        let unmeasured = could_win.iter().any(|unknown| !self.setup.was_there(unknown.index));
+        let is_new = |unknown: &&UnknownEndpoint| !self.setup.was_there(unknown.index);
+        let unmeasured = could_win.iter().any(is_new) || (self.order.is_empty() && !could_win.is_empty());
         let grade = match (could_win.is_empty() && self.is_told, unmeasured) {
             (_, true) => Grade::None,
             (true, false) => Grade::Exact,

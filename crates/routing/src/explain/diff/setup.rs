@@ -3,15 +3,18 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pointsman_domain::{
-    Alias, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Query, Resolved,
-    RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Weights,
+    Alias, AliasSplit, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Query, Resolved,
+    RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, Target, Tick, Weights,
 };
 
 use super::{
     changes::decide_alike,
     side::{Side, translated},
 };
-use crate::stats::{EndpointStats, Estimates, Fit, OutputLengths, PromptScales, Snapshot};
+use crate::{
+    split::{Drawn, divide, matching_rule},
+    stats::{EndpointStats, Estimates, Fit, OutputLengths, PromptScales, Snapshot, splitmix64},
+};
 
 /// A [`Side`] prepared for the decisions that were recorded with one catalog.
 pub(super) struct Setup {
@@ -130,23 +133,29 @@ impl Setup {
     /// The seed of the decision. One that was made without noise had none, so another is drawn from its time.
     pub(super) fn seed(&self, decision: &Decision) -> u64 {
         let is_new = self.recorded_policy.exploration <= 0.0 && self.snapshot.policy.exploration > 0.0;
-        if is_new { crate::stats::splitmix64(decision.tick.0).max(1) } else { decision.seed }
+        if is_new { splitmix64(decision.tick.0).max(1) } else { decision.seed }
     }
 
     /// The request of a decision as it reads here. `None` if a model or alias that it names is gone.
-    pub(super) fn query(&self, decision: &Decision) -> Option<Query> {
+    pub(super) fn query(&self, decision: &Decision, tags: &[(String, String)]) -> Option<Query> {
         let mut query = decision.query();
         if self.is_recorded {
             return Some(query);
         }
-        let targets = query.targets.iter().map(|target| self.target(*target, &query));
-        query.targets = targets.collect::<Option<_>>()?;
+        let requested = decision.split.as_ref().map_or(&query.targets, |taken| &taken.requested);
+        let targets: Vec<Target> =
+            requested.iter().map(|target| self.target(*target, &query)).collect::<Option<_>>()?;
         let catalog = self.catalog();
-        let alias = query.targets.iter().find_map(|target| match target {
+        let alias = targets.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),
             Target::Model(_) => None,
         });
         query.router = alias.map(|alias| alias.id.clone());
+        let divided = divide(catalog, &targets, query.today, |_, split| drawn(decision, tags, split));
+        query.split = divided.as_ref().map(|divided| Arc::clone(&divided.taken));
+        let (targets, settings) = divided.map_or((targets, None), |divided| (divided.targets, divided.settings));
+        query.targets = targets;
+        let alias = settings.as_ref().or(alias);
         query.objective = self.objective(query.objective, alias);
         with_alias_defaults(&mut query, alias);
         let balanced = self.snapshot.policy.balanced;
@@ -183,6 +192,24 @@ impl Setup {
             (Source::Alias | Source::Default, None) => default(),
             _ => recorded,
         }
+    }
+}
+
+/// The recorded place of the request, and what it meets here. A request that no split has placed gets a place from its time, and
+/// where tags were left out of the record, a rule counts as it did.
+fn drawn(decision: &Decision, tags: &[(String, String)], split: &AliasSplit) -> Drawn {
+    let taken = decision.split.as_deref();
+    let rule_as_recorded = || {
+        let SplitPart::Rule(at) = taken?.part else { return None };
+        let recorded = taken?.split.rules.get(at as usize)?;
+        let position = split.rules.iter().position(|rule| rule.tags == recorded.tags)?;
+        u32::try_from(position).ok()
+    };
+    Drawn {
+        sticky: taken.map_or(StickyBy::Request, |taken| taken.sticky),
+        place: taken.map_or_else(|| (splitmix64(decision.tick.0 ^ decision.seed) >> 48) as u16, |taken| taken.place),
+        rule: matching_rule(split, tags).or_else(rule_as_recorded),
+        canary_stopped: taken.is_some_and(|taken| taken.canary_stopped && taken.split.canary == split.canary),
     }
 }
 

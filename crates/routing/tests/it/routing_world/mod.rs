@@ -333,6 +333,7 @@ impl World {
             sticky: None,
             pending_reasoning: Default::default(),
             task_class: None,
+            split: None,
             latency_margin: 1.0,
         }
     }
@@ -404,6 +405,7 @@ pub fn alias(id: &str) -> Alias {
         preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
+        split: None,
         description: String::new(),
     }
 }

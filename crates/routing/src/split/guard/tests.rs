@@ -1,0 +1,81 @@
+use super::*;
+use crate::stats::splitmix64;
+
+const DEFAULTS: Guardrail = Guardrail { spend: Some(0.1), failures: Some(0.005), first_token: Some(0.2) };
+
+/// A world: probability of failure, mean cost, and median time of the first content of each kind.
+#[derive(Clone, Copy)]
+struct Kind {
+    failures: f64,
+    spend: f64,
+    seconds: f64,
+}
+
+const USUAL: Kind = Kind { failures: 0.02, spend: 0.001, seconds: 0.4 };
+
+fn uniform(seed: u64) -> f64 {
+    (splitmix64(seed) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+fn ended(kind: Kind, seed: u64) -> Ended {
+    let failed = uniform(seed) < kind.failures;
+    // Costs and times that spread over a factor of e, as lengths do.
+    let spend = kind.spend * 2.0 * uniform(seed ^ 0xaaaa);
+    let time = kind.seconds * libm::exp(uniform(seed ^ 0xbbbb) - 0.5);
+    Ended { failed, spend, first_token: (!failed).then(|| Duration::from_secs_f64(time)) }
+}
+
+/// The breach and the number of requests after which it was seen, with a canary of 5 %.
+fn run(canary: Kind, guardrail: Guardrail, requests: u64, seed: u64) -> Option<(&'static str, u64)> {
+    let mut evidence = Evidence::default();
+    for n in 0..requests {
+        let draw = splitmix64(seed.wrapping_mul(1_000_003) ^ n);
+        let is_canary = uniform(draw ^ 0xcccc) < 0.05;
+        match is_canary {
+            true => evidence.canary.add(ended(canary, draw)),
+            false => evidence.others.add(ended(USUAL, draw)),
+        }
+        if let Some(breach) = evidence.breach(&guardrail).filter(|_| is_canary) {
+            return Some((breach.limit, n));
+        }
+    }
+    None
+}
+
+#[test]
+fn an_equal_canary_stays_although_it_is_looked_at_after_every_request() {
+    let fallen = (0..60).filter(|seed| run(USUAL, DEFAULTS, 20_000, *seed).is_some()).count();
+    assert!(fallen <= 3, "{fallen} of 60");
+}
+
+#[test]
+fn a_canary_that_is_worse_falls_back_by_the_limit_that_it_exceeds() {
+    let worse = [
+        ("max_failures", Kind { failures: 0.2, ..USUAL }, 6_000),
+        ("max_spend", Kind { spend: 0.0015, ..USUAL }, 12_000),
+        ("max_ttft", Kind { seconds: 0.8, ..USUAL }, 8_000),
+    ];
+    for (limit, kind, most) in worse {
+        for seed in 0..10 {
+            let (found, after) = run(kind, DEFAULTS, 40_000, seed).expect(limit);
+            assert!(found == limit && after < most, "{found} after {after} requests, expected {limit}");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_limit_is_not_judged() {
+    let only_spend = Guardrail { spend: Some(0.1), ..Guardrail::default() };
+    assert_eq!(run(Kind { failures: 0.5, ..USUAL }, only_spend, 5_000, 1), None);
+}
+
+#[test]
+fn nothing_is_concluded_from_a_few_requests() {
+    let mut evidence = Evidence::default();
+    (0..1_000).for_each(|seed| evidence.others.add(ended(USUAL, seed)));
+    let failed = Ended { failed: true, spend: 0.0, first_token: None };
+    (0..FEWEST - 1).for_each(|_| evidence.canary.add(failed));
+    assert_eq!(evidence.breach(&DEFAULTS), None);
+    evidence.canary.add(failed);
+    assert_eq!(evidence.breach(&DEFAULTS).map(|breach| breach.limit), Some("max_failures"));
+}

@@ -1,0 +1,92 @@
+//! Decisions of divided aliases: recorded, counted, made again, and under other shares.
+
+use std::sync::Arc;
+
+use pointsman_domain::{
+    Alias, AliasSplit, Generation, Objective, Query, RoutingPolicy, SplitPart, SplitShare, StickyBy, TakenSplit,
+};
+use pointsman_routing::{
+    decide::decide_to_serve,
+    explain::{
+        Difference,
+        diff::{Calibration, Grade, SelfTest},
+        fill_selection_probabilities, replay,
+    },
+    split::{Drawn, divide},
+};
+
+use crate::{
+    routing_diff::{between, recorded},
+    routing_world::{NOW, World, alias},
+};
+
+const ENDPOINTS: &str = "a/1@w 300ms $1/2 ok30 | a/1@x 310ms $1.1/2 ok30 | b/2@y 200ms $0.1/0.2 ok30";
+
+/// An alias that stands for `a/1`, and in a share for `b/2`.
+fn world(weight: f64) -> World {
+    let split = AliasSplit {
+        sticky: StickyBy::Session,
+        ladder: vec!["a/1".to_owned()],
+        rules: Vec::new(),
+        canary: None,
+        shares: vec![SplitShare { weight, names: vec!["b/2".to_owned()] }],
+    };
+    let chat = Alias { split: Some(Arc::new(split)), ..alias("service/chat") };
+    World::aliased(ENDPOINTS, RoutingPolicy::default(), vec![alias("service/auto"), chat])
+}
+
+fn record(world: &World, place: u16) -> Generation {
+    let query = world.query(Objective::Balanced, "service/chat");
+    let drawn = Drawn { sticky: StickyBy::Session, place, rule: None, canary_stopped: false };
+    let divided = divide(world.catalog(), &query.targets, query.today, |_, _| drawn).expect("it divides");
+    let query = Query { targets: divided.targets, split: Some(divided.taken), ..query };
+    recorded(world, decide_to_serve(&world.snapshot, &world.live, &query, NOW, Some(7)), "ok")
+}
+
+fn places() -> impl Iterator<Item = u16> {
+    (0..u16::MAX).step_by(997)
+}
+
+#[test]
+fn a_decision_of_a_part_comes_out_of_its_record_and_is_chosen_with_the_probability_of_both() {
+    let world = world(0.4);
+    for place in places() {
+        let mut record = record(&world, place);
+        let is_shared = f64::from(place) < 0.4 * 65_536.0;
+        let decision = Arc::make_mut(&mut record.decision);
+        let taken = decision.split.clone().unwrap();
+        let expected = if is_shared { SplitPart::Share(0) } else { SplitPart::Own };
+        assert_eq!(taken.part, expected, "{place}");
+        assert!(replay(decision, &record.policy).is_identical());
+        fill_selection_probabilities(decision, &record.policy);
+        let sum: f64 = decision.candidates.iter().filter_map(|one| one.selection_probability).sum();
+        assert!((sum - taken.probability).abs() < 1e-6, "{sum}");
+        assert_eq!(between(&world, &world).self_test(decision), SelfTest::Identical);
+        let again = between(&world, &world).decide(&record, &Calibration::default()).unwrap();
+        assert!(again.from == again.to && again.grade == Grade::Exact && again.before == again.after);
+    }
+}
+
+#[test]
+fn a_recorded_probability_that_is_not_that_of_its_part_is_found() {
+    let world = world(0.4);
+    let record = record(&world, 9);
+    let mut decision = (*record.decision).clone();
+    let taken = decision.split.take().unwrap();
+    decision.split = Some(Arc::new(TakenSplit { probability: 0.5, ..(*taken).clone() }));
+    let differences = replay(&decision, &record.policy).differences;
+    assert!(matches!(differences.as_slice(), [Difference::Part { .. }]), "{differences:?}");
+    assert_eq!(between(&world, &world).self_test(&decision), SelfTest::Different);
+}
+
+#[test]
+fn under_other_shares_who_stays_is_exact_and_who_moves_was_never_measured_there() {
+    let (before, after) = (world(0.4), world(0.2));
+    for place in places() {
+        let record = record(&before, place);
+        let made = between(&before, &after).decide(&record, &Calibration::default()).unwrap();
+        let moves = (0.2..0.4).contains(&(f64::from(place) / 65_536.0));
+        let expected = if moves { Grade::None } else { Grade::Exact };
+        assert_eq!((made.grade, made.from == made.to), (expected, !moves), "{place}");
+    }
+}
