@@ -33,9 +33,10 @@ pub async fn create(
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut image.routing, request)?;
     request_headers::check_session(request)?;
-    let query = query::of_image(&image, &worker.setup.catalog, &worker.setup.config, caller);
-    let query = query.map_err(|error| error.for_model(query::first_name(&image.model, &image.models)))?;
     let (opening, size) = (opening(&image, request, caller), request_size(&image));
+    let asker = opening.asker(None, worker);
+    let query = query::of_image(&image, &worker.setup.catalog, &worker.setup.config, (caller, asker));
+    let query = query.map_err(|error| error.for_model(query::first_name(&image.model, &image.models)))?;
     // A generated image costs `pricing.image`.
     let worst = RequestSize { images: image.n, ..size };
     let ignored = std::mem::take(&mut image.unknown_members);

@@ -31,6 +31,7 @@ pub(crate) fn query() -> Query {
         sticky: None,
         pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
+        split: None,
         latency_margin: 1.0,
         today: today(),
     }
@@ -84,6 +85,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         exploration_share: 0.0,
         safe_set: vec![0],
         task_class: None,
+        split: None,
     }
 }
 

@@ -111,6 +111,7 @@ fn alias(id: &str, free_only: bool) -> Alias {
         preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
+        split: None,
         description: "Chooses for you.".to_owned(),
     }
 }

@@ -58,6 +58,7 @@ use crate::{
         accounts,
         alerts::{Alerts, delivery},
         breaker_history::BreakerHistory,
+        canaries::Canaries,
         control::{Control, ControlThread, StatsPersistence},
         diff_job::DiffJobs,
         drain::Drain,
@@ -394,6 +395,7 @@ fn shared(
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let state_key = reasoning_seal_key::open(draft.config.ledger.durable_directory());
     let alerts = Alerts::open(draft.config.ledger.durable_directory());
+    let canaries = Canaries::open(seeds.seed ^ seeds.instance, draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
     if let Some(ledger) = durable.as_deref() {
         accounts::restore_spending(&registry, ledger);
@@ -415,6 +417,7 @@ fn shared(
         registry,
         setup: ArcSwap::from_pointee(setup),
         history: RequestHistory::new(rand::random()),
+        canaries,
         metrics,
         retry_budget: RetryBudget::default(),
         waiting: Arc::default(),

@@ -265,7 +265,7 @@ fn aliases(aliases: &[Alias]) -> Markup {
                                 }
                                 td { @if let Some(objective) = alias.objective { (objective.as_str()) } @else { span.muted { "the default" } } }
                                 td {
-                                    @if alias.free_only { "models that cost nothing" } @else if alias.allowed.is_empty() { "all models" }
+                                    @if alias.free_only { "models that cost nothing" } @else if alias.split.is_some() { "what its parts name" } @else if alias.allowed.is_empty() { "all models" }
                                     @for (n, pattern) in alias.allowed.iter().enumerate() { @if n > 0 { ", " } code { (pattern) } }
                                 }
                                 td { @for (n, pattern) in alias.blocked.iter().enumerate() { @if n > 0 { ", " } code { (pattern) } } }

@@ -21,7 +21,7 @@ use crate::{
         health::{
             calibration, gateway_health,
             metrics::{self, Exposure},
-            providers, routing_memory, slo, stats,
+            providers, routing_memory, slo, splits, stats,
         },
         image,
         inference::{chat, completions, embeddings, messages, responses},
@@ -273,6 +273,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
         page(&at("/health/providers")).route(read().to(gateway_health::providers)),
         page(&at("/health/providers/{slug}")).route(read().to(gateway_health::provider)),
         page(&at("/health/slo")).route(read().to(slo::show)),
+        page(&at("/health/splits")).route(read().to(splits::show)),
         page(&at("/key")).route(read().to(own_key::show)),
         page(&at("/auth/key")).route(read().to(own_key::show)),
         page(&at("/credits")).route(read().to(own_key::credits)),

@@ -7,5 +7,6 @@ pub mod query;
 pub mod record;
 pub mod refusal;
 pub mod request_headers;
+pub mod splitting;
 pub mod token_count;
 pub mod unknown_fields;

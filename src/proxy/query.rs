@@ -10,8 +10,13 @@ use pointsman_domain::{
     ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
     TaskClassSource, TaskFeatures, Weights,
 };
+use pointsman_routing::split::{Divided, divide};
 
-use crate::{access::keys::Caller, base::error::ApiError, proxy::names::NameScope};
+use crate::{
+    access::keys::Caller,
+    base::error::ApiError,
+    proxy::{names::NameScope, splitting::Asker},
+};
 
 /// The query of a chat request.
 ///
@@ -21,7 +26,7 @@ pub fn of_chat(
     request: &ChatRequest,
     catalog: &Catalog,
     config: &Config,
-    caller: &Caller,
+    (caller, asker): (&Caller, Asker<'_>),
     default_model: Option<&str>,
 ) -> Result<Box<Query>, ApiError> {
     let names = Names::of(request.model.as_deref().or(default_model), &request.models)?;
@@ -46,7 +51,7 @@ pub fn of_chat(
         }),
         is_messages: request.client.as_ref().is_some_and(|client| client.dialect() == Dialect::Anthropic),
     };
-    let mut query = input.query(catalog, config, caller)?;
+    let mut query = input.query(catalog, config, (caller, asker))?;
     query.needs.lost = lost_parameters(request, catalog, &query.targets);
     Ok(query)
 }
@@ -59,7 +64,7 @@ pub fn of_image(
     request: &ImageRequest,
     catalog: &Catalog,
     config: &Config,
-    caller: &Caller,
+    (caller, asker): (&Caller, Asker<'_>),
 ) -> Result<Box<Query>, ApiError> {
     let input = QueryInput {
         api: ApiType::Image,
@@ -75,7 +80,7 @@ pub fn of_image(
         task: None,
         is_messages: false,
     };
-    input.query(catalog, config, caller)
+    input.query(catalog, config, (caller, asker))
 }
 
 /// The query of an embedding request.
@@ -86,7 +91,7 @@ pub fn of_embedding(
     request: &EmbeddingRequest,
     catalog: &Catalog,
     config: &Config,
-    caller: &Caller,
+    (caller, asker): (&Caller, Asker<'_>),
 ) -> Result<Box<Query>, ApiError> {
     let input = QueryInput {
         api: ApiType::Embeddings,
@@ -102,8 +107,8 @@ pub fn of_embedding(
         task: None,
         is_messages: false,
     };
-    let query = input.query(catalog, config, caller)?;
-    if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
+    let query = input.query(catalog, config, (caller, asker))?;
+    if query.router.is_some() {
         let message = "Vectors of different models cannot be compared: 'model' must name a model, not an alias.";
         return Err(Invalid::field(InvalidReason::InvalidValue, "model", message).into());
     }
@@ -199,19 +204,32 @@ impl GivenTask {
 
 impl QueryInput<'_> {
     /// Boxed: it is moved through several futures and to the router.
-    fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Box<Query>, ApiError> {
+    fn query(
+        self,
+        catalog: &Catalog,
+        config: &Config,
+        (caller, asker): (&Caller, Asker<'_>),
+    ) -> Result<Box<Query>, ApiError> {
         let today = clock::today();
         let scope = NameScope { catalog, config, caller: Some(caller), is_messages: self.is_messages, today };
-        let targets = self.names.resolve(&scope)?;
+        let requested = self.names.resolve(&scope)?;
         check_provider_order(catalog, &self.routing.provider)?;
-        let alias = targets.iter().find_map(|target| match target {
+        let alias = requested.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),
             Target::Model(_) => None,
         });
+        let router = alias.map(|alias| alias.id.clone());
+        let divided = divide(catalog, &requested, today, |alias, split| asker.drawn(caller, alias, split));
+        let (targets, settings, split) = match divided {
+            Some(Divided { targets, settings, taken }) => (targets, settings, Some(taken)),
+            None => (requested, None, None),
+        };
+        let alias = settings.as_ref().or(alias);
         let routing = restricted_to_key(caller, with_alias_defaults(alias, self.routing));
         Ok(Box::new(Query {
             api: self.api,
-            router: alias.map(|alias| alias.id.clone()),
+            router,
+            split,
             objective: objective(&routing, alias, caller, config),
             weights: weights(&routing, config),
             targets,

@@ -18,7 +18,7 @@ use pointsman_transport::UpstreamRequest;
 use crate::{
     access::keys::Caller,
     base::error::ApiError,
-    proxy::{query, request_headers},
+    proxy::{query, request_headers, splitting::Asker},
     state::gateway::Worker,
 };
 
@@ -57,7 +57,8 @@ pub async fn of_prompt(
     let estimate = TokenCount::Estimated(u64::from(chat.prompt_tokens));
     request_headers::apply(&mut chat.routing, request)?;
     request_headers::check_session(request)?;
-    let query = query::of_chat(&chat, &worker.setup.catalog, &worker.setup.config, caller, None)?;
+    let asker = Asker::of_preview(&chat, chat.session_id.as_deref(), worker);
+    let query = query::of_chat(&chat, &worker.setup.catalog, &worker.setup.config, (caller, asker), None)?;
     let Some((endpoint, call)) = count_at(&chat, query, worker) else { return Ok(estimate) };
     Ok(counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted))
 }

@@ -40,6 +40,7 @@ use crate::{
     state::{
         alerts::Alerts,
         breaker_history::BreakerHistory,
+        canaries::Canaries,
         control::{self, Control, ControlThread},
         diff_job::DiffJobs,
         drain::Drain,
@@ -88,6 +89,8 @@ pub struct Shared {
     pub images: ImageFiles,
     /// State of conversations and latency targets.
     pub history: RequestHistory,
+    /// Parts of divided aliases, and which canaries have fallen back.
+    pub canaries: Canaries,
     /// The calls in progress.
     pub running: RunningRequests,
     /// Previews, explanations, replays and lists in progress.

@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod alerts;
 pub mod ask;
 pub mod breaker_history;
+pub mod canaries;
 pub mod control;
 pub mod diff_job;
 pub mod drain;

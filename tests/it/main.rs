@@ -351,6 +351,8 @@ mod smoke;
 #[cfg(test)]
 mod spend;
 #[cfg(test)]
+mod splits;
+#[cfg(test)]
 mod stickiness;
 #[cfg(test)]
 mod stores;

@@ -318,7 +318,8 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
     };
     let model = format!(
         "[[models]]\nid = \"acme/dated\"\ncontext_length = 100000\nendpoints = [{}]\n[[aliases]]\nname = \"quick\"\n\
-         objective = \"cheapest\"\npreferred_max_latency = {{ p95 = 2 }}\n[[keys]]\nname = \"team\"\nsha256 = \"{:064x}\"\n\
+         objective = \"cheapest\"\npreferred_max_latency = {{ p95 = 2 }}\n[aliases.canary]\nshare = 0.01\nuse = [\"acme/small\"]\n\
+         max_failures = 0.5\n[[keys]]\nname = \"team\"\nsha256 = \"{:064x}\"\n\
          spend_limit = \"5\"\n[[accounts]]\nname = \"webshop\"\nspend_limit = \"20\"\nteam = \"product\"\n\
          [[teams]]\nname = \"product\"\nspend_limit = \"30\"\n[routing.memory]\npath = {:?}\nsave_interval = \"100ms\"\n",
         dated("plain"),

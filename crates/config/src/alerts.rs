@@ -27,12 +27,13 @@ const BASE64_PREFIX: &str = "whsec_";
 const PRIVATE_ENDS: [&str; 2] = [".local", ".internal"];
 
 /// The events that an alert can tell: codes of notices of `GET /api/v1/admin/verdict`.
-pub const ALERT_EVENTS: [&str; 20] = [
+pub const ALERT_EVENTS: [&str; 21] = [
     "actor_restarted",
     "actor_silent",
     "all_endpoints_down",
     "budget_near",
     "budget_spent",
+    "canary_fell_back",
     "catalogue_changed",
     "config_refused",
     "endpoints_down",

@@ -2,11 +2,14 @@
 //!
 //! An entry with the name of a built-in alias restricts that alias. It cannot add paid models to the free pool.
 
-use pointsman_domain::{Alias, ModelId, ModelPattern, Preference};
+use std::sync::Arc;
+
+use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference};
 
 use super::{
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
+    splits,
 };
 
 const MAX_ALIASES: usize = 250;
@@ -22,6 +25,8 @@ pub(super) struct Aliases<'t> {
     pub(super) built_in: Vec<String>,
     /// Names and synonyms chosen by the operator, with their locations.
     pub(super) named: Vec<(String, Item<'t>)>,
+    /// Names to which an alias leads, with the alias and their locations.
+    pub(super) led_to: Vec<(String, Item<'t>)>,
 }
 
 impl<'t> Aliases<'t> {
@@ -39,9 +44,10 @@ impl<'t> Aliases<'t> {
             aliases: built_in,
             synonyms,
             named: Vec::new(),
+            led_to: Vec::new(),
         };
         let mut restricted = Vec::new();
-        for (alias, mut named) in root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix)) {
+        for (alias, mut named, led_to) in root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix)) {
             if let Some(built_in) = aliases.aliases.iter_mut().take(BUILT_IN).find(|known| known.id == alias.id) {
                 *built_in = restricted_to(built_in, alias.clone());
                 refuse_second(&alias.id, &named, &mut restricted);
@@ -55,8 +61,26 @@ impl<'t> Aliases<'t> {
             let spellings = named.iter().map(|(name, _)| name).filter(|name| **name != alias.id);
             aliases.synonyms.extend(spellings.map(|spelling| (spelling.clone(), alias.id.clone())));
             aliases.named.extend(named);
+            aliases.led_to.extend(led_to.into_iter().map(|item| (alias.id.clone(), item)));
         }
         aliases
+    }
+}
+
+/// Reports names to which an alias leads that mean nothing, or another alias that divides its requests.
+pub(super) fn check_led_to(led_to: &[(String, Item<'_>)], catalog: &Catalog) {
+    for (of, item) in led_to {
+        if !catalog.knows(item.text, true) {
+            let models = catalog.models.iter().map(|model| model.id.as_str());
+            let aliases = catalog.aliases.iter().map(|alias| alias.id.as_str());
+            item.unknown("neither a model nor an alias", models.chain(aliases));
+        } else if let Some(other) = catalog.alias_called(item.text)
+            && other.split.is_some()
+            && other.id != *of
+        {
+            let wrong = format!("'{}' is an alias that divides its requests itself", item.text);
+            item.fault(wrong, "models, and aliases without ladder, rules, shares and canary");
+        }
     }
 }
 
@@ -90,6 +114,7 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
+        split: None,
         description: description.to_owned(),
     };
     vec![
@@ -98,8 +123,8 @@ fn built_in(prefix: &str) -> Vec<Alias> {
     ]
 }
 
-/// An alias, and its names with their locations.
-fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>) {
+/// An alias, its names with their locations, and the names to which it leads.
+fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>, Vec<Item<'t>>) {
     let name =
         section.required("name", "a name such as \"cheap\", or a full one such as \"team/cheap\"").unwrap_or("?");
     let id = if name.contains('/') { name.to_owned() } else { format!("{prefix}/{name}") };
@@ -110,8 +135,14 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
     if id == format!("{prefix}/free") && free_only == Some(false) {
         section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
     }
+    let (split, led_to) = splits::read(section).unzip();
+    if split.is_some() && (free_only == Some(true) || id == format!("{prefix}/free")) {
+        let allowed = "no ladder, rules, shares and canary for it; an alias of another name can lead to it";
+        section.fault("name", "is an alias of free models, which must not lead elsewhere", allowed);
+    }
     let alias = Alias {
         id,
+        split: split.map(Arc::new),
         free_only: free_only.unwrap_or(false),
         objective: section.choice("objective", &OBJECTIVES),
         task: section.choice("task", &TASKS),
@@ -130,7 +161,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         }
         named.push((item.text.to_owned(), item));
     }
-    (alias, named)
+    (alias, named, led_to.unwrap_or_default())
 }
 
 /// A list of model ids and prefixes ending in `*`.

@@ -19,7 +19,7 @@ use pointsman_domain::{
 use pointsman_simulation::{ProviderSettings, SimulatedModel};
 
 use super::{
-    aliases::Aliases,
+    aliases::{Aliases, check_led_to},
     credential::Credential,
     fault::hint,
     models::{EndpointTable, ModelTable},
@@ -375,16 +375,19 @@ impl Parts {
 
     fn into_catalog(self, root: &Section<'_>, aliases: Aliases<'_>) -> Catalog {
         let parameters = self.parameters.unwrap_or_else(ParameterNames::published);
-        let Aliases { aliases, synonyms, .. } = aliases;
-        Catalog::new(1, self.providers, self.models, self.endpoints, aliases, &synonyms, parameters).unwrap_or_else(
-            |fault| {
-                // Duplicate names were reported before, with their locations.
-                if root.is_clean() {
-                    root.fault("models", fault.to_string(), "a name of its own for each model, endpoint and alias");
-                }
-                Catalog::default()
-            },
-        )
+        let Aliases { aliases, synonyms, led_to, .. } = aliases;
+        let catalog = Catalog::new(1, self.providers, self.models, self.endpoints, aliases, &synonyms, parameters);
+        let catalog = catalog.unwrap_or_else(|fault| {
+            // Duplicate names were reported before, with their locations.
+            if root.is_clean() {
+                root.fault("models", fault.to_string(), "a name of its own for each model, endpoint and alias");
+            }
+            Catalog::default()
+        });
+        if !catalog.models.is_empty() {
+            check_led_to(&led_to, &catalog);
+        }
+        catalog
     }
 }
 

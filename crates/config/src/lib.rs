@@ -49,6 +49,7 @@ mod section;
 mod server;
 mod shared;
 mod simulation;
+mod splits;
 mod storage;
 mod tls;
 #[deny(clippy::float_arithmetic)]

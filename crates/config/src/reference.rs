@@ -53,7 +53,7 @@ pub(super) static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
 
 /// A configuration with all optional sections.
 const SAMPLE: &str = "[server.tls]\n[routing.balanced]\n[[keys]]\n[[accounts]]\n[[teams]]\n[[alerts]]\n[[aliases]]\nweights = {}\npreferred_max_latency = {}\n\
-                      preferred_min_throughput = {}\n[simulation.providers.acme]\n[providers.acme]\neffort_budgets = {}\n[shared.postgres]\n[shared.redis]\n[[models]]\n\
+                      preferred_min_throughput = {}\ncanary = {}\nrules = [{ when = {} }]\nshares = [{}]\n[simulation.providers.acme]\n[providers.acme]\neffort_budgets = {}\n[shared.postgres]\n[shared.redis]\n[[models]]\n\
                       default_parameters = {}\npricing = { tiers = [{}], service_tiers = { acme = { tiers = [{}] } } }\nusd_per_million = { tiers = [{}], service_tiers = { acme = { tiers = [{}] } } }\nusd_each = {}\nendpoints = [{}]\n";
 
 impl Reference {

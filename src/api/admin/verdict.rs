@@ -91,6 +91,7 @@ async fn situation(worker: &GatewayView) -> Situation {
         recovering: endpoints.recovering,
         mispredicted: mispredicted(worker).await,
         missed_targets: missed_targets(worker),
+        fallen_canaries: worker.shared.canaries.fallen(&worker.setup.catalog),
         config_version: status.config.version,
         config_faults,
         restart_pending: pending.into_iter().map(|pending| pending.key).collect(),

@@ -50,6 +50,7 @@ pub(crate) struct NoticeBody {
     pub(crate) severity: Severity,
     /// Name of what needs attention, such as `draining`, `actor_silent`, `actor_restarted`, `shedding`,
     /// `all_endpoints_down`, `endpoints_down`, `endpoints_degraded`, `failures_shown`, `target_at_risk`,
+    /// `canary_fell_back`,
     /// `predictions_off`, `config_refused`, `restart_pending`, `prices_old`, `catalogue_changed`, `budget_spent`,
     /// `budget_near`, `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
     pub(crate) code: &'static str,
@@ -95,6 +96,8 @@ pub(crate) struct Situation {
     pub(crate) mispredicted: Vec<String>,
     /// Latency targets that are missed more often than allowed.
     pub(crate) missed_targets: Vec<String>,
+    /// Aliases whose canary has fallen back.
+    pub(crate) fallen_canaries: Vec<String>,
     /// Version of the configuration in force.
     pub(crate) config_version: u64,
     /// Faults of the configuration that was refused.
@@ -236,6 +239,13 @@ impl Situation {
                 some(&self.missed_targets)
             );
             notices.push(notice(Severity::Warning, "target_at_risk", sentence).about(&self.missed_targets));
+        }
+        if !self.fallen_canaries.is_empty() {
+            let sentence = format!(
+                "The canary exceeded its guardrail and gets no requests any more: {}. Change or remove it.",
+                some(&self.fallen_canaries)
+            );
+            notices.push(notice(Severity::Warning, "canary_fell_back", sentence).about(&self.fallen_canaries));
         }
         if !self.mispredicted.is_empty() {
             let sentence = format!(
@@ -429,6 +439,8 @@ mod tests {
         let few = Totals { failed: 29, ..Totals::default() };
         check(Situation { recent_calls: few, ..well() }, Ok, "all_well", "All well");
         let missed_targets = vec!["fast (p95 within 0.8 s)".to_owned()];
+        let fallen_canaries = vec!["service/chat".to_owned()];
+        check(Situation { fallen_canaries, ..well() }, Warning, "canary_fell_back", "service/chat");
         check(Situation { missed_targets, ..well() }, Warning, "target_at_risk", "fast (p95 within 0.8 s)");
         check(Situation { mispredicted: names(1), ..well() }, Warning, "predictions_off", "acme/1 at acme");
         check(Situation { stores_away: vec!["redis"], ..well() }, Warning, "store_away", "redis");

@@ -8,6 +8,7 @@ use super::{
     caller_view::CallerBody,
     route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
     sentences::Sentences,
+    split_view::SplitBody,
     usage_view::{CostBreakdownBody, UsageBody},
     why_not_view::WhyNotBody,
 };
@@ -130,6 +131,10 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) safe_set: Vec<EndpointNames<'a>>,
     /// Class of a chat's task, for later analyses; it decides nothing. `null` for other calls.
     pub(crate) task_class: Option<TaskClassBody>,
+    /// The part of a divided alias that the request fell to; absent unless the requested alias has a ladder, rules, shares
+    /// or a canary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) split: Option<SplitBody<'a>>,
     /// Number of the algorithm that decided, which changes when decisions change.
     pub(crate) algorithm: u16,
     /// Seed of the exploration noise, a whole number of 64 bits; `0`: without noise.
@@ -228,6 +233,7 @@ impl<'a> ExplainBody<'a> {
             exploration_share: Figure::exact(decision.exploration_share),
             safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
             task_class: decision.task_class.map(TaskClassBody::new),
+            split: decision.split.as_deref().map(SplitBody::new),
             algorithm: decision.algorithm,
             route_seed: Text(decision.seed),
             snapshot_version: decision.snapshot_version,

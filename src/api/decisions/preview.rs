@@ -35,6 +35,7 @@ use crate::{
         body::{SESSION_ID, header_text, read_json},
         dispatch::RequestedWork,
         query, refusal, request_headers,
+        splitting::Asker,
         unknown_fields::{self, UnknownField},
     },
     state::gateway::Worker,
@@ -145,8 +146,9 @@ fn of_chat(
     request_headers::add_models(&mut chat.models, request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
-    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, caller, Some(&default_model))?;
     let session_id = chat.session_id.clone().or_else(|| header_text(request, &SESSION_ID));
+    let asker = Asker::of_preview(&chat, session_id.as_deref(), worker);
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, (caller, asker), Some(&default_model))?;
     // Completes the query with remembered preferences; a preview remembers none.
     let history = &worker.shared.history;
     let _ = history.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
@@ -173,8 +175,11 @@ fn of_embedding(
     request_headers::apply(&mut embedding.routing, request)?;
     request_headers::check_session(request)?;
     let catalog = &*worker.setup.catalog;
+    let (session, user) = (embedding.session_id.as_deref(), embedding.user.as_deref());
+    let canaries = &worker.shared.canaries;
+    let asker = Asker { session, opening: None, user, tags: &embedding.tags, canaries, is_served: false };
     Ok(AskedPreview {
-        query: query::of_embedding(&embedding, catalog, &worker.setup.config, caller)?,
+        query: query::of_embedding(&embedding, catalog, &worker.setup.config, (caller, asker))?,
         requested: embedding.model.clone(),
         warnings: unknown_fields::warnings(catalog, &embedding.unknown_members, &embedding.restrictions()),
         top_n: embedding.routing.top_n,

@@ -10,6 +10,7 @@ use super::{
     previewed_parameters::PreviewedParameters,
     route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
     sentences::Sentences,
+    split_view::SplitBody,
     why_not_view::WhyNotBody,
 };
 use crate::{base::error::NearestRelaxation, proxy::unknown_fields::UnknownField};
@@ -73,6 +74,10 @@ pub(crate) struct DecisionBody<'a> {
     pub(crate) decision_reason: &'a str,
     /// What the decision reckoned with.
     estimate: EstimateBody,
+    /// The part of a divided alias that such a request falls to: the most probable one where nothing tells. Absent unless the
+    /// requested alias has a ladder, rules, shares or a canary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<SplitBody<'a>>,
     /// The endpoints that could be called, best first: in a preview the first `top_n`, in a record about the first
     /// eight.
     pub(crate) candidates: Vec<CandidateBody<'a>>,
@@ -152,6 +157,7 @@ impl<'a> DecisionBody<'a> {
                 summary,
                 decision_reason: reason,
                 estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
+                split: decision.split.as_deref().map(SplitBody::new),
                 candidates: candidates(decision, view, header, &rendered.previewed_parameters),
                 candidates_total: decision.candidates.len(),
                 excluded: route_view::excluded(decision, view),
@@ -165,6 +171,7 @@ impl<'a> DecisionBody<'a> {
                 summary,
                 decision_reason: reason,
                 estimate: EstimateBody::new(error.query.prompt_tokens, 0),
+                split: error.query.split.as_deref().map(SplitBody::new),
                 candidates: Vec::new(),
                 candidates_total: 0,
                 excluded: route_view::excluded_by_error(&error.excluded, view),

@@ -76,7 +76,8 @@ pub(crate) struct CandidateBody<'a> {
     /// The terms that add up to `score`. `docs/ROUTING.md` says how each is made.
     pub(crate) score_terms: Vec<ScoreTermBody>,
     /// Probability that it is the choice under another seed of the exploration noise, everything else equal, 0 to 1 with
-    /// four decimals; `null` if it was not worked out, as in records within `/generation`.
+    /// four decimals; `null` if it was not worked out, as in records within `/generation`. Under an alias with shares or a
+    /// canary it is multiplied by `split.probability`, so that all candidates add up to that.
     pub(crate) selection_probability: Option<Figure>,
     pub(crate) predicted: PredictionBody,
     /// What happened; only in explanations, of an endpoint that was called.

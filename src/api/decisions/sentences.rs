@@ -1,7 +1,9 @@
 //! A decision and its attempts in words: the summary, and the whole reason.
 
 use pointsman_domain::{Catalog, Decision, Generation, GenerationStatus, RouteError};
-use pointsman_routing::explain::{reason_sentence, summary_sentence, summary_without_choice, waited_sentence};
+use pointsman_routing::explain::{
+    reason_sentence, split_sentence, summary_sentence, summary_without_choice, waited_sentence,
+};
 
 /// What is said of a decision.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +19,7 @@ impl Sentences {
     pub(crate) fn of(generation: &Generation) -> Sentences {
         let Generation { decision, catalog, attempts, waited, status, .. } = generation;
         let mut reason = reason_sentence(decision, catalog, attempts);
+        reason.extend(split_sentence(decision));
         reason.extend(waited.iter().map(waited_sentence));
         // While it runs, the attempts that have ended do not tell how it ends.
         let ended = if *status == GenerationStatus::Running { &[] } else { attempts.as_slice() };
@@ -25,7 +28,8 @@ impl Sentences {
 
     /// Of a decision that nothing was called for.
     pub(crate) fn of_preview(decision: &Decision, catalog: &Catalog) -> Sentences {
-        let (summary, reason) = (summary_sentence(decision, catalog, &[]), reason_sentence(decision, catalog, &[]));
+        let (summary, mut reason) = (summary_sentence(decision, catalog, &[]), reason_sentence(decision, catalog, &[]));
+        reason.extend(split_sentence(decision));
         Sentences { summary, reason }
     }
 

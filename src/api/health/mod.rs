@@ -15,5 +15,6 @@ pub(crate) mod readiness;
 pub mod routing_memory;
 pub mod slo;
 pub(crate) mod slo_metrics;
+pub mod splits;
 pub mod stats;
 pub(crate) mod stores_health;

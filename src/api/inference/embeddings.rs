@@ -32,9 +32,10 @@ pub async fn create(
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut embedding.routing, request)?;
     request_headers::check_session(request)?;
-    let query = query::of_embedding(&embedding, &worker.setup.catalog, &worker.setup.config, caller);
-    let query = query.map_err(|error| error.for_model(&embedding.model))?;
     let (opening, size) = (opening(&embedding, request, caller), request_size(&embedding));
+    let asker = opening.asker(None, worker);
+    let query = query::of_embedding(&embedding, &worker.setup.catalog, &worker.setup.config, (caller, asker));
+    let query = query.map_err(|error| error.for_model(&embedding.model))?;
     let ignored = std::mem::take(&mut embedding.unknown_members);
     let work = RequestedWork::Embedding(Box::new(embedding));
     call.answer(work, query, opening, (size, size), ignored).await

@@ -95,7 +95,7 @@ impl<'a> ListedModel<'a> {
     fn of_alias(catalog: &'a Catalog, alias: &'a Alias, models: &[ListedModel<'a>]) -> Option<ListedModel<'a>> {
         let choices: Vec<(&ListedModel<'a>, u32, &Endpoint)> = models
             .iter()
-            .filter(|model| model.is_choice_of(alias))
+            .filter(|model| model.is_choice_of(alias, catalog))
             .flat_map(|model| model.endpoints.iter().map(move |&position| (model, position)))
             .filter_map(|(model, position)| Some((model, position, catalog.endpoint(position)?)))
             .filter(|(_, _, endpoint)| !alias.free_only || endpoint.is_free())
@@ -123,9 +123,13 @@ impl<'a> ListedModel<'a> {
         })
     }
 
-    /// Whether `alias` can choose this model: its lists admit the model, and the model generates text.
-    fn is_choice_of(&self, alias: &Alias) -> bool {
+    /// Whether `alias` can choose this model: its ladder or its lists admit the model, and the model generates text.
+    fn is_choice_of(&self, alias: &Alias, catalog: &Catalog) -> bool {
         let matches = |pattern: &ModelPattern| pattern.matches(self.id, self.canonical_slug);
+        let ladder = alias.split.as_ref().map_or(&[][..], |split| &split.ladder);
+        if !ladder.is_empty() && ladder.iter().all(|name| catalog.knows(name, false)) {
+            return ladder.iter().any(|name| name == self.id || name == self.canonical_slug);
+        }
         self.output.contains(Modality::Text)
             && (alias.allowed.is_empty() || alias.allowed.iter().any(matches))
             && !alias.blocked.iter().any(matches)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pointsman_routing::split::guard::Breach;
 use prometheus::{Gauge, IntCounterVec, IntGauge};
 
 use super::{Metrics, instruments::Instruments};
@@ -63,6 +64,26 @@ impl ConfigInForce {
         metrics.life.config_version.set(i64::try_from(self.version).unwrap_or(i64::MAX));
         metrics.life.config_loaded.set(self.at_ms as f64 / 1e3);
         log::debug!(event = "config"; "configuration {} is in force", self.version);
+    }
+}
+
+/// A canary exceeded its guardrail: from now on its alias serves without it.
+pub struct CanaryFellBack<'a> {
+    /// The alias.
+    pub alias: &'a str,
+    /// What was exceeded.
+    pub breach: Breach,
+}
+
+impl CanaryFellBack<'_> {
+    /// Logs it at `warn`.
+    pub fn emit(&self) {
+        let CanaryFellBack { alias, breach: Breach { limit, canary, others } } = self;
+        log::warn!(
+            event = "canary_fell_back";
+            "the canary of {alias} fell back: it exceeds {limit} ({canary:.6} of its requests, {others:.6} of the others); \
+             until its definition changes, {alias} is served without it"
+        );
     }
 }
 

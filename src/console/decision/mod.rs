@@ -115,6 +115,7 @@ impl Content<'_> {
                 div { dt { "Status" } dd { span.tag.(tone) { (status) } @if body.hedged { " " span.tag.info { "hedged" } } @if body.explored { " " span.tag.info { "explored" } } } }
                 div { dt { "Asked by" } dd { (asked_by(body)) } }
                 div { dt { "Requested" } dd { (format::name(body.requested_model, 48)) } }
+                @if let Some(split) = &body.split { div { dt { "Part" } dd { (split.part) " " span.muted { (format::percent(split.probability.value())) ", by " (split.sticky) } } } }
                 div { dt { "Served" } dd { (served(body)) } }
                 div { dt { "Objective" } dd { (parameters.objective.value) " " span.muted { "from " (words::source(parameters.objective.source)) } } }
                 div { dt { "Code" } dd { code { (body.decision_code) } } }

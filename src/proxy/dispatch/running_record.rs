@@ -15,8 +15,8 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_dialect::Outcome;
 use pointsman_domain::{
-    ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationStatus, ServedTime,
-    Tick, TraceParent, Usage, Waited,
+    ApiType, AttemptReason, AttemptRecord, ConversationOpening, CostBreakdown, Decision, Dialect, Generation,
+    GenerationStatus, ServedTime, Tick, TraceParent, Usage, Waited,
 };
 use pointsman_ledger::{journal::Started, write_batch::Saving};
 use pointsman_transport::UpstreamError;
@@ -36,6 +36,7 @@ use crate::{
             cost::RequestBudget,
             durable::Durable,
         },
+        splitting::{self, Asker},
     },
     state::{
         gateway::Worker,
@@ -91,6 +92,19 @@ impl UnsupportedParameters {
 }
 
 impl GenerationOpening {
+    /// By what the request falls to a part of a divided alias.
+    #[must_use]
+    pub fn asker<'a>(&'a self, opening: Option<ConversationOpening>, worker: &'a Worker) -> Asker<'a> {
+        Asker {
+            session: self.session_id.as_deref(),
+            opening,
+            user: self.external_user.as_deref(),
+            tags: &self.tags,
+            canaries: &worker.shared.canaries,
+            is_served: true,
+        }
+    }
+
     /// The record of a call that was routed. Its time is that of its id: the ledger finds it by it.
     #[must_use]
     pub fn record(self, request: &HttpRequest, routed: &Routed, call: &RunningRequest) -> Generation {
@@ -548,6 +562,7 @@ pub(super) fn post_ended(
         }
     }
     events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.metrics);
+    splitting::count_ended(worker, record);
     worker.record_ended(record, started)
 }
 

@@ -8,6 +8,7 @@ mod candidate;
 mod exact;
 mod policy;
 mod result;
+mod split;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use self::{
     candidate::RecordedCandidate,
     exact::{Digits, Exact},
     policy::RecordedPolicy,
+    split::RecordedSplit,
 };
 
 /// A decision with the policy it was made under.
@@ -59,6 +61,9 @@ pub struct Recorded {
     rivals: Vec<RecordedCandidate>,
     /// Numbers of further candidates, whose figures are not kept, in their order.
     omitted: Vec<Digits>,
+    /// The part of a divided alias that the request fell to; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    split: Option<RecordedSplit>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -139,6 +144,7 @@ impl Recorded {
             candidates: decision.candidates.iter().map(candidate).collect(),
             rivals: decision.rivals.iter().map(candidate).collect(),
             omitted: decision.omitted.iter().map(|id| Digits(id.0)).collect(),
+            split: decision.split.as_deref().map(RecordedSplit::new),
         }
     }
 
@@ -179,6 +185,7 @@ impl Recorded {
             exploration_share: 0.0,
             safe_set: Vec::new(),
             task_class: None,
+            split: self.split.as_ref().map(RecordedSplit::taken).transpose()?,
             baselines: [
                 self.baselines.median_time_s.0,
                 self.baselines.median_cost_usd.0,

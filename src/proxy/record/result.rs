@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pointsman_domain::EndpointId;
+use pointsman_domain::{EndpointId, SplitPart};
 use pointsman_routing::explain::{Difference, MissingInput, Replay};
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub struct ReplayResult {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ReplayDifference {
-    /// Name of the value: a figure of a candidate, `choice`, `place` with a number, or `explored`.
+    /// Name of the value: a figure of a candidate, `choice`, `place` with a number, `explored`, or `part`.
     what: String,
     /// The candidate that the figure belongs to; `null` for other values.
     candidate: Option<String>,
@@ -132,6 +132,13 @@ impl ReplayDifference {
                 recorded: DifferingValue::Flag(*recorded),
                 recomputed: DifferingValue::Flag(*recomputed),
             },
+            Difference::Part { recorded, recomputed } => {
+                let named = |(part, probability): &(SplitPart, f64)| {
+                    DifferingValue::Name(format!("{} ({probability:?})", part.name()))
+                };
+                let (what, candidate) = ("part".to_owned(), None);
+                ReplayDifference { what, candidate, recorded: named(recorded), recomputed: named(recomputed) }
+            }
         }
     }
 }

@@ -1,0 +1,103 @@
+//! How an alias divides its requests: `ladder`, `sticky`, `[[aliases.rules]]`, `[[aliases.shares]]` and `[aliases.canary]`.
+
+use std::ops::RangeInclusive;
+
+use pointsman_domain::{AliasSplit, Canary, Guardrail, SplitRule, SplitShare, StickyBy};
+
+use super::section::{Item, Section};
+
+const MAX_NAMES: usize = 16;
+const MAX_RULES: usize = 64;
+const MAX_SHARES: usize = 32;
+const MAX_TAGS: usize = 16;
+/// Shares of requests: a request has one of 65,536 places.
+const SHARE: RangeInclusive<f64> = 0.0001..=1.0;
+/// Sums of weights up to this are 1, as three times 0.333…
+const WHOLE: f64 = 1.0 + 1e-9;
+const STICKY: [(&str, StickyBy); 4] =
+    [("session", StickyBy::Session), ("user", StickyBy::User), ("key", StickyBy::Key), ("request", StickyBy::Request)];
+
+/// The definition, and the names in it with their locations. `None` where the alias divides nothing.
+pub(super) fn read<'t>(alias: &Section<'t>) -> Option<(AliasSplit, Vec<Item<'t>>)> {
+    let ladder = alias.texts("ladder", MAX_NAMES).unwrap_or_default();
+    let sticky = alias.choice_or("sticky", &STICKY, StickyBy::Session);
+    let rules = alias.sections("rules", MAX_RULES, read_rule);
+    let shares = alias.sections("shares", MAX_SHARES, read_share);
+    let canary = alias.optional("canary", read_canary);
+    let is_divided = !(ladder.is_empty() && rules.is_empty() && shares.is_empty() && canary.is_none());
+    if alias.has("sticky") && shares.is_empty() && canary.is_none() {
+        alias.warning("sticky", "has no effect without 'shares' or a 'canary'");
+    }
+    let sum: f64 = shares.iter().map(|(share, _)| share.weight).sum();
+    if sum > WHOLE {
+        let wrong = format!("have weights that add up to {}", (sum * 1e4).round() / 1e4);
+        alias.fault("shares", wrong, "at most 1 together; what is left of it stays with the alias itself");
+    }
+    let named = |names: &[Item<'t>]| names.iter().map(|item| item.text.to_owned()).collect();
+    let split = AliasSplit {
+        sticky,
+        ladder: named(&ladder),
+        rules: rules.iter().map(|(rule, _)| rule.clone()).collect(),
+        canary: canary.as_ref().map(|(canary, _)| canary.clone()),
+        shares: shares.iter().map(|(share, _)| share.clone()).collect(),
+    };
+    let of_rules = rules.into_iter().flat_map(|(_, names)| names);
+    let of_shares = shares.into_iter().flat_map(|(_, names)| names);
+    let of_canary = canary.into_iter().flat_map(|(_, names)| names);
+    let names = ladder.into_iter().chain(of_rules).chain(of_shares).chain(of_canary);
+    is_divided.then(|| (split, names.collect()))
+}
+
+/// `use` of a part: models and aliases in the order in which they are tried.
+fn names<'t>(section: &Section<'t>) -> (Vec<String>, Vec<Item<'t>>) {
+    const ALLOWED: &str =
+        "models and aliases in the order in which they are tried, such as [\"acme/small\", \"bolt/small\"]";
+    let items = section.texts("use", MAX_NAMES);
+    match &items {
+        None if !section.has("use") => section.absence("use", "is missing", ALLOWED),
+        Some(items) if items.is_empty() => section.fault("use", "is empty", ALLOWED),
+        _ => {}
+    }
+    let items = items.unwrap_or_default();
+    (items.iter().map(|item| item.text.to_owned()).collect(), items)
+}
+
+fn read_rule<'t>(section: &Section<'t>) -> (SplitRule, Vec<Item<'t>>) {
+    let tags = section.section("when", |when| when.pairs("tag", MAX_TAGS));
+    if tags.is_empty() {
+        let allowed = "a tag of the request's metadata and its value, such as { tag.plan = \"pro\" }";
+        section.absence("when", "names no tag", allowed);
+    }
+    let tags = tags.into_iter().map(|(name, value)| (name.to_owned(), value.text.to_owned())).collect();
+    let (names, items) = names(section);
+    (SplitRule { tags, names }, items)
+}
+
+fn read_share<'t>(section: &Section<'t>) -> (SplitShare, Vec<Item<'t>>) {
+    let (names, items) = names(section);
+    (SplitShare { weight: share_of_requests(section, "weight"), names }, items)
+}
+
+fn read_canary<'t>(section: &Section<'t>) -> (Canary, Vec<Item<'t>>) {
+    let share = share_of_requests(section, "share");
+    let (names, items) = names(section);
+    let guardrail = Guardrail {
+        spend: section.number("max_spend", 0.0..=100.0),
+        failures: section.number("max_failures", 0.0..=1.0),
+        first_token: section.number("max_ttft", 0.0..=100.0),
+    };
+    if ["max_spend", "max_failures", "max_ttft"].iter().all(|key| !section.has(key)) {
+        let allowed = "by how much it may be worse before it falls back: 'max_failures = 0.005' (half a percentage point), \
+                       'max_spend = 0.1' (10 % per request) or 'max_ttft = 0.2' (20 % at p95), or several of them";
+        section.absence("max_failures", "is missing, and so is every other guardrail", allowed);
+    }
+    (Canary { share, names, guardrail }, items)
+}
+
+/// A share of the requests; 0 after a fault.
+fn share_of_requests(section: &Section<'_>, key: &'static str) -> f64 {
+    if !section.has(key) {
+        section.absence(key, "is missing", "a share of the requests from 0.0001 to 1, such as 0.05 for 5 %");
+    }
+    section.number(key, SHARE).unwrap_or_default()
+}

@@ -1,0 +1,159 @@
+//! `GET /health/splits`: the parts of divided aliases, and their canaries; the same as gauges.
+
+use actix_web::HttpResponse;
+use pointsman_config::Scope;
+use pointsman_routing::split::guard::Arm;
+use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use crate::{
+    api::{answer::uncached, auth::Authorized, models::measurements::rfc_3339, number::Figure},
+    base::{error::ApiError, events::PREFIX},
+    state::{
+        canaries::{Canaries, DividedAlias, Trial},
+        gateway::Worker,
+    },
+};
+
+/// Shows every alias that divided requests since the start.
+///
+/// # Errors
+/// 403 without the scope `read`.
+pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let canaries = &worker.shared.canaries;
+    let report = canaries.report();
+    let data = report.iter().map(|divided| DividedBody::new(divided, canaries)).collect();
+    Ok(uncached(&SplitsBody { object: "health.splits", data }))
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct SplitsBody<'a> {
+    /// Always `health.splits`.
+    pub(crate) object: &'static str,
+    /// The aliases that divided requests since the start of the process, by name.
+    pub(crate) data: Vec<DividedBody<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct DividedBody<'a> {
+    /// The alias.
+    pub(crate) alias: &'a str,
+    /// Its parts that had requests.
+    pub(crate) parts: Vec<PartRequestsBody>,
+    /// Its canary; `null` without one.
+    pub(crate) canary: Option<CanaryBody>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct PartRequestsBody {
+    /// `own`: the alias itself. `rule 1`, `share 1`, `canary`: as in the configuration.
+    pub(crate) part: String,
+    /// Requests that ended, since the start.
+    pub(crate) requests: u64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct CanaryBody {
+    /// Whether it serves: `false` once it has fallen back.
+    pub(crate) serves: bool,
+    /// When it fell back; `null` if it has not, or before the last start. RFC 3339, UTC.
+    pub(crate) fell_back_at: Option<String>,
+    /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not, or before the last start.
+    pub(crate) exceeded: Option<&'static str>,
+    /// Share of the requests that it is to get.
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub(crate) share: Figure,
+    /// Its requests, until it fell back.
+    pub(crate) canary: ArmBody,
+    /// The other requests of the alias in that time, without those of rules.
+    pub(crate) others: ArmBody,
+}
+
+/// What became of requests.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct ArmBody {
+    /// Their number.
+    pub(crate) requests: u64,
+    /// Those whose client was shown a failure.
+    pub(crate) failures: u64,
+    /// Mean US dollars of a request, all attempts together.
+    pub(crate) mean_cost: Figure,
+    /// 95th percentile of the milliseconds to the first content, in steps of 5 %; `null` without any.
+    pub(crate) ttft_p95_ms: Option<Figure>,
+}
+
+impl<'a> DividedBody<'a> {
+    fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) -> DividedBody<'a> {
+        let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
+        let requests = |(part, requests): &(pointsman_domain::SplitPart, u64)| PartRequestsBody {
+            part: part.name(),
+            requests: *requests,
+        };
+        DividedBody {
+            alias,
+            parts: divided.parts.iter().map(requests).collect(),
+            canary: divided.trial.as_ref().map(canary),
+        }
+    }
+}
+
+impl CanaryBody {
+    fn new(trial: &Trial, serves: bool) -> CanaryBody {
+        CanaryBody {
+            serves,
+            fell_back_at: trial.breach.map(|(_, at_ms)| rfc_3339(at_ms)),
+            exceeded: trial.breach.map(|(breach, _)| breach.limit),
+            share: Figure::rounded(trial.canary.share, 4),
+            canary: ArmBody::new(&trial.evidence.canary),
+            others: ArmBody::new(&trial.evidence.others),
+        }
+    }
+}
+
+impl ArmBody {
+    fn new(arm: &Arm) -> ArmBody {
+        ArmBody {
+            requests: arm.requests,
+            failures: arm.failures,
+            mean_cost: Figure::significant(arm.mean_spend()),
+            ttft_p95_ms: arm.first_token_p95().map(Figure::millis),
+        }
+    }
+}
+
+/// The current gauges. Aliases and parts are those of the configuration.
+pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
+    gauges(&worker.shared.canaries).unwrap_or_default()
+}
+
+fn gauges(canaries: &Canaries) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let gauge = |name: &str, help: &str, labels: &[&str]| {
+        let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
+        registry.register(Box::new(gauge.clone())).map(|()| gauge)
+    };
+    let requests = gauge("split_requests", "Ended requests of a part of an alias since the start", &["alias", "part"])?;
+    let serves = gauge("canary_serves", "0 once the canary of the alias has fallen back", &["alias"])?;
+    let failures = gauge("canary_failure_ratio", "Share of failed requests", &["alias", "of"])?;
+    let spend = gauge("canary_spend_dollars", "Mean cost of a request", &["alias", "of"])?;
+    for (alias, divided) in &canaries.report() {
+        for (part, count) in &divided.parts {
+            requests.with_label_values(&[alias.as_str(), part.name().as_str()]).set(*count as f64);
+        }
+        let Some(trial) = &divided.trial else { continue };
+        serves
+            .with_label_values(&[alias.as_str()])
+            .set(f64::from(u8::from(!canaries.has_stopped(alias, &trial.canary))));
+        for (of, arm) in [("canary", &trial.evidence.canary), ("others", &trial.evidence.others)] {
+            failures.with_label_values(&[alias.as_str(), of]).set(arm.failure_share());
+            spend.with_label_values(&[alias.as_str(), of]).set(arm.mean_spend());
+        }
+    }
+    Ok(registry.gather())
+}
