@@ -11,9 +11,6 @@ use crate::{
     openai::request::syntax,
 };
 
-/// The only message of a chat of which all is for endpoints of the client's dialect: they get the client's own body.
-pub(crate) const EMPTY_MESSAGE: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
-
 /// The JSON type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberType {

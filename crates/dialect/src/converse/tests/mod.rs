@@ -38,7 +38,9 @@ struct Sent {
 
 fn send(model: &str, body: &str) -> Sent {
     let mut unsupported = UnsupportedFields::default();
-    let written = write_request(&read_conversation(body).unwrap(), &endpoint(model), &mut unsupported);
+    let conversation = read_conversation(body).unwrap();
+    conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
+    let written = write_request(&conversation, &endpoint(model), &mut unsupported);
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     Sent {

@@ -57,6 +57,7 @@ impl Sent {
 fn send(model: &str, body: &str) -> Sent {
     let mut unsupported = UnsupportedFields::default();
     let conversation = read_conversation(body).unwrap();
+    conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
     let written = write_request(&conversation, &endpoint(model), &mut unsupported);
     Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
 }

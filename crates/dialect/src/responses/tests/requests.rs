@@ -59,7 +59,8 @@ fn parts_of_a_user_message_keep_their_order_and_their_meaning() {
 fn a_reasoning_item_with_encrypted_content_comes_back_before_its_call_and_without_it_none_is_sent() {
     let message = |details: Value| {
         json!([{"role": "assistant", "reasoning_details": details, "content": null,
-            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}])
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "1"}])
     };
     let format = "openai-responses-v1";
     let sent = send_messages(message(json!([
@@ -261,7 +262,8 @@ fn of_several_reasoning_items_the_last_stands_before_the_calls_and_the_others_be
         let kind = |item: &Value| {
             format!("{}{}", item["type"].as_str().unwrap(), item["encrypted_content"].as_str().unwrap_or(""))
         };
-        input.as_array().unwrap().iter().skip(1).map(kind).collect()
+        let said = input.as_array().unwrap().iter().skip(1).filter(|item| item["type"] != "function_call_output");
+        said.map(kind).collect()
     };
     assert_eq!(kinds(json!("b"), json!([call])), ["reasoninggA", "message", "reasoninggB", "function_call"]);
     assert_eq!(kinds(Value::Null, json!([call])), ["reasoninggA", "reasoninggB", "function_call"]);
