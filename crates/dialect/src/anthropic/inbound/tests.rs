@@ -214,6 +214,26 @@ fn routed(inbound: &InboundMessages<'_>) -> Box<ChatRequest> {
     ChatRequest::of_turns(&inbound.chat, &inbound.turns, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
 }
 
+#[test]
+fn messages_are_measured_as_those_of_a_chat() {
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}});
+    let sealed = KEY.seal(ReasoningFormat::Gemini, "AbC=");
+    let mut body = asking(json!([
+        {"role": "user", "content": "Look at \"this\"\n\u{1f600}, please."},
+        {"role": "user", "content": [image, {"type": "text", "text": "fn main() { let a = f(b); }"}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": sealed},
+            {"type": "text", "text": "I will."}, {"type": "tool_use", "id": "t", "name": "f", "input": {"é": "\n"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "18 °C"}]},
+    ]));
+    body["system"] = json!("Be brief.\t".repeat(200));
+    let read = read(body);
+    let (own, chat) = (routed(&read), whole(&read).to_string());
+    let chat = ChatRequest::parse(chat.into(), ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+    assert_eq!((own.prompt_tokens, own.images, own.open_state), (chat.prompt_tokens, 1, ReasoningFormat::Gemini));
+    assert_eq!((own.task_features, own.opening), (chat.task_features, chat.opening));
+    assert!(own.opening.is_some());
+}
+
 fn named(names: &[std::sync::Arc<str>]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
