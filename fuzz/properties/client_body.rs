@@ -3,12 +3,12 @@
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    ChatPurpose, ChatRequest, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_completion_request,
+    ChatPurpose, ClientReader, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_completion_request,
     read_count_tokens, read_messages,
 };
 use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId, Invalid};
 
-const KEY: StateKey = StateKey::new([7; 32]);
+static KEY: StateKey = StateKey::new([7; 32]);
 /// The deepest nesting that the reader of this test takes, with space for what a chat body adds.
 const MAX_BRACKETS: usize = 100;
 
@@ -20,6 +20,7 @@ pub(crate) fn messages(body: &[u8]) {
             Err(invalid) => said(&invalid),
         }
     }
+    read(|reader, body| reader.messages(body, None, &Vec::new()).map(drop), body);
 }
 
 /// Requests for the completion of a text.
@@ -27,6 +28,16 @@ pub(crate) fn completion(body: &[u8]) {
     match read_completion_request(body) {
         Ok(chat) => a_chat(body, chat, &["prompt", "suffix", "echo", "best_of"]),
         Err(invalid) => said(&invalid),
+    }
+    read(|reader, body| reader.completion(body).map(drop), body);
+}
+
+/// The whole way of a request to a chat.
+pub(crate) fn read(read: impl Fn(ClientReader<'_>, Bytes) -> Result<(), Invalid>, body: &[u8]) {
+    let limits = RequestLimits::default();
+    let reader = ClientReader { state_key: &KEY, purpose: ChatPurpose::Chat, limits: &limits };
+    if let Err(invalid) = read(reader, Bytes::copy_from_slice(body)) {
+        assert!(!invalid.message.is_empty());
     }
 }
 
@@ -71,8 +82,5 @@ fn a_chat(body: &[u8], chat: Bytes, foreign: &[&str]) {
         for name in foreign {
             assert!(chat.get(*name).is_none(), "{name} is left in the chat body");
         }
-    }
-    if let Err(invalid) = ChatRequest::parse(chat, ChatPurpose::Chat, &RequestLimits::default()) {
-        assert!(!invalid.message.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The chat that a request of another API was turned into, with mistakes told in the client's names of fields.
+//! Requests of other APIs as chats, with mistakes told in the client's names of fields.
 
 use std::sync::Arc;
 
@@ -6,47 +6,180 @@ use bytes::Bytes;
 use pointsman_domain::Invalid;
 
 use super::{
-    client_request::{ClientRequest, ClientShape},
-    neutral::base64::with_plain_base64,
-    openai::request::{Author, ChatPurpose, ChatRequest, RequestLimits},
+    anthropic::inbound::{InboundMessages, read_count_tokens, read_messages},
+    client_request::{ClientRequest, ClientShape, MessageApi, MessageSource},
+    neutral::{StateKey, Turn, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
+    openai::{
+        request::{ChatPurpose, ChatRequest, RequestLimits},
+        text_completion::read_completion_request,
+    },
+    outgoing::UpstreamHeaders,
+    responses::{
+        inbound::{AgentChat, read_agent_chat, read_responses_with},
+        provider_state::ProviderState,
+    },
 };
 
-impl ClientRequest {
-    /// Reads the chat body that the request was turned into.
+/// How requests of clients are read.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientReader<'r> {
+    /// Opens reasoning of other providers that clients got sealed.
+    pub state_key: &'r StateKey,
+    /// What the chat is for.
+    pub purpose: ChatPurpose,
+    /// Bounds of a chat.
+    pub limits: &'r RequestLimits,
+}
+
+impl ClientReader<'_> {
+    /// Reads a body of `POST /v1/messages` of this `anthropic-version`. `headers`: what endpoints of the same dialect get.
     ///
     /// # Errors
-    /// As [`ChatRequest::parse`], with the client's names of fields.
-    pub fn parse_chat(
-        mut self,
-        chat: Bytes,
-        purpose: ChatPurpose,
-        limits: &RequestLimits,
+    /// The 400 for a refused request, with the client's names of fields.
+    pub fn messages(
+        &self,
+        body: Bytes,
+        version: Option<&str>,
+        headers: &UpstreamHeaders,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        let mut chat = self.shape.parse_chat(chat, purpose, limits)?;
-        if chat.extras.odd_base64
-            && let Some(plain) = std::str::from_utf8(&self.body).ok().and_then(with_plain_base64)
-        {
-            self.body = plain;
-        }
-        if let ClientShape::Completion { shows_usage } = &mut self.shape {
-            *shows_usage = chat.include_usage == Some(true);
-        }
-        (chat.client, chat.has_written_messages) = (Some(Arc::new(self)), true);
+        self.read(body, |body| {
+            let read = read_messages(body, self.state_key)?;
+            read.check_version(version)?;
+            self.chat_of_messages(read, body, headers)
+        })
+    }
+
+    /// Reads a body of `POST /v1/messages/count_tokens`.
+    ///
+    /// # Errors
+    /// As [`ClientReader::messages`].
+    pub fn counted_messages(&self, body: Bytes, headers: &UpstreamHeaders) -> Result<Box<ChatRequest>, Invalid> {
+        self.read(body, |body| self.chat_of_messages(read_count_tokens(body, self.state_key)?, body, headers))
+    }
+
+    /// Reads a body of `POST /responses`. `state`: whether a provider may keep responses. `drops_hosted_tools`: tools that run
+    /// at the provider are left out elsewhere.
+    ///
+    /// # Errors
+    /// As [`ClientReader::messages`].
+    pub fn responses(
+        &self,
+        body: Bytes,
+        state: impl Fn() -> ProviderState,
+        drops_hosted_tools: bool,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        self.read(body, |body| {
+            let read = read_responses_with(body, self.state_key, &state)?;
+            let native_feature = read.native_feature.or(read.hosted_tool.filter(|_| !drops_hosted_tools));
+            let shape = ClientShape::Responses(read.echo);
+            let client = ClientRequest { native_feature, ..self.client(shape, body, read.unsupported) };
+            let chat = self.chat(read.chat, &read.turns, self.source(MessageApi::Responses, body), read.has_odd_base64);
+            of_client(chat, client)
+        })
+    }
+
+    /// Reads a body of `POST /completions`, with the chat that is measured in its place.
+    ///
+    /// # Errors
+    /// As [`ClientReader::messages`].
+    pub fn completion(&self, body: Bytes) -> Result<Box<ChatRequest>, Invalid> {
+        self.read(body, |body| {
+            let chat = read_completion_request(body)?;
+            let chat = ChatRequest::parse(chat, self.purpose, self.limits);
+            let shows_usage = chat.as_ref().is_ok_and(|chat| chat.include_usage == Some(true));
+            let shape = ClientShape::Completion { shows_usage };
+            of_client(chat, self.client(shape, body, UnsupportedFields::default()))
+        })
+    }
+
+    /// Reads a body of `POST /chat/completions`. One that was refused may be in the form of the Responses API, in which some
+    /// agents send it.
+    ///
+    /// # Errors
+    /// The 400 for a refused request.
+    pub fn chat_or_items(&self, body: Bytes) -> Result<Box<ChatRequest>, Invalid> {
+        let refused = match ChatRequest::parse(body.clone(), self.purpose, self.limits) {
+            Ok(chat) => return Ok(chat),
+            Err(refused) => refused,
+        };
+        self.read(body, |body| {
+            let read = read_agent_chat(body, self.state_key).ok_or_else(|| refused.clone())?;
+            let (mut chat, unsupported) = match read? {
+                AgentChat::Body(chat, unsupported) => {
+                    (ChatRequest::parse(chat, self.purpose, self.limits)?, unsupported)
+                }
+                AgentChat::Items(read) => {
+                    let source = self.source(MessageApi::Responses, body);
+                    (self.chat(read.chat, &read.turns, source, read.has_odd_base64)?, read.unsupported)
+                }
+            };
+            chat.unsupported = unsupported;
+            Ok(chat)
+        })
+    }
+
+    fn chat_of_messages(
+        &self,
+        read: InboundMessages<'_>,
+        body: &Bytes,
+        headers: &UpstreamHeaders,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let InboundMessages { omits_thinking, stop_sequences, has_blank_answers, unsupported, .. } = read;
+        let shape = ClientShape::Messages { omits_thinking, stop_sequences, has_blank_answers };
+        let client = ClientRequest {
+            native_feature: read.native_feature,
+            headers: headers.clone(),
+            ..self.client(shape, body, unsupported)
+        };
+        let source = self.source(MessageApi::Messages, body);
+        let mut chat = of_client(self.chat(read.chat, &read.turns, source, read.has_odd_base64), client)?;
+        chat.service = read.service;
         Ok(chat)
+    }
+
+    /// Reads a body, and again where clients have written it in an odd way: with halves of characters, or with media in another
+    /// form of base64 than providers want.
+    fn read(
+        &self,
+        mut body: Bytes,
+        read: impl Fn(&Bytes) -> Result<Box<ChatRequest>, Invalid>,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let chat = with_whole_characters(&mut body, &read)?;
+        if chat.extras.odd_base64
+            && let Some(plain) = std::str::from_utf8(&body).ok().and_then(with_plain_base64)
+        {
+            return read(&plain);
+        }
+        Ok(chat)
+    }
+
+    /// The chat of these messages and a body with everything else.
+    fn chat(
+        &self,
+        body: Bytes,
+        turns: &[Turn<'_>],
+        source: MessageSource,
+        has_odd_base64: bool,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let mut chat = ChatRequest::of_turns(&body, turns, self.purpose, self.limits)?;
+        chat.extras.odd_base64 = has_odd_base64;
+        chat.message_source = Some(source);
+        Ok(chat)
+    }
+
+    fn client(&self, shape: ClientShape, body: &Bytes, unsupported: UnsupportedFields) -> ClientRequest {
+        let (body, state_key) = (body.clone(), self.state_key.clone());
+        ClientRequest { shape, body, unsupported, native_feature: None, headers: Vec::new(), state_key }
+    }
+
+    fn source(&self, api: MessageApi, body: &Bytes) -> MessageSource {
+        MessageSource { api, body: body.clone(), state_key: self.state_key.clone() }
     }
 }
 
-impl ClientShape {
-    /// Reads a chat body that was made for measuring.
-    ///
-    /// # Errors
-    /// As [`ChatRequest::parse`], with the client's names of fields.
-    pub fn parse_chat(
-        &self,
-        chat: Bytes,
-        purpose: ChatPurpose,
-        limits: &RequestLimits,
-    ) -> Result<Box<ChatRequest>, Invalid> {
-        ChatRequest::parse_of(Author::Gateway, chat, purpose, limits).map_err(|invalid| self.renamed(invalid))
-    }
+/// The chat of a client of another API, or what is wrong with it in the client's names of fields.
+fn of_client(chat: Result<Box<ChatRequest>, Invalid>, client: ClientRequest) -> Result<Box<ChatRequest>, Invalid> {
+    let mut chat = chat.map_err(|invalid| client.shape.renamed(invalid))?;
+    chat.client = Some(Arc::new(client));
+    Ok(chat)
 }

@@ -8,7 +8,7 @@ use pointsman_domain::{Capability, Dialect, Endpoint, Invalid};
 use super::{
     anthropic,
     json::{Raw, object},
-    neutral::{StateKey, UnsupportedFields},
+    neutral::{StateKey, Turn, UnsupportedFields},
     outgoing::UpstreamHeaders,
     responses::{self, inbound::echo::ResponseEcho},
 };
@@ -28,6 +28,37 @@ pub struct ClientRequest {
     pub headers: UpstreamHeaders,
     /// Seals reasoning of other providers.
     pub state_key: StateKey,
+}
+
+/// Where the messages of a chat stand that are not in its body.
+#[derive(Debug, Clone)]
+pub(crate) struct MessageSource {
+    pub(super) api: MessageApi,
+    /// The client's body.
+    pub(super) body: Bytes,
+    pub(super) state_key: StateKey,
+}
+
+/// The API that messages are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MessageApi {
+    Messages,
+    Responses,
+}
+
+impl MessageSource {
+    /// The messages.
+    pub(crate) fn turns(&self) -> Option<Vec<Turn<'_>>> {
+        match self.api {
+            MessageApi::Messages => anthropic::inbound::turns_of(&self.body, &self.state_key),
+            MessageApi::Responses => responses::inbound::turns_of(&self.body, &self.state_key),
+        }
+    }
+
+    /// Whether a text alone is written as a string to chat servers. Clients of Responses are told apart by lists.
+    pub(crate) fn has_short_texts(&self) -> bool {
+        self.api == MessageApi::Messages
+    }
 }
 
 /// What only requests to one API have.

@@ -1,7 +1,7 @@
 //! Provider wire formats, both ways: bytes to domain and back, without sockets.
 //!
-//! What the gateway routes is a chat in the OpenAI dialect, which most clients send; requests in other dialects are turned
-//! into one. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
+//! What the gateway routes is a chat in the OpenAI dialect, which most clients send; of requests in other dialects everything but
+//! the messages is turned into one. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
 //! positions instead of values, and is written as slices of the original. Unknown fields and every byte of a prompt, a
 //! schema or tool call arguments survive. Answers and chunks are rewritten in the same way. For an endpoint of another
 //! dialect `translation` goes through the neutral form.
@@ -49,6 +49,7 @@ pub use anthropic::{
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
 pub use capability_gaps::capability_gaps;
+pub use client_chat::ClientReader;
 pub use client_request::{ClientRequest, ClientShape};
 pub use count_tokens::{CountRequest, count_request, counted_tokens, counts_tokens};
 pub use embeddings::{
@@ -73,9 +74,7 @@ pub use openai::{
 pub use outgoing::{OutgoingBody, SentBody, Translation, UpstreamHeaders};
 pub use reasoning_format::reasoning_format;
 pub use refusal::{Doubt, Refusal, RefusedAttempt, RefusedRequest, TokenLimit, read_refusal};
-pub use responses::inbound::{
-    AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
-};
+pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses, read_responses_with};
 pub use responses::provider_state::ProviderState;
 pub use stream_error::StreamError;
 pub use translation::{

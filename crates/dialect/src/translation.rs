@@ -17,13 +17,13 @@ use super::{
     gemini::{self, SignatureSources},
     json::{Splice, SpliceAction, object},
     neutral::{
-        AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, UnsupportedFields, lone_halves_replaced,
-        results_behind_calls,
+        AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, Turn, UnsupportedFields,
+        lone_halves_replaced, results_behind_calls,
     },
     openai::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
-        conversation_reader::{read_conversation, read_prompt},
+        conversation_reader::{read_conversation, read_tools},
         foreign_members::{PlainChat, plain_chat},
         prompt_writer::{ChatServer, PromptWriter},
         request::{ChatExtras, default_parameters},
@@ -79,15 +79,19 @@ pub fn chat_body_with(
     let gated = request.limited_body(catalog, endpoint, most_output);
     let extras = request.extras;
     let outgoing = match endpoint.dialect {
-        Dialect::OpenAi if request.has_written_messages => written_chat(request, gated, catalog, endpoint)?,
+        Dialect::OpenAi if request.message_source.is_some() => written_chat(request, gated, catalog, endpoint)?,
         Dialect::OpenAi if extras.reasoning || endpoint.reasoning_history == ReasoningHistory::Required => {
             without_foreign_reasoning(gated, extras, catalog, endpoint)
         }
         Dialect::OpenAi => gated,
-        dialect => spelled(
-            request,
-            translated(&gated, dialect, endpoint, Circumstances { signatures, ..Circumstances::of(request) })?,
-        ),
+        dialect => {
+            let turns = match &request.message_source {
+                Some(source) => Some(source.turns()?),
+                None => None,
+            };
+            let circumstances = Circumstances { turns, prompt_tokens: request.prompt_tokens, signatures };
+            spelled(request, translated(&gated, dialect, endpoint, circumstances)?)
+        }
     };
     Some(match request.client.as_deref() {
         Some(client) => named(&client.unsupported, Some(client), outgoing),
@@ -110,11 +114,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         Dialect::OpenAi => Some(outgoing),
         dialect if endpoint.images_through_chat => {
             let emulated = outgoing.emulated.clone();
-            let circumstances = Circumstances {
-                prompt_tokens: request.prompt_tokens,
-                has_scattered_results: false,
-                signatures: SignatureSources::default(),
-            };
+            let circumstances = Circumstances { prompt_tokens: request.prompt_tokens, ..Circumstances::default() };
             let mut body = translated(&outgoing, dialect, endpoint, circumstances)?;
             body.emulated.extend(emulated);
             Some(named_as_image(request, body))
@@ -271,14 +271,12 @@ fn written_chat(
     endpoint: &Endpoint,
 ) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&gated.bytes).ok()?;
-    let (mut prompt, choice) = read_prompt(text).ok()?;
+    let source = request.message_source.as_ref()?;
+    let (tools, choice) = read_tools(text).ok()?;
     let mut unsupported = UnsupportedFields::default();
-    if request.has_scattered_results {
-        prompt.turns = results_behind_calls(prompt.turns, false, &mut unsupported);
-    }
-    let server = ChatServer::of(catalog, endpoint, &prompt);
-    let has_short_texts = matches!(request.client.as_deref(), Some(client) if client.dialect() == Dialect::Anthropic);
-    let mut writer = PromptWriter::new(&server, &prompt, has_short_texts, &mut unsupported);
+    let turns = results_behind_calls(source.turns()?, false, &mut unsupported);
+    let server = ChatServer::of(catalog, endpoint, &turns);
+    let mut writer = PromptWriter::new(&server, &turns, &tools, source.has_short_texts(), &mut unsupported);
     let mut splice = Splice::new(text);
     let mut cuts_mark = false;
     splice.members(object(text).ok()?, |key, value, splice| {
@@ -320,18 +318,13 @@ fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoi
     OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
-/// What is known of a prompt before it is translated.
+/// What a body does not say of itself before it is translated.
+#[derive(Default)]
 struct Circumstances<'s> {
+    /// Its messages, if it has none.
+    turns: Option<Vec<Turn<'s>>>,
     prompt_tokens: u32,
-    has_scattered_results: bool,
     signatures: SignatureSources<'s>,
-}
-
-impl Circumstances<'_> {
-    fn of(request: &ChatRequest) -> Self {
-        let ChatRequest { prompt_tokens, has_scattered_results, .. } = *request;
-        Circumstances { prompt_tokens, has_scattered_results, signatures: SignatureSources::default() }
-    }
 }
 
 fn translated(
@@ -340,12 +333,12 @@ fn translated(
     endpoint: &Endpoint,
     circumstances: Circumstances<'_>,
 ) -> Option<OutgoingBody> {
-    let Circumstances { prompt_tokens, has_scattered_results, signatures } = circumstances;
+    let Circumstances { turns, prompt_tokens, signatures } = circumstances;
     let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
-    let mut unsupported = std::mem::take(&mut conversation.unsupported);
-    if has_scattered_results {
-        conversation.turns = results_behind_calls(conversation.turns, true, &mut unsupported);
+    if let Some(turns) = turns {
+        conversation.set_turns(turns);
     }
+    let mut unsupported = std::mem::take(&mut conversation.unsupported);
     gated.dropped.iter().for_each(|name| unsupported.drop(name));
     gated.emulated.iter().for_each(|name| unsupported.emulate(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {

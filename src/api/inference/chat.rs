@@ -9,12 +9,10 @@ use actix_web::{
 };
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
-use pointsman_dialect::{
-    AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat, with_whole_characters,
-};
+use pointsman_dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk};
 use pointsman_domain::{ApiType, Dialect};
 
-use super::{admitted_request::AdmittedRequest, route_metadata};
+use super::{admitted_request::AdmittedRequest, as_chat, route_metadata};
 use crate::{
     access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
@@ -63,21 +61,12 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    mut body: Bytes,
+    body: Bytes,
     _: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let limits = &worker.setup.config.limits.request;
-    let refused = match ChatRequest::parse(body.clone(), purpose, limits) {
-        Ok(chat) => return Ok(chat),
-        Err(refused) => refused,
-    };
-    let read = |body: &Bytes| read_agent_chat(body, &worker.shared.state_key).unwrap_or_else(|| Err(refused.clone()));
-    let AgentChat { chat, unsupported, has_written_messages } = with_whole_characters(&mut body, read)?;
-    let mut chat = ChatRequest::parse(chat, purpose, limits)?;
-    (chat.unsupported, chat.has_written_messages) = (unsupported, has_written_messages);
-    Ok(chat)
+    Ok(as_chat::reader(worker, purpose).chat_or_items(body)?)
 }
 
 /// Answers a chat, in the dialect of its client.

@@ -6,10 +6,7 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_dialect::{
-    ChatPurpose, ChatRequest, ClientRequest, ClientShape, UnsupportedFields, read_completion_request,
-    with_whole_characters,
-};
+use pointsman_dialect::{ChatPurpose, ChatRequest};
 
 use super::as_chat;
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
@@ -27,19 +24,10 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    mut body: Bytes,
+    body: Bytes,
     _: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let chat = with_whole_characters(&mut body, |body| read_completion_request(body))?;
-    let client = ClientRequest {
-        shape: ClientShape::Completion { shows_usage: false },
-        body,
-        unsupported: UnsupportedFields::default(),
-        native_feature: None,
-        headers: Vec::new(),
-        state_key: worker.shared.state_key.clone(),
-    };
-    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+    Ok(as_chat::reader(worker, purpose).completion(body)?)
 }

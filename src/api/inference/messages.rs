@@ -5,10 +5,7 @@ use actix_web::{
     http::header::HeaderMap,
     web::{self, Bytes},
 };
-use pointsman_dialect::{
-    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, UpstreamHeaders, count_tokens_body,
-    read_count_tokens, read_messages, with_whole_characters,
-};
+use pointsman_dialect::{ChatPurpose, ChatRequest, UpstreamHeaders, count_tokens_body};
 
 use super::as_chat;
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
@@ -29,55 +26,23 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    mut body: Bytes,
+    body: Bytes,
     request: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let read = with_whole_characters(&mut body, |body| read_messages(body, &worker.shared.state_key))?;
-    read.check_version(version(request.headers()))?;
-    chat_of(read, body, request.headers(), worker, purpose)
+    let headers = request.headers();
+    Ok(as_chat::reader(worker, purpose).messages(body, version(headers), &passed_on(headers))?)
 }
 
 /// Reads a request whose tokens are to be counted: it needs no limit on output.
 fn read_counted(
-    mut body: Bytes,
+    body: Bytes,
     request: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let read = with_whole_characters(&mut body, |body| read_count_tokens(body, &worker.shared.state_key))?;
-    chat_of(read, body, request.headers(), worker, purpose)
-}
-
-fn chat_of(
-    read: InboundMessages,
-    body: Bytes,
-    headers: &HeaderMap,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundMessages {
-        chat,
-        unsupported,
-        native_feature,
-        omits_thinking,
-        stop_sequences,
-        has_blank_answers,
-        service,
-        ..
-    } = read;
-    let client = ClientRequest {
-        shape: ClientShape::Messages { omits_thinking, stop_sequences, has_blank_answers },
-        body,
-        unsupported,
-        native_feature,
-        headers: passed_on(headers),
-        state_key: worker.shared.state_key.clone(),
-    };
-    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
-    chat.service = service;
-    Ok(chat)
+    Ok(as_chat::reader(worker, purpose).counted_messages(body, &passed_on(request.headers()))?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

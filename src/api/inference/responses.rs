@@ -4,10 +4,7 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_dialect::{
-    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, ProviderState, input_tokens_body,
-    read_responses_with, with_whole_characters,
-};
+use pointsman_dialect::{ChatPurpose, ChatRequest, ProviderState, input_tokens_body};
 
 use super::as_chat;
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
@@ -25,25 +22,14 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 /// # Errors
 /// The 400 for a refused request.
 pub(in crate::api) fn read_chat(
-    mut body: Bytes,
+    body: Bytes,
     _: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundResponses { chat, unsupported, native_feature, hosted_tool, echo } =
-        with_whole_characters(&mut body, |body| {
-            read_responses_with(body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))
-        })?;
-    let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
-    let client = ClientRequest {
-        shape: ClientShape::Responses(echo),
-        body,
-        unsupported,
-        native_feature: native_feature.or(hosted_tool),
-        headers: Vec::new(),
-        state_key: worker.shared.state_key.clone(),
-    };
-    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+    let state = || ProviderState::anywhere_in(&worker.setup.catalog);
+    let drops_hosted_tools = worker.setup.config.responses.drop_hosted_tools;
+    Ok(as_chat::reader(worker, purpose).responses(body, state, drops_hosted_tools)?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

@@ -1,7 +1,7 @@
-//! Requests in the Anthropic dialect: `POST /v1/messages` and its `count_tokens`, checked and written as the chat body that
-//! means the same.
+//! Requests in the Anthropic dialect: `POST /v1/messages` and its `count_tokens`, checked and read as the chat that means the
+//! same: its messages, and a chat body with everything else.
 //!
-//! Mistakes name the field in the client's own dialect. The chat body is what the gateway routes by and what endpoints of
+//! Mistakes name the field in the client's own dialect. The chat is what the gateway routes by and what endpoints of
 //! other dialects get; an endpoint of this dialect gets the client's bytes.
 
 mod content;
@@ -18,7 +18,9 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{MemberType, StateKey, UnsupportedFields, body_members, none_of, optional_member, with_lone_references},
+    neutral::{
+        MemberType, StateKey, Turn, UnsupportedFields, body_members, none_of, optional_member, with_lone_references,
+    },
     openai::request::gateway_members::is_for_gateway,
 };
 
@@ -37,9 +39,12 @@ const USER_HASH_BYTES: usize = 16;
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
-pub struct InboundMessages {
-    /// The chat body that means the same.
+pub struct InboundMessages<'a> {
+    /// The chat body that means the same, without its messages.
     pub chat: Bytes,
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// Whether data of a medium are not in base64 as providers want it.
+    pub(crate) has_odd_base64: bool,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
     pub unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
@@ -56,7 +61,7 @@ pub struct InboundMessages {
     pub service: RequestedService,
 }
 
-impl InboundMessages {
+impl InboundMessages<'_> {
     /// Checks the request against the client's `anthropic-version`, as the original does.
     ///
     /// # Errors
@@ -74,7 +79,7 @@ impl InboundMessages {
 ///
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+pub fn read_messages<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
     read(body, Purpose::Answer, state_key)
 }
 
@@ -82,7 +87,7 @@ pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessage
 ///
 /// # Errors
 /// Fails as [`read_messages`] does.
-pub fn read_count_tokens(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+pub fn read_count_tokens<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
     read(body, Purpose::Count, state_key)
 }
 
@@ -100,21 +105,22 @@ enum Purpose {
     Count,
 }
 
-fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages, Invalid> {
-    let mut writer = ChatBodyWriter {
-        out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
-        unsupported: UnsupportedFields::default(),
-        native_feature: None,
-        omits_thinking: false,
-        has_tools: false,
-        has_blank_answers: false,
-        has_server_tools: false,
-        state_key,
-    };
+/// The messages of a body that was read before.
+pub(crate) fn turns_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Vec<Turn<'a>>> {
+    let members = Members::read(body).ok()?;
+    let mut reader = ChatReader::new(0, state_key);
+    reader.messages(members.system, members.messages?).ok()?;
+    Some(reader.turns)
+}
+
+fn read<'a>(body: &'a [u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
     let members = Members::read(body)?;
-    writer.write(&members, purpose)?;
+    let mut reader = ChatReader::new(1_024, state_key);
+    reader.read(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
-    let ChatBodyWriter { out, unsupported, native_feature, omits_thinking, has_blank_answers, .. } = writer;
+    let ChatReader {
+        out, turns, has_odd_base64, unsupported, native_feature, omits_thinking, has_blank_answers, ..
+    } = reader;
     let stop_sequences = members.stop_sequences.map_or(Bytes::new(), |list| Bytes::copy_from_slice(list.bytes()));
     let service = RequestedService::of(|name| {
         let value = match name {
@@ -127,6 +133,8 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
     let chat = out.freeze();
     Ok(InboundMessages {
         chat,
+        turns,
+        has_odd_base64,
         unsupported,
         native_feature,
         omits_thinking,
@@ -204,9 +212,11 @@ impl Members<'_> {
     }
 }
 
-/// Writes the chat body.
-struct ChatBodyWriter<'k> {
+/// Reads a request, and writes the chat body.
+struct ChatReader<'a> {
     out: BytesMut,
+    turns: Vec<Turn<'a>>,
+    has_odd_base64: bool,
     unsupported: UnsupportedFields,
     native_feature: Option<String>,
     omits_thinking: bool,
@@ -215,11 +225,26 @@ struct ChatBodyWriter<'k> {
     has_blank_answers: bool,
     /// Tools are declared that only endpoints of this dialect have.
     has_server_tools: bool,
-    state_key: &'k StateKey,
+    state_key: StateKey,
 }
 
-impl ChatBodyWriter<'_> {
-    fn write(&mut self, members: &Members<'_>, purpose: Purpose) -> Result<(), Invalid> {
+impl<'a> ChatReader<'a> {
+    fn new(capacity: usize, state_key: &StateKey) -> ChatReader<'a> {
+        ChatReader {
+            out: BytesMut::with_capacity(capacity),
+            turns: Vec::new(),
+            has_odd_base64: false,
+            unsupported: UnsupportedFields::default(),
+            native_feature: None,
+            omits_thinking: false,
+            has_tools: false,
+            has_blank_answers: false,
+            has_server_tools: false,
+            state_key: state_key.clone(),
+        }
+    }
+
+    fn read(&mut self, members: &Members<'a>, purpose: Purpose) -> Result<(), Invalid> {
         let model = members.model.ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
@@ -230,6 +255,7 @@ impl ChatBodyWriter<'_> {
         if purpose == Purpose::Answer {
             self.max_tokens(members.max_tokens.ok_or_else(|| required("max_tokens"))?)?;
         }
+        push_member(&mut self.out, b"messages", b"[]");
         self.messages(members.system, messages)?;
         if let Some(tools) = members.tools {
             self.tools(tools)?;

@@ -143,6 +143,31 @@ fn unescaped(mut rest: &str, overhead: usize) -> Option<String> {
     Some(text)
 }
 
+/// What the inside of a checked string with escapes stands for.
+pub(crate) fn without_escapes(inner: &str) -> String {
+    unescaped(inner, 0).unwrap_or_default()
+}
+
+/// UTF-8 bytes of what the inside of a checked string stands for.
+pub(crate) fn length_without_escapes(inner: &str) -> usize {
+    let (mut length, mut rest) = (0, inner.as_bytes());
+    while let Some((plain, escape)) = memchr(b'\\', rest).and_then(|at| rest.split_at_checked(at)) {
+        length += plain.len();
+        let mut written = 2;
+        if escape.get(1) == Some(&b'u') {
+            let units = escape.chunks(6).map_while(unit);
+            let character = char::decode_utf16(units).next().map(|read| read.unwrap_or(char::REPLACEMENT_CHARACTER));
+            let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+            length += character.len_utf8();
+            written = 6 * character.len_utf16();
+        } else {
+            length += 1;
+        }
+        rest = escape.get(written..).unwrap_or_default();
+    }
+    length + rest.len()
+}
+
 /// The number of `\uXXXX`.
 fn unit(escape: &[u8]) -> Option<u16> {
     let digits = escape.strip_prefix(b"\\u")?;
@@ -171,6 +196,7 @@ mod tests {
             let read = Cursor::new(&written).string().unwrap();
             let expected: String = serde_json::from_str(&lone_halves_replaced(&written)).unwrap();
             prop_assert_eq!(read.text_bytes(), expected.len());
+            prop_assert_eq!(super::length_without_escapes(read.inner_text()), expected.len());
             prop_assert_eq!(read.text().unwrap(), expected);
         }
     }

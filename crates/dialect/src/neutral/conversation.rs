@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pointsman_domain::{EffortBudgets, ReasoningFormat};
 
-use super::{instruction_media, text::EscapedText, unsupported_fields::UnsupportedFields};
+use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
 use crate::json::Raw;
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
@@ -39,29 +39,10 @@ pub(crate) struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Takes the messages as they came. Instructions before the first other message become [`Conversation::system`].
-    pub(crate) fn set_turns(&mut self, mut turns: Vec<Turn<'a>>) {
-        for turn in turns.iter_mut().filter(|turn| turn.role == Role::Developer) {
-            turn.role = Role::System;
-        }
-        self.turns = instruction_media::moved_to_user(turns, &mut self.unsupported);
-        let leading = self.turns.iter().take_while(|turn| turn.role == Role::System).count();
-        self.system = self.turns.drain(..leading).flat_map(|turn| turn.parts).collect();
-    }
-
     /// The value of a member of [`Conversation::parameters`].
     pub(crate) fn parameter(&self, name: &str) -> Option<Raw<'a>> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.value)
     }
-}
-
-/// What the model reads.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Prompt<'a> {
-    /// The messages as they came, instructions among them.
-    pub(crate) turns: Vec<Turn<'a>>,
-    /// Declared tools.
-    pub(crate) tools: Vec<Tool<'a>>,
 }
 
 /// A top-level member of the body.
@@ -85,12 +66,24 @@ pub(crate) struct Turn<'a> {
     pub(crate) is_named: bool,
 }
 
+impl<'a> Turn<'a> {
+    /// A message of a client that names no authors.
+    pub(crate) fn new(role: Role, parts: Vec<Part<'a>>) -> Turn<'a> {
+        Turn { role, parts, is_named: false }
+    }
+
+    /// The only message of a request of which all is for endpoints of the client's dialect: they get the client's own body.
+    pub(crate) fn empty() -> Turn<'a> {
+        Turn::new(Role::User, vec![Part::new(Content::Text(EscapedText::plain("")))])
+    }
+}
+
 /// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A system or developer message; in a [`Conversation`] one after the first message of another role.
     System,
-    /// A developer message, which is one of the system everywhere but in a [`Prompt`].
+    /// A developer message, which is one of the system in a [`Conversation`].
     Developer,
     /// The user.
     User,
@@ -113,6 +106,20 @@ impl<'a> Part<'a> {
     /// A part without cache control.
     pub(crate) fn new(content: Content<'a>) -> Part<'a> {
         Part { content, cache_control: None }
+    }
+
+    /// A part with the mark that the prompt up to it may be cached, if that is one.
+    pub(crate) fn marked(content: Content<'a>, mark: Option<Raw<'a>>) -> Part<'a> {
+        Part { content, cache_control: mark.filter(|mark| mark.is_object()) }
+    }
+
+    /// The content of the result of a call: nothing but texts are one.
+    pub(crate) fn joined(parts: Vec<Part<'a>>) -> Vec<Part<'a>> {
+        let texts: Vec<&str> = parts.iter().map_while(|part| part.content.text()).map(EscapedText::as_str).collect();
+        if parts.len() == 1 || texts.len() < parts.len() {
+            return parts;
+        }
+        vec![Part::new(Content::Text(EscapedText::joining(&texts)))]
     }
 }
 
@@ -140,6 +147,16 @@ pub(crate) enum Content<'a> {
     Reasoning(ReasoningState<'a>),
     /// A part of a type that has no neutral form.
     Unknown,
+}
+
+impl<'a> Content<'a> {
+    /// A text.
+    pub(crate) fn text(&self) -> Option<&EscapedText<'a>> {
+        match self {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
 }
 
 /// Where media come from.

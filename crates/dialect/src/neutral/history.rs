@@ -1,6 +1,6 @@
 //! The history of a conversation for dialects with alternating turns: Anthropic, Gemini and Bedrock.
 //!
-//! Neighbours of one role are merged, and nothing is ever inserted but repairs. The result for a conversation is a prefix of
+//! Neighbours of one role are merged, and nothing is ever inserted. The result for a conversation is a prefix of
 //! the result for the same conversation with another turn, so that prompt caches stay valid.
 
 use super::{
@@ -20,7 +20,7 @@ pub(crate) enum Speaker {
     System,
 }
 
-/// Consecutive messages of one speaker. In a user turn, the results of the calls before it come first.
+/// Consecutive messages of one speaker.
 #[derive(Debug, Clone)]
 pub(crate) struct AlternatingTurn<'a> {
     /// Who speaks.
@@ -29,8 +29,7 @@ pub(crate) struct AlternatingTurn<'a> {
     pub(crate) parts: Vec<Part<'a>>,
 }
 
-/// The turns of `conversation`, alternating. Repairs are named in `unsupported`:
-/// a call without a result gets a failed result `[no result]`, a result without a call becomes text; a later system message
+/// The turns of `conversation`, alternating. Changes are named in `unsupported`: a later system message
 /// becomes a user text `<system>…</system>`; blank texts are left out; a user message without anything else becomes
 /// `(empty)`.
 pub(crate) fn alternating_turns<'a>(
@@ -54,7 +53,7 @@ fn turns_of<'a>(
     takes_instructions: bool,
     unsupported: &mut UnsupportedFields,
 ) -> Vec<AlternatingTurn<'a>> {
-    let mut history = History { turns: Vec::new(), open_calls: Vec::new(), unsupported };
+    let mut history = History { turns: Vec::new(), unsupported };
     let ends_request = if takes_instructions { ends_of_requests(&conversation.turns) } else { Vec::new() };
     for (place, turn) in conversation.turns.iter().enumerate() {
         if turn.is_named {
@@ -62,7 +61,7 @@ fn turns_of<'a>(
         }
         match turn.role {
             Role::Assistant => history.assistant(turn),
-            Role::Tool => turn.parts.iter().for_each(|part| history.result(part)),
+            Role::Tool => history.speak(Speaker::User, turn.parts.clone()),
             Role::User => history.user(turn),
             Role::System | Role::Developer => {
                 if ends_request.get(place) == Some(&true) && history.takes_instruction() {
@@ -73,7 +72,6 @@ fn turns_of<'a>(
             }
         }
     }
-    history.close_calls();
     history.turns
 }
 
@@ -99,28 +97,16 @@ fn ends_of_requests(turns: &[Turn<'_>]) -> Vec<bool> {
 
 struct History<'a, 'f> {
     turns: Vec<AlternatingTurn<'a>>,
-    /// Ids of calls of the last assistant turn that have no result yet.
-    open_calls: Vec<EscapedText<'a>>,
     unsupported: &'f mut UnsupportedFields,
 }
 
 impl<'a> History<'a, '_> {
     fn assistant(&mut self, turn: &Turn<'a>) {
-        self.close_calls();
         let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
-        if parts.is_empty() {
-            return;
-        }
-        for part in &parts {
-            if let Content::ToolCall { id, .. } = &part.content {
-                self.open_calls.push(id.clone());
-            }
-        }
         self.speak(Speaker::Assistant, parts);
     }
 
     fn user(&mut self, turn: &Turn<'a>) {
-        self.close_calls();
         let mut parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
         if parts.is_empty() {
             self.unsupported.emulate("messages");
@@ -129,23 +115,10 @@ impl<'a> History<'a, '_> {
         self.speak(Speaker::User, parts);
     }
 
-    fn result(&mut self, part: &Part<'a>) {
-        let Content::ToolResult { id, parts, .. } = &part.content else { return };
-        if let Some(place) = self.open_calls.iter().position(|open| open == id) {
-            self.open_calls.remove(place);
-            return self.speak(Speaker::User, vec![part.clone()]);
-        }
-        self.unsupported.emulate("messages[].tool_call_id");
-        let mut texts =
-            vec![Part::new(Content::Text(EscapedText::escaping(&format!("[tool result {}]", id.unescaped()))))];
-        texts.extend(parts.iter().filter(|part| !is_blank(part)).cloned());
-        self.after_results(texts);
-    }
-
-    /// Whether the last turn is one of the user, and no call waits for its result, or another instruction.
+    /// Whether the last turn is one of the user, or another instruction.
     fn takes_instruction(&self) -> bool {
         let last = self.turns.last().map(|turn| turn.speaker);
-        self.open_calls.is_empty() && matches!(last, Some(Speaker::User | Speaker::System))
+        matches!(last, Some(Speaker::User | Speaker::System))
     }
 
     fn instruction(&mut self, turn: &Turn<'a>) {
@@ -154,9 +127,7 @@ impl<'a> History<'a, '_> {
             self.unsupported.drop("messages[].content[]");
         }
         let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| is_text(part) && !is_blank(part)).cloned().collect();
-        if !parts.is_empty() {
-            self.speak(Speaker::System, parts);
-        }
+        self.speak(Speaker::System, parts);
     }
 
     fn system(&mut self, turn: &Turn<'a>) {
@@ -173,36 +144,14 @@ impl<'a> History<'a, '_> {
             }
         });
         let parts: Vec<Part<'a>> = tagged.collect();
-        self.after_results(parts);
-    }
-
-    /// Adds user parts that may stand between a call and its result: they come after all results.
-    fn after_results(&mut self, parts: Vec<Part<'a>>) {
-        if !parts.is_empty() {
-            self.speak(Speaker::User, parts);
-        }
+        self.speak(Speaker::User, parts);
     }
 
     fn speak(&mut self, speaker: Speaker, parts: Vec<Part<'a>>) {
-        if let Some(last) = self.turns.last_mut().filter(|last| last.speaker == speaker) {
-            let is_result = |part: &Part<'_>| matches!(part.content, Content::ToolResult { .. });
-            if speaker == Speaker::User && parts.iter().all(is_result) {
-                let results = last.parts.iter().take_while(|part| is_result(part)).count();
-                last.parts.splice(results..results, parts);
-            } else {
-                last.parts.extend(parts);
-            }
-        } else {
-            self.turns.push(AlternatingTurn { speaker, parts });
-        }
-    }
-
-    fn close_calls(&mut self) {
-        for id in std::mem::take(&mut self.open_calls) {
-            self.unsupported.emulate("messages[].tool_calls[].id");
-            let text = Part::new(Content::Text(EscapedText::plain("[no result]")));
-            let result = Content::ToolResult { id, parts: vec![text], failed: true };
-            self.speak(Speaker::User, vec![Part::new(result)]);
+        match self.turns.last_mut().filter(|last| last.speaker == speaker) {
+            _ if parts.is_empty() => {}
+            Some(last) => last.parts.extend(parts),
+            None => self.turns.push(AlternatingTurn { speaker, parts }),
         }
     }
 }

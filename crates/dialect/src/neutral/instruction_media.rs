@@ -39,7 +39,7 @@ pub(super) fn moved_to_user<'a>(turns: Vec<Turn<'a>>, unsupported: &mut Unsuppor
 /// A turn of the user with these parts, unless there are none.
 fn user_turn<'a>(media: &mut Vec<Part<'a>>) -> Option<Turn<'a>> {
     let parts = std::mem::take(media);
-    (!parts.is_empty()).then_some(Turn { role: Role::User, parts, is_named: false })
+    (!parts.is_empty()).then(|| Turn::new(Role::User, parts))
 }
 
 /// The type of the part in chat, if it holds media.

@@ -14,6 +14,7 @@ mod custom_tools;
 mod event;
 mod history;
 mod instruction_media;
+mod media_source;
 pub(crate) mod media_type;
 pub(crate) mod path;
 mod request_body;
@@ -34,14 +35,14 @@ pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
 pub(crate) use conversation::{
-    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Prompt, Reasoning, ReasoningKind,
+    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
-pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, body_members, none_of, of_type, optional_member};
+pub(crate) use request_body::{MemberType, body_members, none_of, of_type, optional_member};
 pub use request_body::{refuse_repeated, with_whole_characters};
 pub(crate) use schema_refs::with_lone_references;
 pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};

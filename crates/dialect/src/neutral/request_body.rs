@@ -8,9 +8,6 @@ use pointsman_domain::{Invalid, InvalidReason};
 use super::{lone_halves_replaced, path::shown, syntax};
 use crate::json::{Cursor, JsonFault, MAX_DEPTH, Raw, object};
 
-/// The only message of a chat of which all is for endpoints of the client's dialect: they get the client's own body.
-pub(crate) const EMPTY_MESSAGE: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
-
 /// The JSON type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberType {

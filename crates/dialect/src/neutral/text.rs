@@ -4,8 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::surrogates::lone_halves_replaced;
-use crate::json::{Cursor, Raw, push_string};
+use crate::json::{Cursor, Raw, length_without_escapes, push_string, without_escapes};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -35,6 +34,16 @@ impl<'a> EscapedText<'a> {
         self.0.as_bytes()
     }
 
+    /// The escaped text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// UTF-8 bytes of the text without escapes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        length_without_escapes(&self.0)
+    }
+
     /// The text as it stands in the source, if it needs no unescaping.
     pub(crate) fn as_plain(&self) -> Option<&'a str> {
         match self.0 {
@@ -52,8 +61,7 @@ impl<'a> EscapedText<'a> {
         if !self.has_escapes() {
             return Cow::Borrowed(&self.0);
         }
-        let read = |text: &str| serde_json::from_str::<String>(&format!("\"{text}\""));
-        Cow::Owned(read(&self.0).or_else(|_| read(&lone_halves_replaced(&self.0))).unwrap_or_default())
+        Cow::Owned(without_escapes(&self.0))
     }
 
     /// The text as JSON value, if it is one.
@@ -88,6 +96,11 @@ impl<'a> EscapedText<'a> {
     /// The text with `more` behind it.
     pub(crate) fn joined(self, more: &EscapedText<'_>) -> EscapedText<'static> {
         EscapedText(self.0 + &*more.0).into_owned()
+    }
+
+    /// Texts one behind the other, as they are written.
+    pub(crate) fn joining(texts: &[&str]) -> EscapedText<'a> {
+        EscapedText(Cow::Owned(texts.concat()))
     }
 
     /// The same text, independent of the source.

@@ -7,18 +7,36 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    conversation::{Content, Part, Role, Turn},
+    conversation::{Content, Conversation, Part, Role, Turn},
+    instruction_media,
     text::EscapedText,
     unsupported_fields::UnsupportedFields,
 };
 
-/// Puts results behind their calls. A call without a result gets one, which has failed if `fails_made`; a result of an unknown
-/// call becomes a text of the user. Both are named in `unsupported`.
+impl<'a> Conversation<'a> {
+    /// Takes the messages as they came, results of calls behind their calls. Instructions before the first other message become
+    /// [`Conversation::system`].
+    pub(crate) fn set_turns(&mut self, turns: Vec<Turn<'a>>) {
+        let mut turns = results_behind_calls(turns, true, &mut self.unsupported);
+        for turn in turns.iter_mut().filter(|turn| turn.role == Role::Developer) {
+            turn.role = Role::System;
+        }
+        self.turns = instruction_media::moved_to_user(turns, &mut self.unsupported);
+        let leading = self.turns.iter().take_while(|turn| turn.role == Role::System).count();
+        self.system = self.turns.drain(..leading).flat_map(|turn| turn.parts).collect();
+    }
+}
+
+/// Puts results behind their calls, in the order of these. A call without a result gets one, which has failed if `fails_made`;
+/// a result of an unknown call becomes a text of the user. Both are named in `unsupported`.
 pub(crate) fn results_behind_calls<'a>(
     turns: Vec<Turn<'a>>,
     fails_made: bool,
     unsupported: &mut UnsupportedFields,
 ) -> Vec<Turn<'a>> {
+    if are_in_place(&turns) {
+        return turns;
+    }
     let mut results = Results::of(&turns);
     let mut left: Vec<Option<Turn<'a>>> = turns.into_iter().map(Some).collect();
     let mut ordered = Vec::with_capacity(left.len());
@@ -51,6 +69,19 @@ pub(crate) fn results_behind_calls<'a>(
         }
     }
     ordered
+}
+
+/// Whether all results stand directly behind the calls of their turn, in the order of these.
+fn are_in_place(turns: &[Turn<'_>]) -> bool {
+    let mut awaited: VecDeque<&EscapedText<'_>> = VecDeque::new();
+    for turn in turns {
+        match result_of(turn) {
+            Some((id, _)) if awaited.front() == Some(&id) => drop(awaited.pop_front()),
+            None if awaited.is_empty() => awaited.extend(call_ids(turn)),
+            _ => return false,
+        }
+    }
+    awaited.is_empty()
 }
 
 fn taken<'a>(turns: &mut [Option<Turn<'a>>], place: usize) -> Option<Turn<'a>> {
@@ -112,7 +143,7 @@ impl<'a> Results<'a> {
 fn made_result<'a>(id: EscapedText<'a>, failed: bool) -> Turn<'a> {
     let parts = vec![Part::new(Content::Text(EscapedText::plain("[no result]")))];
     let result = Part::new(Content::ToolResult { id, parts, failed });
-    Turn { role: Role::Tool, parts: vec![result], is_named: false }
+    Turn::new(Role::Tool, vec![result])
 }
 
 /// A result of an unknown call, as a text of the user.
@@ -120,7 +151,7 @@ fn told<'a>(id: &EscapedText<'a>, said: &[Part<'a>]) -> Turn<'a> {
     let head = EscapedText::escaping(&format!("[tool result {}]", id.unescaped()));
     let said = said.iter().filter(|part| !is_empty(part)).cloned();
     let parts = std::iter::once(Part::new(Content::Text(head))).chain(said).collect();
-    Turn { role: Role::User, parts, is_named: false }
+    Turn::new(Role::User, parts)
 }
 
 /// Answers in a row, as one.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
-        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Prompt, Reasoning, ToolChoice, Turn,
+        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Tool, ToolChoice, Turn,
         UnsupportedFields,
     },
     openai::request::gateway_members::is_for_gateway,
@@ -31,16 +31,15 @@ pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFaul
     Ok(reader.finish())
 }
 
-/// The prompt of a chat body that the gateway wrote, and which tools the model may call.
+/// The tools of a chat body, and which of them the model may call.
 ///
 /// # Errors
 /// When the text is not a JSON object.
-pub(crate) fn read_prompt(body: &str) -> Result<(Prompt<'_>, ToolChoice<'_>), JsonFault> {
+pub(crate) fn read_tools(body: &str) -> Result<(Vec<Tool<'_>>, ToolChoice<'_>), JsonFault> {
     let mut reader = Reader::default();
     reader.object(&mut Cursor::new(body))?;
-    let turns = reader.turns.take().unwrap_or_default();
     let Conversation { tools, tool_choice, .. } = reader.finish();
-    Ok((Prompt { turns, tools }, tool_choice))
+    Ok((tools, tool_choice))
 }
 
 /// What these members of a body ask for, without its messages.

@@ -13,13 +13,11 @@ pub(crate) mod foreign_members;
 #[deny(clippy::float_arithmetic)]
 mod image_answer;
 mod message_member;
-pub(crate) mod message_parts;
 pub(crate) mod prompt_writer;
 pub mod request;
 mod stream;
 pub(crate) mod text_completion;
 mod tool_call;
-pub(crate) mod tool_results;
 #[deny(clippy::float_arithmetic)]
 mod usage;
 

@@ -11,8 +11,8 @@ use super::foreign_members::ReturnedReasoning;
 use crate::{
     json::push_member,
     neutral::{
-        CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, Prompt, ReasoningKind, ReasoningState, Role,
-        Tool, ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
+        CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, Tool,
+        ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
     },
 };
 
@@ -25,10 +25,10 @@ pub(crate) struct ChatServer {
 }
 
 impl ChatServer {
-    pub(crate) fn of(catalog: &Catalog, endpoint: &Endpoint, prompt: &Prompt<'_>) -> ChatServer {
+    pub(crate) fn of(catalog: &Catalog, endpoint: &Endpoint, turns: &[Turn<'_>]) -> ChatServer {
         let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
         let is_reasoning = |part: &Part<'_>| matches!(part.content, Content::Reasoning(_));
-        let has_reasoning = prompt.turns.iter().any(|turn| turn.parts.iter().any(is_reasoning));
+        let has_reasoning = turns.iter().any(|turn| turn.parts.iter().any(is_reasoning));
         let mut reasoning = ReturnedReasoning::to(catalog, endpoint, has_reasoning);
         reasoning.cuts_details |= !lists("reasoning");
         ChatServer {
@@ -42,7 +42,8 @@ impl ChatServer {
 /// Writes what a model reads.
 pub(crate) struct PromptWriter<'w, 'a> {
     server: &'w ChatServer,
-    prompt: &'w Prompt<'a>,
+    turns: &'w [Turn<'a>],
+    tools: &'w [Tool<'a>],
     /// Names of tools that are sent as others.
     pub(crate) names: ToolNames,
     /// Whether a single text is a string, not a list of one part.
@@ -56,25 +57,26 @@ pub(crate) struct PromptWriter<'w, 'a> {
 impl<'w, 'a> PromptWriter<'w, 'a> {
     pub(crate) fn new(
         server: &'w ChatServer,
-        prompt: &'w Prompt<'a>,
+        turns: &'w [Turn<'a>],
+        tools: &'w [Tool<'a>],
         has_short_texts: bool,
         unsupported: &'w mut UnsupportedFields,
     ) -> PromptWriter<'w, 'a> {
         let mut names = ToolNames::default();
-        let calls = prompt.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match &part.content {
+        let calls = turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match &part.content {
             Content::ToolCall { name, .. } => Some(name),
             _ => None,
         });
-        let all = prompt.tools.iter().map(|tool| &tool.name).chain(calls);
+        let all = tools.iter().map(|tool| &tool.name).chain(calls);
         all.for_each(|name| names.add(&name.unescaped(), CHAT_NAMES));
         let (out, media) = (BytesMut::with_capacity(1_024), Vec::new());
-        PromptWriter { server, prompt, names, has_short_texts, unsupported, out, media }
+        PromptWriter { server, turns, tools, names, has_short_texts, unsupported, out, media }
     }
 
     /// `messages`, as a list.
     pub(crate) fn messages(&mut self) -> BytesMut {
         self.out.put_u8(b'[');
-        let mut turns = self.prompt.turns.iter().peekable();
+        let mut turns = self.turns.iter().peekable();
         while let Some(turn) = turns.next() {
             let speaker = author(turn.role);
             let is_written = self.turn(turn);
@@ -309,7 +311,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     /// `tools`, as a list.
     pub(crate) fn tools(&mut self) -> BytesMut {
         self.out.put_u8(b'[');
-        self.list(&self.prompt.tools, PromptWriter::tool);
+        self.list(self.tools, PromptWriter::tool);
         self.out.split()
     }
 
@@ -357,7 +359,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     }
 
     fn chosen(&mut self, name: &EscapedText<'a>) {
-        let declared = self.prompt.tools.iter().find(|tool| tool.name == *name);
+        let declared = self.tools.iter().find(|tool| tool.name == *name);
         self.out.put_u8(b'{');
         push_reference(declared.map_or(ToolKind::Function, |tool| tool.kind), name, &self.names, &mut self.out);
         self.out.put_slice(b"}}");
@@ -427,3 +429,19 @@ fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
     }
     out.put_u8(b'}');
 }
+
+/// A chat body with these messages, as a server is sent it that takes everything.
+#[cfg(test)]
+pub(crate) fn whole_chat(chat: &[u8], turns: &[Turn<'_>], has_short_texts: bool) -> serde_json::Value {
+    let id = pointsman_domain::EndpointId::new("acme/m", "acme", "");
+    let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
+    (server.takes_marks, server.knows_developer_role, server.reasoning.cuts_details) = (true, true, false);
+    let mut unsupported = UnsupportedFields::default();
+    let written = PromptWriter::new(&server, turns, &[], has_short_texts, &mut unsupported).messages();
+    let mut chat: serde_json::Value = serde_json::from_slice(chat).unwrap();
+    chat["messages"] = serde_json::from_slice(&written).unwrap();
+    chat
+}
+
+#[cfg(test)]
+mod tests;

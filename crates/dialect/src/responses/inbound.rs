@@ -1,7 +1,8 @@
-//! Requests in the Responses dialect: `POST /responses`, checked and written as the chat body that means the same.
+//! Requests in the Responses dialect: `POST /responses`, checked and read as the chat that means the same: its messages, and a
+//! chat body with everything else.
 //!
 //! Nothing is kept between requests, so whatever continues an earlier response is refused. Mistakes name the field in the
-//! client's own dialect. The chat body is what the gateway routes by and what endpoints of other dialects get; an endpoint of
+//! client's own dialect. The chat is what the gateway routes by and what endpoints of other dialects get; an endpoint of
 //! this dialect gets the client's bytes.
 
 mod agent_chat;
@@ -17,24 +18,25 @@ use std::fmt::Display;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::{Invalid, InvalidReason};
 
+pub(crate) use self::agent_chat::{AgentChat, read_agent_chat};
+pub use self::echo::ResponseEcho;
 pub(crate) use self::field_names::{field_name, given_fields};
-pub use self::{
-    agent_chat::{AgentChat, read_agent_chat},
-    echo::ResponseEcho,
-};
 use self::{input::Answer, tools::DeclaredTools};
 use crate::{
     json::{Raw, push_member},
-    neutral::{StateKey, UnsupportedFields, body_members, none_of},
+    neutral::{StateKey, Turn, UnsupportedFields, body_members, none_of},
     openai::request::gateway_members::is_for_gateway,
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
-pub struct InboundResponses {
-    /// The chat body that means the same.
+pub struct InboundResponses<'a> {
+    /// The chat body that means the same, without its messages.
     pub chat: Bytes,
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// Whether data of a medium are not in base64 as providers want it.
+    pub(crate) has_odd_base64: bool,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
     pub unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `input[2].type`.
@@ -49,7 +51,7 @@ pub struct InboundResponses {
 ///
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundResponses, Invalid> {
+pub fn read_responses<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundResponses<'a>, Invalid> {
     read_responses_with(body, state_key, || ProviderState::Refused)
 }
 
@@ -58,17 +60,28 @@ pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundRespon
 ///
 /// # Errors
 /// The same.
-pub fn read_responses_with(
-    body: &[u8],
+pub fn read_responses_with<'a>(
+    body: &'a [u8],
     state_key: &StateKey,
     state: impl Fn() -> ProviderState,
-) -> Result<InboundResponses, Invalid> {
+) -> Result<InboundResponses<'a>, Invalid> {
     let members = Members::read(body, state)?;
-    let mut writer = ChatBodyWriter::new(body.len() + body.len() / 8 + 256, state_key);
-    writer.write(&members)?;
-    let ChatBodyWriter { out, tools, unsupported, native_feature, .. } = writer;
-    let echo = ResponseEcho::new(&members.all, tools.namespaces);
-    Ok(InboundResponses { chat: out.freeze(), unsupported, native_feature, hosted_tool: tools.hosted, echo })
+    let mut reader = ChatReader::new(1_024, state_key);
+    reader.read(&members)?;
+    let ChatReader { out, turns, has_odd_base64, tools, unsupported, native_feature, .. } = reader;
+    let (chat, echo, hosted_tool) = (out.freeze(), ResponseEcho::new(&members.all, tools.namespaces), tools.hosted);
+    Ok(InboundResponses { chat, turns, has_odd_base64, unsupported, native_feature, hosted_tool, echo })
+}
+
+/// The messages of a body that was read before.
+pub(crate) fn turns_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Vec<Turn<'a>>> {
+    let members = Members::read(body, || ProviderState::Allowed).ok()?;
+    let mut reader = ChatReader::new(0, state_key);
+    if let Some(tools) = members.tools {
+        reader.tools(tools, "tools").ok()?;
+    }
+    reader.messages(members.instructions, members.input?).ok()?;
+    Some(reader.turns)
 }
 
 /// The answer of `POST /responses/input_tokens`.
@@ -160,32 +173,34 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Writes the chat body.
-struct ChatBodyWriter<'a> {
+/// Reads a request, and writes the chat body.
+struct ChatReader<'a> {
     out: BytesMut,
+    turns: Vec<Turn<'a>>,
+    has_odd_base64: bool,
     /// The message of the model that is not complete yet.
     answer_so_far: Answer<'a>,
     tools: DeclaredTools,
     unsupported: UnsupportedFields,
     native_feature: Option<String>,
-    state_key: &'a StateKey,
+    state_key: StateKey,
 }
 
-impl<'a> ChatBodyWriter<'a> {
-    fn new(capacity: usize, state_key: &'a StateKey) -> ChatBodyWriter<'a> {
-        ChatBodyWriter {
+impl<'a> ChatReader<'a> {
+    fn new(capacity: usize, state_key: &StateKey) -> ChatReader<'a> {
+        ChatReader {
             out: BytesMut::with_capacity(capacity),
+            turns: Vec::new(),
+            has_odd_base64: false,
             answer_so_far: Answer::default(),
             tools: DeclaredTools::default(),
             unsupported: UnsupportedFields::default(),
             native_feature: None,
-            state_key,
+            state_key: state_key.clone(),
         }
     }
-}
 
-impl<'a> ChatBodyWriter<'a> {
-    fn write(&mut self, members: &Members<'a>) -> Result<(), Invalid> {
+    fn read(&mut self, members: &Members<'a>) -> Result<(), Invalid> {
         let model = members.model.ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
@@ -198,6 +213,7 @@ impl<'a> ChatBodyWriter<'a> {
         if let Some(tools) = members.tools {
             self.tools(tools, "tools")?;
         }
+        push_member(&mut self.out, b"messages", b"[]");
         self.messages(members.instructions, input)?;
         self.push_tools();
         if let Some(choice) = members.tool_choice {

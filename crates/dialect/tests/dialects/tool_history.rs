@@ -1,10 +1,10 @@
 //! Results of calls that do not follow their calls at once, and choices of tools where there are none.
 
-use pointsman_dialect::{ChatRequest, StateKey, read_agent_chat};
+use pointsman_dialect::ChatRequest;
 use pointsman_domain::Dialect;
 use serde_json::{Value, json};
 
-use crate::world::{catalog, of_chat, of_messages, of_responses, sent_of};
+use crate::world::{catalog, of_agent, of_chat, of_messages, of_responses, sent_of};
 
 /// The texts, calls (`c:`) and results (`r:`, with `!` if they were made here) of a body, in order.
 fn told(dialect: Dialect, body: &Value) -> Vec<String> {
@@ -171,20 +171,18 @@ fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_their_calls_at
         (json!([hi, call("t0"), says("developer", "rule"), result("t0")]), "Hi c:t0 r:t0 rule"),
         (json!([hi, call("t0"), result("t9")]), "Hi c:t0 r:t0! [tool result t9] 18"),
     ] {
-        let body = json!({"model": "acme/m", "input": input}).to_string();
-        let read = read_agent_chat(body.as_bytes(), &StateKey::new([7; 32])).unwrap().unwrap();
-        let mut chat = of_chat(std::str::from_utf8(&read.chat).unwrap());
-        chat.has_written_messages = read.has_written_messages;
+        let chat = of_agent(&json!({"model": "acme/m", "input": input}));
         for dialect in Dialect::ALL {
             let outgoing = sent_of(&catalog(), dialect, &chat);
             let body: Value = serde_json::from_slice(&outgoing.bytes).unwrap();
             assert_eq!(told(dialect, &body).join(" "), expected, "{dialect:?}: {body}");
         }
     }
-    let flat = json!({"model": "acme/m", "messages": [{"role": "user", "content": "Hi"}],
+    let messages = json!([{"role": "user", "content": [{"type": "text", "text": "Hi"}], "name": "n"}]);
+    let flat = json!({"model": "acme/m", "messages": messages,
         "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]});
-    let read = read_agent_chat(flat.to_string().as_bytes(), &StateKey::new([7; 32])).unwrap().unwrap();
-    assert!(!read.has_written_messages, "messages of a chat client stay as they are");
+    let own: Value = serde_json::from_slice(&sent_of(&catalog(), Dialect::OpenAi, &of_agent(&flat)).bytes).unwrap();
+    assert_eq!(own["messages"], messages, "messages of a chat client stay as they are");
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! One model at an endpoint of each dialect, and clients of each API.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, OutgoingBody, RequestLimits, StateKey,
-    UnsupportedFields, chat_body, read_completion_request, read_messages, read_responses, with_whole_characters,
+    AnswerContext, ChatPurpose, ChatRequest, ClientReader, ClientRequest, ClientShape, OutgoingBody, ProviderState,
+    RequestLimits, StateKey, UnsupportedFields, chat_body, read_messages, read_responses,
 };
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
 };
 
-const KEY: StateKey = StateKey::new([7; 32]);
+static KEY: StateKey = StateKey::new([7; 32]);
 
 /// One endpoint of each dialect, in the order of [`Dialect::ALL`].
 pub(crate) fn catalog() -> Catalog {
@@ -78,34 +78,27 @@ pub(crate) fn of_chat(body: &str) -> Box<ChatRequest> {
 
 /// The request of a client of Messages.
 pub(crate) fn of_messages(body: &impl ToString) -> Box<ChatRequest> {
-    let mut body = Bytes::from(body.to_string());
-    let read = with_whole_characters(&mut body, |body| read_messages(body, &KEY)).unwrap();
-    let shape = ClientShape::Messages {
-        omits_thinking: read.omits_thinking,
-        stop_sequences: read.stop_sequences,
-        has_blank_answers: read.has_blank_answers,
-    };
-    of_client(shape, body, read.unsupported, read.chat)
+    reader().messages(Bytes::from(body.to_string()), None, &Vec::new()).unwrap()
 }
 
-/// The request of a client of Responses.
+/// The request of a client of Responses. Tools that run at the provider are left out.
 pub(crate) fn of_responses(body: &impl ToString) -> Box<ChatRequest> {
-    let mut body = Bytes::from(body.to_string());
-    let read = with_whole_characters(&mut body, |body| read_responses(body, &KEY)).unwrap();
-    of_client(ClientShape::Responses(read.echo), body, read.unsupported, read.chat)
+    reader().responses(Bytes::from(body.to_string()), || ProviderState::Refused, true).unwrap()
 }
 
 /// The request of a client of completions of texts.
 pub(crate) fn of_completion(body: &impl ToString) -> Box<ChatRequest> {
-    let mut body = Bytes::from(body.to_string());
-    let chat = with_whole_characters(&mut body, |body| read_completion_request(body)).unwrap();
-    of_client(ClientShape::Completion { shows_usage: false }, body, UnsupportedFields::default(), chat)
+    reader().completion(Bytes::from(body.to_string())).unwrap()
 }
 
-fn of_client(shape: ClientShape, body: Bytes, unsupported: UnsupportedFields, chat: Bytes) -> Box<ChatRequest> {
-    let (native_feature, headers) = (None, Vec::new());
-    let client = ClientRequest { shape, body, unsupported, native_feature, headers, state_key: KEY };
-    client.parse_chat(chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+/// The request of a client of chat that may be in the form of Responses.
+pub(crate) fn of_agent(body: &impl ToString) -> Box<ChatRequest> {
+    reader().chat_or_items(Bytes::from(body.to_string())).unwrap()
+}
+
+fn reader() -> ClientReader<'static> {
+    static LIMITS: LazyLock<RequestLimits> = LazyLock::new(RequestLimits::default);
+    ClientReader { state_key: &KEY, purpose: ChatPurpose::Chat, limits: &LIMITS }
 }
 
 /// What an endpoint is sent for this request.
@@ -122,7 +115,7 @@ pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
         unsupported: UnsupportedFields::default(),
         native_feature: None,
         headers: Vec::new(),
-        state_key: KEY,
+        state_key: KEY.clone(),
     };
     let message = r#"{"model":"acme/m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
     let response = r#"{"model":"acme/m","input":"Hi"}"#;

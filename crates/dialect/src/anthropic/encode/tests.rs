@@ -220,9 +220,10 @@ fn a_failure_of_a_whole_answer_is_the_body() {
 fn echoed(content: &Value) -> Value {
     let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": content}]);
     let body = json!({"model": "m", "max_tokens": 9, "messages": messages});
-    let inbound = read_messages(body.to_string().as_bytes(), &KEY).unwrap();
+    let body = body.to_string();
+    let inbound = read_messages(body.as_bytes(), &KEY).unwrap();
     assert!(inbound.unsupported.dropped().is_empty());
-    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+    let chat = crate::openai::prompt_writer::whole_chat(&inbound.chat, &inbound.turns, true);
     chat["messages"][1]["reasoning_details"].clone()
 }
 

@@ -2,17 +2,15 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{Invalid, ReasoningFormat};
 
-use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
+use super::{ChatReader, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
     anthropic::foreign_state::{ForeignState, unpacked_state},
-    json::{Members, Raw, push_member, push_string},
-    neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, Path, UnsupportedFields, none_of, of_type},
-    openai::{
-        message_parts::MessageParts,
-        tool_results::{FAILED, RESULT},
+    json::{Members, Raw},
+    neutral::{
+        Content, Envelope, EscapedText, MemberType, Part, Path, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
+        UnsupportedFields, none_of, of_type,
     },
 };
 
@@ -102,14 +100,12 @@ impl<'a> Block<'a> {
     }
 }
 
-impl ChatBodyWriter<'_> {
-    pub(super) fn messages(&mut self, system: Option<Raw<'_>>, messages: Raw<'_>) -> Result<(), Invalid> {
+impl<'a> ChatReader<'a> {
+    pub(super) fn messages(&mut self, system: Option<Raw<'a>>, messages: Raw<'a>) -> Result<(), Invalid> {
         let path = Path::Field("messages");
         if !messages.is_array() {
             return Err(mistyped(path, "an array"));
         }
-        push_member(&mut self.out, b"messages", b"[");
-        let first = self.out.len();
         if let Some(system) = system {
             self.system(system, &Path::Field("system"), true)?;
         }
@@ -122,22 +118,15 @@ impl ChatBodyWriter<'_> {
             let message = format!("'messages' must have between 1 and {MAX_MESSAGES} elements.");
             return Err(refused(path, message));
         }
-        if self.out.len() == first && self.native_feature.is_some() {
-            self.out.put_slice(EMPTY_MESSAGE);
+        if self.turns.is_empty() && self.native_feature.is_some() {
+            self.turns.push(Turn::empty());
         }
-        // Every message ends with a comma.
-        if self.out.len() > first {
-            self.out.truncate(self.out.len() - 1);
-        }
-        self.out.put_u8(b']');
         Ok(())
     }
 
-    fn system(&mut self, content: Raw<'_>, path: &Path<'_>, is_leading: bool) -> Result<(), Invalid> {
-        let mut parts = MessageParts::default();
-        if let Some(text) = EscapedText::of(content) {
-            parts.text(text, None);
-        } else if content.is_array() {
+    fn system(&mut self, content: Raw<'a>, path: &Path<'_>, is_leading: bool) -> Result<(), Invalid> {
+        let mut parts = texts(content);
+        if content.is_array() {
             let mut blocks = content.objects();
             while let Some((index, block)) = blocks.next_object() {
                 let (block, path) = (Block::read(block), path.item(index));
@@ -150,28 +139,23 @@ impl ChatBodyWriter<'_> {
                 if is_leading && index == 0 && text.unescaped().trim_start().starts_with(ATTRIBUTION) {
                     continue;
                 }
-                parts.text(text, block.cache_control);
+                parts.push(Part::marked(Content::Text(text), block.cache_control));
             }
-        } else {
+        } else if !content.is_string() {
             return Err(mistyped(path, "a string or an array of text blocks"));
         }
-        self.push_message("system", &parts);
+        self.push(Role::System, parts);
         Ok(())
     }
 
-    /// Appends a message of the system or the user, unless it has no parts.
-    fn push_message(&mut self, role: &str, parts: &MessageParts<'_>) {
-        if parts.is_empty() {
-            return;
+    /// Adds a message, unless it has no parts.
+    fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
+        if !parts.is_empty() {
+            self.turns.push(Turn::new(role, parts));
         }
-        self.out.put_slice(b"{\"role\":\"");
-        self.out.put_slice(role.as_bytes());
-        self.out.put_slice(b"\",\"content\":");
-        parts.push_short(&mut self.out);
-        self.out.put_slice(b"},");
     }
 
-    fn message(&mut self, message: &mut Members<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+    fn message(&mut self, message: &mut Members<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         if !message.is_open() {
             return Err(mistyped(path, "an object"));
         }
@@ -197,42 +181,50 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Results of tool calls become messages of their own, before the rest.
-    fn user(&mut self, content: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
-        let mut parts = MessageParts::default();
-        if let Some(text) = EscapedText::of(content) {
-            parts.text(text, None);
-        }
+    fn user(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        let mut parts = texts(content);
         let mut blocks = content.objects();
         while let Some((index, block)) = blocks.next_object() {
             let (block, path) = (Block::read(block), path.item(index));
             block.name_others("messages[].content[]", &mut self.unsupported);
-            let breakpoint = block.cache_control;
             match &*block.kind(&path)? {
-                "text" => parts.text(block.text(&path)?, breakpoint),
-                "image" => self.image(&block, &path, breakpoint, &mut parts)?,
-                "document" => self.document(&block, &path, breakpoint, &mut parts)?,
-                "search_result" => self.search_result(&block, breakpoint, &mut parts),
                 "tool_result" => self.tool_result(&block, &path)?,
-                _ => self.needs_native(path.member("type")),
+                kind => self.said(kind, &block, &path, block.cache_control, &mut parts)?,
             }
         }
-        self.push_message("user", &parts);
+        self.push(Role::User, parts);
         Ok(())
     }
 
-    fn tool_result(&mut self, block: &Block<'_>, path: &Path<'_>) -> Result<(), Invalid> {
-        let id = block.tool_use_id.and_then(Raw::filled_string);
+    /// A block of the user, or of the result of a call.
+    fn said(
+        &mut self,
+        kind: &str,
+        block: &Block<'a>,
+        path: &Path<'_>,
+        breakpoint: Option<Raw<'a>>,
+        parts: &mut Vec<Part<'a>>,
+    ) -> Result<(), Invalid> {
+        match kind {
+            "text" => parts.push(Part::marked(Content::Text(block.text(path)?), breakpoint)),
+            "image" => self.image(block, path, breakpoint, parts)?,
+            "document" => self.document(block, path, breakpoint, parts)?,
+            "search_result" => self.search_result(block, breakpoint, parts),
+            _ => self.needs_native(path.member("type")),
+        }
+        Ok(())
+    }
+
+    fn tool_result(&mut self, block: &Block<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        let id = block.tool_use_id.and_then(Raw::filled_string).and_then(EscapedText::of);
         let id = id.ok_or_else(|| required(path.member("tool_use_id")))?;
-        let mut parts = MessageParts::default();
         let is_error = of_type(block.is_error, MemberType::Boolean, || path.member("is_error").to_string())?;
         let content_path = path.member("content");
         let content = block.content.filter(|content| !content.is_null());
         if content.is_some_and(|content| !content.is_string() && !content.is_array()) {
             return Err(mistyped(content_path, "a string or an array of blocks"));
         }
-        if let Some(text) = content.and_then(EscapedText::of) {
-            parts.text(text, None);
-        }
+        let mut parts = content.map(texts).unwrap_or_default();
         let mut blocks = content.map(Raw::objects);
         while let Some((index, inner)) = blocks.as_mut().and_then(|blocks| blocks.next_object()) {
             let (inner, path) = (Block::read(inner), content_path.item(index));
@@ -240,35 +232,17 @@ impl ChatBodyWriter<'_> {
             if inner.cache_control.is_some_and(|breakpoint| breakpoint.is_object()) {
                 self.unsupported.drop("messages[].content[].content[].cache_control");
             }
-            match &*inner.kind(&path)? {
-                "text" => parts.text(inner.text(&path)?, None),
-                "image" => self.image(&inner, &path, None, &mut parts)?,
-                "document" => self.document(&inner, &path, None, &mut parts)?,
-                "search_result" => self.search_result(&inner, None, &mut parts),
-                _ => self.needs_native(path.member("type")),
-            }
+            self.said(&inner.kind(&path)?, &inner, &path, None, &mut parts)?;
         }
-        self.out.put_slice(RESULT);
-        self.out.put_slice(id.bytes());
-        self.out.put_slice(b",\"content\":");
-        parts.push_joined(&mut self.out);
-        if is_error.is_some_and(|flag| flag.bytes() == b"true") {
-            self.out.put_u8(b',');
-            self.out.put_slice(FAILED);
-        }
-        if let Some(breakpoint) = block.cache_control.filter(|breakpoint| breakpoint.is_object()) {
-            push_member(&mut self.out, b"cache_control", breakpoint.bytes());
-        }
-        self.out.put_slice(b"},");
+        let failed = is_error.is_some_and(|flag| flag.bytes() == b"true");
+        let result = Content::ToolResult { id, parts: Part::joined(parts), failed };
+        self.turns.push(Turn::new(Role::Tool, vec![Part::marked(result, block.cache_control)]));
         Ok(())
     }
 
-    fn assistant(&mut self, content: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
-        let (mut parts, mut calls, mut details) = (MessageParts::default(), BytesMut::new(), BytesMut::new());
-        if let Some(text) = EscapedText::of(content) {
-            self.has_blank_answers |= text.is_blank();
-            parts.text(text, None);
-        }
+    fn assistant(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        let (mut parts, mut calls, mut reasoning) = (texts(content), Vec::new(), Vec::new());
+        self.has_blank_answers |= parts.iter().any(is_blank);
         let mut blocks = content.objects();
         while let Some((index, block)) = blocks.next_object() {
             let (block, path) = (Block::read(block), path.item(index));
@@ -278,119 +252,83 @@ impl ChatBodyWriter<'_> {
                     if block.citations.is_some_and(Raw::is_filled) {
                         self.unsupported.drop("messages[].content[].citations");
                     }
-                    let text = block.text(&path)?;
-                    self.has_blank_answers |= text.is_blank();
-                    parts.text(text, block.cache_control);
+                    let part = Part::marked(Content::Text(block.text(&path)?), block.cache_control);
+                    self.has_blank_answers |= is_blank(&part);
+                    parts.push(part);
                 }
-                "thinking" | "redacted_thinking" => self.thinking(&block, &mut details),
-                "tool_use" => push_call(&block, &path, &mut calls)?,
+                "thinking" | "redacted_thinking" => self.thinking(&block, &mut reasoning),
+                "tool_use" => calls.push(call(&block, &path)?),
                 "server_tool_use" => self.unsupported.drop("messages[].content[].type"),
                 kind if kind.ends_with("_tool_result") => self.unsupported.drop("messages[].content[].type"),
                 _ => self.needs_native(path.member("type")),
             }
         }
-        if parts.is_empty() && calls.is_empty() && details.is_empty() {
-            self.has_blank_answers = true;
-            return Ok(());
-        }
-        self.out.put_slice(b"{\"role\":\"assistant\",\"content\":");
-        if parts.is_empty() {
-            self.out.put_slice(if calls.is_empty() { b"\"\"" } else { b"null" });
-        } else {
-            parts.push_short(&mut self.out);
-        }
-        for (name, list) in [(&b"tool_calls"[..], calls), (b"reasoning_details", details)] {
-            if !list.is_empty() {
-                push_member(&mut self.out, name, b"[");
-                self.out.put_slice(&list);
-                self.out.put_u8(b']');
-            }
-        }
-        self.out.put_slice(b"},");
+        let parts: Vec<Part<'a>> = reasoning.into_iter().chain(parts).chain(calls).collect();
+        self.has_blank_answers |= parts.is_empty();
+        self.push(Role::Assistant, parts);
         Ok(())
     }
 
-    /// Appends elements of `reasoning_details`. A signature of ours holds the state of another provider.
-    fn thinking(&mut self, block: &Block<'_>, details: &mut BytesMut) {
+    /// Adds reasoning of an earlier answer. A signature of ours holds the state of another provider.
+    fn thinking(&mut self, block: &Block<'a>, reasoning: &mut Vec<Part<'a>>) {
         let [shown, signature, data] = [block.thinking, block.signature, block.data]
             .map(|value| value.and_then(EscapedText::of).filter(|text| !text.is_empty()));
         let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
             return self.unsupported.drop("messages[].content[].thinking");
         };
-        match self.state_key.open(&sealed.unescaped()) {
+        let mut push = |format, kind, text, sealed, id| {
+            let state = ReasoningState { format, kind, text, sealed, id };
+            reasoning.push(Part::new(Content::Reasoning(state)));
+        };
+        let opened = self.state_key.open(&sealed.unescaped());
+        match opened {
             Envelope::Forged => self.unsupported.drop("messages[].content[].signature"),
-            Envelope::Foreign => match (data, signature) {
-                (Some(data), _) => {
-                    push_detail("encrypted", ReasoningFormat::Anthropic, &[(b"data", Some(&data))], details)
-                }
-                (None, signature) => {
-                    let members: [(&[u8], _); 2] = [(b"text", shown.as_ref()), (b"signature", signature.as_ref())];
-                    push_detail("text", ReasoningFormat::Anthropic, &members, details);
-                }
-            },
+            Envelope::Foreign if data.is_some() => {
+                push(ReasoningFormat::Anthropic, ReasoningKind::Encrypted, None, data, None);
+            }
+            Envelope::Foreign => push(ReasoningFormat::Anthropic, ReasoningKind::Text, shown, signature, None),
             // Its provider refuses a thought without its signature.
             Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
             Envelope::Genuine { format, state } => {
                 let ForeignState { data, id, omitted } = unpacked_state(&state);
                 let omitted = (!omitted.is_empty()).then(|| EscapedText::escaping(omitted));
-                if let Some(shown) = shown.as_ref().or(omitted.as_ref()) {
-                    let (kind, name): (_, &[u8]) = match format {
-                        ReasoningFormat::Responses => ("summary", b"summary"),
-                        _ => ("text", b"text"),
+                if let Some(shown) = shown.or(omitted) {
+                    let kind = match format {
+                        ReasoningFormat::Responses => ReasoningKind::Summary,
+                        _ => ReasoningKind::Text,
                     };
-                    push_detail(kind, format, &[(name, Some(shown))], details);
+                    push(format, kind, Some(shown), None, None);
                 }
                 if !data.is_empty() {
                     let (data, id) = (EscapedText::escaping(data), id.map(EscapedText::escaping));
-                    let members: [(&[u8], _); 2] = [(b"data", Some(&data)), (b"id", id.as_ref())];
-                    push_detail("encrypted", format, &members, details);
+                    push(format, ReasoningKind::Encrypted, None, Some(data), id);
                 }
             }
         }
     }
 }
 
-/// Appends an element of `reasoning_details`.
-fn push_detail(
-    kind: &str,
-    format: ReasoningFormat,
-    members: &[(&[u8], Option<&EscapedText<'_>>)],
-    details: &mut BytesMut,
-) {
-    if !details.is_empty() {
-        details.put_u8(b',');
-    }
-    details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
-    for (name, value) in members {
-        if let Some(value) = value {
-            push_member(details, name, b"");
-            value.push_quoted(details);
-        }
-    }
-    details.put_u8(b'}');
+/// The part of a content that is a string; none of another one.
+fn texts(content: Raw<'_>) -> Vec<Part<'_>> {
+    EscapedText::of(content).map(|text| Part::new(Content::Text(text))).into_iter().collect()
 }
 
-fn push_call(block: &Block<'_>, path: &Path<'_>, calls: &mut BytesMut) -> Result<(), Invalid> {
+fn is_blank(part: &Part<'_>) -> bool {
+    part.content.text().is_some_and(EscapedText::is_blank)
+}
+
+fn call<'a>(block: &Block<'a>, path: &Path<'_>) -> Result<Part<'a>, Invalid> {
     let id = block.id.ok_or_else(|| required(path.member("id")))?;
     let name = block.name.ok_or_else(|| required(path.member("name")))?;
     let input = block.input.ok_or_else(|| required(path.member("input")))?;
-    for (value, field) in [(id, "id"), (name, "name")] {
-        if value.filled_string().is_none() {
-            return Err(mistyped(path.member(field), "a non-empty string"));
-        }
-    }
+    let filled = |value: Raw<'a>, field| {
+        let text = value.filled_string().and_then(EscapedText::of);
+        text.ok_or_else(|| mistyped(path.member(field), "a non-empty string"))
+    };
+    let (id, name) = (filled(id, "id")?, filled(name, "name")?);
     if !input.is_object() {
         return Err(mistyped(path.member("input"), "an object"));
     }
-    if !calls.is_empty() {
-        calls.put_u8(b',');
-    }
-    calls.put_slice(b"{\"type\":\"function\"");
-    push_member(calls, b"id", id.bytes());
-    push_member(calls, b"function", b"{\"name\":");
-    calls.put_slice(name.bytes());
-    push_member(calls, b"arguments", b"");
-    push_string(calls, input.written());
-    calls.put_slice(b"}}");
-    Ok(())
+    let arguments = EscapedText::escaping(input.written());
+    Ok(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Function }))
 }

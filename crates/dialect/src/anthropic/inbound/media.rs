@@ -1,12 +1,11 @@
-//! Images, documents and search results, as parts of a chat message.
+//! Images, documents and search results.
 
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, content::Block, refused, required};
+use super::{ChatReader, content::Block, refused, required};
 use crate::{
     json::Raw,
-    neutral::{EscapedText, Path, media_type::bare_data, none_of},
-    openai::message_parts::{MediaMember, MessageParts},
+    neutral::{Content, EscapedText, MediaSource, Part, Path, base64::has_odd_base64, media_type::bare_data, none_of},
 };
 
 /// The `source` of an image or a document.
@@ -25,50 +24,50 @@ impl<'a> Source<'a> {
     }
 }
 
-impl ChatBodyWriter<'_> {
+impl<'a> ChatReader<'a> {
     /// An image that was uploaded to the provider can only be found there.
-    pub(super) fn image<'a>(
+    pub(super) fn image(
         &mut self,
         block: &Block<'a>,
         path: &Path<'_>,
         breakpoint: Option<Raw<'a>>,
-        parts: &mut MessageParts<'a>,
+        parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Invalid> {
         let path = path.member("source");
         let source = Source::read(block.source.ok_or_else(|| required(path))?);
-        let url = match source.kind.and_then(Raw::text).as_deref() {
+        let source = match source.kind.and_then(Raw::text).as_deref() {
             Some("base64") => {
                 let media_type = needed(source.media_type, &path, "media_type")?;
-                let data = bare_data(needed(source.data, &path, "data")?);
+                let data = self.data(source.data, &path)?;
                 if !media_type.unescaped().starts_with("image/") {
                     return Err(refused(path.member("media_type"), "The media type must be one of an image."));
                 }
-                MediaMember::Base64 { media_type, data }
+                MediaSource::of_type(&media_type, data)
             }
-            Some("url") => MediaMember::Text(web_address(source.url, &path)?),
+            Some("url") => MediaSource::Url(web_address(source.url, &path)?),
             Some("file") => {
                 self.needs_native(path.member("type"));
                 return Ok(());
             }
             _ => return Err(none_of(path.member("type"), source.kind, &["base64", "url"])),
         };
-        parts.media("image_url", [Some(("url", url)), None], breakpoint);
+        parts.push(Part::marked(Content::Image { source, detail: None }, breakpoint));
         Ok(())
     }
 
-    pub(super) fn document<'a>(
+    pub(super) fn document(
         &mut self,
         block: &Block<'a>,
         path: &Path<'_>,
         breakpoint: Option<Raw<'a>>,
-        parts: &mut MessageParts<'a>,
+        parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Invalid> {
         let path = path.member("source");
         let source = Source::read(block.source.ok_or_else(|| required(path))?);
         let title = block.title.and_then(EscapedText::of);
         for text in [title.clone(), block.context.and_then(EscapedText::of)].into_iter().flatten() {
             if !text.is_empty() {
-                parts.text(text, None);
+                parts.push(Part::new(Content::Text(text)));
             }
         }
         let citations = block.citations.and_then(|citations| citations.member(b"enabled"));
@@ -77,15 +76,16 @@ impl ChatBodyWriter<'_> {
         }
         let file = match source.kind.and_then(Raw::text).as_deref() {
             Some("text") => {
-                parts.text(needed(source.data, &path, "data")?, breakpoint);
+                let text = needed(source.data, &path, "data")?;
+                parts.push(Part::marked(Content::Text(text), breakpoint));
                 return Ok(());
             }
             Some("base64") => {
-                let data = bare_data(needed(source.data, &path, "data")?);
+                let data = self.data(source.data, &path)?;
                 let media_type = source.media_type.and_then(EscapedText::of);
-                MediaMember::Base64 { media_type: media_type.unwrap_or(EscapedText::plain("application/pdf")), data }
+                MediaSource::of_type(&media_type.unwrap_or(EscapedText::plain("application/pdf")), data)
             }
-            Some("url") => MediaMember::Text(web_address(source.url, &path)?),
+            Some("url") => MediaSource::Url(web_address(source.url, &path)?),
             Some("content") => return self.document_of_blocks(source.content, &path, breakpoint, parts),
             Some("file") => {
                 self.needs_native(path.member("type"));
@@ -96,23 +96,22 @@ impl ChatBodyWriter<'_> {
                 return Err(none_of(path.member("type"), source.kind, &allowed));
             }
         };
-        let name = MediaMember::Text(title.unwrap_or(EscapedText::plain("document.pdf")));
-        // Chat has data and addresses under the same name.
-        parts.media("file", [Some(("filename", name)), Some(("file_data", file))], breakpoint);
+        let name = Some(title.unwrap_or(EscapedText::plain("document.pdf")));
+        parts.push(Part::marked(Content::File { source: file.typed(name.as_ref()), name }, breakpoint));
         Ok(())
     }
 
     /// The mark stands for the whole document.
-    fn document_of_blocks<'a>(
+    fn document_of_blocks(
         &mut self,
         content: Option<Raw<'a>>,
         path: &Path<'_>,
         breakpoint: Option<Raw<'a>>,
-        parts: &mut MessageParts<'a>,
+        parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Invalid> {
         let Some(content) = content else { return Ok(()) };
         if let Some(text) = EscapedText::of(content) {
-            parts.text(text, breakpoint);
+            parts.push(Part::marked(Content::Text(text), breakpoint));
         }
         let path = path.member("content");
         let mut blocks = content.elements().enumerate().peekable();
@@ -120,19 +119,14 @@ impl ChatBodyWriter<'_> {
             let breakpoint = breakpoint.filter(|_| blocks.peek().is_none());
             let block = Block::read(&mut inner.members());
             match block.text.and_then(EscapedText::of) {
-                Some(text) => parts.text(text, breakpoint),
+                Some(text) => parts.push(Part::marked(Content::Text(text), breakpoint)),
                 None => self.image(&block, &path.item(index), breakpoint, parts)?,
             }
         }
         Ok(())
     }
 
-    pub(super) fn search_result<'a>(
-        &mut self,
-        block: &Block<'a>,
-        breakpoint: Option<Raw<'a>>,
-        parts: &mut MessageParts<'a>,
-    ) {
+    pub(super) fn search_result(&mut self, block: &Block<'a>, breakpoint: Option<Raw<'a>>, parts: &mut Vec<Part<'a>>) {
         self.unsupported.emulate("messages[].content[].type");
         let word = |value: Option<Raw<'a>>| value.and_then(Raw::text).unwrap_or_default();
         let mut text = format!("Search result: {} ({})", word(block.title), word(block.source));
@@ -140,7 +134,14 @@ impl ChatBodyWriter<'_> {
             text.push('\n');
             text.push_str(&word(inner.member(b"text")));
         }
-        parts.text(EscapedText::escaping(&text), breakpoint);
+        parts.push(Part::marked(Content::Text(EscapedText::escaping(&text)), breakpoint));
+    }
+
+    /// The data of a source in base64.
+    fn data(&mut self, data: Option<Raw<'a>>, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
+        let text = needed(data, path, "data")?;
+        self.has_odd_base64 |= data.is_some_and(|data| has_odd_base64(data, true));
+        Ok(bare_data(text))
     }
 }
 

@@ -3,18 +3,23 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{ChatPurpose, ChatRequest, RequestLimits};
+use crate::{ChatPurpose, ChatRequest, RequestLimits, neutral::Content, openai::prompt_writer::whole_chat};
 
 const KEY: StateKey = StateKey::new([1; 32]);
 
 #[track_caller]
-fn read(body: Value) -> InboundMessages {
-    read_messages(body.to_string().as_bytes(), &KEY).unwrap()
+fn read(body: Value) -> InboundMessages<'static> {
+    read_messages(body.to_string().leak().as_bytes(), &KEY).unwrap()
 }
 
 #[track_caller]
 fn chat(body: Value) -> Value {
-    serde_json::from_slice(&read(body).chat).unwrap()
+    whole(&read(body))
+}
+
+/// The chat, as a server is sent it that takes everything.
+fn whole(read: &InboundMessages<'_>) -> Value {
+    whole_chat(&read.chat, &read.turns, true)
 }
 
 #[track_caller]
@@ -51,8 +56,8 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
             {"role": "user", "content": "hi"},
             {"role": "assistant", "content": "a", "tool_calls": [{"type": "function", "id": "t1", "function": {"name": "f", "arguments": "{\"x\":1.0}"}}],
              "reasoning_details": [{"type": "reasoning.text", "format": "anthropic-claude-v1", "text": "hm", "signature": "EqQB"}]},
-            {"role": "tool", "tool_call_id": "t1", "content": [{"type": "text", "text": "18"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]},
-            {"role": "user", "content": "go"}
+            {"role": "tool", "tool_call_id": "t1", "content": "18"},
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}, {"type": "text", "text": "go"}]}
         ],
         "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}],
         "tool_choice": "required", "parallel_tool_calls": false, "reasoning": {"max_tokens": 2048}, "stop": ["x"],
@@ -72,7 +77,7 @@ fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_i
     assert_eq!(details, json!([{"type": "reasoning.encrypted", "format": "google-gemini-v1", "data": "AbC="}]));
     let forged = read(message("pm1.AAAA"));
     assert_eq!(forged.unsupported.dropped().len(), 1);
-    assert!(!String::from_utf8_lossy(&forged.chat).contains("reasoning_details"));
+    assert!(!whole(&forged).to_string().contains("reasoning_details"));
 }
 
 #[test]
@@ -80,10 +85,9 @@ fn a_failed_result_keeps_its_mark_for_the_dialects_that_know_one() {
     let body = asking(
         json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no"}]}]),
     );
-    assert_eq!(
-        chat(body)["messages"][0],
-        json!({"role": "tool", "tool_call_id": "t", "content": "no", "is_error": true})
-    );
+    let read = read(body);
+    let Content::ToolResult { failed, .. } = &read.turns[0].parts[0].content else { panic!("{:?}", read.turns) };
+    assert!(failed);
 }
 
 #[test]
@@ -109,9 +113,9 @@ fn effort_and_format_are_taken_from_output_config() {
 fn an_image_may_be_written_with_escaped_slashes() {
     let source = json!({"type": "base64", "media_type": "image/png", "data": "ab/c"});
     let body = asking(json!([{"role": "user", "content": [{"type": "image", "source": source}]}])).to_string();
-    let read = read_messages(body.replace('/', "\\/").as_bytes(), &KEY).unwrap();
-    let chat: Value = serde_json::from_slice(&read.chat).unwrap();
-    assert_eq!(chat["messages"][0]["content"][0]["image_url"]["url"], "data:image/png;base64,ab/c");
+    let body = body.replace('/', "\\/");
+    let read = read_messages(body.as_bytes(), &KEY).unwrap();
+    assert_eq!(whole(&read)["messages"][0]["content"][0]["image_url"]["url"], "data:image/png;base64,ab/c");
 }
 
 #[test]
@@ -174,8 +178,8 @@ fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {
     let mut without = body.clone();
     without.as_object_mut().unwrap().remove("max_tokens");
     for body in [body, without] {
-        let inbound = read_count_tokens(body.to_string().as_bytes(), &KEY).unwrap();
-        let request = ChatRequest::parse(inbound.chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+        let body = body.to_string();
+        let request = routed(&read_count_tokens(body.as_bytes(), &KEY).unwrap());
         assert_eq!(request.prompt_tokens, 12_u32.div_ceil(4) + 4);
     }
     assert_eq!(count_tokens_body(7), r#"{"input_tokens":7}"#);
@@ -204,10 +208,30 @@ fn a_client_that_wants_no_text_of_thoughts_gets_their_signatures() {
     }
 }
 
-/// The chat body, checked as every chat body is.
+/// The chat, checked as every chat is.
 #[track_caller]
-fn routed(inbound: &InboundMessages) -> Box<ChatRequest> {
-    ChatRequest::parse(inbound.chat.clone(), ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+fn routed(inbound: &InboundMessages<'_>) -> Box<ChatRequest> {
+    ChatRequest::of_turns(&inbound.chat, &inbound.turns, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+}
+
+#[test]
+fn messages_are_measured_as_those_of_a_chat() {
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}});
+    let sealed = KEY.seal(ReasoningFormat::Gemini, "AbC=");
+    let mut body = asking(json!([
+        {"role": "user", "content": "Look at \"this\"\n\u{1f600}, please."},
+        {"role": "user", "content": [image, {"type": "text", "text": "fn main() { let a = f(b); }"}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": sealed},
+            {"type": "text", "text": "I will."}, {"type": "tool_use", "id": "t", "name": "f", "input": {"é": "\n"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "18 °C"}]},
+    ]));
+    body["system"] = json!("Be brief.\t".repeat(200));
+    let read = read(body);
+    let (own, chat) = (routed(&read), whole(&read).to_string());
+    let chat = ChatRequest::parse(chat.into(), ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+    assert_eq!((own.prompt_tokens, own.images, own.open_state), (chat.prompt_tokens, 1, ReasoningFormat::Gemini));
+    assert_eq!((own.task_features, own.opening), (chat.task_features, chat.opening));
+    assert!(own.opening.is_some());
 }
 
 fn named(names: &[std::sync::Arc<str>]) -> Vec<String> {
@@ -252,7 +276,7 @@ fn all_that_a_coding_agent_sends_is_understood_or_named() {
     assert_eq!(inbound.native_feature, None);
     let request = routed(&inbound);
     assert!(request.stream && request.max_tokens == Some(32_000));
-    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+    let chat = whole(&inbound);
     let roles: Vec<&str> = chat["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "system"]);
     assert!(!chat.to_string().contains("billing"));

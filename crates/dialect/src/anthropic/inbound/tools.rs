@@ -3,7 +3,7 @@
 use bytes::BufMut as _;
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, mistyped, refused, required};
+use super::{ChatReader, mistyped, refused, required};
 use crate::{
     json::{Raw, push_member},
     neutral::{MemberType, none_of, optional_member, with_lone_references},
@@ -15,7 +15,7 @@ const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"input_schema", b"
 /// Longest name of a tool, bytes.
 const MAX_NAME: usize = 128;
 
-impl ChatBodyWriter<'_> {
+impl ChatReader<'_> {
     pub(super) fn tools(&mut self, tools: Raw<'_>) -> Result<(), Invalid> {
         if !tools.is_array() {
             return Err(mistyped("tools", "an array"));
@@ -50,7 +50,7 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Appends a tool. Returns its name.
-    fn tool<'a>(&mut self, tool: Raw<'a>, index: usize) -> Result<&'a [u8], Invalid> {
+    fn tool<'t>(&mut self, tool: Raw<'t>, index: usize) -> Result<&'t [u8], Invalid> {
         let path = format!("tools[{index}]");
         if !tool.is_object() {
             return Err(mistyped(&path, "an object"));

@@ -52,6 +52,7 @@ impl Sent {
 fn send_as(model: &str, version: ApiVersion, body: &str) -> Sent {
     let mut unsupported = UnsupportedFields::default();
     let conversation = read_conversation(body).unwrap();
+    conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
     let written = write_request_for(&conversation, &endpoint(model, None), version, &mut unsupported);
     Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
 }

@@ -31,7 +31,9 @@ fn endpoint(model: &str) -> Endpoint {
 fn send(model: &str, body: &Value) -> (Value, ToolNames, Vec<String>, Vec<String>) {
     let mut unsupported = UnsupportedFields::default();
     let body = body.to_string();
-    let written = write_request(&read_conversation(&body).unwrap(), &endpoint(model), &mut unsupported);
+    let conversation = read_conversation(&body).unwrap();
+    conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
+    let written = write_request(&conversation, &endpoint(model), &mut unsupported);
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
     let (dropped, emulated) = (names(unsupported.dropped()), names(unsupported.emulated()));
     (serde_json::from_slice(&written.body).unwrap(), written.names, dropped, emulated)
@@ -73,6 +75,7 @@ fn contents(model: &str, signatures: Signatures, messages: &str) -> (String, Vec
     let mut unsupported = UnsupportedFields::default();
     let body = format!("{{\"messages\":[{messages}]}}");
     let conversation = read_conversation(&body).unwrap();
+    conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
     let written = write_request_with(&conversation, &endpoint(model), signatures.into(), &mut unsupported);
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     let contents = text.split_once("\"contents\":").unwrap().1.strip_suffix('}').unwrap().to_owned();

@@ -8,8 +8,7 @@ use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
         Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
-        UnsupportedFields, call_id_of_place,
-        media_type::{bare_data, is_bare_base64, type_of_file},
+        UnsupportedFields, call_id_of_place, media_type::bare_data,
     },
 };
 
@@ -236,46 +235,16 @@ fn file<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Conte
     let names: [&[u8]; 4] = [b"file_data", b"file_id", b"file_url", b"filename"];
     let [data, id, url, name] = unsupported.pick("messages[].content[].file", value.members(), names).map(text_in);
     let source = match (data, id) {
-        (Some(data), _) => source(data),
+        (Some(data), _) => MediaSource::at(data),
         (None, Some(id)) => MediaSource::FileId(id),
-        (None, None) => source(url?),
+        (None, None) => MediaSource::at(url?),
     };
-    Some(Content::File { source: with_type(source, name.as_ref()), name })
+    Some(Content::File { source: source.typed(name.as_ref()), name })
 }
 
 /// The source in the member `url`, or in the value itself.
 fn address<'a>(url: Option<Raw<'a>>, value: Raw<'a>) -> Option<MediaSource<'a>> {
-    text_in(url).or_else(|| EscapedText::of(value)).map(source)
-}
-
-/// The source of a file, with its type where the client gave only bytes.
-fn with_type<'a>(source: MediaSource<'a>, name: Option<&EscapedText<'a>>) -> MediaSource<'a> {
-    let name = name.map(EscapedText::unescaped);
-    let typed = |given: &str, data: EscapedText<'a>| {
-        let media_type = type_of_file(given, name.as_deref(), &data.unescaped());
-        MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data }
-    };
-    match source {
-        MediaSource::Base64 { media_type, data } => typed(&media_type.unescaped(), data),
-        MediaSource::Url(data) if is_bare_base64(&data.unescaped()) => typed("", data),
-        other => other,
-    }
-}
-
-/// A data URL, or an address. Data that is written without escapes is not copied.
-fn source(text: EscapedText<'_>) -> MediaSource<'_> {
-    let media = match text.as_plain() {
-        Some(url) => data_url(url, EscapedText::plain),
-        None => data_url(&text.unescaped(), EscapedText::escaping),
-    };
-    media.unwrap_or(MediaSource::Url(text))
-}
-
-fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) -> Option<MediaSource<'a>> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let Some(media_type) = head.strip_suffix(";base64") else { return Some(MediaSource::Text(escaped(data))) };
-    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    Some(MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data: escaped(data) })
+    text_in(url).or_else(|| EscapedText::of(value)).map(MediaSource::at)
 }
 
 /// A call; `made_id` gives the id of one without. `signatures` gets its thought signature, if it has one.

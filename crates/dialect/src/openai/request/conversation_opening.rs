@@ -4,11 +4,12 @@
 //! messages in front, and the first message after them. Text is hashed with its escapes resolved, media by
 //! their length and head. From there on nothing is hashed, however long the conversation.
 
+use std::borrow::Cow;
+
 use highway::{HighwayHash as _, HighwayHasher};
 use pointsman_domain::ConversationOpening;
 
 use super::prompt_size::PromptSize;
-use crate::json::Raw;
 
 /// Shortest prompt that providers cache, in bytes. Shorter prompts have no hash.
 const LEAST_BYTES: usize = 1024;
@@ -33,9 +34,9 @@ impl OpeningHasher {
     }
 
     /// A piece of text of the current message.
-    pub(super) fn text(&mut self, text: Raw<'_>) {
+    pub(super) fn text<'t>(&mut self, text: impl FnOnce() -> Cow<'t, str>) {
         if !self.closed {
-            let text = text.text().unwrap_or_default();
+            let text = text();
             self.piece(text.as_bytes(), text.len());
         }
     }

@@ -5,7 +5,7 @@ use pointsman_domain::{CapabilitySet, Invalid, Modality};
 use super::{
     byte_span::{BodyText, Edit},
     conversation_opening::OpeningHasher,
-    open_turn::{OpenTurn, WrittenToolCallIds},
+    open_turn::OpenTurn,
     prompt_size::PromptSize,
     task_features::MessageTexts,
 };
@@ -21,14 +21,6 @@ pub(crate) struct ChatExtras {
     pub(crate) reasoning: bool,
     /// Any does in `reasoning_details`.
     pub(crate) reasoning_details: bool,
-    /// Anything has a mark of the prompt cache.
-    pub(crate) cache_breakpoints: bool,
-    /// A result says that its call failed.
-    pub(crate) failed_results: bool,
-    /// Media stand in instructions or in the result of a call.
-    pub(crate) misplaced_media: bool,
-    /// A name of a tool, or an id of a call, is one that OpenAI does not take. Only looked for in what the gateway wrote.
-    pub(crate) misfit_calls: bool,
     /// Data of a medium are not in base64 as providers want it.
     pub(crate) odd_base64: bool,
 }
@@ -51,16 +43,10 @@ pub(super) struct ConversationSummary<'a> {
     pub(super) media: CapabilitySet,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
-    /// Whether the gateway wrote it for a client of another API.
-    pub(super) is_written: bool,
-    /// Whether there are media among the parts of the message that is read.
-    pub(super) has_media: bool,
     /// What not every endpoint of chat takes.
     pub(super) extras: ChatExtras,
     /// The turn that it leaves open.
     pub(super) open_turn: OpenTurn<'a>,
-    /// Ids of the calls in the message that is read.
-    pub(super) call_ids: WrittenToolCallIds<'a>,
     /// Texts of the message that is read.
     pub(super) texts: MessageTexts<'a>,
     /// Texts of the last message of the user.
@@ -87,11 +73,8 @@ impl<'a> ConversationSummary<'a> {
             has_other_images: false,
             media: CapabilitySet::NONE,
             has_calls: false,
-            is_written: false,
-            has_media: false,
             extras: ChatExtras::default(),
             open_turn: OpenTurn::default(),
-            call_ids: WrittenToolCallIds::default(),
             texts: MessageTexts::default(),
             last_user: MessageTexts::default(),
             opening: OpeningHasher::of_body(source.0.len()),

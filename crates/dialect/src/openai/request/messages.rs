@@ -12,17 +12,18 @@ use super::{
     conversation_summary::{ConversationSummary, MESSAGES},
     fault,
     json::{self, required_string},
+    open_turn::TurnReasoning,
     parts::{PartKind, read_part},
     stopped::{Stopped, once},
     tool_calls::read_calls,
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::{CLIENT_IDS, Path, shown},
+    neutral::{Path, shown},
 };
 
 /// What is wrong with messages of another form.
-const NO_MESSAGES: &str = "Field 'messages' must be a non-empty array.";
+pub(super) const NO_MESSAGES: &str = "Field 'messages' must be a non-empty array.";
 /// What is wrong with a content of another form.
 const NO_PARTS: &str = "'content' must be a string or a non-empty array of parts.";
 
@@ -59,32 +60,27 @@ fn read_message<'a>(
     let path = MESSAGES.item(index);
     let mut message = Message::default();
     conversation.texts.clear();
-    conversation.call_ids.clear();
-    conversation.has_media = false;
     if cursor.each_member(|cursor, key| message.member(key, cursor, conversation, index))?.is_some() {
         return Err(fault::mistyped(&path, "Each message must be an object.").into());
     }
     let role = message.judge(&path, index)?;
     conversation.edits.extend(message.empty_text());
     conversation.tally.bytes += message.other_text_bytes();
-    let (has_media, is_written) = (conversation.has_media, conversation.is_written);
-    let ConversationSummary { extras, opening, tally, open_turn, call_ids, texts, last_user, .. } = &mut *conversation;
+    let ConversationSummary { extras, opening, tally, open_turn, texts, last_user, .. } = &mut *conversation;
     extras.reasoning_details |= message.reasoning_details.is_some();
     extras.reasoning |= message.reasoning.or(message.reasoning_content).or(message.reasoning_details).is_some();
-    extras.misplaced_media |= has_media && !matches!(role, Role::User | Role::Assistant);
-    extras.misfit_calls |= is_written && role == Role::Tool && !CLIENT_IDS.fits(message.answered_call());
     let calls = message.calls.flatten().unwrap_or(0);
     match role {
         Role::Assistant => {
-            call_ids.extend(message.called());
-            open_turn.answer(call_ids, message.reasoning_details);
+            let reasoning = message.reasoning_details.map(TurnReasoning::Written);
+            open_turn.answer(calls > 0 || message.calls_function(), reasoning);
         }
-        Role::Tool | Role::Function => open_turn.result(message.answered_call()),
+        Role::Tool | Role::Function => open_turn.result(),
         Role::User => {
             open_turn.user();
             mem::swap(texts, last_user);
         }
-        Role::System | Role::Developer => open_turn.speaker(),
+        Role::System | Role::Developer => {}
     }
     opening.message(matches!(role, Role::System | Role::Developer), tally);
     conversation.ends_with_answer = role == Role::Assistant && calls == 0;
@@ -159,8 +155,8 @@ fn read_content<'a>(
     if cursor.peek()? == b'"' {
         let text = cursor.string()?;
         conversation.tally.bytes += text.text_bytes();
-        conversation.opening.text(text);
-        conversation.texts.push(text);
+        conversation.opening.text(|| text.text().unwrap_or_default());
+        conversation.texts.push(text.inner());
         return Ok(Content::Text);
     }
     let mut refusal = None;
@@ -242,15 +238,6 @@ impl<'a> Message<'a> {
                 }
                 return once(&mut self.name, name, &path, key);
             }
-            b"is_error" => {
-                conversation.extras.failed_results |= cursor.value()?.bytes() == b"true";
-                return Ok(());
-            }
-            b"cache_control" => {
-                conversation.extras.cache_breakpoints = true;
-                cursor.value()?;
-                return Ok(());
-            }
             b"tool_call_id" => &mut self.call_id,
             b"function_call" => &mut self.function_call,
             b"refusal" => &mut self.refusal,
@@ -274,15 +261,10 @@ impl<'a> Message<'a> {
         said.sum::<usize>() + self.name.map_or(0, Raw::text_bytes)
     }
 
-    /// The name of the function that is called, in the deprecated form.
-    fn called(&self) -> Option<&'a str> {
-        self.function_call?.member(b"name")?.filled_string().map(Raw::inner_text)
-    }
-
-    /// The id of the call whose result this is, as it is written: in the deprecated form the name of the function.
-    fn answered_call(&self) -> &'a str {
-        let mut texts = [self.call_id, self.name].into_iter().flatten().filter(|text| text.is_string());
-        texts.next().map(Raw::inner_text).unwrap_or_default()
+    /// Whether a function is called in the deprecated form.
+    fn calls_function(&self) -> bool {
+        let name = self.function_call.and_then(|call| call.member(b"name"));
+        name.is_some_and(|name| name.filled_string().is_some())
     }
 
     /// What stands for the content of an assistant that says nothing, as answers of models may: strict upstreams refuse null

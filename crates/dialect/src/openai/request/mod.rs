@@ -10,6 +10,7 @@
 //! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
 
 mod byte_span;
+mod client_turns;
 mod conversation_opening;
 mod conversation_summary;
 mod embedding;
@@ -78,9 +79,9 @@ use self::{
     tools::ToolChoice,
 };
 use crate::{
-    client_request::ClientRequest,
+    client_request::{ClientRequest, MessageSource},
     json::{Raw, object},
-    neutral::{CHAT_NAMES, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
+    neutral::{Turn, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -111,14 +112,6 @@ pub enum ChatPurpose {
     Chat,
     /// To preview the routing: model and messages may be missing.
     Preview,
-}
-
-/// The author of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Author {
-    Client,
-    /// It means what a client of another API has asked for.
-    Gateway,
 }
 
 /// A chat request that passed all checks that need no catalog.
@@ -172,10 +165,8 @@ pub struct ChatRequest {
     pub service: RequestedService,
     /// What was lost when the body was put in the form of chat, for a client of chat.
     pub unsupported: UnsupportedFields,
-    /// Whether the gateway wrote its messages: for a client of another dialect, or from `input` of a client of chat.
-    pub has_written_messages: bool,
-    /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
-    pub(crate) has_scattered_results: bool,
+    /// Where its messages stand, if not in its body: in a request of another API, or in `input` of a client of chat.
+    pub(crate) message_source: Option<MessageSource>,
     /// What stands in it that not every endpoint of chat takes.
     pub(crate) extras: ChatExtras,
     envelope: ParsedBody,
@@ -188,30 +179,29 @@ impl ChatRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
     /// rules between fields come last.
-    pub fn parse(body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
-        ChatRequest::parse_of(Author::Client, body, form, limits)
-    }
-
-    /// The same for a body of this author.
-    pub(crate) fn parse_of(
-        author: Author,
-        mut body: Bytes,
-        form: ChatPurpose,
-        limits: &RequestLimits,
-    ) -> Result<Box<ChatRequest>, Invalid> {
-        let mut chat = with_whole_characters(&mut body, |body| ChatRequest::read(author, body, form, limits))?;
+    pub fn parse(mut body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
+        let chat = with_whole_characters(&mut body, |body| ChatRequest::read(body, None, form, limits))?;
         if chat.extras.odd_base64
             && let Some(plain) = with_plain_base64(syntax::text(&body)?)
         {
-            chat = ChatRequest::read(author, &plain, form, limits)?;
-            chat.extras.odd_base64 = true;
+            return ChatRequest::read(&plain, None, form, limits);
         }
         Ok(chat)
     }
 
-    fn read(
-        author: Author,
+    /// The chat of these messages, of which `body` has everything else.
+    pub(crate) fn of_turns(
         body: &Bytes,
+        turns: &[Turn<'_>],
+        form: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        ChatRequest::read(body, Some(turns), form, limits)
+    }
+
+    fn read(
+        body: &Bytes,
+        turns: Option<&[Turn<'_>]>,
         form: ChatPurpose,
         limits: &RequestLimits,
     ) -> Result<Box<ChatRequest>, Invalid> {
@@ -221,7 +211,9 @@ impl ChatRequest {
         };
         let text = syntax::text(body)?;
         let mut reader = BodyReader::new(text, call, limits);
-        reader.conversation.is_written = author == Author::Gateway;
+        if let Some(turns) = turns {
+            client_turns::measure(turns, &mut reader.conversation)?;
+        }
         reader.read()?;
         if form == ChatPurpose::Chat {
             require(&reader.found)?;
@@ -247,10 +239,6 @@ impl ChatRequest {
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let open_state = conversation.open_turn.state();
-        let has_scattered_results = conversation.open_turn.has_scattered_results();
-        let mut extras = conversation.extras;
-        extras.cache_breakpoints |= found.tools.has_cache_breakpoints || envelope.gives("cache_control");
-        extras.misfit_calls |= conversation.is_written && !found.tools.names.iter().all(|name| CHAT_NAMES.fits(name));
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let not_understood = conversation.not_understood.or(found.tools.not_understood.take());
         let not_understood = not_understood.or(found.unknown_format.take());
@@ -305,9 +293,8 @@ impl ChatRequest {
             client: None,
             service: envelope.service(),
             unsupported: UnsupportedFields::default(),
-            has_written_messages: false,
-            has_scattered_results,
-            extras,
+            message_source: None,
+            extras: conversation.extras,
             envelope,
             demands,
         })

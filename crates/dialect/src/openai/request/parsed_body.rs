@@ -259,6 +259,12 @@ impl<'a> BodyReader<'a> {
 
     fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Forwarding, Stopped> {
         let is_given = match field {
+            // They stand elsewhere, and have been measured.
+            Field::Messages if self.conversation.tally.messages > 0 => {
+                self.found.has_messages = true;
+                cursor.value()?;
+                true
+            }
             Field::Messages => {
                 self.found.has_messages = read_messages(cursor, &mut self.conversation)?;
                 self.found.has_messages

@@ -17,7 +17,7 @@ use crate::{
     converse,
     json::{Cursor, Raw},
     neutral::{
-        Path,
+        Content, MediaSource, Path,
         base64::has_odd_base64,
         media_type::{FileKind, type_of_file, type_of_name},
         shown,
@@ -94,8 +94,7 @@ pub(super) fn read_part<'a>(
             b"file" => &mut part.file,
             b"video_url" => &mut part.video,
             b"refusal" => &mut part.refusal,
-            name => {
-                conversation.extras.cache_breakpoints |= name == b"cache_control";
+            _ => {
                 part.other_bytes += cursor.value()?.written().len();
                 return Ok(());
             }
@@ -112,27 +111,15 @@ pub(super) fn read_part<'a>(
         conversation.not_understood.get_or_insert_with(|| fault::in_prompt(PartKind::unknown(given, &of)));
     }
     if let Some(text) = part.text.filter(|text| text.is_string()) {
-        conversation.opening.text(text);
-        conversation.texts.push(text);
+        conversation.opening.text(|| text.text().unwrap_or_default());
+        conversation.texts.push(text.inner());
     }
-    let content = part.content(kind, path)?;
-    conversation.tally.bytes += content.text_bytes;
-    conversation.has_remote_media |= content.is_remote;
-    conversation.has_other_images |= content.is_other_image;
-    conversation.media = conversation.media.union(content.other);
-    if content.is_unsafe {
-        conversation.media = conversation.media.with(Capability::HttpMedia);
-    }
+    note(conversation, kind, part.content(kind, path)?, place);
     conversation.extras.odd_base64 |= part.has_odd_base64();
-    if let Some(modality) = kind.modality() {
-        conversation.note_input(modality, place.0, place.1);
-        conversation.has_media = true;
-    }
     if let Some(medium) = part.media().next() {
         conversation.opening.medium(medium.written());
     }
     if kind == PartKind::Image {
-        conversation.tally.images += 1;
         // A bare address is passed on as the object that upstreams expect.
         if let Some(raw) = part.image.filter(|raw| raw.is_string()) {
             let span = conversation.source.span(raw);
@@ -140,6 +127,55 @@ pub(super) fn read_part<'a>(
         }
     }
     Ok(kind)
+}
+
+/// Notes a part, which stands at these positions of the message and of the part.
+fn note(conversation: &mut ConversationSummary<'_>, kind: PartKind, content: PartContent, place: (usize, usize)) {
+    conversation.tally.bytes += content.text_bytes;
+    conversation.tally.images += usize::from(kind == PartKind::Image);
+    conversation.has_remote_media |= content.is_remote;
+    conversation.has_other_images |= content.is_other_image;
+    conversation.media = conversation.media.union(content.other);
+    if content.is_unsafe {
+        conversation.media = conversation.media.with(Capability::HttpMedia);
+    }
+    if let Some(modality) = kind.modality() {
+        conversation.note_input(modality, place.0, place.1);
+    }
+}
+
+/// Notes a medium that came in another API; nothing for any other content.
+pub(super) fn note_medium(conversation: &mut ConversationSummary<'_>, medium: &Content<'_>, place: (usize, usize)) {
+    let (kind, source, of) = match medium {
+        Content::Image { source, .. } => {
+            (PartKind::Image, source, PartContent::of_image_type as fn(&str) -> PartContent)
+        }
+        Content::File { source, .. } => (PartKind::File, source, PartContent::of_file_type as fn(&str) -> PartContent),
+        Content::Audio { format, data } => {
+            conversation.opening.medium(data.as_str());
+            let content = PartContent::of_sound(&format.unescaped());
+            return note(conversation, PartKind::Audio, content, place);
+        }
+        _ => return,
+    };
+    let (text, content) = match source {
+        MediaSource::Base64 { media_type, data } => (data, of(media_type.as_str())),
+        MediaSource::FileId(id) => (id, PartContent::medium(true)),
+        MediaSource::Text(text) => (text, PartContent::medium(false)),
+        MediaSource::Url(url) => {
+            let address = url.unescaped();
+            let is_unsafe = is_scheme(&address, "http://");
+            let is_remote = is_unsafe || is_scheme(&address, "https://");
+            let other = match type_of_name(&address) {
+                Some(media_type) if kind == PartKind::File => of_file(media_type),
+                _ => CapabilitySet::NONE,
+            };
+            let other = if kind == PartKind::File && is_remote { other.with(Capability::FileUrl) } else { other };
+            (url, PartContent { is_unsafe, other, ..PartContent::medium(is_remote) })
+        }
+    };
+    conversation.opening.medium(text.as_str());
+    note(conversation, kind, content, place);
 }
 
 /// What one part says of itself, whatever order its members come in.
@@ -178,6 +214,19 @@ impl PartContent {
 
     fn medium(is_remote: bool) -> PartContent {
         PartContent { is_remote, ..PartContent::default() }
+    }
+
+    fn of_image_type(media_type: &str) -> PartContent {
+        PartContent { is_other_image: !IMAGES.contains(&media_type), ..PartContent::default() }
+    }
+
+    fn of_file_type(media_type: &str) -> PartContent {
+        let is_other_image = FileKind::of(media_type) == FileKind::Image && !IMAGES.contains(&media_type);
+        PartContent { other: of_file(media_type), is_other_image, ..PartContent::default() }
+    }
+
+    fn of_sound(format: &str) -> PartContent {
+        PartContent { other: of_moving(Some(&format!("audio/{format}"))), ..PartContent::default() }
     }
 }
 
@@ -253,8 +302,7 @@ fn audio(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> 
     for name in ["data", "format"] {
         required_text(object.get(name), &path.member(name))?;
     }
-    let format = object.get("format").and_then(Raw::text).unwrap_or_default();
-    Ok(PartContent { other: of_moving(Some(&format!("audio/{format}"))), ..PartContent::medium(false) })
+    Ok(PartContent::of_sound(&object.get("format").and_then(Raw::text).unwrap_or_default()))
 }
 
 /// What sound or a video needs of an endpoint. Without a type it is at an address.
@@ -287,8 +335,7 @@ fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let given = media_type(&head);
     let title = object.get("filename").and_then(Raw::text);
     let kind = type_of_file(given.as_deref().unwrap_or_default(), title.as_deref(), data);
-    let is_other_image = FileKind::of(&kind) == FileKind::Image && !IMAGES.contains(&&*kind);
-    Ok(PartContent { other: of_file(&kind), is_other_image, ..content })
+    Ok(PartContent { is_unsafe: content.is_unsafe, ..PartContent::of_file_type(&kind) })
 }
 
 /// What a file needs of an endpoint.

@@ -6,8 +6,6 @@ use memchr::{memchr, memchr2_iter};
 use pointsman_domain::TaskFeatures;
 use wide::u8x16;
 
-use crate::json::Raw;
-
 /// Prompts with more tokens than this are long.
 const LONG_PROMPT_TOKENS: u32 = 32_000;
 /// Bytes of a message that are looked at: its beginning tells its kind, and a kilobyte costs .3 µs.
@@ -23,12 +21,13 @@ const MATH_SHARE: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct MessageTexts<'a> {
     /// Most messages have one.
-    first: Option<Raw<'a>>,
-    others: Vec<Raw<'a>>,
+    first: Option<&'a [u8]>,
+    others: Vec<&'a [u8]>,
 }
 
 impl<'a> MessageTexts<'a> {
-    pub(super) fn push(&mut self, text: Raw<'a>) {
+    /// Adds a text as written between the quotes of a JSON string.
+    pub(super) fn push(&mut self, text: &'a [u8]) {
         if self.first.is_none() {
             self.first = Some(text);
         } else {
@@ -62,7 +61,7 @@ pub(super) fn features(shape: &RequestShape, last_user_message: &MessageTexts<'_
 
 fn of_texts(texts: &MessageTexts<'_>) -> TaskFeatures {
     if let (Some(text), []) = (texts.first, &*texts.others)
-        && is_prose(text.inner().get(..MOST_BYTES).unwrap_or(text.inner()))
+        && is_prose(text.get(..MOST_BYTES).unwrap_or(text))
     {
         return TaskFeatures::default();
     }
@@ -114,7 +113,6 @@ fn is_prose(text: &[u8]) -> bool {
 fn of_counts(texts: &MessageTexts<'_>) -> TaskFeatures {
     let (mut counts, mut left) = (Counts::default(), MOST_BYTES);
     for text in texts.first.iter().chain(&texts.others) {
-        let text = text.inner();
         let text = text.get(..left).unwrap_or(text);
         counts.add_text(text);
         left -= text.len();
@@ -247,7 +245,7 @@ mod tests {
 
     fn of_written(written: &[String]) -> Vec<&'static str> {
         let mut message = MessageTexts::default();
-        written.iter().for_each(|text| message.push(Cursor::new(text).value().unwrap()));
+        written.iter().for_each(|text| message.push(Cursor::new(text).value().unwrap().inner()));
         let features = of_texts(&message);
         assert_eq!(features, of_counts(&message), "{written:?}");
         features.names().collect()

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::{CHAT_NAMES, CLIENT_IDS, Path},
+    neutral::Path,
 };
 
 /// Reads the value of `tool_calls` that comes next: how many there are, or `None` when it is null.
@@ -66,13 +66,8 @@ fn read_call<'a>(
             conversation.not_understood.get_or_insert_with(|| fault::in_prompt(unsupported(path)));
         }
     }
-    let id = id.filter(|id| id.is_string()).map_or("", Raw::inner_text);
-    conversation.call_ids.push(id);
-    conversation.extras.misfit_calls |= conversation.is_written && !CLIENT_IDS.fits(id);
     for called in [function, custom].into_iter().flatten() {
         conversation.tally.bytes += called.text_bytes();
-        conversation.extras.misfit_calls |=
-            conversation.is_written && !called.name.is_some_and(|name| CHAT_NAMES.fits(name.inner_text()));
     }
     Ok(())
 }

@@ -33,8 +33,6 @@ pub(super) struct DeclaredTools<'a> {
     pub(super) has_functions: bool,
     /// Whether any takes free-form input.
     pub(super) has_custom: bool,
-    /// Whether any has a mark of the prompt cache.
-    pub(super) has_cache_breakpoints: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
     /// The mistake of sending the first that is not understood, or a choice that is not, to an endpoint that does not speak chat.
@@ -87,8 +85,7 @@ fn read_tool<'a>(cursor: &mut Cursor<'a>, declared: &mut DeclaredTools<'a>, path
         b"type" => once(&mut kind, cursor.value()?, path, key),
         b"function" => once(&mut function, Function::read(cursor, &path.member("function"))?, path, key),
         b"custom" => once(&mut custom, Function::read(cursor, &path.member("custom"))?, path, key),
-        name => {
-            declared.has_cache_breakpoints |= name == b"cache_control";
+        _ => {
             other_bytes += cursor.value()?.written().len();
             Ok(())
         }

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     frame::sse::SseSplitter,
     neutral::{ReasoningKind, ToolNames},
+    openai::prompt_writer::whole_chat,
     openai::{answer_reader::read_chunk, completion_writer::CompletionWriter},
     responses::{Decoder, inbound::read_responses},
 };
@@ -122,7 +123,7 @@ fn reasoning_of_any_provider_comes_back_as_it_was() {
     let body = json!({"model": "m", "input": input}).to_string();
     let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
     assert!(inbound.unsupported.dropped().is_empty());
-    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+    let chat = whole_chat(&inbound.chat, &inbound.turns, false);
     assert_eq!(chat["messages"][0]["reasoning_details"], Value::Array(details.to_vec()));
 }
 
@@ -132,7 +133,8 @@ fn an_id_that_was_made_here_never_reaches_an_upstream() {
     let output = encode(&[detail(sealed), finished("stop")])["output"].clone();
     assert!(output[0]["id"].as_str().unwrap().starts_with("rs_gen"));
     let body = json!({"model": "m", "input": output}).to_string();
-    let chat: Value = serde_json::from_slice(&read_responses(body.as_bytes(), &KEY).unwrap().chat).unwrap();
+    let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
+    let chat = whole_chat(&inbound.chat, &inbound.turns, false);
     assert_eq!(chat["messages"][0]["reasoning_details"][0].get("id"), None);
 }
 

@@ -4,16 +4,14 @@ use std::borrow::Cow;
 
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, mistyped, required};
+use super::{ChatReader, mistyped, refused, required};
 use crate::{
     json::{Members, Raw},
-    neutral::{
-        EscapedText, Path,
-        media_type::{bare_data, is_bare_base64, type_of_file},
-        none_of,
-    },
-    openai::message_parts::{MediaMember, MessageParts},
+    neutral::{Content, EscapedText, MediaSource, Part, Path, base64::has_odd_base64, media_type::bare_data, none_of},
 };
+
+/// How closely an image may be looked at.
+const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
 /// Most members of a part that are named although chat has no form for them.
 const MAX_OTHERS: usize = 64;
@@ -76,117 +74,127 @@ impl<'a> ContentPart<'a> {
     }
 }
 
-impl<'a> ChatBodyWriter<'a> {
+impl<'a> ChatReader<'a> {
     /// The content of a message of the user, the developer or the system, or the output of a call.
-    pub(super) fn content(
-        &mut self,
-        content: Raw<'a>,
-        path: &Path<'_>,
-        parts: &mut MessageParts<'a>,
-    ) -> Result<(), Invalid> {
-        if let Some(text) = EscapedText::of(content) {
-            parts.text(text, None);
-            return Ok(());
-        }
-        self.each(content, path, |writer, part, path| writer.part(&part, path, parts))
+    pub(super) fn content(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<Vec<Part<'a>>, Invalid> {
+        self.each(content, path, |reader, part, path| reader.part(part, path))
     }
 
     /// The content of a message of the model.
-    pub(super) fn answer(
-        &mut self,
-        content: Raw<'a>,
-        path: &Path<'_>,
-        parts: &mut MessageParts<'a>,
-    ) -> Result<(), Invalid> {
-        if let Some(text) = EscapedText::of(content) {
-            parts.text(text, None);
-            return Ok(());
-        }
+    pub(super) fn answer(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<Vec<Part<'a>>, Invalid> {
         self.each(content, path, |_, part, path| {
-            match &*part.kind(path)? {
-                "output_text" | "input_text" | "text" => parts.text(part.text(path)?, None),
-                "refusal" => parts.refusal(needed_text(part.refusal, path, "refusal")?),
+            Ok(Some(match &*part.kind(path)? {
+                "output_text" | "input_text" | "text" => Content::Text(part.text(path)?),
+                "refusal" => Content::Refusal(needed_text(part.refusal, path, "refusal")?),
                 _ => return Err(none_of(path.member("type"), part.kind, &["output_text", "refusal"])),
-            }
-            Ok(())
+            }))
         })
     }
 
-    /// Visits the parts of a content that is not a string.
+    /// The parts of a content. `read` gives none where only endpoints of this dialect have one.
     fn each(
         &mut self,
         content: Raw<'a>,
         path: &Path<'_>,
-        mut visit: impl FnMut(&mut Self, ContentPart<'a>, &Path<'_>) -> Result<(), Invalid>,
-    ) -> Result<(), Invalid> {
+        mut read: impl FnMut(&mut Self, &ContentPart<'a>, &Path<'_>) -> Result<Option<Content<'a>>, Invalid>,
+    ) -> Result<Vec<Part<'a>>, Invalid> {
+        if let Some(text) = EscapedText::of(content) {
+            return Ok(vec![Part::new(Content::Text(text))]);
+        }
         if !content.is_array() {
             return Err(mistyped(path, "a string or an array of parts"));
         }
         let holder = if matches!(path, Path::Member(_, "output")) { "input[].output[]" } else { "input[].content[]" };
-        let mut objects = content.objects();
+        let (mut parts, mut objects) = (Vec::new(), content.objects());
         while let Some((index, part)) = objects.next_object() {
             let part = ContentPart::read(part);
             for (key, value) in &part.others {
                 self.unsupported.drop_member(holder, &key.name(), *value);
             }
-            visit(self, part, &path.item(index))?;
+            let content = read(self, &part, &path.item(index))?;
+            parts.extend(content.map(|content| Part::marked(content, part.prompt_cache_breakpoint)));
         }
-        Ok(())
+        Ok(parts)
     }
 
-    fn part(&mut self, part: &ContentPart<'a>, path: &Path<'_>, parts: &mut MessageParts<'a>) -> Result<(), Invalid> {
-        let written = |name: &'static str, value: Option<Raw<'a>>| Some((name, MediaMember::Written(value?)));
-        match &*part.kind(path)? {
-            "input_text" | "output_text" | "text" => parts.text(part.text(path)?, None),
+    fn part(&mut self, part: &ContentPart<'a>, path: &Path<'_>) -> Result<Option<Content<'a>>, Invalid> {
+        Ok(Some(match &*part.kind(path)? {
+            "input_text" | "output_text" | "text" => Content::Text(part.text(path)?),
             "input_image" => match (part.image_url, part.file_id) {
-                (Some(url), _) if url.is_string() => {
-                    parts.media("image_url", [written("url", Some(url)), written("detail", part.detail)], None);
+                (Some(url), _) => self.image(url, part.detail, path)?,
+                (None, Some(_)) => {
+                    self.needs_native(path.member("file_id"));
+                    return Ok(None);
                 }
-                (Some(_), _) => return Err(mistyped(path.member("image_url"), "a string")),
-                (None, Some(_)) => self.needs_native(path.member("file_id")),
                 (None, None) => return Err(required(path.member("image_url"))),
             },
-            "input_file" => {
-                let sources = [("file_data", part.file_data), ("file_url", part.file_url), ("file_id", part.file_id)];
-                let source = sources.into_iter().find_map(|(name, value)| Some((name, value?)));
-                let (name, value) = source.ok_or_else(|| required(path.member("file_data")))?;
-                if !value.is_string() {
-                    return Err(mistyped(path.member(name), "a string"));
-                }
-                let file = match EscapedText::of(value).filter(|_| name == "file_data") {
-                    Some(data) if is_bare_base64(&data.unescaped()) => {
-                        let title = part.filename.and_then(Raw::text);
-                        let media_type = type_of_file("", title.as_deref(), &data.unescaped());
-                        MediaMember::Base64 { media_type: EscapedText::escaping(&media_type), data }
-                    }
-                    _ => MediaMember::Written(value),
-                };
-                // Chat has data and addresses under the same name.
-                let name = if name == "file_id" { "file_id" } else { "file_data" };
-                parts.media("file", [written("filename", part.filename), Some((name, file))], None);
+            "input_file" => self.file(part, path)?,
+            "input_audio" => self.audio(part, path)?,
+            "input_video" | "computer_screenshot" | "encrypted_content" => {
+                self.needs_native(path.member("type"));
+                return Ok(None);
             }
-            "input_audio" => {
-                let audio = part.input_audio.filter(|audio| audio.is_object());
-                let [data, format] =
-                    audio.ok_or_else(|| required(path.member("input_audio")))?.pick([b"data", b"format"]);
-                let data = match data.and_then(EscapedText::of) {
-                    Some(text) => Some(("data", MediaMember::Text(bare_data(text)))),
-                    None => written("data", data),
-                };
-                parts.media("input_audio", [data, written("format", format)], None);
-            }
-            "input_video" | "computer_screenshot" | "encrypted_content" => self.needs_native(path.member("type")),
             _ => {
-                return Err(none_of(
-                    path.member("type"),
-                    part.kind,
-                    &["input_text", "input_image", "input_file", "input_audio"],
-                ));
+                let allowed = ["input_text", "input_image", "input_file", "input_audio"];
+                return Err(none_of(path.member("type"), part.kind, &allowed));
             }
-        }
-        parts.mark_last(part.prompt_cache_breakpoint);
-        Ok(())
+        }))
     }
+
+    fn image(&mut self, url: Raw<'a>, detail: Option<Raw<'a>>, path: &Path<'_>) -> Result<Content<'a>, Invalid> {
+        let url_path = path.member("image_url");
+        let text = EscapedText::of(url).ok_or_else(|| mistyped(url_path, "a string"))?;
+        let source = MediaSource::at(text);
+        let is_image = match &source {
+            MediaSource::Url(url) => is_web_address(&url.unescaped()),
+            MediaSource::Base64 { media_type, .. } => media_type.as_str().starts_with("image/"),
+            _ => false,
+        };
+        if !is_image {
+            return Err(refused(url_path, "Only http, https and data URLs are accepted."));
+        }
+        if detail.is_some_and(|detail| !detail.text().is_some_and(|word| DETAILS.contains(&&*word))) {
+            return Err(none_of(path.member("detail"), detail, &DETAILS));
+        }
+        self.has_odd_base64 |= has_odd_base64(url, false);
+        Ok(Content::Image { source, detail: detail.and_then(EscapedText::of) })
+    }
+
+    fn file(&mut self, part: &ContentPart<'a>, path: &Path<'_>) -> Result<Content<'a>, Invalid> {
+        let sources = [("file_data", part.file_data), ("file_url", part.file_url), ("file_id", part.file_id)];
+        let given = sources.into_iter().find_map(|(name, value)| Some((name, value?)));
+        let (name, value) = given.ok_or_else(|| required(path.member("file_data")))?;
+        let text = EscapedText::of(value).ok_or_else(|| mistyped(path.member(name), "a string"))?;
+        if text.is_empty() {
+            return Err(refused(path.member(name), format!("'{}' must not be empty.", path.member(name))));
+        }
+        if part.filename.is_some_and(|title| !title.is_string()) {
+            return Err(mistyped(path.member("filename"), "a string"));
+        }
+        let title = part.filename.and_then(EscapedText::of);
+        self.has_odd_base64 |= name == "file_data" && has_odd_base64(value, true);
+        let source = if name == "file_id" { MediaSource::FileId(text) } else { MediaSource::at(text) };
+        Ok(Content::File { source: source.typed(title.as_ref()), name: title })
+    }
+
+    fn audio(&mut self, part: &ContentPart<'a>, path: &Path<'_>) -> Result<Content<'a>, Invalid> {
+        let path = path.member("input_audio");
+        let audio = part.input_audio.filter(|audio| audio.is_object()).ok_or_else(|| required(path))?;
+        let [data, format] = audio.pick([b"data", b"format"]);
+        let filled = |value: Option<Raw<'a>>, name| {
+            let text = needed_text(value, &path, name)?;
+            let path = path.member(name);
+            if text.is_empty() { Err(refused(path, format!("'{path}' must not be empty."))) } else { Ok(text) }
+        };
+        let (text, format) = (filled(data, "data")?, filled(format, "format")?);
+        self.has_odd_base64 |= data.is_some_and(|data| has_odd_base64(data, true));
+        Ok(Content::Audio { format, data: bare_data(text) })
+    }
+}
+
+fn is_web_address(url: &str) -> bool {
+    let is = |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    is("https://") || is("http://")
 }
 
 fn needed_text<'a>(text: Option<Raw<'a>>, path: &Path<'_>, name: &str) -> Result<EscapedText<'a>, Invalid> {

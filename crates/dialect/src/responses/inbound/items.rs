@@ -1,17 +1,17 @@
 //! One item of the input.
 
-use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{Invalid, ReasoningFormat};
 
-use super::{ChatBodyWriter, mistyped, refused, required};
+use super::{ChatReader, mistyped, refused, required};
 use crate::{
-    json::{Raw, push_member, push_string},
-    neutral::{EscapedText, MemberType, Path, ReasoningKind, none_of, optional_member},
-    openai::{message_parts::MessageParts, tool_results::RESULT},
+    json::Raw,
+    neutral::{
+        Content, EscapedText, MemberType, Part, Path, ReasoningKind, ReasoningState, Role, ToolKind, none_of,
+        optional_member,
+    },
     responses::{
         encode::output::GENERATED,
         reasoning_state::{self, ForeignReasoning, Opened},
-        write::push_text_member,
     },
 };
 
@@ -32,7 +32,7 @@ const OF_REASONING: [&[u8]; 3] = [b"summary", b"content", b"encrypted_content"];
 /// Members of an item that adds tools.
 const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
 
-impl<'a> ChatBodyWriter<'a> {
+impl<'a> ChatReader<'a> {
     pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         if !item.is_object() {
             return Err(mistyped(path, "an object"));
@@ -103,42 +103,32 @@ impl<'a> ChatBodyWriter<'a> {
         if !ROLES.contains(&&*role) {
             return Err(none_of(path.member("role"), Some(written), &ROLES));
         }
-        let mut parts = MessageParts::default();
-        if &*role == "assistant" {
-            self.answer(content, &content_path, &mut parts)?;
-            self.answer_so_far.parts.append(parts);
-            return Ok(());
-        }
-        self.content(content, &content_path, &mut parts)?;
+        let role = match &*role {
+            "assistant" => {
+                let parts = self.answer(content, &content_path)?;
+                self.answer_so_far.parts.extend(parts);
+                return Ok(());
+            }
+            "system" => Role::System,
+            "developer" => Role::Developer,
+            _ => Role::User,
+        };
+        let parts = self.content(content, &content_path)?;
         self.end_answer();
-        self.push_message(role.as_bytes(), &parts);
+        self.push(role, parts);
         Ok(())
     }
 
-    fn call(&mut self, item: Raw<'_>, path: &Path<'_>, is_custom: bool) -> Result<(), Invalid> {
+    fn call(&mut self, item: Raw<'a>, path: &Path<'_>, is_custom: bool) -> Result<(), Invalid> {
         let (id, name) = (filled(item, "call_id", path)?, filled(item, "name", path)?);
         let text = if is_custom { "input" } else { "arguments" };
         let text_path = path.member(text);
         let text = item.member(text.as_bytes()).ok_or_else(|| required(text_path))?;
-        if !text.is_string() {
-            return Err(mistyped(text_path, "a string"));
-        }
+        let arguments = EscapedText::of(text).ok_or_else(|| mistyped(text_path, "a string"))?;
         let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
-        let flat = namespace.map(|namespace| self.tools.flat(&namespace, &name.text().unwrap_or_default()));
-        let calls = &mut self.answer_so_far.calls;
-        calls.put_slice(b",{\"id\":");
-        calls.put_slice(id.bytes());
-        calls.put_slice(if is_custom {
-            b",\"type\":\"custom\",\"custom\":{\"name\":"
-        } else {
-            b",\"type\":\"function\",\"function\":{\"name\":"
-        });
-        match flat {
-            Some(flat) => push_string(calls, &flat),
-            None => calls.put_slice(name.bytes()),
-        }
-        push_member(calls, if is_custom { b"input" } else { b"arguments" }, text.bytes());
-        calls.put_slice(b"}}");
+        let flat = namespace.map(|namespace| EscapedText::escaping(&self.tools.flat(&namespace, &name.unescaped())));
+        let (name, kind) = (flat.unwrap_or(name), if is_custom { ToolKind::Custom } else { ToolKind::Function });
+        self.answer_so_far.calls.push(Part::new(Content::ToolCall { id, name, arguments, kind }));
         Ok(())
     }
 
@@ -146,19 +136,14 @@ impl<'a> ChatBodyWriter<'a> {
         let id = filled(item, "call_id", path)?;
         let output_path = path.member("output");
         let output = item.member(b"output").ok_or_else(|| required(output_path))?;
-        let mut parts = MessageParts::default();
-        self.content(output, &output_path, &mut parts)?;
+        let parts = Part::joined(self.content(output, &output_path)?);
         self.end_answer();
-        self.out.put_slice(RESULT);
-        self.out.put_slice(id.bytes());
-        self.out.put_slice(b",\"content\":");
-        parts.push_joined(&mut self.out);
-        self.out.put_slice(b"},");
+        self.push(Role::Tool, vec![Part::new(Content::ToolResult { id, parts, failed: false })]);
         Ok(())
     }
 
     /// Reasoning of an earlier answer. Without `encrypted_content` no provider takes it back.
-    fn reasoning_item(&mut self, item: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+    fn reasoning_item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         let list = |name| optional_member(item, path, name, MemberType::Array);
         let lists = [list("summary")?, list("content")?];
         let sealed = optional_member(item, path, "encrypted_content", MemberType::String)?;
@@ -178,66 +163,39 @@ impl<'a> ChatBodyWriter<'a> {
             self.end_answer();
         }
         let shown: String = texts.iter().map(EscapedText::unescaped).collect();
-        let details = &mut self.answer_so_far.details;
-        match reasoning_state::open(self.state_key, &sealed.unescaped(), &shown) {
+        let reasoning = &mut self.answer_so_far.reasoning;
+        let mut push = |format, kind, text, sealed, id| {
+            let state = ReasoningState { format, kind, text, sealed, id };
+            reasoning.push(Part::new(Content::Reasoning(state)));
+        };
+        let opened = reasoning_state::open(&self.state_key, &sealed.unescaped(), &shown);
+        match opened {
             Opened::Native => {
                 // The upstream does not know ids that were made here.
                 let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
                 let id = item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
-                let id = id.filter(|id| !is_ours(id));
-                for text in &texts {
-                    let members = [("summary", Some(text))];
-                    push_detail(ReasoningFormat::Responses, ReasoningKind::Summary, &members, details);
+                for text in texts {
+                    push(ReasoningFormat::Responses, ReasoningKind::Summary, Some(text), None, None);
                 }
-                let members = [("data", Some(&sealed)), ("id", id.as_ref())];
-                push_detail(ReasoningFormat::Responses, ReasoningKind::Encrypted, &members, details);
+                let id = id.filter(|id| !is_ours(id));
+                push(ReasoningFormat::Responses, ReasoningKind::Encrypted, None, Some(sealed), id);
             }
-            Opened::Foreign(foreign) => push_foreign(&foreign, &shown, details),
+            Opened::Foreign(ForeignReasoning { format, kind, id, data }) => {
+                let escaped = |text: &str| (!text.is_empty()).then(|| EscapedText::escaping(text));
+                let text = escaped(&shown).filter(|_| kind != ReasoningKind::Encrypted);
+                let sealed = escaped(&data).filter(|_| kind != ReasoningKind::Summary);
+                push(format, kind, text, sealed, escaped(&id));
+            }
             Opened::Unusable => self.unsupported.drop("input[].encrypted_content"),
         }
         Ok(())
     }
 }
 
-fn push_foreign(foreign: &ForeignReasoning, shown: &str, details: &mut BytesMut) {
-    let escaped = |text: &str| (!text.is_empty()).then(|| EscapedText::escaping(text));
-    let (text, data, id) = (escaped(shown), escaped(&foreign.data), escaped(&foreign.id));
-    let names = match foreign.kind {
-        ReasoningKind::Text => ("text", "signature"),
-        ReasoningKind::Summary => ("summary", "signature"),
-        ReasoningKind::Encrypted => ("", "data"),
-    };
-    let text = text.as_ref().filter(|_| !names.0.is_empty());
-    let members = [(names.0, text), (names.1, data.as_ref()), ("id", id.as_ref())];
-    push_detail(foreign.format, foreign.kind, &members, details);
-}
-
-/// Appends a comma and an element of `reasoning_details`.
-fn push_detail(
-    format: ReasoningFormat,
-    kind: ReasoningKind,
-    members: &[(&str, Option<&EscapedText<'_>>)],
-    details: &mut BytesMut,
-) {
-    let kind = match kind {
-        ReasoningKind::Text => "text",
-        ReasoningKind::Summary => "summary",
-        ReasoningKind::Encrypted => "encrypted",
-    };
-    details.put_slice(format!(",{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
-    for (name, value) in members {
-        if let Some(value) = value {
-            push_text_member(details, name.as_bytes(), value);
-        }
-    }
-    details.put_u8(b'}');
-}
-
-fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
+/// The text of a member that must be there and not be empty.
+fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
     let path = path.member(name);
-    match item.member(name.as_bytes()) {
-        Some(value) if value.filled_string().is_some() => Ok(value),
-        Some(_) => Err(mistyped(path, "a non-empty string")),
-        None => Err(required(path)),
-    }
+    let value = item.member(name.as_bytes()).ok_or_else(|| required(path))?;
+    let text = value.filled_string().and_then(EscapedText::of);
+    text.ok_or_else(|| mistyped(path, "a non-empty string"))
 }

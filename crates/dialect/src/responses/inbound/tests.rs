@@ -4,19 +4,27 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    ChatPurpose, ChatRequest, RequestLimits, neutral::ReasoningKind, responses::reasoning_state::ForeignReasoning,
+    ChatPurpose, ChatRequest, RequestLimits,
+    neutral::{Content, ReasoningKind, Role},
+    openai::prompt_writer::whole_chat,
+    responses::reasoning_state::ForeignReasoning,
 };
 
 const KEY: StateKey = StateKey::new([1; 32]);
 
 #[track_caller]
-fn read(body: &Value) -> InboundResponses {
-    read_responses(body.to_string().as_bytes(), &KEY).unwrap()
+fn read(body: &Value) -> InboundResponses<'static> {
+    read_responses(body.to_string().leak().as_bytes(), &KEY).unwrap()
 }
 
 #[track_caller]
 fn chat(body: &Value) -> Value {
-    serde_json::from_slice(&read(body).chat).unwrap()
+    whole(&read(body))
+}
+
+/// The chat, as a server is sent it that takes everything.
+fn whole(read: &InboundResponses<'_>) -> Value {
+    whole_chat(&read.chat, &read.turns, false)
 }
 
 #[track_caller]
@@ -35,11 +43,11 @@ fn with(name: &str, value: Value) -> Value {
     body
 }
 
-fn dropped(inbound: &InboundResponses) -> Vec<&str> {
+fn dropped<'i>(inbound: &'i InboundResponses<'_>) -> Vec<&'i str> {
     inbound.unsupported.dropped().iter().map(AsRef::as_ref).collect()
 }
 
-fn emulated(inbound: &InboundResponses) -> Vec<&str> {
+fn emulated<'i>(inbound: &'i InboundResponses<'_>) -> Vec<&'i str> {
     inbound.unsupported.emulated().iter().map(AsRef::as_ref).collect()
 }
 
@@ -99,7 +107,7 @@ fn a_whole_request_of_an_agent_becomes_the_chat_body_that_means_the_same() {
         "response_format": {"type": "json_schema", "json_schema": {"name": "o", "strict": true, "schema": {"type": "object"}}},
         "prompt_cache_key": "k", "metadata": {"objective": "fastest"}, "provider": {"order": ["a"]}, "logprobs": true, "top_logprobs": 2
     });
-    assert_eq!(serde_json::from_slice::<Value>(&inbound.chat).unwrap(), expected);
+    assert_eq!(whole(&inbound), expected);
 }
 
 #[test]
@@ -116,7 +124,7 @@ fn the_chat_body_is_one_that_the_gateway_takes() {
         "tool_choice": {"type": "function", "name": "f", "namespace": "n"}, "top_logprobs": 1, "parallel_tool_calls": true
     });
     let inbound = read(&body);
-    let parsed = ChatRequest::parse(inbound.chat, ChatPurpose::Chat, &RequestLimits::default());
+    let parsed = ChatRequest::of_turns(&inbound.chat, &inbound.turns, ChatPurpose::Chat, &RequestLimits::default());
     assert!(parsed.is_ok(), "{:?}", parsed.err());
 }
 
@@ -149,7 +157,7 @@ fn tools_of_a_namespace_get_flat_names_in_declarations_calls_and_choices() {
             {"type": "function_call", "call_id": "d", "namespace": "gone", "name": "get", "arguments": "{}"}]
     });
     let inbound = read(&body);
-    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+    let chat = whole(&inbound);
     let name = |index: usize| chat["tools"][index]["function"]["name"].as_str().unwrap().to_owned();
     assert_eq!((name(1), name(2)), ("a__get".to_owned(), "mcp__b__get".to_owned()));
     assert!(name(0).starts_with("a__get_"), "{}", name(0));
@@ -202,7 +210,7 @@ fn reasoning_of_any_provider_comes_back_from_our_envelope_and_a_changed_one_is_d
     ));
     for (inbound, name) in [(changed, "input[].encrypted_content"), (bare, "input[].summary")] {
         assert_eq!(dropped(&inbound), [name]);
-        assert!(!String::from_utf8_lossy(&inbound.chat).contains("reasoning_details"));
+        assert!(!whole(&inbound).to_string().contains("reasoning_details"));
     }
 }
 
@@ -239,11 +247,10 @@ fn images_in_a_result_stay_there_for_the_dialects_that_take_them() {
     let image = json!([{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO"}]);
     let inbound =
         read(&asking(json!([output("a", image), output("b", json!("2")), {"role": "user", "content": "go"}])));
-    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
-    let roles: Vec<&Value> = chat["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
-    assert_eq!(roles, ["tool", "tool", "user"]);
-    assert_eq!(chat["messages"][0]["content"][1]["type"], "image_url");
-    assert_eq!((&chat["messages"][1]["content"], emulated(&inbound)), (&json!("2"), vec![]));
+    let roles: Vec<Role> = inbound.turns.iter().map(|turn| turn.role).collect();
+    assert_eq!((roles, emulated(&inbound)), (vec![Role::Tool, Role::Tool, Role::User], vec![]));
+    let Content::ToolResult { parts, .. } = &inbound.turns[0].parts[0].content else { panic!("{:?}", inbound.turns) };
+    assert!(matches!(parts[1].content, Content::Image { .. }), "{parts:?}");
 }
 
 #[test]
@@ -257,8 +264,7 @@ fn items_that_only_this_api_has_need_an_endpoint_of_it_and_searches_of_the_past_
     for item in [json!({"type": "compaction", "encrypted_content": "x"}), json!({"type": "mcp_approval_response"})] {
         let inbound = read(&asking(json!([item])));
         assert_eq!(inbound.native_feature.as_deref(), Some("input[0].type"));
-        let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
-        assert_eq!(chat["messages"].as_array().map(Vec::len), Some(1), "what is routed has a message");
+        assert_eq!(inbound.turns.len(), 1, "what is routed has a message");
     }
     let inbound = read(&asking(json!([{"type": "web_search_call"}, {"role": "user", "content": "a"}])));
     assert_eq!((inbound.native_feature.as_deref(), dropped(&inbound)), (None, vec!["input[].web_search_call"]));
@@ -329,7 +335,7 @@ fn what_an_answer_repeats_has_all_that_clients_expect_within_it() {
     let echo = |members: Value| {
         let mut body = json!({"model": "a/b", "input": "x"});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        let inbound = read_responses(body.to_string().as_bytes(), &KEY).unwrap();
+        let inbound = read(&body);
         let echo = format!("{{\"x\":1{}}}", String::from_utf8_lossy(inbound.echo.members()));
         serde_json::from_str::<Value>(&echo).unwrap()
     };

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Invalid;
 
-use super::{ChatBodyWriter, mistyped, required};
+use super::{ChatReader, mistyped, required};
 use crate::{
     json::{Raw, push_member, push_string},
     neutral::{MemberType, none_of, optional_member},
@@ -49,7 +49,7 @@ impl DeclaredTools {
     }
 }
 
-impl ChatBodyWriter<'_> {
+impl ChatReader<'_> {
     /// Adds the tools of a list. Names outside of namespaces come first, because they stay as they are.
     pub(super) fn tools(&mut self, tools: Raw<'_>, path: &str) -> Result<(), Invalid> {
         if !tools.is_array() {
