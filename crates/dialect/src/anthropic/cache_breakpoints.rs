@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::content::is_sendable;
 use crate::{
     json::{Raw, push_member},
-    neutral::{AlternatingTurn, Content, Part, Tool, UnsupportedFields},
+    neutral::{AlternatingTurn, Content, Part, Tool, UnsupportedFields, name_of_cache_mark},
 };
 
 /// Most breakpoints of a request.
@@ -43,7 +43,7 @@ impl CacheBreakpoints {
         let Some(breakpoint) = breakpoint else { return };
         if self.surplus > 0 {
             self.surplus -= 1;
-            unsupported.drop(&format!("{place}.cache_control"));
+            unsupported.drop(&format!("{place}.{}", name_of_cache_mark(breakpoint)));
             return;
         }
         let member = |name: &[u8]| breakpoint.member(name).and_then(Raw::text);
@@ -52,8 +52,7 @@ impl CacheBreakpoints {
         if is_native && ttl.as_deref().is_none_or(|ttl| matches!(ttl, "5m" | "1h")) {
             return push_member(out, b"cache_control", breakpoint.bytes());
         }
-        unsupported
-            .emulate(&format!("{place}.{}", if is_native { "cache_control" } else { "prompt_cache_breakpoint" }));
+        unsupported.emulate(&format!("{place}.{}", name_of_cache_mark(breakpoint)));
         push_member(out, b"cache_control", b"{\"type\":\"ephemeral\"");
         match ttl.as_deref() {
             Some("5m") => push_member(out, b"ttl", b"\"5m\""),

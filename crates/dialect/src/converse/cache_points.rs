@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::{
     json::Raw,
-    neutral::{AlternatingTurn, Content, Part, Tool, UnsupportedFields},
+    neutral::{AlternatingTurn, Content, Part, Tool, UnsupportedFields, name_of_cache_mark},
 };
 
 /// Most cache points of a request.
@@ -43,13 +43,12 @@ impl CachePoints {
     ) {
         let Some(breakpoint) = breakpoint else { return };
         let member = |name: &[u8]| breakpoint.member(name).and_then(Raw::text);
-        let is_native = member(b"type").is_some();
-        let name = if is_native { "cache_control" } else { "prompt_cache_breakpoint" };
+        let name = name_of_cache_mark(breakpoint);
         if !self.known || self.surplus > 0 {
             self.surplus = self.surplus.saturating_sub(1);
             return unsupported.drop(&format!("{place}.{name}"));
         }
-        if !is_native {
+        if name != "cache_control" {
             unsupported.emulate(&format!("{place}.{name}"));
         }
         out.put_slice(b",{\"cachePoint\":{\"type\":\"default\"");

@@ -11,7 +11,7 @@ use crate::{
     json::{Raw, push_member},
     neutral::{
         AlternatingTurn, Content, EscapedText, MediaSource, Part, Speaker, ToolKind, ToolNames, UnsupportedFields,
-        is_made_call_id, push_call_input,
+        is_made_call_id, name_of_cache_mark, push_call_input,
     },
 };
 
@@ -119,9 +119,7 @@ impl<'a> Contents<'_, 'a> {
     /// There are no breakpoints in this API: it caches by itself.
     fn mark(&mut self, mark: Option<Raw<'_>>) {
         let Some(mark) = mark else { return };
-        let is_type = mark.member(b"type").is_some();
-        let name = if is_type { "cache_control" } else { "prompt_cache_breakpoint" };
-        self.unsupported.drop(&format!("messages[].content[].{name}"));
+        self.unsupported.drop(&format!("messages[].content[].{}", name_of_cache_mark(mark)));
     }
 
     /// Appends a text or a medium.

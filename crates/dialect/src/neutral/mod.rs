@@ -9,6 +9,7 @@ mod annotation;
 mod arguments;
 pub(crate) mod base64;
 mod block_messages;
+mod cache_mark;
 mod conversation;
 mod custom_tools;
 mod event;
@@ -34,6 +35,7 @@ mod unsupported_fields;
 pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
+pub(crate) use cache_mark::name_of_cache_mark;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,

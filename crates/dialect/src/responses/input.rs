@@ -12,7 +12,7 @@ use crate::{
     json::push_member,
     neutral::{
         Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolCallIds, ToolKind, ToolNames,
-        Turn, UnsupportedFields,
+        Turn, UnsupportedFields, name_of_cache_mark,
     },
 };
 
@@ -136,8 +136,8 @@ impl<'a> Input<'_, 'a> {
     fn part(&mut self, part: &Part<'a>, author: Author) {
         let is_answer = author == Author::Assistant;
         let breakpoint = part.cache_control.filter(|_| self.takes_breakpoints && !is_answer);
-        if part.cache_control.is_some() && breakpoint.is_none() {
-            self.unsupported.drop("messages[].content[].cache_control");
+        if let Some(mark) = part.cache_control.filter(|_| breakpoint.is_none()) {
+            self.unsupported.drop(&format!("messages[].content[].{}", name_of_cache_mark(mark)));
         }
         let is_written = match &part.content {
             Content::Text(text) if is_answer && text.is_empty() => return,

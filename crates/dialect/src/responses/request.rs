@@ -18,7 +18,7 @@ use crate::{
     json::{push_member, push_string, push_u64},
     neutral::{
         AnswerFormat, Content, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields,
-        with_lone_references,
+        name_of_cache_mark, with_lone_references,
     },
 };
 
@@ -53,8 +53,8 @@ pub(crate) fn write_request(
     let instructions = instructions(conversation).filter(|_| !has_breakpoints);
     if let Some(text) = instructions {
         push_text_member(&mut out, b"instructions", text);
-        if conversation.system.iter().any(|part| part.cache_control.is_some()) {
-            unsupported.drop("messages[].content[].cache_control");
+        for mark in conversation.system.iter().filter_map(|part| part.cache_control) {
+            unsupported.drop(&format!("messages[].content[].{}", name_of_cache_mark(mark)));
         }
     }
     let system = if instructions.is_some() { &[][..] } else { conversation.system.as_slice() };

@@ -62,7 +62,8 @@ impl Pair<'_> {
         out
     }
 
-    /// What the endpoint is sent for a model and members of a request, where it differs from what it is sent for a bare one.
+    /// What the endpoint is sent for a model and members of a request, where it differs from what it is sent for a bare one,
+    /// which has no members.
     fn sent(self, asked: &str) -> Vec<String> {
         let (model, members) = asked.split_once(' ').unwrap();
         let (bare, asked) = match (self.outgoing(model, "{}"), self.outgoing(model, members)) {
@@ -70,7 +71,8 @@ impl Pair<'_> {
             (_, refused) => return vec![format!("refused: {}", refused.unwrap_err())],
         };
         let (before, body) = (text(&bare), text(&asked));
-        let (before, members) = (elements(&before), elements(&body));
+        let before = if members == "{}" { Vec::new() } else { elements(&before) };
+        let members = elements(&body);
         let differs = members.iter().filter(|member| !before.contains(member));
         let differs: Vec<String> = differs.map(|(name, value)| format!("{name}{value}")).collect();
         let absent = before.iter().filter(|(name, _)| !members.iter().any(|(other, _)| other == name));
