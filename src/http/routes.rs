@@ -121,7 +121,7 @@ fn add_all(scope: Scope, pages: Vec<Resource>) -> Scope {
 
 fn admin_pages(below: &str) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
-    let mut pages = vec![
+    vec![
         page(&at("/status")).route(read().to(admin::status::show)),
         call(&at("/reload")).route(web::post().to(admin::config::reload)),
         page(&at("/reload/preview")).route(read().to(admin::config::preview)),
@@ -129,6 +129,10 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/keys/{name}")).route(read().to(admin::keys::show)),
         call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),
         call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
+        holders(&at("/accounts"), HolderKind::Account),
+        holder(&at("/accounts/{name}"), HolderKind::Account),
+        holders(&at("/teams"), HolderKind::Team),
+        holder(&at("/teams/{name}"), HolderKind::Team),
         page(&at("/audit")).route(read().to(admin::audit::show)),
         page(&at("/refused")).route(read().to(admin::refused::show)),
         page(&at("/alerts")).route(read().to(admin::alerts::show)),
@@ -149,17 +153,17 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
-    ];
-    for kind in [HolderKind::Account, HolderKind::Team] {
-        let all = at(&format!("/{}", kind.plural()));
-        pages.push(
-            resource(&format!("{all}/{{name}}"), "PUT, DELETE")
-                .route(web::put().to(move |by, payload, name| admin::accounts::put(kind, by, payload, name)))
-                .route(web::delete().to(move |by, name| admin::accounts::remove(kind, by, name))),
-        );
-        pages.push(page(&all).route(read().to(move |by| admin::accounts::list(kind, by))));
-    }
-    pages
+    ]
+}
+
+fn holders(path: &str, kind: HolderKind) -> Resource {
+    page(path).route(read().to(move |by| admin::accounts::list(kind, by)))
+}
+
+fn holder(path: &str, kind: HolderKind) -> Resource {
+    resource(path, "PUT, DELETE")
+        .route(web::put().to(move |by, payload, name| admin::accounts::put(kind, by, payload, name)))
+        .route(web::delete().to(move |by, name| admin::accounts::remove(kind, by, name)))
 }
 
 /// Issuing keys. On the public listener too, where client libraries look for it; always with the scope `admin`.
