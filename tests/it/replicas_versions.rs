@@ -66,8 +66,10 @@ async fn the_queries_of_the_page_about_the_ledger_work_on_postgresql() {
     assert_eq!(queries.len(), 8);
     let filled = async || queries.iter().filter(|query| !run(&postgres, query).is_empty()).count();
     eventually("all but the one about failures give rows", filled, |filled| *filled == 7).await;
-    let columns = |table| format!("select column_name from information_schema.columns where table_name = '{table}' order by 1");
-    let sums = "select count(*), min(endpoint), sum(cost_nanos) = (select sum(cost_nanos) from activity) from generations";
+    let columns =
+        |table| format!("select column_name from information_schema.columns where table_name = '{table}' order by 1");
+    let sums =
+        "select count(*), min(endpoint), sum(cost_nanos) = (select sum(cost_nanos) from activity) from generations";
     assert_eq!(run(&postgres, sums), "1|acme/small@acme|t");
     for view in ["generations", "activity"] {
         let sqlite = rusqlite::Connection::open(folder.at("data/ledger.db")).unwrap();

@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// Kind of API call that made a generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApiType {
     /// A chat completion.
     Completions,

@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// State of a circuit breaker, or cooldown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Circuit {
     /// All requests are admitted.
     Closed,

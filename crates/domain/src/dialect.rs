@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// Wire format of an API, of a provider or of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Dialect {
     /// OpenAI's chat completions.
     #[default]
@@ -33,7 +35,7 @@ impl Dialect {
 }
 
 /// Who serves an API, where paths, framing and a few members differ from those of its maker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Platform {
     /// Its maker, or somebody who serves it in the same way.
     #[default]

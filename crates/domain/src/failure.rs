@@ -1,5 +1,7 @@
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// Who caused a failed attempt. Only failures caused by the provider count against its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
@@ -23,7 +25,7 @@ pub enum Next {
 }
 
 /// How an attempt failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FailureKind {
     /// No connection: refused, unresolvable or unreachable.
     Connect,
@@ -237,7 +239,7 @@ pub struct Finding {
 }
 
 /// Short form of a failure for exclusion texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureCause {
     /// How it failed.
     pub kind: FailureKind,

@@ -61,7 +61,8 @@ fn own_sums(sources: &Sources, first: i64, last: i64) -> Result<SlotSums, Fault>
     let mut sums = SlotSums::new();
     for ((slot, key), counters) in sources.ledger.entries().sums(&Grouping::all(first..=last))? {
         // PostgreSQL has no zero byte in texts.
-        let storable = |storable: ActivityKey, dimension| storable.with(dimension, key.get(dimension).replace('\0', ""));
+        let storable =
+            |storable: ActivityKey, dimension| storable.with(dimension, key.get(dimension).replace('\0', ""));
         let key = Dimension::ALL.into_iter().fold(ActivityKey::default(), storable);
         sums.entry((slot, key)).or_default().add(&counters);
     }
@@ -245,13 +246,8 @@ pub async fn read(
         groups.join(", ")
     );
     let (first, last, most, own) = (*grouping.slots.start(), *grouping.slots.end(), MOST_READ + 1, own.as_slice());
-    let mut parameters: Vec<Parameter<'_>> = vec![
-        (&first, Type::INT8),
-        (&last, Type::INT8),
-        (&node, Type::TEXT),
-        (&own, Type::BYTEA),
-        (&most, Type::INT8),
-    ];
+    let mut parameters: Vec<Parameter<'_>> =
+        vec![(&first, Type::INT8), (&last, Type::INT8), (&node, Type::TEXT), (&own, Type::BYTEA), (&most, Type::INT8)];
     parameters.extend(names.iter().map(|names| (names as _, Type::TEXT_ARRAY)));
     let rows = client.query_typed(&select, &parameters).await?;
     let is_whole = rows.len() as i64 <= MOST_READ;
