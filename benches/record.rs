@@ -16,7 +16,7 @@ use std::{collections::HashMap, hint::black_box, sync::Arc, time::Duration};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
-use pointsman_domain::{Catalog, RoutingPolicy};
+use pointsman_domain::{Catalog, Generation, RoutingPolicy};
 use pointsman_ledger::{
     database::groups::{ENTRIES, LEVEL},
     generations::{GenerationStore, LedgerBounds},
@@ -47,11 +47,17 @@ impl Versions for Both {
     }
 }
 
+fn written(writer: &mut RecordWriter, generation: &Generation) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    writer.append(generation, &mut bytes);
+    bytes
+}
+
 fn records(c: &mut Criterion) {
     for publish_every in [1, 10] {
         let generations = generations::recorded(BLOCK, publish_every);
         let mut writer = RecordWriter::default();
-        let records: Vec<Vec<u8>> = generations.iter().map(|generation| writer.write(generation).bytes).collect();
+        let records: Vec<Vec<u8>> = generations.iter().map(|generation| written(&mut writer, generation)).collect();
         let alone = records.iter().map(Vec::len).sum::<usize>() / records.len();
         let groups =
             records.chunks(ENTRIES).map(|group| zstd::bulk::compress(&group.concat(), LEVEL).expect("compressed"));
@@ -63,16 +69,16 @@ fn records(c: &mut Criterion) {
     }
     let generations = generations::recorded(BLOCK, 1);
     let mut writer = RecordWriter::default();
-    let first = writer.write(&generations[0]);
+    let [catalog, policy] = writer.append(&generations[0], &mut Vec::new());
     let both = Both {
-        catalog: [(first.catalog.expect("new").hash, Arc::clone(&generations[0].catalog))].into(),
-        policy: [(first.policy.expect("new").hash, Arc::clone(&generations[0].policy))].into(),
+        catalog: [(catalog.expect("new").hash, Arc::clone(&generations[0].catalog))].into(),
+        policy: [(policy.expect("new").hash, Arc::clone(&generations[0].policy))].into(),
     };
     let mut next = (0..BLOCK).cycle();
     c.bench_function("record/write", |b| {
-        b.iter(|| writer.write(black_box(&generations[next.next().expect("endless")])))
+        b.iter(|| written(&mut writer, black_box(&generations[next.next().expect("endless")])))
     });
-    let records: Vec<Vec<u8>> = generations.iter().map(|generation| writer.write(generation).bytes).collect();
+    let records: Vec<Vec<u8>> = generations.iter().map(|generation| written(&mut writer, generation)).collect();
     c.bench_function("record/read", |b| {
         b.iter(|| record::read(black_box(&records[next.next().expect("endless")]), &both).expect("a record"));
     });

@@ -163,9 +163,9 @@ fn write_all(store: &Arc<GenerationStore>, load: &Load, rate: u64, out: &mut imp
     writeln!(out, "record                 {per_record:>10.2} us, the longest {longest:.1} ms")?;
     writeln!(out, "recorded a second      {:>10.0}", load.count as f64 / recording.as_secs_f64())?;
     drop(recorder);
-    store.flush(Instant::now() + FLUSH)?;
+    store.entries().flush(Instant::now() + FLUSH)?;
     writeln!(out, "stored a second        {:>10.0}", load.count as f64 / begin.elapsed().as_secs_f64())?;
-    writeln!(out, "dropped                {:>10}", store.status().dropped)?;
+    writeln!(out, "dropped                {:>10}", store.entries().status().dropped)?;
     Ok(())
 }
 

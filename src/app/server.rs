@@ -301,7 +301,7 @@ impl Gateway {
         let _ = self.shared.control.health().send(SaveNow).timeout(CLOSE_TIMEOUT).await;
         if let Some(ledger) = self.shared.ledger.clone() {
             // What is not done in time is in the journal and is read back at the next start.
-            let flushed = web::block(move || ledger.flush(Instant::now() + CLOSE_TIMEOUT)).await;
+            let flushed = web::block(move || ledger.entries().flush(Instant::now() + CLOSE_TIMEOUT)).await;
             if let Ok(Err(fault)) = flushed {
                 log::warn!("the ledger was not flushed: {fault}");
             }

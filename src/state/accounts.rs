@@ -86,7 +86,7 @@ pub(super) fn for_each_sum(
     mut add: impl FnMut(SpentSum),
 ) -> Result<(), Fault> {
     let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or_default();
-    for Spending { day_ms, owner, key, team, cost } in ledger.spending()? {
+    for Spending { day_ms, owner, key, team, cost } in ledger.entries().spending()? {
         let budgets = registry.holders.budgets_of(number(&owner), number(&key), &team);
         add(SpentSum { budgets, cost, day_ms });
     }

@@ -257,7 +257,7 @@ impl Worker {
             return Ok(());
         };
         let running = self.setup.admission.in_flight() as usize;
-        if ledger.has_room_for(running) {
+        if ledger.entries().has_room_for(running) {
             return Ok(());
         }
         Err(ApiError::overloaded(Overload::Ledger, engine::LONGEST_RETRY))

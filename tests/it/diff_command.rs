@@ -217,7 +217,7 @@ fn store(path: &Path, generations: &[Arc<Generation>]) {
         drop(recorder.record(generation, None));
     }
     recorder.write();
-    store.flush(std::time::Instant::now() + Duration::from_secs(60)).unwrap();
+    store.entries().flush(std::time::Instant::now() + Duration::from_secs(60)).unwrap();
 }
 
 fn stored(path: &Path) -> Vec<Arc<Generation>> {

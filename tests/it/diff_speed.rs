@@ -46,11 +46,11 @@ async fn a_million_decisions_are_made_again() {
         drop(recorder.record(&Arc::new(generation), None));
         if number % 16_384 == 16_383 {
             recorder.write();
-            store.flush(Instant::now() + Duration::from_secs(600)).unwrap();
+            store.entries().flush(Instant::now() + Duration::from_secs(600)).unwrap();
         }
     }
     recorder.write();
-    store.flush(Instant::now() + Duration::from_secs(600)).unwrap();
+    store.entries().flush(Instant::now() + Duration::from_secs(600)).unwrap();
     drop((recorder, store));
 
     let started = Instant::now();

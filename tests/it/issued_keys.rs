@@ -461,7 +461,7 @@ pub(crate) fn write(folder: &Folder, generations: &[Generation]) {
     }
     recorder.write();
     drop(recorder);
-    store.flush(Instant::now() + PATIENCE).unwrap();
+    store.entries().flush(Instant::now() + PATIENCE).unwrap();
 }
 
 #[actix_web::test]

@@ -206,7 +206,7 @@ async fn with_sync_many_answers_share_one_sync() {
     let body = ask("acme/small");
     let calls = join_all((0..40).map(|_| gateway.chat(&body)));
     let recorded = async {
-        let entries = async || store.size().unwrap().entries;
+        let entries = async || store.entries().size().unwrap().entries;
         eventually("all are recorded", entries, |entries| *entries == 41).await;
         disk.gate.open();
     };
@@ -222,9 +222,9 @@ async fn with_sync_a_disk_that_refuses_does_not_keep_answers_back() {
     let Stage { disk, gateway, store, .. } = stage(&saying("Yes."), "", true, 1_000).await;
     disk.full.store(true, SeqCst);
     gateway.chat(&ask("acme/small")).await.expect(200);
-    assert!(store.status().trouble.is_some());
+    assert!(store.entries().status().trouble.is_some());
     disk.full.store(false, SeqCst);
-    let status = async || store.status();
+    let status = async || store.entries().status();
     eventually("it is stored", status, |status| status.trouble.is_none() && status.unjournaled == 0).await;
     assert_eq!(column(&gateway.get("/api/v1/generations").await.expect(200)["data"], "status").len(), 2);
 }
@@ -247,8 +247,12 @@ async fn a_disk_that_becomes_read_only_stops_no_call_is_told_by_health_and_metri
     gateway.get(&path).await.expect(200);
 
     disk.read_only.store(false, SeqCst);
-    eventually("all is on the disk", async || store.status(), |status| status.trouble.is_none() && status.queued == 0)
-        .await;
+    eventually(
+        "all is on the disk",
+        async || store.entries().status(),
+        |status| status.trouble.is_none() && status.queued == 0,
+    )
+    .await;
     assert_eq!(ledger().await, serde_json::json!({ "state": "ok", "queued": 0, "dropped": 0 }));
     eventually("metrics say that it works", failing, |failing| !*failing).await;
     assert_eq!(column(&gateway.get("/api/v1/generations").await.expect(200)["data"], "id").len(), 6);
@@ -273,18 +277,18 @@ async fn a_required_ledger_refuses_calls_while_the_disk_fails_and_memory_is_full
     assert_eq!(error["metadata"]["reason"], "ledger_unavailable", "{error}");
     assert!(error["message"].as_str().unwrap().contains("the disk of its ledger fails"), "{error}");
     assert!((8..=13).contains(&answered), "{answered}");
-    assert_eq!(store.status().dropped, 0);
+    assert_eq!(store.entries().status().dropped, 0);
 
     disk.full.store(false, SeqCst);
     let healed = Instant::now();
     eventually("it takes calls again", async || gateway.chat(&ask("acme/small")).await.status, |status| *status == 200)
         .await;
     answered += 1;
-    eventually("all is on the disk", async || store.status().unjournaled, |left| *left == 0).await;
+    eventually("all is on the disk", async || store.entries().status().unjournaled, |left| *left == 0).await;
     assert!(healed.elapsed() < Duration::from_secs(10), "{:?}", healed.elapsed());
     let listed = gateway.get("/api/v1/generations?limit=200").await.expect(200);
     assert_eq!(listed["data"].as_array().unwrap().len(), answered);
-    let status = store.status();
+    let status = store.entries().status();
     assert_eq!((status.dropped, status.trouble), (0, None));
 }
 
@@ -296,5 +300,5 @@ async fn without_required_calls_are_answered_and_what_is_lost_is_counted() {
     for _ in 0..20 {
         gateway.chat(&ask("acme/small")).await.expect(200);
     }
-    assert!(store.status().dropped >= 7, "{:?}", store.status());
+    assert!(store.entries().status().dropped >= 7, "{:?}", store.entries().status());
 }

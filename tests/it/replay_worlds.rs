@@ -9,7 +9,7 @@ use pointsman::proxy::replay::Recorded;
 use pointsman_domain::{
     Catalog, Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights,
 };
-use pointsman_ledger::record::{self, ContentHash, RecordWriter, Version, Versions, WrittenRecord};
+use pointsman_ledger::record::{self, ContentHash, RecordWriter, Version, Versions};
 use pointsman_routing::{
     decide::{decide_to_serve, splitmix64},
     explain::{reason_sentence, replay},
@@ -209,10 +209,12 @@ fn a_stored_decision_is_read_made_again_explained_and_asked_again_as_if_it_had_n
         let decide = |query: &Query| decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed));
         let Ok(decision) = decide(&query) else { continue };
         let generation = served(decision, &world.snapshot.catalog, &world.snapshot.policy, number);
-        let WrittenRecord { bytes, catalog, policy } = RecordWriter::default().write(&generation);
+        let (mut bytes, mut again) = (Vec::new(), Vec::new());
+        let [catalog, policy] = RecordWriter::default().append(&generation, &mut bytes);
         let read = record::read(&bytes, &Named(catalog.unwrap(), policy.unwrap())).unwrap();
         assert_eq!(read, generation, "world {number}");
-        assert_eq!(RecordWriter::default().write(&read).bytes, bytes, "world {number}");
+        RecordWriter::default().append(&read, &mut again);
+        assert_eq!(again, bytes, "world {number}");
         let (kept, was) = (&*read.decision, &*generation.decision);
         assert_eq!(replay(kept, &read.policy), replay(was, &generation.policy), "world {number}");
         let sentences = [

@@ -2,8 +2,10 @@
 //!
 //! Plain data. `pointsman_routing::split` says which part a request belongs to, and with which probability.
 
+use serde::{Deserialize, Serialize};
+
 /// How an alias divides its requests. Lists of names are models and aliases, tried in their order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AliasSplit {
     /// What stays together.
     pub sticky: StickyBy,
@@ -18,7 +20,7 @@ pub struct AliasSplit {
 }
 
 /// Where requests with certain tags go.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SplitRule {
     /// Tags that a request must have, all of them, as (name, value).
     pub tags: Vec<(String, String)>,
@@ -27,7 +29,7 @@ pub struct SplitRule {
 }
 
 /// A part of an alias.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SplitShare {
     /// Its share of the requests, 0 to 1.
     pub weight: f64,
@@ -36,7 +38,7 @@ pub struct SplitShare {
 }
 
 /// A part of an alias on trial: an equal share of each other part.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Canary {
     /// Its share of the requests, 0 to 1.
     pub share: f64,
@@ -47,7 +49,7 @@ pub struct Canary {
 }
 
 /// By how much a canary may be worse than the other requests of its alias. At least one limit is set.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Guardrail {
     /// Mean cost of a request, as a share of that of the others: 0.1 is 10 % more.
     pub spend: Option<f64>,
@@ -58,7 +60,7 @@ pub struct Guardrail {
 }
 
 /// What falls to the same part of an alias.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StickyBy {
     /// A conversation.
     Session,
@@ -84,7 +86,7 @@ impl StickyBy {
 }
 
 /// A part of an alias. Positions are those of its lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SplitPart {
     /// The alias itself.
     Own,

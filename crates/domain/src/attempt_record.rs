@@ -1,10 +1,12 @@
 use std::{borrow::Cow, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use super::money::Usd;
 
 crate::named! {
     /// Why an attempt was started.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum AttemptReason {
         /// First choice of the decision.
         First = "first",
@@ -23,7 +25,7 @@ crate::named! {
 
 /// One upstream attempt of a generation with its timings. Times count from the start of the attempt, except
 /// `started_ms`, `queue_ms` and `stream_ms`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// Counted from 1.
     pub n: u32,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// One thing that an endpoint may refuse. Records hold the positions: a new one comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
@@ -143,7 +145,7 @@ impl Capability {
 }
 
 /// A set of capabilities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct CapabilitySet(u32);
 
 impl CapabilitySet {

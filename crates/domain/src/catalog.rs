@@ -1,5 +1,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     alias_split::AliasSplit,
     capability::CapabilitySet,
@@ -18,7 +20,7 @@ use super::{
 };
 
 /// Whether a provider may be called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderState {
     /// It may.
     On,
@@ -27,7 +29,7 @@ pub enum ProviderState {
 }
 
 /// A configured upstream, as the routing and the introspection see it. Address and key stay in the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provider {
     /// Short name.
     pub slug: ProviderSlug,
@@ -75,7 +77,7 @@ impl Provider {
 }
 
 /// What a model is made of, for the catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Architecture {
     /// Inputs it takes.
     pub input: Modalities,
@@ -88,7 +90,7 @@ pub struct Architecture {
 }
 
 /// Values the gateway fills in when a client omits a parameter; each may be absent.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DefaultParameters {
     /// Sampling temperature.
     pub temperature: Option<f64>,
@@ -105,7 +107,7 @@ pub struct DefaultParameters {
 }
 
 /// A model, wherever it is served.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// Catalog id.
     pub id: ModelId,
@@ -122,6 +124,7 @@ pub struct Model {
     /// Values for omitted parameters.
     pub default_parameters: Option<DefaultParameters>,
     /// First day on which it is gone, `YYYY-MM-DD`.
+    #[serde(with = "super::days::optional")]
     pub expiration_date: Option<chrono::NaiveDate>,
     /// Its page at Hugging Face.
     pub hugging_face_id: Option<String>,
@@ -134,7 +137,7 @@ pub struct Model {
 }
 
 /// Limits of a model at a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointLimits {
     /// Context window, tokens.
     pub context_length: u32,
@@ -153,7 +156,7 @@ impl EndpointLimits {
 }
 
 /// A model at a provider. Statistics, prices and calls refer to endpoints.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// Stable id.
     pub id: EndpointId,
@@ -228,7 +231,7 @@ impl Endpoint {
 }
 
 /// A name for a choice among models: `<prefix>/auto`, `<prefix>/free` and those of the operator.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alias {
     /// Canonical name, as explanations show it.
     pub id: String,
@@ -255,7 +258,7 @@ pub struct Alias {
 }
 
 /// What a `model` name refers to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// Position of a model.
     Model(u32),

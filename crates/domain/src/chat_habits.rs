@@ -1,5 +1,7 @@
 //! What providers of one API differ in: members that they do not take, and those that they want back.
 
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// A member that the gateway adds to bodies though the client did not send it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +18,7 @@ crate::named! {
 }
 
 /// A set of such members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AddedMembers(u8);
 
 impl AddedMembers {
@@ -52,7 +54,7 @@ impl AddedMembers {
 }
 
 /// The member of a message in which a provider of chats takes back readable reasoning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum ReasoningHistory {
     /// Nothing is known: a client's own members pass, but for those that [`Endpoint::wants_reasoning_effort`] excludes.
     ///

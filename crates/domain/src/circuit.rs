@@ -1,6 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// State of a circuit breaker, or cooldown.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Circuit {
         /// All requests are admitted.
         Closed = "closed",

@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use super::id::EndpointId;
 
 /// Hashes of the beginning of a conversation, which stays the same from turn to turn. Contains no text.
@@ -16,7 +18,7 @@ pub struct ConversationOpening {
 
 /// The endpoint that served a conversation last. It gets a bonus in the ranking for its prompt cache, but the
 /// conversation may move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StickyEndpoint {
     /// The endpoint.
     pub endpoint: EndpointId,

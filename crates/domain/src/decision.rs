@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     circuit::Circuit,
     exclusion::ExcludedEndpoint,
@@ -19,7 +21,7 @@ use super::{
 /// The routing decision for one request, with all inputs of the decision.
 ///
 /// Made by `pointsman_routing::decide`, carried to the ledger by value, rendered as a sentence only on request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The alias that was asked for, or `None` for a fixed model.
     pub router: Option<String>,
@@ -32,12 +34,15 @@ pub struct Decision {
     /// Why the first candidate is the first.
     pub code: DecisionCode,
     /// In the order in which they will be tried; the first is the choice. Empty if no endpoint could take the request.
+    #[serde(skip)]
     pub candidates: Vec<Candidate>,
     /// Candidates that ranked behind the choice and may not be tried because fallbacks are off. They are also in
     /// `excluded`.
+    #[serde(skip)]
     pub rivals: Vec<Candidate>,
     /// Endpoints on standby, in order: those that are saturated, paced or behind an open breaker, tried only when all
     /// candidates failed and attempts are left. They are also in `excluded`.
+    #[serde(skip)]
     pub standby: Vec<Candidate>,
     /// Further candidates in the order of the plan, recorded without figures. They have the ranks that `candidates` leaves
     /// out.
@@ -88,7 +93,7 @@ pub struct Decision {
 
 crate::named! {
     /// Why the first candidate was chosen.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum DecisionCode {
         /// A fixed model at its best endpoint.
         FixedModel = "fixed_model",
@@ -263,7 +268,7 @@ impl Candidate {
 
 /// Saving at the endpoint that served the conversation last and may still have its prompt in the cache. Already
 /// subtracted from cost and first token.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CacheSaving {
     /// Prompt tokens expected to be read from the cache.
     pub cached_tokens: u32,

@@ -1,6 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// Wire format of an API, of a provider or of a client.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub enum Dialect {
         /// OpenAI's chat completions.
         #[default]
@@ -17,7 +19,7 @@ crate::named! {
 }
 
 /// Who serves an API, where paths, framing and a few members differ from those of its maker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Platform {
     /// Its maker, or somebody who serves it in the same way.
     #[default]

@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// What each effort of reasoning becomes, in tokens, at models that take a budget instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffortBudgets {
     /// `minimal`
     pub minimal: u32,

@@ -1,5 +1,7 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     failure::{Failure, FailureCause, FailureKind},
     id::EndpointId,
@@ -9,7 +11,7 @@ use super::{
 };
 
 /// An endpoint of the pool that may not serve the request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExcludedEndpoint {
     /// Position of the endpoint in the catalog version of the decision.
     pub index: u32,
@@ -37,7 +39,7 @@ impl ExcludedEndpoint {
 
 crate::named! {
     /// Why an endpoint may not serve a request. Used by previews, explanations and errors.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     pub enum ExclusionReason {
         /// No allowed list names the model.
         NotAllowedModel = "not_allowed_model",
@@ -121,7 +123,7 @@ impl ExclusionReason {
 ///
 /// Stored as data, because a decision may exclude hundreds of endpoints and the text is rarely needed.
 /// [`Display`](fmt::Display) renders the text.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ExclusionDetail {
     /// A fixed text; empty when the reason is sufficient.
     Text(Cow<'static, str>),
@@ -156,7 +158,7 @@ pub enum ExclusionDetail {
     /// The quantization of the endpoint.
     Quantization(Option<Box<str>>),
     /// The model expired on this day.
-    Retired(chrono::NaiveDate),
+    Retired(#[serde(with = "super::days")] chrono::NaiveDate),
     /// The breaker is open.
     Open {
         /// Time until the breaker admits a probe.

@@ -1,5 +1,7 @@
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// Who caused a failed attempt. Only failures caused by the provider count against its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
@@ -24,7 +26,7 @@ pub enum Next {
 
 crate::named! {
     /// How an attempt failed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum FailureKind {
         /// No connection: refused, unresolvable or unreachable.
         Connect = "connect",
@@ -182,7 +184,7 @@ pub struct Finding {
 }
 
 /// Short form of a failure for exclusion texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureCause {
     /// How it failed.
     pub kind: FailureKind,

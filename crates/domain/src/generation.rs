@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     api_type::ApiType,
     attempt_record::{AttemptReason, AttemptRecord},
@@ -15,7 +17,7 @@ use super::{
 };
 
 /// Status of a generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GenerationStatus {
     /// Admitted and not yet ended.
     Running,
@@ -50,7 +52,7 @@ impl GenerationStatus {
 
 crate::named! {
     /// Why a model ended its answer, normalised.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum FinishReason {
         /// The answer was finished.
         Stop = "stop",
@@ -77,7 +79,7 @@ impl FinishReason {
 }
 
 /// A wait of a request for an endpoint to take requests again, while all that could serve it rested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waited {
     /// All waits of the request together, milliseconds.
     pub ms: u64,
@@ -86,15 +88,17 @@ pub struct Waited {
 }
 
 /// The record of one generation: request, decision, attempts, usage and cost. Holds no prompt and no answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
     /// Its id.
     pub id: GenerationId,
     /// The account that it is charged to. Only its keys may read the record.
     pub owner: u64,
     /// Number of the key that called; 0 if it is not known.
+    #[serde(skip)]
     pub key: u64,
     /// Team of the account when it was admitted, if it had one: its budget paid too.
+    #[serde(skip)]
     pub team: Option<Arc<str>>,
     /// Chat or image.
     pub api_type: ApiType,
@@ -111,8 +115,10 @@ pub struct Generation {
     /// The decision with its figures; of many candidates only the best (`pointsman_routing::decide::decide_to_serve`).
     pub decision: Arc<Decision>,
     /// The policy of the decision, needed for a replay after a reload.
+    #[serde(skip)]
     pub policy: Arc<RoutingPolicy>,
     /// The catalog of the decision, to which its positions refer even after a reload.
+    #[serde(skip)]
     pub catalog: Arc<Catalog>,
     /// How long it waited for an endpoint to take requests again, if it did.
     pub waited: Option<Waited>,

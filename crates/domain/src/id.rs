@@ -5,10 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
 /// A catalog id of the form `<namespace>/<name>`: exactly one slash, both parts non-empty.
 ///
 /// The namespace is the maker of the model, not necessarily its provider. Cloning is cheap.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ModelId(Arc<str>);
 
 /// Why a text is not a model id.
@@ -59,7 +61,7 @@ impl fmt::Display for ModelId {
 }
 
 /// The short name of a provider in configuration, limits and metrics: lower-case letters, digits, `-`, `_`, `.`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProviderSlug(Arc<str>);
 
 impl ProviderSlug {
@@ -92,7 +94,7 @@ impl fmt::Display for ProviderSlug {
 
 /// A stable name of an endpoint: the same for the same model at the same provider across reloads,
 /// restarts and replicas. Seeds the noise of a decision and keys the statistics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EndpointId(pub u64);
 
 impl EndpointId {
@@ -202,6 +204,18 @@ impl GenerationId {
             room.copy_from_slice(bytes);
             self.length += bytes.len() as u8;
         }
+    }
+}
+
+impl Serialize for GenerationId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for GenerationId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GenerationId, D::Error> {
+        GenerationId::parse(&String::deserialize(deserializer)?).ok_or(D::Error::custom("no id of a generation"))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Types that all other crates share: ids, money, catalog, query, decision, generation record. Plain values without
 //! clock, randomness or I/O.
 //!
-//! Nothing here knows JSON, HTTP or actix. Wire formats are in `pointsman_dialect` and beside the handlers of the
+//! Nothing here knows JSON, HTTP or actix. What is in a record of the ledger, a catalog or a policy derives serde for that alone: its
+//! members are stored in their order, and names never leave the process. Wire formats are in `pointsman_dialect` and beside the handlers of the
 //! server.
 
 mod alias_split;
@@ -14,6 +15,7 @@ mod catalog_defaults;
 mod chat_habits;
 mod circuit;
 mod conversation;
+mod days;
 mod decision;
 mod dialect;
 mod effort_budgets;

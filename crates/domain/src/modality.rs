@@ -1,8 +1,10 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// A kind of content that a model accepts or produces.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum Modality {
         /// Plain text.
         Text = "text",
@@ -34,7 +36,7 @@ impl fmt::Display for Modality {
 }
 
 /// A set of modalities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Modalities(u8);
 
 impl Modalities {

@@ -5,11 +5,13 @@ use std::{
     str::FromStr,
 };
 
+use serde::{Deserialize, Serialize};
+
 /// An exact amount of US dollars: an integer count of 10⁻¹⁵ dollars.
 ///
 /// Sums and products with token counts are exact; nothing is rounded before it is written. Arithmetic
 /// saturates at ±1.7·10²³ dollars, so it can neither panic nor wrap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Usd(i128);
 
 /// A price in dollars per unit (token, request, image, search).

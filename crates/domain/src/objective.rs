@@ -1,8 +1,10 @@
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// What the routing optimises for a request.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub enum Objective {
         /// The least expected dollars per successful answer.
         Cheapest = "cheapest",
@@ -31,7 +33,7 @@ impl fmt::Display for Objective {
 }
 
 /// Weights of time and cost in `balanced`: both ≥ 0, not both zero. Only their ratio matters.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
     /// Weight of time.
     pub latency: f64,

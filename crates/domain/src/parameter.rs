@@ -1,7 +1,9 @@
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 /// A set of request parameter names, as positions in a catalog's [`ParameterNames`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ParameterSet(u128);
 
 impl ParameterSet {

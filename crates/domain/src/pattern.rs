@@ -1,7 +1,9 @@
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 /// An entry of an allowed or blocked list: a model id, or a prefix ending in one `*`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ModelPattern {
     /// Exactly this id or canonical slug.
     Exact(String),

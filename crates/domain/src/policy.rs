@@ -1,7 +1,9 @@
 use std::{sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// All routing constants, as configured under `[routing]`. Units are in the types.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoutingPolicy {
     /// Version of the policy, recorded in every decision.
     pub version: u64,
@@ -42,7 +44,7 @@ pub struct RoutingPolicy {
 }
 
 /// Constants of the statistics.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StatsPolicy {
     /// Half-life of an observation's weight.
     pub half_life: Duration,
@@ -55,7 +57,7 @@ pub struct StatsPolicy {
 }
 
 /// Default weights of `balanced`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BalancedPolicy {
     /// Weight of time.
     pub latency: f64,
@@ -64,7 +66,7 @@ pub struct BalancedPolicy {
 }
 
 /// When a second attempt races the first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HedgePolicy {
     /// Objectives under which hedging is on.
     pub objectives: Vec<super::objective::Objective>,
@@ -75,7 +77,7 @@ pub struct HedgePolicy {
 }
 
 /// Attempts of one request.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RetryPolicy {
     /// Attempts per request, the first included.
     pub max_attempts: u32,
@@ -88,7 +90,7 @@ pub struct RetryPolicy {
 }
 
 /// When a breaker opens, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BreakerPolicy {
     /// Failures in a row that open it.
     pub consecutive: u32,
@@ -103,7 +105,7 @@ pub struct BreakerPolicy {
 }
 
 /// When a conversation stays at the endpoint that served it last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StickyPolicy {
     /// Whether stickiness is on.
     pub enabled: bool,
@@ -116,7 +118,7 @@ pub struct StickyPolicy {
 }
 
 /// How the margin of a latency target follows the observed latencies.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TargetPolicy {
     /// Logarithmic step of the margin per missed bound.
     pub gain: f64,
@@ -138,7 +140,7 @@ impl BreakerPolicy {
 }
 
 /// Time-outs of one attempt, one for each phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseClocks {
     /// TCP connection and TLS handshake.
     pub connect: Duration,

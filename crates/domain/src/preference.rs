@@ -1,5 +1,7 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// A percentile that a bound may be set on.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +34,7 @@ impl Percentile {
 }
 
 /// A preference about a distribution, as bounds on some of its percentiles. Plain numbers mean p50.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Preference {
     /// Bound on the median.
     pub p50: Option<f64>,

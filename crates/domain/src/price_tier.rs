@@ -1,8 +1,10 @@
+use serde::{Deserialize, Serialize};
+
 use super::money::Price;
 
 /// Token prices of an endpoint for prompts above a length. They hold for all tokens of such a request, not only for those
 /// above it. `None` as in the prices of shorter prompts.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PriceTier {
     /// Prompts with more tokens than this have these prices. Cached tokens are tokens of the prompt.
     pub above_prompt_tokens: u64,

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     api_type::ApiType,
     capability::CapabilitySet,
@@ -21,7 +23,7 @@ use super::{
 
 crate::named! {
     /// Origin of a routing parameter, in order of precedence, highest first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum Source {
         /// Inside `metadata`.
         Metadata = "metadata",
@@ -45,7 +47,7 @@ crate::named! {
 }
 
 /// A value with its origin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
@@ -57,7 +59,7 @@ pub struct Sourced<T> {
 ///
 /// A scalar is taken from the origin with the highest precedence. Lists of all origins are kept, because each list
 /// only restricts further.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoutingParameters {
     /// The objective asked for.
     pub objective: Option<Sourced<Objective>>,
@@ -84,7 +86,7 @@ pub struct RoutingParameters {
 }
 
 /// Whether providers that keep prompts may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum DataCollection {
     /// Any provider.
     #[default]
@@ -94,7 +96,7 @@ pub enum DataCollection {
 }
 
 /// Ceilings on list prices, each in USD; a candidate above any of them is excluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PriceCeiling {
     /// Per prompt token.
     pub prompt: Option<Usd>,
@@ -108,7 +110,7 @@ pub struct PriceCeiling {
 
 /// The `provider` object: which providers may serve and how. Names are compared without case,
 /// against slug and display name; `slug/variant` names one endpoint.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProviderPolicy {
     /// Providers to try first, in this order.
     pub order: Vec<String>,
@@ -151,7 +153,7 @@ impl Default for ProviderPolicy {
 }
 
 /// What a model or endpoint must support to serve a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Needs {
     /// Input modalities other than text that the model must accept.
     pub input: Modalities,
@@ -173,7 +175,7 @@ pub struct Needs {
 }
 
 /// A feature that only one wire format has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeFeature {
     /// The wire format.
     pub dialect: Dialect,
@@ -182,7 +184,7 @@ pub struct NativeFeature {
 }
 
 /// A parameter of the request that an endpoint would not get.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostParameter {
     /// The endpoint.
     pub endpoint: EndpointId,

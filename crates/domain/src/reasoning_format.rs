@@ -1,9 +1,11 @@
 //! Formats of reasoning that goes back to its provider.
 
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// Format of the reasoning that an answer gives and that the next turn of its conversation brings back. A provider takes
     /// back only its own.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub enum ReasoningFormat {
         /// `anthropic-claude-v1`
         Anthropic = "anthropic-claude-v1",

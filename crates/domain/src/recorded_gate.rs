@@ -1,7 +1,9 @@
+use serde::{Deserialize, Serialize};
+
 use super::tick::Tick;
 
 /// An endpoint of the pool that not every request passed to at the time of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedGate {
     /// Position of the endpoint in the catalog version of the decision.
     pub index: u32,
@@ -12,7 +14,7 @@ pub struct RecordedGate {
 }
 
 /// State of a gate that does not let every request pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GateState {
     /// Cooldown after a 429.
     Cooling,

@@ -1,8 +1,10 @@
+use serde::{Deserialize, Serialize};
+
 use super::tick::Tick;
 
 /// When an endpoint lets requests pass, as far as that is known. In the order of hope: what passes now comes first, what
 /// depends on the outcome of a probe last, because no date is known for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Reopens {
     /// Neither a gate nor a pace stands in the way.
     #[default]

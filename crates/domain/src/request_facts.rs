@@ -1,6 +1,7 @@
 //! What a decision records of its request beside the merged parameters, so that the hard filters can be run again.
 
 use chrono::NaiveDate;
+use serde::{Deserialize, Serialize};
 
 use super::{
     api_type::ApiType,
@@ -12,11 +13,12 @@ use super::{
 };
 
 /// The members of a [`Query`] that a decision does not hold itself. Positions refer to the catalog of the decision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestFacts {
     /// Chat or images.
     pub api: ApiType,
     /// Day of the request, UTC.
+    #[serde(with = "super::days")]
     pub today: NaiveDate,
     /// Resolved models and aliases, in order.
     pub targets: Vec<Target>,

@@ -1,6 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// The unit of a score. Lower is always better.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum ScoreUnit {
         /// Seconds to the last byte.
         Seconds = "s",

@@ -1,5 +1,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 /// Most bytes of a name.
 const LONGEST: usize = 23;
 /// Words of providers for the service that costs the standard price.
@@ -10,7 +12,7 @@ const SAME: [&str; 2] = ["fast", "priority"];
 
 /// The name of a service with a price of its own: a tier such as `flex`, or a geography such as `us`. Kept in place, so that it
 /// is copied like a number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServiceName {
     length: u8,
     bytes: [u8; LONGEST],
@@ -69,7 +71,7 @@ impl fmt::Display for ServiceName {
 }
 
 /// What a field of a request asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ServicePreference {
     /// It is absent: the provider decides by the settings of the account, as a rule for the standard.
     #[default]
@@ -110,7 +112,7 @@ impl ServicePreference {
 }
 
 /// What a request asks for in the fields that change its price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RequestedService {
     /// `service_tier`.
     pub tier: ServicePreference,
@@ -121,7 +123,7 @@ pub struct RequestedService {
 }
 
 /// The service that an answer was made with: as the provider tells it, else as requested. Decides about its price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ServedService {
     /// The tier; `None` if neither the answer nor the request names one.
     pub tier: Option<ServiceName>,

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     alias_split::{AliasSplit, SplitPart, StickyBy},
     catalog::Target,
 };
 
 /// The part of an alias that a request fell to, with everything that decided it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TakenSplit {
     /// The requested models and aliases, in order, before the alias was divided.
     pub requested: Vec<Target>,

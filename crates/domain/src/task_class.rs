@@ -1,8 +1,10 @@
 //! Classes of tasks: what kind of answer a request asks for, as far as that shows without understanding its words.
 
+use serde::{Deserialize, Serialize};
+
 crate::named! {
     /// A kind of task. The list is fixed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Task {
         /// None of the others, or not told apart.
         General = "general",
@@ -32,7 +34,7 @@ impl Task {
 }
 
 /// The coarse class of task that a request belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskClass {
     /// The class.
     pub task: Task,
@@ -55,7 +57,7 @@ impl TaskClass {
 
 crate::named! {
     /// Origin of a task class, in order of precedence, highest first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum TaskClassSource {
         /// Named in `metadata` of the request.
         Metadata = "metadata",
@@ -82,7 +84,7 @@ impl TaskClassSource {
 
 /// Features of a request that tell its class, a bit each. The last three are those of the last user message, and are
 /// looked for only where none of the others was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskFeatures(pub u16);
 
 impl TaskFeatures {

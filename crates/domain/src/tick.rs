@@ -1,10 +1,12 @@
 use std::{ops::Sub, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// A time on the process's monotonic clock, in microseconds. Zero is well before the start of the process, so that
 /// subtracting a duration does not underflow.
 ///
 /// The core never reads a clock: callers pass the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Tick(pub u64);
 
 impl Tick {

@@ -2,12 +2,13 @@
 
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::id::GenerationId;
 
 /// The span of a client within which a request was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceParent {
     /// Id of the whole trace; never 0.
     pub trace: u128,
@@ -42,7 +43,7 @@ impl TraceParent {
 }
 
 /// When a generation was accepted and when it ended, Unix microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedTime {
     /// When its request was accepted.
     pub from_us: i64,

@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use super::{
     money::{Price, Usd},
     price_tier::PriceTier,
@@ -5,7 +7,7 @@ use super::{
 };
 
 /// Prices of another service than the standard, such as `flex`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceTierPrices {
     /// Its name.
     pub name: ServiceName,
@@ -14,7 +16,7 @@ pub struct ServiceTierPrices {
 }
 
 /// What prices of tokens are multiplied by in a geography, whatever the tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeographyPrice {
     /// Its name, such as `us`.
     pub name: ServiceName,
@@ -23,7 +25,7 @@ pub struct GeographyPrice {
 }
 
 /// The prices of an endpoint. `None` means that the configuration names no such price.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pricing {
     /// Per input token.
     pub prompt: Price,
@@ -133,7 +135,7 @@ impl Pricing {
 }
 
 /// Tokens, images and searches of one generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Input tokens, cached and cache-written ones included.
     pub prompt_tokens: u64,
@@ -172,7 +174,7 @@ impl Usage {
 }
 
 /// A cost by component. The components sum exactly to the total.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CostBreakdown {
     /// Plain input tokens.
     pub prompt: Usd,

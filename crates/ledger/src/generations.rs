@@ -11,18 +11,17 @@ use parking_lot::Mutex;
 use pointsman_domain::{Generation, GenerationId, GenerationStatus, Usd};
 
 use crate::{
-    activity::{Spending, Sums, grouping::Grouping},
     directory::Directory,
     disk::Disk,
     entry::{Entry, Facts, Filter, Id},
     event::Event,
     facts::{FEMTO_PER_MILLI, FEMTO_PER_NANO, label, number},
     fault::Fault,
-    handle::{Recorder, Size, Status, Store},
+    handle::{Recorder, Store},
     journal::Started,
     other_replicas::{self, ForeignPage},
     packed::{Packed, Packer},
-    page::{Query, Summary},
+    page::Query,
     queue::Bounds,
     record::{self, ContentHash, RecordFault, RecordWriter, Versions},
     settings::Settings,
@@ -157,22 +156,6 @@ impl GenerationStore {
         Ok(GenerationPage { generations, unreadable, damaged_blocks, next, aged_out_ms })
     }
 
-    /// What was ever spent, by day, account, key and team. Reads the disk.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn spending(&self) -> Result<Vec<Spending>, Fault> {
-        self.store.spending()
-    }
-
-    /// Sums of the generations admitted in some slots of 15 minutes. Reads the disk.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn activity(&self, grouping: &Grouping) -> Result<Sums, Fault> {
-        self.store.sums(grouping)
-    }
-
     /// Deletes records: those created before a time, Unix milliseconds, of an owner, or both. Sums stay. Gives their number.
     ///
     /// # Errors
@@ -184,49 +167,13 @@ impl GenerationStore {
         self.store.delete(&filter, Instant::now() + DELETE_TIMEOUT)
     }
 
-    /// Size of the ledger.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn size(&self) -> Result<Size, Fault> {
-        self.store.size()
-    }
-
-    /// Counts of all records, by owner. Reads the disk.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn summary(&self) -> Result<Summary, Fault> {
-        self.store.summary(label::OWNER)
-    }
-
-    /// State of the ledger.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.store.status()
-    }
-
-    /// Whether no record can be lost for want of room: the disk works, or memory has room for so many more.
-    #[must_use]
-    pub fn has_room_for(&self, records: usize) -> bool {
-        self.store.has_room_for(records)
-    }
-
-    /// Waits until all records are in the database.
-    ///
-    /// # Errors
-    /// Not done by `deadline`. The journal keeps the records for the next start.
-    pub fn flush(&self, deadline: Instant) -> Result<(), Fault> {
-        self.store.flush(deadline)
-    }
-
     /// Catalogs and policies that are in memory.
     #[must_use]
     pub fn known_versions(&self) -> HashSet<ContentHash> {
         self.versions.known()
     }
 
-    /// The entries of the ledger, for their replication.
+    /// The entries of the ledger: their state, sums and replication.
     #[must_use]
     pub fn entries(&self) -> &Store {
         &self.store
@@ -287,7 +234,7 @@ impl GenerationRecorder {
     /// journal could not be written.
     pub fn start(&mut self, generation: &Generation) -> Option<Started> {
         let entry = self.entry(generation);
-        self.recorder.start_packed(&entry).ok()
+        self.recorder.start(&entry).ok()
     }
 
     /// Records an ended generation. Its answer must not end before what it gives is ready: `None` if nobody has to wait.
@@ -297,7 +244,7 @@ impl GenerationRecorder {
     pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Saving> {
         let entry = self.entry(generation);
         if self.sync {
-            let position = self.recorder.record_packed(entry, started).ok()?;
+            let position = self.recorder.record(entry, started).ok()?;
             return Some(Saving::Disk(self.recorder.durable(position)));
         }
         let batch = self.batch.get_or_insert_default().clone();
@@ -370,7 +317,10 @@ pub(super) fn head(generation: &Generation) -> Packed {
 /// Begins the entry of a generation: everything but the record.
 fn pack_head(generation: &Generation, packer: &mut Packer) {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
-    let (owner, key) = (hexadecimal(generation.owner), hexadecimal(generation.key));
+    let (mut owner, mut key) = ([0; 16], [0; 16]);
+    for (digits, number) in [(&mut owner, generation.owner), (&mut key, generation.key)] {
+        let _ = hex::encode_to_slice(number.to_be_bytes(), digits);
+    }
     let mut labels = Fields::<&str>::default();
     labels.put(label::MODEL, model);
     labels.put(label::OWNER, str::from_utf8(&owner).unwrap_or_default());
@@ -477,20 +427,6 @@ impl<T> Fields<T> {
     }
 }
 
-/// Sixteen digits: every half byte is moved into a byte of its own, then all become digits at once.
-fn hexadecimal(number: u64) -> [u8; 16] {
-    const EACH: u128 = u128::MAX / 0xff;
-    let steps = [
-        (32, 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff_u128),
-        (16, 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff),
-        (8, 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff),
-        (4, EACH * 0xf),
-    ];
-    let halves = steps.into_iter().fold(u128::from(number), |halves, (shift, mask)| (halves | halves << shift) & mask);
-    let letters = (halves + EACH * 6) >> 4 & EACH;
-    (halves + EACH * u128::from(b'0') + letters * u128::from(b'a' - b'0' - 10)).to_be_bytes()
-}
-
 /// Settings of a store of generations.
 pub(super) fn settings(bounds: Settings) -> Settings {
     Settings { interrupted: Arc::new(interrupted), ..bounds }
@@ -515,12 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_and_divisions_are_those_of_the_standard_library() {
-        for shift in 0..64 {
-            for number in [u64::MAX >> shift, 0x0123_4567_89ab_cdef << shift, 0xfedc_ba98_7654_3210 >> shift] {
-                assert_eq!(str::from_utf8(&hexadecimal(number)), Ok(&*owner_label(number)));
-            }
-        }
+    fn amounts_are_divided_as_whole_numbers_are() {
         for femto in
             [0, 1, 999_999_999_999, 1_000_000_000_000, i128::from(i64::MAX), i128::from(i64::MAX) + 1, -5, 1 << 70]
         {

@@ -333,15 +333,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The journal could not be written. The entry waits in memory for the database all the same.
-    pub fn record(&mut self, entry: Entry, started: Option<Started>) -> io::Result<Position> {
-        self.record_packed(Packed::new(&entry), started)
-    }
-
-    /// The same of an entry that is packed already.
-    ///
-    /// # Errors
-    /// As for [`Recorder::record`].
-    pub fn record_packed(&mut self, entry: Packed, started: Option<Started>) -> io::Result<Position> {
+    pub fn record(&mut self, entry: Packed, started: Option<Started>) -> io::Result<Position> {
         self.write_blobs();
         let position = self.writer.append(&entry, clock::unix_millis());
         drop(started);
@@ -401,15 +393,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The journal could not be written: if the process ends, nothing tells of the entry.
-    pub fn start(&mut self, entry: &Entry) -> io::Result<Started> {
-        self.start_packed(&Packed::new(entry))
-    }
-
-    /// The same of an entry that is packed already.
-    ///
-    /// # Errors
-    /// As for [`Recorder::start`].
-    pub fn start_packed(&mut self, entry: &Packed) -> io::Result<Started> {
+    pub fn start(&mut self, entry: &Packed) -> io::Result<Started> {
         self.write_blobs();
         self.writer.start(entry, clock::unix_millis())
     }

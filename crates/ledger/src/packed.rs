@@ -1,27 +1,17 @@
 //! Entries as bytes, as they travel from the worker to the journal, the queue and the database, encoded once.
 //!
-//! The bytes are those that `postcard` makes of an id, a time and [`Facts`], followed by the record. They are written by
-//! hand, without a value in between.
+//! The bytes are those that `postcard` makes of an id, a time and [`Facts`](crate::entry::Facts), followed by the record.
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    entry::{Entry, Facts, Id, Key},
-    facts_view::{FactsView, put_number, put_signed},
+    entry::{Entry, Id, Key},
+    facts_view::{FactsView, take},
+    record::append,
 };
 
 /// Memory that an entry takes beside its bytes, in bytes; an estimate for bounds.
 const OVERHEAD: usize = 160;
-
-/// Everything of an entry but its record, which follows.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    id: Id,
-    created_ms: i64,
-    facts: Facts,
-}
 
 /// Where parts of an entry lie in its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,12 +47,14 @@ impl Packed {
     /// What [`Packed::bytes`] gave. `None` if it is no entry.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Packed> {
-        let (Head { id, created_ms, .. }, record) = postcard::take_from_bytes::<Head>(bytes).ok()?;
-        let mut time = Vec::with_capacity(LONGEST_NUMBER);
-        put_signed(&mut time, created_ms);
-        let (facts, record) = (Id::LENGTH + time.len(), bytes.len() - record.len());
-        let numbers = facts + FactsView::numbers_at(bytes.get(facts..record)?)?;
-        Some(Packed { id, created_ms, places: Places { facts, numbers, record }, bytes: bytes.into() })
+        let mut rest = bytes;
+        let (id, created_ms) = take(&mut rest)?;
+        let facts = bytes.len() - rest.len();
+        take::<Vec<(u8, &str)>>(&mut rest)?;
+        let numbers = bytes.len() - rest.len();
+        take::<Vec<(u8, i64)>>(&mut rest)?;
+        let places = Places { facts, numbers, record: bytes.len() - rest.len() };
+        Some(Packed { id, created_ms, places, bytes: bytes.into() })
     }
 
     /// The entry.
@@ -130,20 +122,11 @@ impl Packer {
         let out = &mut self.buffer;
         out.clear();
         out.extend_from_slice(&id.0);
-        put_signed(out, created_ms);
+        append(&created_ms, out);
         let facts_at = out.len();
-        put_number(out, labels.len() as u64);
-        for (field, text) in labels {
-            out.push(*field);
-            put_number(out, text.len() as u64);
-            out.extend_from_slice(text.as_bytes());
-        }
+        append(labels, out);
         let numbers_at = out.len();
-        put_number(out, numbers.len() as u64);
-        for (field, number) in numbers {
-            out.push(*field);
-            put_signed(out, *number);
-        }
+        append(numbers, out);
         (self.id, self.created_ms) = (Some(id), created_ms);
         self.places = Places { facts: facts_at, numbers: numbers_at, record: out.len() };
     }
@@ -160,12 +143,10 @@ impl Packer {
     }
 }
 
-/// Most bytes of a stored number.
-const LONGEST_NUMBER: usize = 10;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Facts;
 
     /// Numbers of all lengths, and zero to three labels and numbers.
     fn entries() -> Vec<Entry> {
@@ -185,7 +166,7 @@ mod tests {
     fn a_packed_entry_is_what_postcard_makes_of_it_and_comes_out_as_it_went_in() {
         for entry in entries() {
             let packed = Packed::new(&entry);
-            let head = Head { id: entry.id, created_ms: entry.created_ms, facts: entry.facts.clone() };
+            let head = (entry.id, entry.created_ms, entry.facts.clone());
             let expected = [postcard::to_stdvec(&head).unwrap(), entry.bytes.clone()].concat();
             assert_eq!(packed.bytes(), expected);
             assert_eq!(packed.entry(), entry);

@@ -316,12 +316,7 @@ impl Queue {
     /// All entries that wait, with their ordinals.
     #[must_use]
     pub fn entries(&self) -> Vec<(u64, Packed)> {
-        let state = self.state.lock();
-        let entry = |queued: &Queued| match &queued.item {
-            Item::Entry(entry) => Some((queued.ordinal, entry.clone())),
-            Item::Blob(..) | Item::Gap => None,
-        };
-        state.items.iter().filter_map(entry).collect()
+        self.entries_after(0, usize::MAX)
     }
 
     /// At most `most` of the first entries with a greater ordinal than `after`.

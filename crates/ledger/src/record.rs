@@ -1,29 +1,24 @@
 //! Records of generations as bytes, and back, every figure bit for bit.
 //!
-//! A record begins with the number of its format. It does not hold the catalog and the policy of its decision, but their
-//! hashes: they are stored once per version, each as a [`Version`]. What this module writes is small already, and
-//! still repeats itself from record to record: callers compress many records together.
+//! A record begins with the number of its format, and is what `postcard` makes of a [`Generation`], followed by its candidates
+//! ([`candidate`]). It does not hold the catalog and the policy of its decision, but their hashes: they are stored once per
+//! version, each as a [`Version`]. What this module writes still repeats itself from record to record: callers compress many
+//! records together.
 
-#[cfg(test)]
-mod any;
-mod bytes;
 mod candidate;
-mod decision;
 #[cfg(test)]
 mod dice;
-mod generation;
 #[cfg(test)]
 mod tests;
-mod values;
-mod versions;
 
 use std::{fmt, sync::Arc};
 
-use pointsman_domain::{Catalog, Generation, RoutingPolicy};
+use pointsman_domain::{
+    Alias, Catalog, Endpoint, Generation, Model, ParameterNames, ParameterSet, Provider, RoutingPolicy,
+};
+use postcard::{Deserializer, Serializer, de_flavors::Slice, ser_flavors::Flavor};
+use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
-
-pub use self::bytes::Unreadable;
-use self::bytes::{Reader, Stored};
 
 /// The format that is written and read. It rises with every change of what is written.
 pub const FORMAT: u8 = 1;
@@ -56,16 +51,18 @@ pub struct Version {
 }
 
 impl Version {
-    fn of(content: &impl Stored) -> Version {
+    fn of(content: &impl Serialize) -> Version {
         let mut bytes = vec![FORMAT];
-        content.put(&mut bytes);
+        append(content, &mut bytes);
         Version { hash: ContentHash(Sha256::digest(&bytes).into()), bytes }
     }
 
     /// The version of a catalog.
     #[must_use]
     pub fn of_catalog(catalog: &Catalog) -> Version {
-        Version::of(catalog)
+        let names: Vec<_> = catalog.parameters.names(ParameterSet::of_bits(u128::MAX)).collect();
+        let Catalog { version, providers, models, endpoints, aliases, .. } = catalog;
+        Version::of(&(version, providers, models, endpoints, aliases, catalog.synonyms(), names))
     }
 
     /// The version of a policy.
@@ -88,7 +85,7 @@ pub enum RecordFault {
     /// It names a policy that is not there.
     NoPolicy(ContentHash),
     /// Its bytes are not what was written.
-    Damaged(Unreadable),
+    Damaged,
 }
 
 impl fmt::Display for RecordFault {
@@ -99,18 +96,12 @@ impl fmt::Display for RecordFault {
             }
             RecordFault::NoCatalog(hash) => write!(f, "its catalog {hash} is not stored"),
             RecordFault::NoPolicy(hash) => write!(f, "its policy {hash} is not stored"),
-            RecordFault::Damaged(fault) => write!(f, "damaged at {fault}"),
+            RecordFault::Damaged => f.write_str("damaged"),
         }
     }
 }
 
 impl std::error::Error for RecordFault {}
-
-impl From<Unreadable> for RecordFault {
-    fn from(fault: Unreadable) -> RecordFault {
-        RecordFault::Damaged(fault)
-    }
-}
 
 /// The stored catalogs and policies, by their hashes.
 pub trait Versions {
@@ -128,33 +119,21 @@ pub struct RecordWriter {
     policies: Recent<RoutingPolicy>,
 }
 
-/// A record, with the versions it names if no earlier record of the same writer did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenRecord {
-    /// The record.
-    pub bytes: Vec<u8>,
-    /// The version of its catalog, if it is new to the writer: it must be stored no later than the record.
-    pub catalog: Option<Version>,
-    /// The same of its policy.
-    pub policy: Option<Version>,
-}
-
 impl RecordWriter {
-    /// The record of a generation.
-    pub fn write(&mut self, generation: &Generation) -> WrittenRecord {
-        let mut bytes = Vec::new();
-        let [catalog, policy] = self.append(generation, &mut bytes);
-        WrittenRecord { bytes, catalog, policy }
-    }
-
-    /// Appends the record of a generation to `bytes`. Gives what [`WrittenRecord`] holds beside: catalog and policy.
+    /// Appends the record of a generation to `bytes`. Gives the versions of its catalog and of its policy where they are new to the
+    /// writer: they must be stored no later than the record.
     pub fn append(&mut self, generation: &Generation, bytes: &mut Vec<u8>) -> [Option<Version>; 2] {
-        let (catalog_hash, catalog) = self.catalogs.version(&generation.catalog);
-        let (policy_hash, policy) = self.policies.version(&generation.policy);
+        let (catalog_hash, catalog) = self.catalogs.version(&generation.catalog, Version::of_catalog);
+        let (policy_hash, policy) = self.policies.version(&generation.policy, Version::of_policy);
         bytes.push(FORMAT);
         bytes.extend_from_slice(&catalog_hash.0);
         bytes.extend_from_slice(&policy_hash.0);
-        generation::put(generation, bytes);
+        let mut out = Serializer { output: Bytes(bytes) };
+        put(generation, &mut out);
+        let decision = &generation.decision;
+        for candidates in [&decision.candidates, &decision.rivals, &decision.standby] {
+            candidate::put_all(candidates, &generation.catalog, &mut out);
+        }
         [catalog, policy]
     }
 }
@@ -169,17 +148,65 @@ impl<T> Default for Recent<T> {
     }
 }
 
-impl<T: Stored> Recent<T> {
+impl<T> Recent<T> {
     /// The hash of a version, and the version itself if it is not among the last.
-    fn version(&mut self, content: &Arc<T>) -> (ContentHash, Option<Version>) {
+    fn version(&mut self, content: &Arc<T>, of: impl Fn(&T) -> Version) -> (ContentHash, Option<Version>) {
         let known = self.0.iter().flatten().find(|(known, _)| Arc::ptr_eq(known, content));
         if let Some((_, hash)) = known {
             return (*hash, None);
         }
-        let version = Version::of(&**content);
+        let version = of(content);
         let [latest, before] = &mut self.0;
         *before = latest.replace((Arc::clone(content), version.hash));
         (version.hash, Some(version))
+    }
+}
+
+/// Where records are written to.
+struct Bytes<'o>(&'o mut Vec<u8>);
+
+impl Flavor for Bytes<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+/// Appends what `postcard` makes of a value.
+#[inline]
+pub(super) fn append(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    put(value, &mut Serializer { output: Bytes(out) });
+}
+
+#[inline]
+fn put(value: &(impl Serialize + ?Sized), out: &mut Serializer<Bytes<'_>>) {
+    // Memory takes everything.
+    let _ = value.serialize(out);
+}
+
+/// Values that are read one after the other.
+trait Source {
+    /// The next one. `None` if what comes is no such value.
+    fn next<T: DeserializeOwned>(&mut self) -> Option<T>;
+}
+
+impl<'b> Source for Deserializer<'b, Slice<'b>> {
+    #[inline]
+    fn next<T: DeserializeOwned>(&mut self) -> Option<T> {
+        T::deserialize(self).ok()
     }
 }
 
@@ -188,20 +215,16 @@ impl<T: Stored> Recent<T> {
 /// # Errors
 /// When it is of a later format or damaged, or its catalog or policy is not there. No bytes make it panic.
 pub fn read(bytes: &[u8], versions: &impl Versions) -> Result<Generation, RecordFault> {
-    let mut from = opened(bytes)?;
-    let (catalog, policy) = (ContentHash(from.array()?), ContentHash(from.array()?));
+    let ([catalog, policy], rest) = opened(bytes).and_then(hashes)?;
     let catalog = versions.catalog(catalog).ok_or(RecordFault::NoCatalog(catalog))?;
     let policy = versions.policy(policy).ok_or(RecordFault::NoPolicy(policy))?;
-    let generation = generation::take(&mut from, catalog, policy)?;
-    from.end()?;
-    Ok(generation)
+    whole(rest, |from| generation(from, catalog, policy))
 }
 
 /// The hashes of the catalog and of the policy that a record names. `None` if these are not the bytes of a record.
 #[must_use]
 pub fn versions_of(bytes: &[u8]) -> Option<[ContentHash; 2]> {
-    let mut from = opened(bytes).ok()?;
-    Some([ContentHash(from.array().ok()?), ContentHash(from.array().ok()?)])
+    opened(bytes).and_then(hashes).ok().map(|(hashes, _)| hashes)
 }
 
 /// Reads the bytes of a catalog's version.
@@ -209,7 +232,7 @@ pub fn versions_of(bytes: &[u8]) -> Option<[ContentHash; 2]> {
 /// # Errors
 /// When they are of a later format or damaged.
 pub fn read_catalog(bytes: &[u8]) -> Result<Catalog, RecordFault> {
-    read_version(bytes)
+    whole(opened(bytes)?, catalog)
 }
 
 /// Reads the bytes of a policy's version.
@@ -217,23 +240,49 @@ pub fn read_catalog(bytes: &[u8]) -> Result<Catalog, RecordFault> {
 /// # Errors
 /// When they are of a later format or damaged.
 pub fn read_policy(bytes: &[u8]) -> Result<RoutingPolicy, RecordFault> {
-    read_version(bytes)
-}
-
-fn read_version<T: Stored>(bytes: &[u8]) -> Result<T, RecordFault> {
-    let mut from = opened(bytes)?;
-    let content = T::take(&mut from)?;
-    from.end()?;
-    Ok(content)
+    whole(opened(bytes)?, Source::next)
 }
 
 /// What follows the number of the format.
-fn opened(bytes: &[u8]) -> Result<Reader<'_>, RecordFault> {
-    let mut from = Reader::new(bytes);
-    let [format] = from.array()?;
-    match format {
-        FORMAT => Ok(from),
-        _ if format > FORMAT => Err(RecordFault::Newer { format }),
-        _ => Err(from.fault("an unknown format").into()),
+fn opened(bytes: &[u8]) -> Result<&[u8], RecordFault> {
+    match bytes.split_first() {
+        Some((&FORMAT, rest)) => Ok(rest),
+        Some((&format, _)) if format > FORMAT => Err(RecordFault::Newer { format }),
+        _ => Err(RecordFault::Damaged),
     }
+}
+
+fn hashes(bytes: &[u8]) -> Result<([ContentHash; 2], &[u8]), RecordFault> {
+    let (catalog, rest) = bytes.split_first_chunk().ok_or(RecordFault::Damaged)?;
+    let (policy, rest) = rest.split_first_chunk().ok_or(RecordFault::Damaged)?;
+    Ok(([ContentHash(*catalog), ContentHash(*policy)], rest))
+}
+
+/// Reads a value that nothing follows.
+fn whole<'b, T>(
+    bytes: &'b [u8],
+    read: impl FnOnce(&mut Deserializer<'b, Slice<'b>>) -> Option<T>,
+) -> Result<T, RecordFault> {
+    let mut from = Deserializer::from_bytes(bytes);
+    let value = read(&mut from);
+    let is_end = from.finalize().is_ok_and(<[u8]>::is_empty);
+    value.filter(|_| is_end).ok_or(RecordFault::Damaged)
+}
+
+fn generation(from: &mut impl Source, catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Option<Generation> {
+    let mut generation: Generation = from.next()?;
+    let decision = Arc::get_mut(&mut generation.decision)?;
+    for candidates in [&mut decision.candidates, &mut decision.rivals, &mut decision.standby] {
+        *candidates = candidate::take_all(from, &catalog)?;
+    }
+    Some(Generation { catalog, policy, ..generation })
+}
+
+/// A catalog. The names by which models and aliases are found are worked out again.
+fn catalog(from: &mut impl Source) -> Option<Catalog> {
+    type Parts = (Vec<Provider>, Vec<Model>, Vec<Endpoint>, Vec<Alias>, Vec<(String, String)>);
+    let (version, (providers, models, endpoints, aliases, synonyms)) = (from.next()?, from.next::<Parts>()?);
+    let mut parameters = ParameterNames::default();
+    from.next::<Vec<String>>()?.iter().try_for_each(|name| parameters.intern(name).map(drop)).ok()?;
+    Catalog::new(version, providers, models, endpoints, aliases, &synonyms, parameters).ok()
 }

@@ -8,11 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     activity::{ActivityCounters, SLOT, slot},
-    database::{
-        Ledger, View,
-        columns::{FAILED, Row},
-        sums::Names,
-    },
+    database::{Ledger, View, columns::Row, sums::Names},
     entry::Entry,
     fault::Fault,
     generations::{GenerationStore, head},
@@ -148,50 +144,22 @@ fn records(
 fn sums(view: &View<'_>, found: &mut Verification, oldest_sum_ms: i64) -> Result<(), Fault> {
     let aged_out = view.state()?.aged_out_ms.map_or(i64::MIN, |ms| slot(ms) + 1);
     let from = aged_out.max(slot(oldest_sum_ms).saturating_add(1));
-    let (deleted, mut slots) = (view.deletions()?, view.slots()?.into_iter().collect::<BTreeSet<i64>>());
-    let failed = view.number(FAILED)?.unwrap_or(-1);
-    let mut counted: (i64, BTreeMap<Names, ActivityCounters>) = (i64::MIN, BTreeMap::new());
-    let mut compare = |slot: i64, counted: &BTreeMap<Names, ActivityCounters>| {
-        if slots.remove(&slot) || !counted.is_empty() {
-            match slot >= from && !deleted.contains(&slot) {
-                true => compare_slot(view, found, slot, counted)?,
-                false => found.slots_left_out += 1,
-            }
-        }
-        Ok::<(), Fault>(())
-    };
-    view.each_columns(failed, |created_ms, row| {
-        let slot = slot(created_ms);
-        if slot != counted.0 {
-            compare(counted.0, &counted.1)?;
-            counted = (slot, BTreeMap::new());
-        }
-        counted.1.entry(row.dimensions()).or_default().add(&row.counters());
-        Ok(())
-    })?;
-    compare(counted.0, &counted.1)?;
-    let rest: Vec<i64> = slots.into_iter().collect();
-    for slot in rest {
-        match slot >= from && !deleted.contains(&slot) {
-            true => compare_slot(view, found, slot, &BTreeMap::new())?,
+    for (slot, is_whole) in view.slots(from)? {
+        match is_whole {
+            true => compare_slot(view, found, slot)?,
             false => found.slots_left_out += 1,
         }
     }
     Ok(())
 }
 
-fn compare_slot(
-    view: &View<'_>,
-    found: &mut Verification,
-    slot: i64,
-    counted: &BTreeMap<Names, ActivityCounters>,
-) -> Result<(), Fault> {
+fn compare_slot(view: &View<'_>, found: &mut Verification, slot: i64) -> Result<(), Fault> {
     found.slots += 1;
-    let stored = view.sums_of(slot)?;
+    let (stored, counted) = (view.sums_of(slot)?, view.counted_in(slot)?);
     let keys: BTreeSet<&Names> = stored.keys().chain(counted.keys()).collect();
     for key in keys {
         let of = |sums: &BTreeMap<Names, ActivityCounters>| sums.get(key).copied().unwrap_or_default();
-        let (stored, counted) = (figures(&of(&stored)), figures(&of(counted)));
+        let (stored, counted) = (figures(&of(&stored)), figures(&of(&counted)));
         let different = stored.iter().zip(&counted).filter(|(stored, counted)| stored != counted);
         let texts: Vec<String> = different
             .map(|((name, stored), (_, counted))| format!("{name}: counted {stored}, records give {counted}"))

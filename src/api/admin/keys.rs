@@ -8,6 +8,7 @@ use pointsman_actors::ledger::{LedgerSize, ReadLedgerSize};
 use pointsman_base::clock;
 use pointsman_config::AuthMode;
 use pointsman_domain::ResetPeriod;
+use pointsman_ledger::facts::label;
 use serde::Serialize;
 
 use super::audit;
@@ -116,7 +117,7 @@ pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
     worker.shared.event_batchers.flush();
     let recent = ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
     let Some(ledger) = worker.shared.ledger.clone() else { return Ok(recent) };
-    let summary = web::block(move || ledger.summary()).await.map_err(|_| ApiError::internal())?;
+    let summary = web::block(move || ledger.entries().summary(label::OWNER)).await.map_err(|_| ApiError::internal())?;
     let summary = summary.map_err(generation_list::unreadable)?;
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let owners = summary.by_label.iter();

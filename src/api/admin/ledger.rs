@@ -158,7 +158,7 @@ impl LedgerBody {
         LedgerBody {
             records: size.records,
             capacity: on_disk.is_none().then_some(size.capacity),
-            bytes: on_disk.and_then(|ledger| Some(ledger.size().ok()?.bytes)),
+            bytes: on_disk.and_then(|ledger| Some(ledger.entries().size().ok()?.bytes)),
             max_bytes: on_disk.map(|_| worker.setup.config.ledger.max_bytes),
             max_age_secs: size.max_age.as_secs(),
             oldest_at: size.oldest_ms.map(rfc_3339),

@@ -83,7 +83,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
 async fn ledger_records(worker: &Worker, question: CountRecords) -> Option<usize> {
     let recent = ask(&worker.shared.control.ledger(), question).await.ok()?;
     match &worker.shared.ledger {
-        Some(ledger) => ledger.size().ok().and_then(|size| usize::try_from(size.entries).ok()),
+        Some(ledger) => ledger.entries().size().ok().and_then(|size| usize::try_from(size.entries).ok()),
         None => Some(recent),
     }
 }

@@ -54,7 +54,7 @@ pub const NUMBERS: [(u8, &str); 16] = [
 ];
 
 /// Bits of a key below the time: enough for the first characters of an id.
-const ID_BITS: u32 = 21;
+pub const ID_BITS: u32 = 21;
 const ID_MASK: i64 = (1 << ID_BITS) - 1;
 /// The last time that a key can tell: in the year 2109. Later entries have the keys of that time.
 const LAST_MS: i64 = (1 << (63 - ID_BITS)) - 1;
@@ -195,13 +195,13 @@ impl Row {
         std::array::from_fn(|_| all.next().flatten())
     }
 
-    /// The columns of a stored row, the first of which has the index `from`. `failed` is the number of the name of that status.
+    /// The columns of a stored row. `failed` is the number of the name of that status.
     ///
     /// # Errors
     /// The row has other columns.
-    pub fn read(row: &rusqlite::Row<'_>, from: usize, failed: i64) -> rusqlite::Result<Row> {
+    pub fn read(row: &rusqlite::Row<'_>, failed: i64) -> rusqlite::Result<Row> {
         let mut read = Row::default();
-        let mut at = from..;
+        let mut at = 0..;
         let mut next = || at.next().unwrap_or_default();
         read.names.iter_mut().try_for_each(|name| row.get(next()).map(|value| *name = value))?;
         read.events = row.get(next())?;

@@ -249,31 +249,7 @@ impl<'l> View<'l> {
         let failed = columns::find_name(self.connection()?, FAILED)?.unwrap_or(-1);
         let select = format!("select {} from stored_generations where place = ?1", Row::columns());
         let mut find = self.connection()?.prepare_cached(&select)?;
-        Ok(Some(find.query_row([place.key], |row| Row::read(row, 0, failed))?))
-    }
-
-    /// Tells the time and the columns of every entry, in the order of time. `failed` is the number of the name of that status.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn each_columns(&self, failed: i64, mut tell: impl FnMut(i64, &Row) -> Result<(), Fault>) -> Result<(), Fault> {
-        let select = format!("select place, {} from stored_generations order by place", Row::columns());
-        let mut rows = self.connection()?.prepare(&select)?;
-        let mut rows = rows.query([])?;
-        while let Some(row) = rows.next()? {
-            tell(columns::ms_of(row.get(0)?), &Row::read(row, 1, failed)?)?;
-        }
-        Ok(())
-    }
-
-    /// The slots of which entries were deleted on request.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn deletions(&self) -> Result<BTreeSet<i64>, Fault> {
-        let mut find = self.connection()?.prepare_cached("select slot from deletions")?;
-        let slots = find.query_map([], |row| row.get(0))?;
-        Ok(slots.collect::<Result<_, _>>()?)
+        Ok(Some(find.query_row([place.key], |row| Row::read(row, failed))?))
     }
 
     /// The number of a name.

@@ -9,14 +9,14 @@ use rusqlite::{Connection, params};
 
 use super::{
     Ledger, View,
-    columns::{self, DIMENSIONS, LABELS, Row, divided, whole},
+    columns::{self, DIMENSIONS, FAILED, LABELS, Row, divided, whole},
     placeholders,
 };
 use crate::{
     activity::{
         ActivityCounters, ActivityKey, SLOT, Spending, Sums,
         grouping::{Dimension, Grouping, Period},
-        slot,
+        slot, slot_start,
     },
     fault::Fault,
 };
@@ -186,13 +186,35 @@ impl View<'_> {
     /// # Errors
     /// The disk refuses.
     pub fn sums_of(&self, slot: i64) -> Result<BTreeMap<Names, ActivityCounters>, Fault> {
+        let (dimensions, counters) = (dimensions(), COUNTERS.join(", "));
+        self.by_names(&format!("select {dimensions}, {counters} from stored_sums where slot = ?1"), params![slot])
+    }
+
+    /// What the columns of the entries of one slot give as its sums.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn counted_in(&self, slot: i64) -> Result<BTreeMap<Names, ActivityCounters>, Fault> {
+        let (first, last) = (columns::first_key(slot_start(slot)), columns::last_key(slot_start(slot + 1) - 1));
+        let failed = columns::find_name(self.connection()?, FAILED)?.unwrap_or(-1);
+        let counted: Vec<String> =
+            COUNTERS.iter().skip(3).map(|name| format!("ifnull(sum(max({name}, 0)), 0)")).collect();
         let select = format!(
-            "select {}, {}, cost_nanos, cost_rest from stored_sums where slot = ?1",
-            dimensions(),
-            ActivityCounters::NAMES.join(", ")
+            "select {dimensions}, count(*), sum(status = ?3), sum(cost_unknown), {} from stored_generations
+             where place between ?1 and ?2 group by {dimensions}",
+            counted.join(", "),
+            dimensions = dimensions(),
         );
-        let mut read = self.connection()?.prepare_cached(&select)?;
-        let mut rows = read.query([slot])?;
+        self.by_names(&select, params![first, last, failed])
+    }
+
+    fn by_names(
+        &self,
+        select: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Result<BTreeMap<Names, ActivityCounters>, Fault> {
+        let mut read = self.connection()?.prepare_cached(select)?;
+        let mut rows = read.query(parameters)?;
         let mut sums = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let mut names = Names::default();
@@ -202,15 +224,21 @@ impl View<'_> {
         Ok(sums)
     }
 
-    /// The slots that have sums, in order, but for that of long ago.
+    /// The slots that have sums or entries, in order, but for that of long ago; and whether it has all entries that its sums
+    /// count: it is none before `from`, and none of its entries were deleted on request.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn slots(&self) -> Result<Vec<i64>, Fault> {
-        let connection = self.connection()?;
-        let mut read =
-            connection.prepare_cached("select distinct slot from stored_sums where slot > ?1 order by slot")?;
-        let slots = read.query_map([LONG_AGO], |row| row.get(0))?;
+    pub fn slots(&self, from: i64) -> Result<Vec<(i64, bool)>, Fault> {
+        let mut read = self.connection()?.prepare_cached(
+            "select slot, slot >= ?2 and slot not in (select slot from deletions) from (
+                 select slot from stored_sums where slot > ?1
+                 union select (place >> ?3) / ?4 from stored_generations
+             ) order by slot",
+        )?;
+        let slots = read.query_map(params![LONG_AGO, from, columns::ID_BITS, SLOT.as_millis() as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
         Ok(slots.collect::<Result<_, _>>()?)
     }
 

@@ -2,42 +2,40 @@
 //! is written is told exactly, and is short all the same.
 
 use pointsman_domain::{
-    CacheSaving, Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction,
-    Reopens, ScoreInputs, ScoreTerms, ScoreUnit,
+    Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, Reopens,
+    ScoreInputs, ScoreTerms, ScoreUnit,
 };
 use pointsman_routing::decide::{score_unit, term_names};
+use postcard::Serializer;
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
+use super::{Bytes, Source, put};
 
-stored_enum! {
-    ScoreUnit { 0 => Seconds, 1 => Usd, 2 => Probability, 3 => None }
-}
+type Writer<'o> = Serializer<Bytes<'o>>;
 
-stored_struct! {
-    CacheSaving { cached_tokens, usd, seconds }
-}
+/// What a candidate begins with: its place in the catalog and in the plan, its most output tokens, and unit and number of its terms.
+type Head = (u32, u32, u32, ScoreUnit, u8);
 
 /// Candidates one after the other.
-pub(super) fn put_all(candidates: &[Candidate], catalog: &Catalog, out: &mut Vec<u8>) {
-    (candidates.len() as u64).put(out);
+pub(super) fn put_all(candidates: &[Candidate], catalog: &Catalog, out: &mut Writer<'_>) {
     let mut before = Earlier::default();
     for candidate in candidates {
-        put(candidate, &before, catalog, out);
+        put_one(candidate, &before, catalog, out);
         before = Earlier::of(candidate);
     }
+    put(&None::<Head>, out);
 }
 
 /// Reads what [`put_all`] wrote.
-pub(super) fn take_all(from: &mut Reader<'_>, catalog: &Catalog) -> Result<Vec<Candidate>, Unreadable> {
-    let length = u64::take(from)?;
+pub(super) fn take_all(from: &mut impl Source, catalog: &Catalog) -> Option<Vec<Candidate>> {
     let mut candidates = Vec::new();
     let mut before = Earlier::default();
-    for _ in 0..length {
-        let candidate = take(from, &before, catalog)?;
+    while let Some(head) = from.next::<Option<Head>>()? {
+        let candidate = take(head, from, &before, catalog)?;
         before = Earlier::of(&candidate);
         candidates.push(candidate);
     }
-    Ok(candidates)
+    Some(candidates)
 }
 
 /// What candidates of one request mostly have in common.
@@ -76,26 +74,42 @@ impl Marks {
     }
 
     #[inline]
-    fn put<T: Figure>(&mut self, figure: &T, expected: &T, out: &mut Vec<u8>) {
+    fn put<T: Figure>(&mut self, figure: &T, expected: &T, out: &mut Writer<'_>) {
         if !self.set(figure.is(expected)) {
-            figure.put(out);
+            figure.append(out);
         }
     }
 
-    fn take<T: Figure>(&mut self, expected: T, from: &mut Reader<'_>) -> Result<T, Unreadable> {
-        if self.next() { Ok(expected) } else { T::take(from) }
+    #[inline]
+    fn take<T: Figure>(&mut self, expected: T, from: &mut impl Source) -> Option<T> {
+        if self.next() { Some(expected) } else { from.next() }
+    }
+
+    /// The next value, which is there if it is marked.
+    fn take_marked<T: DeserializeOwned>(&mut self, from: &mut impl Source) -> Option<Option<T>> {
+        if self.next() { from.next().map(Some) } else { Some(None) }
     }
 }
 
 /// A value that may be expected.
-trait Figure: Stored {
+trait Figure: Serialize + DeserializeOwned {
     fn is(&self, expected: &Self) -> bool;
+
+    fn append(&self, out: &mut Writer<'_>) {
+        put(self, out);
+    }
 }
 
 /// Bit for bit. What is no number has different bits on different machines, and so is never expected.
 impl Figure for f64 {
     fn is(&self, expected: &f64) -> bool {
         self.to_bits() == expected.to_bits() && !self.is_nan()
+    }
+
+    /// What `postcard` makes of it, at half the time: of a record's values most are such.
+    #[inline]
+    fn append(&self, out: &mut Writer<'_>) {
+        out.output.0.extend_from_slice(&self.to_bits().to_le_bytes());
     }
 }
 
@@ -166,29 +180,26 @@ macro_rules! figures {
     };
 }
 
-fn put(candidate: &Candidate, before: &Earlier, catalog: &Catalog, out: &mut Vec<u8>) {
+fn put_one(candidate: &Candidate, before: &Earlier, catalog: &Catalog, out: &mut Writer<'_>) {
     let mut terms = [0.0; ScoreTerms::MAX_TERMS];
     terms.iter_mut().zip(candidate.terms.iter()).for_each(|(value, term)| *value = term.value);
-    let count = candidate.terms.iter().count() as u32;
+    let count = candidate.terms.iter().count() as u8;
     let rate = candidate.health.success_rate.unwrap_or_else(|| success_rate(&candidate.inputs));
     let named = named(catalog, candidate.index);
-    candidate.index.put(out);
-    candidate.place.put(out);
-    candidate.output.most.put(out);
-    candidate.unit.put(out);
-    count.put(out);
-    let start = out.len();
-    out.extend_from_slice(&[0; Marks::BYTES]);
+    let head: Head = (candidate.index, candidate.place, candidate.output.most, candidate.unit, count);
+    put(&Some(head), out);
+    let start = out.output.0.len();
+    out.output.0.extend_from_slice(&[0; Marks::BYTES]);
     let mut marks = Marks::default();
     marks.set(candidate.probe);
     marks.set(candidate.panic);
     marks.set(candidate.predicted.measured);
     marks.set(candidate.health.success_rate.is_some());
     if marks.set(candidate.selection_probability.is_some()) {
-        candidate.selection_probability.iter().for_each(|probability| probability.put(out));
+        candidate.selection_probability.iter().for_each(|probability| put(probability, out));
     }
     if marks.set(candidate.saving.is_some()) {
-        candidate.saving.iter().for_each(|saving| saving.put(out));
+        candidate.saving.iter().for_each(|saving| put(saving, out));
     }
     macro_rules! one {
         ($figure:expr, $expected:expr) => {
@@ -196,20 +207,23 @@ fn put(candidate: &Candidate, before: &Earlier, catalog: &Catalog, out: &mut Vec
         };
     }
     figures!(candidate, terms, rate, before, named, one);
-    if let Some(place) = out.get_mut(start..start + Marks::BYTES) {
+    if let Some(place) = out.output.0.get_mut(start..start + Marks::BYTES) {
         place.copy_from_slice(&marks.bits.to_le_bytes());
     }
 }
 
-fn take(from: &mut Reader<'_>, before: &Earlier, catalog: &Catalog) -> Result<Candidate, Unreadable> {
-    let index = u32::take(from)?;
+fn take(
+    (index, place, most, unit, count): Head,
+    from: &mut impl Source,
+    before: &Earlier,
+    catalog: &Catalog,
+) -> Option<Candidate> {
     let named = named(catalog, index);
-    let (place, most, unit) = (u32::take(from)?, u32::take(from)?, ScoreUnit::take(from)?);
-    let names = names(unit).get(..u32::take(from)? as usize).ok_or(from.fault("unknown terms of a score"))?;
-    let mut marks = Marks { bits: u64::from_le_bytes(from.array()?), count: 0 };
+    let names = names(unit);
+    let names = names.get(..usize::from(count)).unwrap_or(names);
+    let mut marks = Marks { bits: u64::from_le_bytes(from.next()?), count: 0 };
     let (probe, panic, measured, is_rated) = (marks.next(), marks.next(), marks.next(), marks.next());
-    let selection_probability = if marks.next() { Some(f64::take(from)?) } else { None };
-    let saving = if marks.next() { Some(CacheSaving::take(from)?) } else { None };
+    let (selection_probability, saving) = (marks.take_marked(from)?, marks.take_marked(from)?);
     let mut terms = [0.0; ScoreTerms::MAX_TERMS];
     let rate;
     let mut candidate = Candidate {
@@ -237,9 +251,10 @@ fn take(from: &mut Reader<'_>, before: &Earlier, catalog: &Catalog) -> Result<Ca
         };
     }
     figures!(candidate, terms, rate, before, named, one);
+    terms.iter_mut().skip(names.len()).for_each(|unused| *unused = 0.0);
     candidate.terms = ScoreTerms::new(names, terms);
     candidate.health.success_rate = is_rated.then_some(rate);
-    Ok(candidate)
+    Some(candidate)
 }
 
 /// Id and provider of the endpoint at a position.
@@ -257,7 +272,7 @@ fn samples(inputs: &ScoreInputs) -> u64 {
 }
 
 /// The names of the terms of scores in this unit.
-pub(super) fn names(unit: ScoreUnit) -> &'static [&'static str] {
+fn names(unit: ScoreUnit) -> &'static [&'static str] {
     let of = Objective::ALL.into_iter().find(|objective| score_unit(*objective) == unit);
     of.map_or(&[], term_names)
 }

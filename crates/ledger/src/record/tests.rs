@@ -2,12 +2,11 @@ use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
 use pointsman_domain::{Catalog, Generation, ParameterSet, RoutingPolicy};
 use proptest::prelude::*;
+use sha2::{Digest as _, Sha256};
 
 use super::{
-    ContentHash, FORMAT, RecordFault, RecordWriter, Version, Versions,
-    bytes::{Reader, Stored},
-    dice::{Any, Dice},
-    generation, read, read_catalog, read_policy,
+    ContentHash, FORMAT, RecordFault, RecordWriter, Source, Version, Versions, catalog, dice::Dice, generation, read,
+    read_catalog, read_policy,
 };
 
 /// Versions in memory, and a writer of records that stores them.
@@ -30,21 +29,25 @@ impl Versions for Shelf {
 
 impl Shelf {
     fn write(&mut self, generation: &Generation) -> Vec<u8> {
-        let written = self.writer.write(generation);
-        if let Some(version) = written.catalog {
-            self.catalogs.insert(version.hash, Arc::clone(&generation.catalog));
-        }
-        if let Some(version) = written.policy {
-            self.policies.insert(version.hash, Arc::clone(&generation.policy));
-        }
-        written.bytes
+        let mut bytes = Vec::new();
+        let [catalog, policy] = self.writer.append(generation, &mut bytes);
+        self.catalogs.extend(catalog.map(|version| (version.hash, Arc::clone(&generation.catalog))));
+        self.policies.extend(policy.map(|version| (version.hash, Arc::clone(&generation.policy))));
+        bytes
     }
 }
 
 fn any_generation(seed: u64) -> Generation {
-    let dice = &mut Dice(seed);
-    let (catalog, policy) = (Any::any(dice), Any::any(dice));
-    generation::any(dice, &catalog, &policy)
+    let dice = &mut Dice::new(seed);
+    let (catalog, policy) = (Arc::new(any_catalog(dice)), Arc::new(dice.until(Source::next)));
+    dice.until(|dice| generation(dice, Arc::clone(&catalog), Arc::clone(&policy)))
+}
+
+/// One that has a second spelling of each alias.
+fn any_catalog(dice: &mut Dice) -> Catalog {
+    let Catalog { version, providers, models, endpoints, aliases, parameters, .. } = dice.until(catalog);
+    let synonyms: Vec<_> = aliases.iter().map(|alias| (format!("of {}", dice.roll()), alias.id.clone())).collect();
+    Catalog::new(version, providers, models, endpoints, aliases, &synonyms, parameters).unwrap()
 }
 
 /// Everything but the names by which a catalog is searched, which stand in no order.
@@ -67,7 +70,7 @@ proptest! {
 
     #[test]
     fn a_catalog_is_read_as_it_was_written_and_resolves_every_name_alike(seed: u64) {
-        let catalog = Catalog::any(&mut Dice(seed));
+        let catalog = any_catalog(&mut Dice::new(seed));
         let version = Version::of_catalog(&catalog);
         let read = read_catalog(&version.bytes).unwrap();
         prop_assert_eq!(format!("{:?}", listed(&read)), format!("{:?}", listed(&catalog)));
@@ -84,7 +87,7 @@ proptest! {
 
     #[test]
     fn a_policy_is_read_as_it_was_written(seed: u64) {
-        let policy = RoutingPolicy::any(&mut Dice(seed));
+        let policy = Dice::new(seed).until(Source::next::<RoutingPolicy>);
         let version = Version::of_policy(&policy);
         let read = read_policy(&version.bytes).unwrap();
         prop_assert_eq!(format!("{read:?}"), format!("{policy:?}"));
@@ -100,7 +103,7 @@ proptest! {
     ) {
         let mut shelf = Shelf::default();
         let mut record = shelf.write(&any_generation(seed));
-        let catalog = Version::of_catalog(&Catalog::any(&mut Dice(seed))).bytes;
+        let catalog = Version::of_catalog(&any_catalog(&mut Dice::new(seed))).bytes;
         let head = 1 + 2 * size_of::<ContentHash>();
         for bytes in [&bytes[..], &[&record[..head], &bytes].concat(), &[&catalog[..1], &bytes].concat()] {
             _ = (read(bytes, &shelf), read_catalog(bytes), read_policy(bytes));
@@ -123,8 +126,7 @@ fn a_record_cut_anywhere_or_with_a_byte_too_many_is_damaged() {
         assert!(read(&record[..cut], &shelf).is_err(), "{cut} of {}", record.len());
     }
     record.push(0);
-    let Err(RecordFault::Damaged(fault)) = read(&record, &shelf) else { panic!("read with a byte too many") };
-    assert_eq!((fault.at, fault.what), (record.len() - 1, "the record does not end here"));
+    assert_eq!(read(&record, &shelf), Err(RecordFault::Damaged));
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn a_record_of_a_later_format_is_told_from_a_damaged_one() {
     record[0] = FORMAT + 1;
     assert_eq!(read(&record, &shelf), Err(RecordFault::Newer { format: FORMAT + 1 }));
     record[0] = 0;
-    assert!(matches!(read(&record, &shelf), Err(RecordFault::Damaged(_))));
+    assert_eq!(read(&record, &shelf), Err(RecordFault::Damaged));
     assert_eq!(read_catalog(&[FORMAT + 1]), Err(RecordFault::Newer { format: FORMAT + 1 }));
 }
 
@@ -155,21 +157,28 @@ fn a_record_whose_catalog_or_policy_is_not_stored_names_the_missing_one() {
 fn a_version_is_told_once_and_equal_ones_have_one_hash() {
     let (first, second) = (any_generation(1), any_generation(2));
     let mut writer = RecordWriter::default();
-    let told = |written: super::WrittenRecord| (written.catalog.is_some(), written.policy.is_some());
-    assert_eq!(told(writer.write(&first)), (true, true));
-    assert_eq!(told(writer.write(&first)), (false, false));
-    assert_eq!(told(writer.write(&second)), (true, true));
-    assert_eq!(told(writer.write(&first)), (false, false), "a stream that began before the reload");
-    assert_eq!(told(writer.write(&second)), (false, false));
+    let mut told = |generation| writer.append(generation, &mut Vec::new()).map(|version| version.is_some());
+    assert_eq!(told(&first), [true; 2]);
+    assert_eq!(told(&first), [false; 2]);
+    assert_eq!(told(&second), [true; 2]);
+    assert_eq!(told(&first), [false; 2], "a stream that began before the reload");
+    assert_eq!(told(&second), [false; 2]);
     let same = Arc::new(Catalog::clone(&first.catalog));
     assert_eq!(Version::of_catalog(&same).hash, Version::of_catalog(&first.catalog).hash);
     assert_ne!(Version::of_catalog(&second.catalog).hash, Version::of_catalog(&first.catalog).hash);
 }
 
+/// What follows from the members of all types that a record holds, from their order and that of variants.
 #[test]
-fn a_number_with_more_bits_than_its_type_is_damaged() {
-    for bytes in [&[0xff, 0xff, 0xff, 0xff, 0x1f][..], &[0xff; 20], &[0x80]] {
-        assert!(u32::take(&mut Reader::new(bytes)).is_err(), "{bytes:?}");
+fn nobody_changes_what_is_written_without_noticing() {
+    let mut hash = Sha256::new();
+    for seed in 0..200 {
+        let generation = any_generation(seed * 1_000_000);
+        hash.update(Shelf::default().write(&generation));
     }
-    assert_eq!(u32::take(&mut Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f])), Ok(u32::MAX));
+    let now = hex::encode(&hash.finalize()[..8]);
+    assert_eq!(
+        now, "7570b2547a02950a",
+        "records are written in another way: FORMAT must rise, once a version of this one is released"
+    );
 }

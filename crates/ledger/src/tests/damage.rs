@@ -209,6 +209,20 @@ fn a_database_that_takes_the_place_of_a_damaged_one_has_the_blobs_that_entries_r
 }
 
 #[test]
+fn a_database_of_a_build_before_the_first_release_is_set_aside_and_a_new_one_begins() {
+    let shelf = Shelf::new();
+    let connection = Connection::open(shelf.disk.folder().join("ledger.db")).unwrap();
+    connection.execute_batch("pragma user_version = 2").unwrap();
+    drop(connection);
+    let mut shelf = shelf.restarted();
+    assert!(shelf.disk.names().iter().any(|name| name.starts_with("set-aside")), "{:?}", shelf.disk.names());
+    assert_eq!(shelf.shared.get(&entry(1).id).unwrap(), None);
+    shelf.push(Item::Entry(Packed::new(&entry(900))));
+    shelf.step();
+    assert!(shelf.shared.get(&entry(900).id).unwrap().is_some());
+}
+
+#[test]
 fn a_database_that_turns_out_damaged_in_a_commit_is_set_aside_and_nothing_that_waits_is_lost() {
     let mut shelf = Shelf::new();
     // Pages of the tables, but not the first one: the file is opened, and refuses what touches them.

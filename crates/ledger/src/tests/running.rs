@@ -122,7 +122,7 @@ fn what_is_recorded_is_seen_at_once_and_after_a_restart_without_flush() {
                 let store = &store;
                 scope.spawn(move || {
                     for entry in part {
-                        recorder.record(entry.clone(), None).unwrap();
+                        recorder.record(Packed::new(&entry), None).unwrap();
                         assert_eq!(store.get(&entry.id).unwrap().as_ref(), Some(&entry));
                     }
                 });
@@ -146,7 +146,7 @@ fn a_flush_stores_everything_and_leaves_no_segment() {
     let store = folder.open();
     let mut recorder = store.recorder(0);
     for number in 1..=700 {
-        recorder.record(entry(number), None).unwrap();
+        recorder.record(Packed::new(&entry(number)), None).unwrap();
     }
     drop(recorder);
     store.flush(soon()).unwrap();
@@ -165,7 +165,7 @@ fn an_entry_that_must_be_durable_is_confirmed_without_waiting_for_the_interval()
     let store = Store::open(Directory::open(&folder.0).unwrap(), settings).unwrap();
     let mut recorder = store.recorder(0);
     for number in 1..=5 {
-        let position = recorder.record(entry(number), None).unwrap();
+        let position = recorder.record(Packed::new(&entry(number)), None).unwrap();
         recorder.durable(position.clone()).blocking_recv().unwrap().unwrap();
         assert!(position.segment.is_synced(position.to));
     }
@@ -183,7 +183,7 @@ fn entries_of_one_turn_are_written_with_one_call_and_then_survive_a_kill() {
     let (disk, places) = (MemoryDisk::new(5), [Folder::new(), Folder::new(), Folder::new()]);
     let store = lazy(&disk, &places[0]);
     let mut recorder = store.recorder(0);
-    recorder.record(entry(1), None).unwrap();
+    recorder.record(Packed::new(&entry(1)), None).unwrap();
     let entries: Vec<Entry> = (2..=9).map(entry).collect();
     entries.iter().for_each(|entry| _ = recorder.add(Packed::new(entry), None));
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().is_none()));
@@ -228,7 +228,7 @@ fn what_was_confirmed_as_durable_survives_a_power_cut() {
     let mut waiting = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let recorder = &mut recorders[at % 2];
-        let position = recorder.record(entry.clone(), None).unwrap();
+        let position = recorder.record(Packed::new(&entry), None).unwrap();
         waiting.push(recorder.durable(position));
     }
     waiting.into_iter().for_each(|waiter| waiter.blocking_recv().unwrap().unwrap());
@@ -254,7 +254,7 @@ fn a_file_system_that_is_full_stops_nothing_and_has_every_entry_soon_after_it_ha
     std::fs::write(&ballast, vec![1; 58 * 1024 * 1024]).unwrap();
     let store = disk.0.open();
     let mut recorder = store.recorder(0);
-    let record = |recorder: &mut Recorder, number| drop(recorder.record(incompressible(number), None));
+    let record = |recorder: &mut Recorder, number| drop(recorder.record(Packed::new(&incompressible(number)), None));
     (0..20).for_each(|number| record(&mut recorder, number));
     store.flush(soon()).unwrap();
     (20..600).for_each(|number| record(&mut recorder, number));

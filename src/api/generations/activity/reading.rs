@@ -91,7 +91,7 @@ impl Sources {
             let only = own.clone().into_iter().collect();
             let asked = Grouping { slots: slots.clone(), by: vec![dimension], period: None, only };
             let mut sums = reading.sums(&asked)?;
-            sums.append(&mut reading.ledger.activity(&Grouping { slots: 0..=*slots.end(), ..asked })?);
+            sums.append(&mut reading.ledger.entries().sums(&Grouping { slots: 0..=*slots.end(), ..asked })?);
             Ok::<_, Fault>(sums.into_keys().map(|(_, key)| key.get(dimension).to_owned()).collect())
         })?;
         reading.names = names;
@@ -117,7 +117,7 @@ impl Reading {
         if self.coverage != Some(Coverage::Own) {
             self.coverage = coverage;
         }
-        let mut sums = self.ledger.activity(grouping)?;
+        let mut sums = self.ledger.entries().sums(grouping)?;
         for (place, counters) in foreign.unwrap_or_default() {
             sums.entry(place).or_default().add(&counters);
         }
