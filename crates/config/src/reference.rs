@@ -58,8 +58,8 @@ pub(super) struct Key {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) absent: String,
-    /// Type that the reader asks for.
-    requested: &'static str,
+    /// Type that the reader asks for; `None` if no reader reads it.
+    requested: Option<&'static str>,
     /// Range that the reader checks.
     pub(super) range: String,
     default: Option<Value>,
@@ -134,8 +134,8 @@ impl Key {
 
     /// What its reader asks for. A key may be read as a string before it is read with its type.
     pub(super) fn request(&mut self, kind: &'static str, range: String) {
-        if self.requested.is_empty() || (self.requested == "string" && !kind.is_empty()) {
-            self.requested = kind;
+        if self.requested.is_none_or(str::is_empty) || (self.requested == Some("string") && !kind.is_empty()) {
+            self.requested = Some(kind);
             self.range = range;
         }
     }
@@ -146,7 +146,7 @@ impl Key {
 
     /// Type that is shown.
     pub(super) fn kind(&self) -> &'static str {
-        if self.words.kind.is_empty() { self.requested } else { self.words.kind }
+        if self.words.kind.is_empty() { self.requested.unwrap_or_default() } else { self.words.kind }
     }
 
     /// The value that an absent key has; `None` when `absent` describes what it means.
@@ -165,7 +165,7 @@ impl Key {
     fn shown_range(&self) -> String {
         match self.requested {
             _ if !self.words.allowed.is_empty() => self.words.allowed.to_owned(),
-            "word" => format!("`{}`", self.range.replace("\", \"", "`, `").replace('"', "")),
+            Some("word") => format!("`{}`", self.range.replace("\", \"", "`, `").replace('"', "")),
             _ => self.range.clone(),
         }
     }
@@ -270,13 +270,17 @@ mod tests {
     use crate::Config;
 
     #[test]
-    fn every_key_that_is_read_is_described() {
-        for section in record().sections {
+    fn every_key_that_is_read_is_described_and_the_other_way_round() {
+        let recorded = record().sections;
+        for section in &recorded {
             let (parent, name) = section.path.rsplit_once('.').unwrap_or(("", &section.path));
             let is_key = REFERENCE.at(parent).is_some_and(|parent| parent.keys.iter().any(|key| key.name == name));
             assert!(section.keys.is_empty() || is_key || !section.about.is_empty(), "[{}] has no text", section.path);
             for key in section.keys.iter().filter(|_| !is_key) {
                 assert!(!key.about.is_empty(), "{}.{} has no text", section.path, key.name);
+                let path = format!("{}.{}", section.path, key.name);
+                let is_read = key.requested.is_some() || recorded.iter().any(|table| table.path == path);
+                assert!(is_read, "{path} is read nowhere");
             }
         }
         assert!(REFERENCE.sections.iter().map(|section| section.keys.len()).sum::<usize>() > 180);
@@ -286,7 +290,7 @@ mod tests {
     fn what_an_absent_key_means_is_said_once() {
         for section in &REFERENCE.sections {
             for key in &section.keys {
-                assert!(key.default().is_some() != !key.absent.is_empty(), "{}.{}", section.path, key.name);
+                assert!(key.default().is_some() == key.absent.is_empty(), "{}.{}", section.path, key.name);
                 assert!(key.words.default.is_empty() || key.absent.is_empty(), "{}.{}", section.path, key.name);
             }
         }

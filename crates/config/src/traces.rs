@@ -3,17 +3,13 @@
 //! Of the standard variables of OpenTelemetry those are read here that say whether spans are sent, where to, which, and in
 //! which batches. The exporter itself reads headers and compression, the resource its name and attributes.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use super::{
     Surroundings,
     address::BaseUrl,
     credential,
     environment::Environment,
-    files::Files,
     quantity::{DAY, MILLISECOND, SECOND},
     section::Section,
 };
@@ -67,14 +63,6 @@ pub struct SpanBatches {
     pub size: usize,
     /// Timeout of one call.
     pub timeout: Duration,
-}
-
-impl Default for TracesConfig {
-    fn default() -> TracesConfig {
-        let (environment, files) = (Environment::default(), Files::default());
-        let surroundings = Surroundings { directory: Path::new("."), environment: &environment, files: &files };
-        Section::absent(|section| TracesConfig::read(section, &surroundings))
-    }
 }
 
 impl SpanBatches {
@@ -239,7 +227,7 @@ mod tests {
             SpanBatches { delay: Duration::from_millis(200), queue: 7, size: 3, timeout: Duration::from_millis(900) };
         assert_eq!(read(EMPTY, &named).unwrap().batches, batches);
         let odd = [("OTEL_BSP_MAX_QUEUE_SIZE", "0"), ("OTEL_BSP_SCHEDULE_DELAY", "soon")];
-        assert_eq!(read(EMPTY, &odd).unwrap(), TracesConfig::default());
+        assert_eq!(read(EMPTY, &odd).unwrap(), read(EMPTY, &[]).unwrap());
     }
 
     #[test]

@@ -558,7 +558,7 @@ pricing = { prompt = "1" }
             f:6:40: models[0].pricing.completion: is not a plain decimal number; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:58: models[0].pricing.request: is negative; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:72: models[0].pricing.image: is too large, or has more than 15 digits after the point; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
-            f:6:94: models[0].pricing.cache: unknown key; allowed: prompt, completion, internal_reasoning, input_cache_read, input_cache_write, input_cache_write_1h, audio, audio_output and 7 more
+            f:6:94: models[0].pricing.cache: unknown key; allowed: prompt, completion, explicit_zero, internal_reasoning, input_cache_read, input_cache_write, input_cache_write_1h, audio and 7 more
             f:13:11: models[0].endpoints[1].variant: is not a short name; allowed: at most 64 of: lower-case letters, digits, '-', '_', '.'
             f:14:11: models[0].endpoints[1].pricing.completion: is missing; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015" per token; "0" if it costs nothing
         "#]],

@@ -15,7 +15,7 @@ use actix_web::http::Method;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use pointsman_base::secret::Secret;
-use pointsman_config::{Config, Durability, Key, TracesConfig};
+use pointsman_config::{Config, Durability, Key};
 use pointsman_domain::{Catalog, Endpoint, FailureKind, Modalities, RequestedService, Usd};
 use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ async fn own_gateway(mut config: Config) -> Result<(Server, Secret), String> {
     config.ledger.required = false;
     config.routing.memory.path = None;
     (config.shared.postgres, config.shared.redis) = (None, None);
-    config.traces = TracesConfig::default();
+    config.traces.collector = None;
     let server = Server::bind(config).await.map_err(|error| error.to_string())?;
     Ok((server, text))
 }
