@@ -24,7 +24,7 @@ mod allocations {
         app::server::Server,
         state::traces::{parent_for_provider, sampler::Sampler},
     };
-    use pointsman_config::Config;
+    use pointsman_config::{Config, Environment};
     use pointsman_domain::TraceParent;
     use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -153,7 +153,7 @@ mod allocations {
     fn without_traces_no_request_allocates_for_them_and_with_them_none_that_is_not_kept() {
         let record = generations::recorded(1, 1).remove(0);
         let text = "[simulation]\nmode = \"on\"\n[traces]\nsample_ratio = 0\n";
-        let config = Config::parse(text, "test", Path::new("."), &[].into_iter().collect()).unwrap();
+        let config = Config::parse(text, "test", Path::new("."), &Environment::default()).unwrap();
         let sampler = Sampler::new(&config.traces);
         let asked = fewest(|| {
             assert!(TraceParent::parse(PARENT).is_some());
