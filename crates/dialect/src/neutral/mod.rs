@@ -34,7 +34,7 @@ pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
 pub(crate) use conversation::{
-    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
+    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Prompt, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};

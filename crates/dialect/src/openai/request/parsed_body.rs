@@ -12,6 +12,7 @@ use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 use super::{
     RequestKind, RequestLimits,
     byte_span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
+    client_turns,
     conversation_summary::ConversationSummary,
     fault,
     field_location::FieldLocation,
@@ -22,9 +23,12 @@ use super::{
     stopped::Stopped,
     suggestions::{field_meant_at_top_level, parameter_meant},
     syntax,
-    tools::read_tools,
+    tools::{DeclaredTools, read_tools},
 };
-use crate::json::{Cursor, Raw};
+use crate::{
+    json::{Cursor, Raw},
+    neutral::Prompt,
+};
 
 /// Members that fit without growing the list.
 const USUAL_MEMBERS: usize = 12;
@@ -135,6 +139,8 @@ pub(super) struct BodyReader<'a> {
     /// The names that the body gives itself, once its `extra_body` is read.
     given: HashSet<Cow<'a, str>>,
     extra_body: Option<Raw<'a>>,
+    /// Messages and tools that stand elsewhere.
+    pub(super) prompt: Option<&'a Prompt<'a>>,
     pub(super) found: ParsedFields<'a>,
     pub(super) conversation: ConversationSummary<'a>,
 }
@@ -153,9 +159,17 @@ impl<'a> BodyReader<'a> {
             escaped: false,
             given: HashSet::new(),
             extra_body: None,
+            prompt: None,
             found: ParsedFields::default(),
             conversation: ConversationSummary::new(source, limits.max_messages),
         }
+    }
+
+    /// Measures messages and tools that stand elsewhere.
+    pub(super) fn take(&mut self, prompt: &'a Prompt<'a>) -> Result<(), Invalid> {
+        self.found.tools = DeclaredTools::of(&prompt.tools, self.limits.max_tools)?;
+        self.prompt = Some(prompt);
+        client_turns::measure(&prompt.turns, &mut self.conversation)
     }
 
     /// Reads the whole text.
@@ -258,8 +272,8 @@ impl<'a> BodyReader<'a> {
     fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Forwarding, Stopped> {
         let is_given = match field {
             // They stand elsewhere, and have been measured.
-            Field::Messages if self.conversation.tally.messages > 0 => {
-                self.found.has_messages = true;
+            Field::Messages | Field::Tools if self.prompt.is_some() => {
+                self.found.has_messages |= field == Field::Messages;
                 cursor.value()?;
                 true
             }
