@@ -281,7 +281,7 @@ fn written_chat(
     splice.members(object(text).ok()?, |key, value, splice| {
         match &*key.name() {
             b"messages" => splice.replace(value, &writer.messages()),
-            b"tools" => splice.replace(value, &writer.tools()),
+            b"tools" if !value.is_filled() => splice.replace(value, &writer.tools()),
             b"tool_choice" => {
                 writer.tool_choice(&tool_choice(value)).into_iter().for_each(|choice| splice.replace(value, &choice))
             }
@@ -328,10 +328,12 @@ fn translated(
     prompt_tokens: u32,
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
-    let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
+    let text = std::str::from_utf8(&gated.bytes).ok()?;
+    let mut conversation = read_conversation(text).ok()?;
     if let Some(Prompt { turns, tools }) = prompt {
         conversation.set_turns(turns);
-        if !gated.dropped.iter().any(|name| &**name == "tools") {
+        // The gate may have left them out.
+        if !tools.is_empty() && object(text).ok()?.member(b"tools").is_some() {
             conversation.tools = tools;
         }
     }

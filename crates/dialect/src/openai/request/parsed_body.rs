@@ -272,7 +272,7 @@ impl<'a> BodyReader<'a> {
     fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Forwarding, Stopped> {
         let is_given = match field {
             // They stand elsewhere, and have been measured.
-            Field::Messages | Field::Tools if self.prompt.is_some() => {
+            Field::Messages | Field::Tools if self.prompt.is_some() && self.place == FieldLocation::TopLevel => {
                 self.found.has_messages |= field == Field::Messages;
                 cursor.value()?;
                 true
