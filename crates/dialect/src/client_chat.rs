@@ -8,7 +8,7 @@ use pointsman_domain::Invalid;
 use super::{
     anthropic::inbound::{InboundMessages, read_count_tokens, read_messages},
     client_request::{ClientRequest, ClientShape, MessageApi, MessageSource},
-    neutral::{StateKey, Turn, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
+    neutral::{Prompt, StateKey, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
     openai::{
         request::{ChatPurpose, ChatRequest, RequestLimits},
         text_completion::read_completion_request,
@@ -73,7 +73,8 @@ impl ClientReader<'_> {
             let native_feature = read.native_feature.or(read.hosted_tool.filter(|_| !drops_hosted_tools));
             let shape = ClientShape::Responses(read.echo);
             let client = ClientRequest { native_feature, ..self.client(shape, body, read.unsupported) };
-            let chat = self.chat(read.chat, &read.turns, self.source(MessageApi::Responses, body), read.has_odd_base64);
+            let chat =
+                self.chat(read.chat, &read.prompt, self.source(MessageApi::Responses, body), read.has_odd_base64);
             of_client(chat, client)
         })
     }
@@ -110,7 +111,7 @@ impl ClientReader<'_> {
                 }
                 AgentChat::Items(read) => {
                     let source = self.source(MessageApi::Responses, body);
-                    (self.chat(read.chat, &read.turns, source, read.has_odd_base64)?, read.unsupported)
+                    (self.chat(read.chat, &read.prompt, source, read.has_odd_base64)?, read.unsupported)
                 }
             };
             chat.unsupported = unsupported;
@@ -132,7 +133,7 @@ impl ClientReader<'_> {
             ..self.client(shape, body, unsupported)
         };
         let source = self.source(MessageApi::Messages, body);
-        let mut chat = of_client(self.chat(read.chat, &read.turns, source, read.has_odd_base64), client)?;
+        let mut chat = of_client(self.chat(read.chat, &read.prompt, source, read.has_odd_base64), client)?;
         chat.service = read.service;
         Ok(chat)
     }
@@ -153,15 +154,15 @@ impl ClientReader<'_> {
         Ok(chat)
     }
 
-    /// The chat of these messages and a body with everything else.
+    /// The chat of these messages and tools, and a body with everything else.
     fn chat(
         &self,
         body: Bytes,
-        turns: &[Turn<'_>],
+        prompt: &Prompt<'_>,
         source: MessageSource,
         has_odd_base64: bool,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        let mut chat = ChatRequest::of_turns(&body, turns, self.purpose, self.limits)?;
+        let mut chat = ChatRequest::of_prompt(&body, prompt, self.purpose, self.limits)?;
         chat.extras.odd_base64 = has_odd_base64;
         chat.message_source = Some(source);
         Ok(chat)

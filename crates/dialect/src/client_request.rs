@@ -8,7 +8,7 @@ use pointsman_domain::{Capability, Dialect, Endpoint, Invalid};
 use super::{
     anthropic,
     json::{Raw, object},
-    neutral::{StateKey, Turn, UnsupportedFields},
+    neutral::{Prompt, StateKey, UnsupportedFields},
     outgoing::UpstreamHeaders,
     responses::{self, inbound::echo::ResponseEcho},
 };
@@ -30,7 +30,7 @@ pub struct ClientRequest {
     pub state_key: StateKey,
 }
 
-/// Where the messages of a chat stand that are not in its body.
+/// Where the messages and tools of a chat stand that are not in its body.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSource {
     pub(super) api: MessageApi,
@@ -47,11 +47,11 @@ pub(crate) enum MessageApi {
 }
 
 impl MessageSource {
-    /// The messages.
-    pub(crate) fn turns(&self) -> Option<Vec<Turn<'_>>> {
+    /// The messages and tools.
+    pub(crate) fn prompt(&self) -> Option<Prompt<'_>> {
         match self.api {
-            MessageApi::Messages => anthropic::inbound::turns_of(&self.body, &self.state_key),
-            MessageApi::Responses => responses::inbound::turns_of(&self.body, &self.state_key),
+            MessageApi::Messages => anthropic::inbound::prompt_of(&self.body, &self.state_key),
+            MessageApi::Responses => responses::inbound::prompt_of(&self.body, &self.state_key),
         }
     }
 

@@ -69,7 +69,10 @@ fn lost_at<'e>(
     }
     // A parameter that an endpoint lists is lost all the same where its dialect has none.
     let given = request.given_parameters(names);
-    let parameters = read_members(given.members);
+    let mut parameters = read_members(given.members);
+    if let Some(prompt) = request.message_source.as_ref().and_then(|source| source.prompt()) {
+        parameters.tools = prompt.tools;
+    }
     let lost = endpoints.filter_map(|endpoint| {
         let name = first_lost(request, given.unknown.as_deref(), &parameters, endpoint)?;
         Some(LostParameter { endpoint: endpoint.id, name })

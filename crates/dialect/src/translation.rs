@@ -17,14 +17,14 @@ use super::{
     gemini::{self, SignatureSources},
     json::{Splice, SpliceAction, object},
     neutral::{
-        AnswerEvent, AnswerForm, AnswerSink, ToolNames, TranslatedRequest, Turn, UnsupportedFields,
+        AnswerEvent, AnswerForm, AnswerSink, Prompt, ToolNames, TranslatedRequest, UnsupportedFields,
         lone_halves_replaced, results_behind_calls,
     },
     openai::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
-        conversation_reader::{read_conversation, read_tools},
-        foreign_members::{PlainChat, plain_chat},
+        conversation_reader::{read_conversation, tool_choice},
+        foreign_members::plain_chat,
         prompt_writer::{ChatServer, PromptWriter},
         request::{ChatExtras, default_parameters},
         rewrite_answer, text_completion, usage_of_failed_answer, whole_answer,
@@ -85,12 +85,11 @@ pub fn chat_body_with(
         }
         Dialect::OpenAi => gated,
         dialect => {
-            let turns = match &request.message_source {
-                Some(source) => Some(source.turns()?),
+            let prompt = match &request.message_source {
+                Some(source) => Some(source.prompt()?),
                 None => None,
             };
-            let circumstances = Circumstances { turns, prompt_tokens: request.prompt_tokens, signatures };
-            spelled(request, translated(&gated, dialect, endpoint, circumstances)?)
+            spelled(request, translated(&gated, dialect, endpoint, prompt, request.prompt_tokens, signatures)?)
         }
     };
     Some(match request.client.as_deref() {
@@ -114,8 +113,8 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         Dialect::OpenAi => Some(outgoing),
         dialect if endpoint.images_through_chat => {
             let emulated = outgoing.emulated.clone();
-            let circumstances = Circumstances { prompt_tokens: request.prompt_tokens, ..Circumstances::default() };
-            let mut body = translated(&outgoing, dialect, endpoint, circumstances)?;
+            let mut body =
+                translated(&outgoing, dialect, endpoint, None, request.prompt_tokens, SignatureSources::default())?;
             body.emulated.extend(emulated);
             Some(named_as_image(request, body))
         }
@@ -257,7 +256,7 @@ fn without_foreign_reasoning(
     endpoint: &Endpoint,
 ) -> OutgoingBody {
     let plain = plain_chat(&gated.bytes, extras, catalog, endpoint);
-    let Some(PlainChat { body, cut_reasoning }) = plain else { return gated };
+    let Some((body, cut_reasoning)) = plain else { return gated };
     let mut emulated = gated.emulated;
     emulated.extend(cut_reasoning.into_iter().map(Into::into));
     OutgoingBody { bytes: body.into(), emulated, ..gated }
@@ -272,18 +271,20 @@ fn written_chat(
 ) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&gated.bytes).ok()?;
     let source = request.message_source.as_ref()?;
-    let (tools, choice) = read_tools(text).ok()?;
+    let mut prompt = source.prompt()?;
     let mut unsupported = UnsupportedFields::default();
-    let turns = results_behind_calls(source.turns()?, false, &mut unsupported);
-    let server = ChatServer::of(catalog, endpoint, &turns);
-    let mut writer = PromptWriter::new(&server, &turns, &tools, source.has_short_texts(), &mut unsupported);
+    prompt.turns = results_behind_calls(prompt.turns, false, &mut unsupported);
+    let server = ChatServer::of(catalog, endpoint, &prompt.turns);
+    let mut writer = PromptWriter::new(&server, &prompt, source.has_short_texts(), &mut unsupported);
     let mut splice = Splice::new(text);
     let mut cuts_mark = false;
     splice.members(object(text).ok()?, |key, value, splice| {
         match &*key.name() {
             b"messages" => splice.replace(value, &writer.messages()),
-            b"tools" => splice.replace(value, &writer.tools()),
-            b"tool_choice" => writer.tool_choice(&choice).into_iter().for_each(|choice| splice.replace(value, &choice)),
+            b"tools" if !value.is_filled() => splice.replace(value, &writer.tools()),
+            b"tool_choice" => {
+                writer.tool_choice(&tool_choice(value)).into_iter().for_each(|choice| splice.replace(value, &choice))
+            }
             b"cache_control" if !server.takes_marks => {
                 cuts_mark = true;
                 return SpliceAction::Cut;
@@ -318,25 +319,23 @@ fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoi
     OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
-/// What a body does not say of itself before it is translated.
-#[derive(Default)]
-struct Circumstances<'s> {
-    /// Its messages, if it has none.
-    turns: Option<Vec<Turn<'s>>>,
-    prompt_tokens: u32,
-    signatures: SignatureSources<'s>,
-}
-
+/// A body for an endpoint of another dialect. `prompt`: its messages and tools, if it has none.
 fn translated(
     gated: &OutgoingBody,
     dialect: Dialect,
     endpoint: &Endpoint,
-    circumstances: Circumstances<'_>,
+    prompt: Option<Prompt<'_>>,
+    prompt_tokens: u32,
+    signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
-    let Circumstances { turns, prompt_tokens, signatures } = circumstances;
-    let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
-    if let Some(turns) = turns {
+    let text = std::str::from_utf8(&gated.bytes).ok()?;
+    let mut conversation = read_conversation(text).ok()?;
+    if let Some(Prompt { turns, tools }) = prompt {
         conversation.set_turns(turns);
+        // The gate may have left them out.
+        if !tools.is_empty() && object(text).ok()?.member(b"tools").is_some() {
+            conversation.tools = tools;
+        }
     }
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
     gated.dropped.iter().for_each(|name| unsupported.drop(name));

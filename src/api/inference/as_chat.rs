@@ -5,7 +5,7 @@ use actix_web::{
     web::{Bytes, Payload},
 };
 use pointsman_config::Scope;
-use pointsman_dialect::{ChatPurpose, ChatRequest, ClientReader};
+use pointsman_dialect::{ChatPurpose, ChatRequest};
 
 use super::{admitted_request::AdmittedRequest, chat};
 use crate::{
@@ -17,11 +17,6 @@ use crate::{
 
 /// Reads a request of one API as a chat. Fails with the 400 for a refused request.
 pub(in crate::api) type ReadChat = fn(Bytes, &HttpRequest, &Worker, ChatPurpose) -> Result<Box<ChatRequest>, ApiError>;
-
-/// How this gateway reads requests of clients.
-pub(super) fn reader(worker: &Worker, purpose: ChatPurpose) -> ClientReader<'_> {
-    ClientReader { state_key: &worker.shared.state_key, purpose, limits: &worker.setup.config.limits.request }
-}
 
 /// Answers a request, plain or streamed.
 ///

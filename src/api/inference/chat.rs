@@ -12,7 +12,7 @@ use pointsman_base::clock;
 use pointsman_dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk};
 use pointsman_domain::{ApiType, Dialect};
 
-use super::{admitted_request::AdmittedRequest, as_chat, route_metadata};
+use super::{admitted_request::AdmittedRequest, client_reader::reader, route_metadata};
 use crate::{
     access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
@@ -66,7 +66,7 @@ pub(in crate::api) fn read_chat(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    Ok(as_chat::reader(worker, purpose).chat_or_items(body)?)
+    Ok(reader(worker, purpose).chat_or_items(body)?)
 }
 
 /// Answers a chat, in the dialect of its client.

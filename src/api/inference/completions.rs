@@ -8,7 +8,7 @@ use actix_web::{
 };
 use pointsman_dialect::{ChatPurpose, ChatRequest};
 
-use super::as_chat;
+use super::{as_chat, client_reader::reader};
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// Continues one text, plain or streamed.
@@ -29,5 +29,5 @@ pub(in crate::api) fn read_chat(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    Ok(as_chat::reader(worker, purpose).completion(body)?)
+    Ok(reader(worker, purpose).completion(body)?)
 }

@@ -7,7 +7,7 @@ use actix_web::{
 };
 use pointsman_dialect::{ChatPurpose, ChatRequest, UpstreamHeaders, count_tokens_body};
 
-use super::as_chat;
+use super::{as_chat, client_reader::reader};
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// The header that says a browser may be shown the key; it is for Anthropic alone.
@@ -32,7 +32,7 @@ pub(in crate::api) fn read_chat(
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let headers = request.headers();
-    Ok(as_chat::reader(worker, purpose).messages(body, version(headers), &passed_on(headers))?)
+    Ok(reader(worker, purpose).messages(body, version(headers), &passed_on(headers))?)
 }
 
 /// Reads a request whose tokens are to be counted: it needs no limit on output.
@@ -42,7 +42,7 @@ fn read_counted(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    Ok(as_chat::reader(worker, purpose).counted_messages(body, &passed_on(request.headers()))?)
+    Ok(reader(worker, purpose).counted_messages(body, &passed_on(request.headers()))?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

@@ -3,6 +3,7 @@
 pub(crate) mod admitted_request;
 pub(crate) mod as_chat;
 pub mod chat;
+mod client_reader;
 pub mod completions;
 pub mod embeddings;
 pub mod messages;

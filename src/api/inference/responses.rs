@@ -6,7 +6,7 @@ use actix_web::{
 };
 use pointsman_dialect::{ChatPurpose, ChatRequest, ProviderState, input_tokens_body};
 
-use super::as_chat;
+use super::{as_chat, client_reader::reader};
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// Makes one response, plain or streamed.
@@ -29,7 +29,7 @@ pub(in crate::api) fn read_chat(
 ) -> Result<Box<ChatRequest>, ApiError> {
     let state = || ProviderState::anywhere_in(&worker.setup.catalog);
     let drops_hosted_tools = worker.setup.config.responses.drop_hosted_tools;
-    Ok(as_chat::reader(worker, purpose).responses(body, state, drops_hosted_tools)?)
+    Ok(reader(worker, purpose).responses(body, state, drops_hosted_tools)?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

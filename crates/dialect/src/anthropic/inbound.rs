@@ -19,7 +19,7 @@ pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     json::{Raw, push_member, push_string},
     neutral::{
-        MemberType, StateKey, Turn, UnsupportedFields, body_members, none_of, optional_member, with_lone_references,
+        MemberType, Prompt, StateKey, UnsupportedFields, body_members, none_of, optional_member, with_lone_references,
     },
     openai::request::gateway_members::is_for_gateway,
 };
@@ -40,9 +40,9 @@ const USER_HASH_BYTES: usize = 16;
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
 pub struct InboundMessages<'a> {
-    /// The chat body that means the same, without its messages.
+    /// The chat body that means the same, without its messages and tools.
     pub chat: Bytes,
-    pub(crate) turns: Vec<Turn<'a>>,
+    pub(crate) prompt: Prompt<'a>,
     /// Whether data of a medium are not in base64 as providers want it.
     pub(crate) has_odd_base64: bool,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
@@ -105,12 +105,13 @@ enum Purpose {
     Count,
 }
 
-/// The messages of a body that was read before.
-pub(crate) fn turns_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Vec<Turn<'a>>> {
+/// The messages and tools of a body that was read before.
+pub(crate) fn prompt_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Prompt<'a>> {
     let members = Members::read(body).ok()?;
     let mut reader = ChatReader::new(0, state_key);
     reader.messages(members.system, members.messages?).ok()?;
-    Some(reader.turns)
+    members.tools.map_or(Ok(()), |tools| reader.tools(tools)).ok()?;
+    Some(reader.prompt)
 }
 
 fn read<'a>(body: &'a [u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
@@ -119,7 +120,7 @@ fn read<'a>(body: &'a [u8], purpose: Purpose, state_key: &StateKey) -> Result<In
     reader.read(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
     let ChatReader {
-        out, turns, has_odd_base64, unsupported, native_feature, omits_thinking, has_blank_answers, ..
+        out, prompt, has_odd_base64, unsupported, native_feature, omits_thinking, has_blank_answers, ..
     } = reader;
     let stop_sequences = members.stop_sequences.map_or(Bytes::new(), |list| Bytes::copy_from_slice(list.bytes()));
     let service = RequestedService::of(|name| {
@@ -133,7 +134,7 @@ fn read<'a>(body: &'a [u8], purpose: Purpose, state_key: &StateKey) -> Result<In
     let chat = out.freeze();
     Ok(InboundMessages {
         chat,
-        turns,
+        prompt,
         has_odd_base64,
         unsupported,
         native_feature,
@@ -215,13 +216,11 @@ impl Members<'_> {
 /// Reads a request, and writes the chat body.
 struct ChatReader<'a> {
     out: BytesMut,
-    turns: Vec<Turn<'a>>,
+    prompt: Prompt<'a>,
     has_odd_base64: bool,
     unsupported: UnsupportedFields,
     native_feature: Option<String>,
     omits_thinking: bool,
-    /// Tools are declared that chat has.
-    has_tools: bool,
     has_blank_answers: bool,
     /// Tools are declared that only endpoints of this dialect have.
     has_server_tools: bool,
@@ -232,12 +231,11 @@ impl<'a> ChatReader<'a> {
     fn new(capacity: usize, state_key: &StateKey) -> ChatReader<'a> {
         ChatReader {
             out: BytesMut::with_capacity(capacity),
-            turns: Vec::new(),
+            prompt: Prompt::default(),
             has_odd_base64: false,
             unsupported: UnsupportedFields::default(),
             native_feature: None,
             omits_thinking: false,
-            has_tools: false,
             has_blank_answers: false,
             has_server_tools: false,
             state_key: state_key.clone(),

@@ -45,6 +45,15 @@ impl<'a> Conversation<'a> {
     }
 }
 
+/// What the model reads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Prompt<'a> {
+    /// The messages as they came, instructions among them.
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// Declared tools.
+    pub(crate) tools: Vec<Tool<'a>>,
+}
+
 /// A top-level member of the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Parameter<'a> {

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    conversation::{Content, Conversation, Part, ToolChoice, ToolKind},
+    conversation::{Content, Conversation, Part, Tool, ToolChoice, ToolKind, Turn},
     text::EscapedText,
 };
 
@@ -75,27 +75,29 @@ pub(crate) struct ToolNames {
 impl ToolNames {
     /// Collects the names of all tools and of all calls in the history, in order of appearance.
     pub(crate) fn new(conversation: &Conversation<'_>, rules: NameRules) -> ToolNames {
-        let mut names = ToolNames::default();
-        for tool in &conversation.tools {
-            let name = tool.name.unescaped();
-            if tool.kind == ToolKind::Custom {
-                names.custom.push(name.clone().into_owned());
-            }
-            names.add(&name, rules);
-        }
-        for part in conversation.turns.iter().flat_map(|turn| &turn.parts) {
-            if let Content::ToolCall { name, .. } = &part.content {
-                names.add(&name.unescaped(), rules);
-            }
-        }
+        let mut names = ToolNames::of(&conversation.turns, &conversation.tools, rules);
+        let custom = conversation.tools.iter().filter(|tool| tool.kind == ToolKind::Custom);
+        names.custom.extend(custom.map(|tool| tool.name.unescaped().into_owned()));
         if let ToolChoice::Named(name) = &conversation.tool_choice {
             names.add(&name.unescaped(), rules);
         }
         names
     }
 
+    /// The names of these tools, and of the calls in these messages.
+    pub(crate) fn of(turns: &[Turn<'_>], tools: &[Tool<'_>], rules: NameRules) -> ToolNames {
+        let mut names = ToolNames::default();
+        tools.iter().for_each(|tool| names.add(&tool.name.unescaped(), rules));
+        for part in turns.iter().flat_map(|turn| &turn.parts) {
+            if let Content::ToolCall { name, .. } = &part.content {
+                names.add(&name.unescaped(), rules);
+            }
+        }
+        names
+    }
+
     /// Adds a name. What is sent for it depends on nothing but the name and the rules.
-    pub(crate) fn add(&mut self, name: &str, rules: NameRules) {
+    fn add(&mut self, name: &str, rules: NameRules) {
         if rules.fits(name) || self.sent.contains_key(name) {
             return;
         }

@@ -5,13 +5,14 @@
 mod messages;
 mod tools;
 
+pub(crate) use self::tools::choice as tool_choice;
+
 use std::borrow::Cow;
 
 use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
-        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Tool, ToolChoice, Turn,
-        UnsupportedFields,
+        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, ToolChoice, Turn, UnsupportedFields,
     },
     openai::request::gateway_members::is_for_gateway,
 };
@@ -29,17 +30,6 @@ pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFaul
         reader.object(&mut Cursor::over(extra))?;
     }
     Ok(reader.finish())
-}
-
-/// The tools of a chat body, and which of them the model may call.
-///
-/// # Errors
-/// When the text is not a JSON object.
-pub(crate) fn read_tools(body: &str) -> Result<(Vec<Tool<'_>>, ToolChoice<'_>), JsonFault> {
-    let mut reader = Reader::default();
-    reader.object(&mut Cursor::new(body))?;
-    let Conversation { tools, tool_choice, .. } = reader.finish();
-    Ok((tools, tool_choice))
 }
 
 /// What these members of a body ask for, without its messages.

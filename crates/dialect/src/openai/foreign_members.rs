@@ -56,16 +56,15 @@ impl ReturnedReasoning {
     }
 }
 
-/// A body without reasoning that the endpoint does not know.
-pub(crate) struct PlainChat {
-    pub(crate) body: Bytes,
-    /// Reasoning of earlier turns that was cut, each name once.
-    pub(crate) cut_reasoning: Vec<&'static str>,
-}
-
 /// Cuts sealed reasoning of other providers, and all reasoning of earlier turns where the endpoint does not know it; readable
-/// reasoning of chat providers gets into the member in which the endpoint takes it back. `None` if nothing changes.
-pub(crate) fn plain_chat(body: &[u8], extras: ChatExtras, catalog: &Catalog, endpoint: &Endpoint) -> Option<PlainChat> {
+/// reasoning of chat providers gets into the member in which the endpoint takes it back. Gives the body, and the names of what was
+/// cut, each once; `None` if nothing changes.
+pub(crate) fn plain_chat(
+    body: &[u8],
+    extras: ChatExtras,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+) -> Option<(Bytes, Vec<&'static str>)> {
     let returned = ReturnedReasoning::to(catalog, endpoint, extras.reasoning_details);
     if !(extras.reasoning_details || extras.reasoning && returned.targets.is_some() || returned.fills) {
         return None;
@@ -74,7 +73,7 @@ pub(crate) fn plain_chat(body: &[u8], extras: ChatExtras, catalog: &Catalog, end
     let mut cutter = Cutter { splice: Splice::new(body), returned, is_changed: false, cut: Vec::new() };
     cutter.body(object(body).ok()?);
     let Cutter { splice, is_changed, cut, .. } = cutter;
-    (is_changed || !cut.is_empty()).then(|| PlainChat { body: splice.finish(), cut_reasoning: cut })
+    (is_changed || !cut.is_empty()).then(|| (splice.finish(), cut))
 }
 
 /// Formats of sealed reasoning that another provider of the catalog issues, and that the model of the endpoint does not

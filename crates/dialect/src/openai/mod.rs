@@ -18,6 +18,7 @@ pub mod request;
 mod stream;
 pub(crate) mod text_completion;
 mod tool_call;
+pub(crate) mod tool_writer;
 #[deny(clippy::float_arithmetic)]
 mod usage;
 

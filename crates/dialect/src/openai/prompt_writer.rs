@@ -7,12 +7,15 @@
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{Catalog, Endpoint, ReasoningFormat};
 
-use super::foreign_members::ReturnedReasoning;
+use super::{
+    foreign_members::ReturnedReasoning,
+    tool_writer::{push_reference, push_tool},
+};
 use crate::{
     json::push_member,
     neutral::{
-        CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, Tool,
-        ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
+        CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, Prompt, ReasoningKind, ReasoningState, Role,
+        Tool, ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
     },
 };
 
@@ -57,18 +60,11 @@ pub(crate) struct PromptWriter<'w, 'a> {
 impl<'w, 'a> PromptWriter<'w, 'a> {
     pub(crate) fn new(
         server: &'w ChatServer,
-        turns: &'w [Turn<'a>],
-        tools: &'w [Tool<'a>],
+        Prompt { turns, tools }: &'w Prompt<'a>,
         has_short_texts: bool,
         unsupported: &'w mut UnsupportedFields,
     ) -> PromptWriter<'w, 'a> {
-        let mut names = ToolNames::default();
-        let calls = turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match &part.content {
-            Content::ToolCall { name, .. } => Some(name),
-            _ => None,
-        });
-        let all = tools.iter().map(|tool| &tool.name).chain(calls);
-        all.for_each(|name| names.add(&name.unescaped(), CHAT_NAMES));
+        let names = ToolNames::of(turns, tools, CHAT_NAMES);
         let (out, media) = (BytesMut::with_capacity(1_024), Vec::new());
         PromptWriter { server, turns, tools, names, has_short_texts, unsupported, out, media }
     }
@@ -316,21 +312,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     }
 
     fn tool(&mut self, tool: &Tool<'a>) {
-        let out = &mut self.out;
-        out.put_u8(b'{');
-        push_reference(tool.kind, &tool.name, &self.names, out);
-        if let Some(description) = &tool.description {
-            push_member(out, b"description", b"");
-            description.push_quoted(out);
-        }
-        let schema = tool.parameters.map(|schema| (&b"parameters"[..], schema));
-        for (name, value) in schema.into_iter().chain(tool.grammar.map(|grammar| (&b"format"[..], grammar))) {
-            push_member(out, name, value.bytes());
-        }
-        if let Some(strict) = tool.strict {
-            push_member(out, b"strict", if strict { b"true" } else { b"false" });
-        }
-        out.put_u8(b'}');
+        push_tool(tool, &self.names, self.unsupported, &mut self.out);
         match tool.cache_control {
             Some(mark) if self.server.takes_marks => push_member(&mut self.out, b"cache_control", mark.bytes()),
             Some(_) => self.unsupported.drop("tools[].cache_control"),
@@ -373,15 +355,6 @@ fn author(role: Role) -> Role {
 
 fn is_text(part: &Part<'_>) -> bool {
     matches!(part.content, Content::Text(_))
-}
-
-/// Appends the type of a tool, and the object of that name as far as its name.
-fn push_reference(kind: ToolKind, name: &EscapedText<'_>, names: &ToolNames, out: &mut BytesMut) {
-    out.put_slice(match kind {
-        ToolKind::Function => b"\"type\":\"function\",\"function\":{\"name\":",
-        ToolKind::Custom => b"\"type\":\"custom\",\"custom\":{\"name\":",
-    });
-    names.sent(name).push_quoted(out);
 }
 
 /// Appends a part of text without its end.
@@ -432,14 +405,17 @@ fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
 
 /// A chat body with these messages, as a server is sent it that takes everything.
 #[cfg(test)]
-pub(crate) fn whole_chat(chat: &[u8], turns: &[Turn<'_>], has_short_texts: bool) -> serde_json::Value {
+pub(crate) fn whole_chat(chat: &[u8], prompt: &Prompt<'_>, has_short_texts: bool) -> serde_json::Value {
     let id = pointsman_domain::EndpointId::new("acme/m", "acme", "");
-    let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
+    let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), &prompt.turns);
     (server.takes_marks, server.knows_developer_role, server.reasoning.cuts_details) = (true, true, false);
     let mut unsupported = UnsupportedFields::default();
-    let written = PromptWriter::new(&server, turns, &[], has_short_texts, &mut unsupported).messages();
+    let mut writer = PromptWriter::new(&server, prompt, has_short_texts, &mut unsupported);
     let mut chat: serde_json::Value = serde_json::from_slice(chat).unwrap();
-    chat["messages"] = serde_json::from_slice(&written).unwrap();
+    chat["messages"] = serde_json::from_slice(&writer.messages()).unwrap();
+    if chat.get("tools").is_some() {
+        chat["tools"] = serde_json::from_slice(&writer.tools()).unwrap();
+    }
     chat
 }
 

@@ -24,7 +24,7 @@ pub(crate) use self::field_names::{field_name, given_fields};
 use self::{input::Answer, tools::DeclaredTools};
 use crate::{
     json::{Raw, push_member},
-    neutral::{StateKey, Turn, UnsupportedFields, body_members, none_of},
+    neutral::{Prompt, StateKey, Turn, UnsupportedFields, body_members, none_of},
     openai::request::gateway_members::is_for_gateway,
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
@@ -32,9 +32,9 @@ use crate::{
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
 pub struct InboundResponses<'a> {
-    /// The chat body that means the same, without its messages.
+    /// The chat body that means the same, without its messages and tools.
     pub chat: Bytes,
-    pub(crate) turns: Vec<Turn<'a>>,
+    pub(crate) prompt: Prompt<'a>,
     /// Whether data of a medium are not in base64 as providers want it.
     pub(crate) has_odd_base64: bool,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
@@ -69,19 +69,21 @@ pub fn read_responses_with<'a>(
     let mut reader = ChatReader::new(1_024, state_key);
     reader.read(&members)?;
     let ChatReader { out, turns, has_odd_base64, tools, unsupported, native_feature, .. } = reader;
-    let (chat, echo, hosted_tool) = (out.freeze(), ResponseEcho::new(&members.all, tools.namespaces), tools.hosted);
-    Ok(InboundResponses { chat, turns, has_odd_base64, unsupported, native_feature, hosted_tool, echo })
+    let DeclaredTools { list, namespaces, hosted: hosted_tool, .. } = tools;
+    let (chat, echo) = (out.freeze(), ResponseEcho::new(&members.all, namespaces));
+    let prompt = Prompt { turns, tools: list };
+    Ok(InboundResponses { chat, prompt, has_odd_base64, unsupported, native_feature, hosted_tool, echo })
 }
 
-/// The messages of a body that was read before.
-pub(crate) fn turns_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Vec<Turn<'a>>> {
+/// The messages and tools of a body that was read before.
+pub(crate) fn prompt_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Prompt<'a>> {
     let members = Members::read(body, || ProviderState::Allowed).ok()?;
     let mut reader = ChatReader::new(0, state_key);
     if let Some(tools) = members.tools {
         reader.tools(tools, "tools").ok()?;
     }
     reader.messages(members.instructions, members.input?).ok()?;
-    Some(reader.turns)
+    Some(Prompt { turns: reader.turns, tools: reader.tools.list })
 }
 
 /// The answer of `POST /responses/input_tokens`.
@@ -180,7 +182,7 @@ struct ChatReader<'a> {
     has_odd_base64: bool,
     /// The message of the model that is not complete yet.
     answer_so_far: Answer<'a>,
-    tools: DeclaredTools,
+    tools: DeclaredTools<'a>,
     unsupported: UnsupportedFields,
     native_feature: Option<String>,
     state_key: StateKey,

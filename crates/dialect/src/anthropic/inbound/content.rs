@@ -118,8 +118,8 @@ impl<'a> ChatReader<'a> {
             let message = format!("'messages' must have between 1 and {MAX_MESSAGES} elements.");
             return Err(refused(path, message));
         }
-        if self.turns.is_empty() && self.native_feature.is_some() {
-            self.turns.push(Turn::empty());
+        if self.prompt.turns.is_empty() && self.native_feature.is_some() {
+            self.prompt.turns.push(Turn::empty());
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl<'a> ChatReader<'a> {
     /// Adds a message, unless it has no parts.
     fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
         if !parts.is_empty() {
-            self.turns.push(Turn::new(role, parts));
+            self.prompt.turns.push(Turn::new(role, parts));
         }
     }
 
@@ -236,7 +236,7 @@ impl<'a> ChatReader<'a> {
         }
         let failed = is_error.is_some_and(|flag| flag.bytes() == b"true");
         let result = Content::ToolResult { id, parts: Part::joined(parts), failed };
-        self.turns.push(Turn::new(Role::Tool, vec![Part::marked(result, block.cache_control)]));
+        self.prompt.turns.push(Turn::new(Role::Tool, vec![Part::marked(result, block.cache_control)]));
         Ok(())
     }
 

@@ -19,7 +19,7 @@ fn chat(body: Value) -> Value {
 
 /// The chat, as a server is sent it that takes everything.
 fn whole(read: &InboundMessages<'_>) -> Value {
-    whole_chat(&read.chat, &read.turns, true)
+    whole_chat(&read.chat, &read.prompt, true)
 }
 
 #[track_caller]
@@ -86,7 +86,9 @@ fn a_failed_result_keeps_its_mark_for_the_dialects_that_know_one() {
         json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no"}]}]),
     );
     let read = read(body);
-    let Content::ToolResult { failed, .. } = &read.turns[0].parts[0].content else { panic!("{:?}", read.turns) };
+    let Content::ToolResult { failed, .. } = &read.prompt.turns[0].parts[0].content else {
+        panic!("{:?}", read.prompt.turns)
+    };
     assert!(failed);
 }
 
@@ -211,7 +213,7 @@ fn a_client_that_wants_no_text_of_thoughts_gets_their_signatures() {
 /// The chat, checked as every chat is.
 #[track_caller]
 fn routed(inbound: &InboundMessages<'_>) -> Box<ChatRequest> {
-    ChatRequest::of_turns(&inbound.chat, &inbound.turns, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+    ChatRequest::of_prompt(&inbound.chat, &inbound.prompt, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use pointsman_domain::Invalid;
 use super::{ChatReader, mistyped, refused, required};
 use crate::{
     json::{Raw, push_member},
-    neutral::{MemberType, none_of, optional_member, with_lone_references},
+    neutral::{EscapedText, MemberType, Tool, ToolKind, none_of, optional_member},
 };
 
 /// Members of a tool that chat has, or that are written elsewhere.
@@ -15,15 +15,11 @@ const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"input_schema", b"
 /// Longest name of a tool, bytes.
 const MAX_NAME: usize = 128;
 
-impl ChatReader<'_> {
-    pub(super) fn tools(&mut self, tools: Raw<'_>) -> Result<(), Invalid> {
+impl<'a> ChatReader<'a> {
+    pub(super) fn tools(&mut self, tools: Raw<'a>) -> Result<(), Invalid> {
         if !tools.is_array() {
             return Err(mistyped("tools", "an array"));
         }
-        let start = self.out.len();
-        self.out.put_slice(b",\"tools\":[");
-        let first = self.out.len();
-        let mut names: Vec<&[u8]> = Vec::new();
         for (index, tool) in tools.elements().enumerate() {
             let kind = tool.member(b"type").and_then(Raw::text);
             if kind.as_deref().is_some_and(|kind| kind != "custom") {
@@ -31,74 +27,59 @@ impl ChatReader<'_> {
                 self.has_server_tools = true;
                 continue;
             }
-            if self.out.len() > first {
-                self.out.put_u8(b',');
-            }
-            let name = self.tool(tool, index)?;
-            if names.contains(&name) {
+            let tool = self.tool(tool, index)?;
+            if self.prompt.tools.iter().any(|known| known.name == tool.name) {
                 return Err(refused(format!("tools[{index}].name"), "Tool names must be unique."));
             }
-            names.push(name);
+            self.prompt.tools.push(tool);
         }
-        self.has_tools = self.out.len() > first;
-        if !self.has_tools {
-            self.out.truncate(start);
-        } else {
-            self.out.put_u8(b']');
+        if self.has_tools() {
+            push_member(&mut self.out, b"tools", b"[]");
         }
         Ok(())
     }
 
-    /// Appends a tool. Returns its name.
-    fn tool<'t>(&mut self, tool: Raw<'t>, index: usize) -> Result<&'t [u8], Invalid> {
+    /// Whether tools are declared that chat has.
+    fn has_tools(&self) -> bool {
+        !self.prompt.tools.is_empty()
+    }
+
+    fn tool(&mut self, tool: Raw<'a>, index: usize) -> Result<Tool<'a>, Invalid> {
         let path = format!("tools[{index}]");
         if !tool.is_object() {
             return Err(mistyped(&path, "an object"));
         }
         let name = tool.member(b"name").ok_or_else(|| required(format!("{path}.name")))?;
-        if name.filled_string().is_none() {
-            return Err(mistyped(format!("{path}.name"), "a non-empty string"));
-        }
+        let name = name.filled_string().ok_or_else(|| mistyped(format!("{path}.name"), "a non-empty string"))?;
         if name.inner().len() > MAX_NAME || !name.inner().iter().all(is_of_name) {
             let message = format!("'{path}.name' must be at most {MAX_NAME} letters, digits, '_' and '-'.");
             return Err(refused(format!("{path}.name"), message));
         }
-        self.out.put_slice(b"{\"type\":\"function\",\"function\":{\"name\":");
-        self.out.put_slice(name.bytes());
-        if let Some(description) = optional_member(tool, &path, "description", MemberType::String)? {
-            push_member(&mut self.out, b"description", description.bytes());
+        let description = optional_member(tool, &path, "description", MemberType::String)?;
+        let schema = tool.member(b"input_schema").ok_or_else(|| required(format!("{path}.input_schema")))?;
+        if !schema.is_object() {
+            return Err(mistyped(format!("{path}.input_schema"), "an object"));
         }
-        match tool.member(b"input_schema") {
-            Some(schema) if schema.is_object() => {
-                let is_strict = tool.member(b"strict").is_some_and(|strict| strict.bytes() == b"true");
-                let schema = match is_strict {
-                    true => with_lone_references(schema, "tools[].input_schema", &mut self.unsupported),
-                    false => schema.bytes().into(),
-                };
-                push_member(&mut self.out, b"parameters", &schema);
-            }
-            Some(_) => return Err(mistyped(format!("{path}.input_schema"), "an object")),
-            None => return Err(required(format!("{path}.input_schema"))),
-        }
-        if let Some(strict) = optional_member(tool, &path, "strict", MemberType::Boolean)? {
-            push_member(&mut self.out, b"strict", strict.bytes());
-        }
-        self.out.put_u8(b'}');
-        if let Some(breakpoint) = tool.member(b"cache_control").filter(|breakpoint| breakpoint.is_object()) {
-            push_member(&mut self.out, b"cache_control", breakpoint.bytes());
-        }
-        self.out.put_u8(b'}');
+        let strict = optional_member(tool, &path, "strict", MemberType::Boolean)?;
         for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
             self.unsupported.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
         }
-        Ok(name.inner())
+        Ok(Tool {
+            name: EscapedText::plain(name.inner_text()),
+            description: description.and_then(EscapedText::of),
+            parameters: Some(schema),
+            strict: strict.map(|strict| strict.bytes() == b"true"),
+            kind: ToolKind::Function,
+            grammar: None,
+            cache_control: tool.member(b"cache_control").filter(|breakpoint| breakpoint.is_object()),
+        })
     }
 
     /// With tools that chat has no form for, no choice is written that may mean one of them; without any tool, none that chat
     /// servers would refuse.
     pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
         let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
-            Some("auto" | "none") if !self.has_tools => b"",
+            Some("auto" | "none") if !self.has_tools() => b"",
             Some("auto") => b"\"auto\"",
             Some("any") if self.has_server_tools => b"",
             Some("any") => b"\"required\"",
@@ -123,7 +104,7 @@ impl ChatReader<'_> {
         }
         let flag = optional_member(choice, "tool_choice", "disable_parallel_tool_use", MemberType::Boolean)?;
         let is_single = flag.is_some_and(|flag| flag.bytes() == b"true");
-        if is_single && self.has_tools && word != b"\"none\"" {
+        if is_single && self.has_tools() && word != b"\"none\"" {
             push_member(&mut self.out, b"parallel_tool_calls", b"false");
         }
         Ok(())

@@ -47,7 +47,7 @@ pub(super) fn function<'a>(value: Raw<'a>, path: &str, unsupported: &mut Unsuppo
 }
 
 /// `tool_choice`, or the deprecated `function_call`.
-pub(super) fn choice(value: Raw<'_>) -> ToolChoice<'_> {
+pub(crate) fn choice(value: Raw<'_>) -> ToolChoice<'_> {
     if let Some(word) = value.text() {
         return match &*word {
             "none" => ToolChoice::None,

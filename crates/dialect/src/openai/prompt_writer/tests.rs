@@ -29,7 +29,8 @@ fn call(id: &'static str, name: &'static str) -> Part<'static> {
 fn sent(endpoint: &Endpoint, turns: &[Turn<'_>]) -> (Value, UnsupportedFields) {
     let mut unsupported = UnsupportedFields::default();
     let server = ChatServer::of(&Catalog::default(), endpoint, turns);
-    let written = PromptWriter::new(&server, turns, &[], true, &mut unsupported).messages();
+    let prompt = Prompt { turns: turns.to_vec(), tools: Vec::new() };
+    let written = PromptWriter::new(&server, &prompt, true, &mut unsupported).messages();
     (serde_json::from_slice(&written).unwrap(), unsupported)
 }
 
@@ -90,7 +91,7 @@ fn names_and_ids_fit_wherever_they_stand_and_the_same_stay_the_same() {
         id: Some(EscapedText::plain(id)),
     };
     let answer = Turn::new(Role::Assistant, vec![Part::new(Content::Reasoning(state)), call(id, name)]);
-    let turns = [answer, result(id, vec![text("x")], false)];
+    let turns = vec![answer, result(id, vec![text("x")], false)];
     let tool = Tool {
         name: EscapedText::plain(name),
         description: None,
@@ -100,11 +101,11 @@ fn names_and_ids_fit_wherever_they_stand_and_the_same_stay_the_same() {
         grammar: None,
         cache_control: None,
     };
-    let tools = [tool];
+    let prompt = Prompt { turns, tools: vec![tool] };
     let mut unsupported = UnsupportedFields::default();
-    let mut server = ChatServer::of(&Catalog::default(), &endpoint(), &turns);
+    let mut server = ChatServer::of(&Catalog::default(), &endpoint(), &prompt.turns);
     server.reasoning.cuts_details = false;
-    let mut writer = PromptWriter::new(&server, &turns, &tools, true, &mut unsupported);
+    let mut writer = PromptWriter::new(&server, &prompt, true, &mut unsupported);
     let read = |written: BytesMut| serde_json::from_slice::<Value>(&written).unwrap();
     let (messages, declared) = (read(writer.messages()), read(writer.tools()));
     let choice = ToolChoice::Allowed { required: false, names: vec![EscapedText::plain(name)] };

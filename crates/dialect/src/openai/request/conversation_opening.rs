@@ -68,10 +68,10 @@ impl OpeningHasher {
         }
     }
 
-    /// The hashes, if the prompt is long enough to be cached. `tools` is the raw JSON of the tools.
-    pub(super) fn finish(
+    /// The hashes, if the prompt is long enough to be cached. `tools`: what they say, as written.
+    pub(super) fn finish<'t>(
         self,
-        tools: Option<&[u8]>,
+        tools: impl Iterator<Item = &'t [u8]>,
         tool_bytes: usize,
         whole: &PromptSize,
     ) -> Option<ConversationOpening> {
@@ -79,7 +79,7 @@ impl OpeningHasher {
             return None;
         }
         let mut tools_hasher = HighwayHasher::default();
-        tools_hasher.append(tools.unwrap_or_default());
+        tools.for_each(|piece| tools_hasher.append(piece));
         let [low, high] = tools_hasher.finalize128();
         let with_tools = |mut hasher: HighwayHasher| {
             hasher.append(&low.to_le_bytes());

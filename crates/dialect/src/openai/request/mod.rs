@@ -81,7 +81,7 @@ use self::{
 use crate::{
     client_request::{ClientRequest, MessageSource},
     json::{Raw, object},
-    neutral::{Turn, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
+    neutral::{Prompt, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -189,19 +189,19 @@ impl ChatRequest {
         Ok(chat)
     }
 
-    /// The chat of these messages, of which `body` has everything else.
-    pub(crate) fn of_turns(
+    /// The chat of these messages and tools, of which `body` has everything else.
+    pub(crate) fn of_prompt(
         body: &Bytes,
-        turns: &[Turn<'_>],
+        prompt: &Prompt<'_>,
         form: ChatPurpose,
         limits: &RequestLimits,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        ChatRequest::read(body, Some(turns), form, limits)
+        ChatRequest::read(body, Some(prompt), form, limits)
     }
 
     fn read(
         body: &Bytes,
-        turns: Option<&[Turn<'_>]>,
+        prompt: Option<&Prompt<'_>>,
         form: ChatPurpose,
         limits: &RequestLimits,
     ) -> Result<Box<ChatRequest>, Invalid> {
@@ -211,8 +211,8 @@ impl ChatRequest {
         };
         let text = syntax::text(body)?;
         let mut reader = BodyReader::new(text, call, limits);
-        if let Some(turns) = turns {
-            client_turns::measure(turns, &mut reader.conversation)?;
+        if let Some(prompt) = prompt {
+            reader.take(prompt)?;
         }
         reader.read()?;
         if form == ChatPurpose::Chat {
@@ -235,11 +235,13 @@ impl ChatRequest {
         (why_not, what_if): (Option<String>, Option<Box<WhatIf>>),
         limits: &RequestLimits,
     ) -> Box<ChatRequest> {
-        let BodyReader { mut found, conversation, .. } = reader;
+        let BodyReader { mut found, conversation, prompt, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let open_state = conversation.open_turn.state();
-        let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
+        let written = envelope.value("tools").filter(|_| prompt.is_none());
+        let pieces = prompt.into_iter().flat_map(|prompt| &prompt.tools).flat_map(tools::pieces);
+        let opening = conversation.opening.finish(written.into_iter().chain(pieces), found.tools.bytes, &tally);
         let not_understood = conversation.not_understood.or(found.tools.not_understood.take());
         let not_understood = not_understood.or(found.unknown_format.take());
         let demands = RequestedFeatures {

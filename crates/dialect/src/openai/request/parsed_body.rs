@@ -12,6 +12,7 @@ use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 use super::{
     RequestKind, RequestLimits,
     byte_span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
+    client_turns,
     conversation_summary::ConversationSummary,
     fault,
     field_location::FieldLocation,
@@ -21,11 +22,11 @@ use super::{
     parsed_fields::ParsedFields,
     stopped::Stopped,
     suggestions::{field_meant_at_top_level, parameter_meant},
-    tools::read_tools,
+    tools::{DeclaredTools, read_tools},
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::syntax,
+    neutral::{Prompt, syntax},
 };
 
 /// Members that fit without growing the list.
@@ -137,6 +138,8 @@ pub(super) struct BodyReader<'a> {
     /// The names that the body gives itself, once its `extra_body` is read.
     given: HashSet<Cow<'a, str>>,
     extra_body: Option<Raw<'a>>,
+    /// Messages and tools that stand elsewhere.
+    pub(super) prompt: Option<&'a Prompt<'a>>,
     pub(super) found: ParsedFields<'a>,
     pub(super) conversation: ConversationSummary<'a>,
 }
@@ -155,9 +158,17 @@ impl<'a> BodyReader<'a> {
             escaped: false,
             given: HashSet::new(),
             extra_body: None,
+            prompt: None,
             found: ParsedFields::default(),
             conversation: ConversationSummary::new(source, limits.max_messages),
         }
+    }
+
+    /// Measures messages and tools that stand elsewhere.
+    pub(super) fn take(&mut self, prompt: &'a Prompt<'a>) -> Result<(), Invalid> {
+        self.found.tools = DeclaredTools::of(&prompt.tools, self.limits.max_tools)?;
+        self.prompt = Some(prompt);
+        client_turns::measure(&prompt.turns, &mut self.conversation)
     }
 
     /// Reads the whole text.
@@ -260,8 +271,8 @@ impl<'a> BodyReader<'a> {
     fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Forwarding, Stopped> {
         let is_given = match field {
             // They stand elsewhere, and have been measured.
-            Field::Messages if self.conversation.tally.messages > 0 => {
-                self.found.has_messages = true;
+            Field::Messages | Field::Tools if self.prompt.is_some() && self.place == FieldLocation::TopLevel => {
+                self.found.has_messages |= field == Field::Messages;
                 cursor.value()?;
                 true
             }

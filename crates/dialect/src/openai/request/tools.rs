@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::{Path, shown},
+    neutral::{EscapedText, Path, Tool, ToolKind, shown},
 };
 
 /// Longest name of a function, characters.
@@ -39,7 +39,30 @@ pub(super) struct DeclaredTools<'a> {
     pub(super) not_understood: Option<Invalid>,
 }
 
-impl DeclaredTools<'_> {
+impl<'a> DeclaredTools<'a> {
+    /// The tools of another API. At most so many are allowed.
+    pub(super) fn of(tools: &'a [Tool<'a>], most: usize) -> Result<DeclaredTools<'a>, Invalid> {
+        let path = Path::Field("tools");
+        if tools.len() > most {
+            return Err(fault::refused(&path, format!("'{path}' may hold at most {most} elements.")));
+        }
+        let mut declared = DeclaredTools::default();
+        for tool in tools {
+            let name = tool.name.unescaped();
+            declared.has_functions |= tool.kind == ToolKind::Function;
+            declared.has_custom |= tool.kind == ToolKind::Custom;
+            declared.bytes += name.len()
+                + tool.description.as_ref().map_or(0, EscapedText::text_bytes)
+                + tool.parameters.map_or(0, |schema| schema.written().len());
+            declared.names.push(name);
+        }
+        let too_long = declared.names.iter().position(|name| !fits(name));
+        match too_long.or_else(|| json::first_repeated(&declared.names)) {
+            Some(tool) => Err(fault::refused(&path.item(tool).member("function").member("name"), NAME_RULE)),
+            None => Ok(declared),
+        }
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.names.len() + self.unknown.len()
@@ -165,9 +188,18 @@ impl<'a> Function<'a> {
             return Err(invalid);
         };
         let name = json::text(raw, path)?;
-        let fits = !name.is_empty() && (name.len() <= MAX_NAME_CHARS || name.chars().count() <= MAX_NAME_CHARS);
-        if fits { Ok(name) } else { Err(fault::refused(path, NAME_RULE)) }
+        if fits(&name) { Ok(name) } else { Err(fault::refused(path, NAME_RULE)) }
     }
+}
+
+fn fits(name: &str) -> bool {
+    !name.is_empty() && (name.len() <= MAX_NAME_CHARS || name.chars().count() <= MAX_NAME_CHARS)
+}
+
+/// What a tool of another API says of itself.
+pub(super) fn pieces<'a>(tool: &'a Tool<'_>) -> impl Iterator<Item = &'a [u8]> {
+    let texts = [Some(&tool.name), tool.description.as_ref()].into_iter().flatten().map(EscapedText::bytes);
+    texts.chain([tool.parameters, tool.grammar].into_iter().flatten().map(Raw::bytes))
 }
 
 /// How strongly a request insists on tool calls.

@@ -1,13 +1,14 @@
 //! Bodies of `/chat/completions` that are in the form of the Responses API, as some agents send them: `input` in the place of
 //! `messages`, or tools that are declared flat. They are read as the chat that was meant.
 
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::Invalid;
 
 use super::{ChatReader, InboundResponses, read_responses, tools::is_flat, unsupported_member};
 use crate::{
     json::{Raw, Splice, SpliceAction, object},
-    neutral::{StateKey, UnsupportedFields},
+    neutral::{StateKey, ToolNames, UnsupportedFields},
+    openai::tool_writer::push_tool,
 };
 
 /// A chat that was meant.
@@ -41,9 +42,9 @@ fn of_input<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundResponses
 }
 
 fn with_nested_tools<'a>(
-    text: &str,
-    whole: Raw<'_>,
-    tools: Raw<'_>,
+    text: &'a str,
+    whole: Raw<'a>,
+    tools: Raw<'a>,
     state_key: &StateKey,
 ) -> Result<AgentChat<'a>, Invalid> {
     let mut reader = ChatReader::new(0, state_key);
@@ -52,13 +53,18 @@ fn with_nested_tools<'a>(
         reader.tool_choice(choice)?;
     }
     let choice = reader.out.split();
+    let mut nested = BytesMut::new();
+    for tool in &reader.tools.list {
+        nested.put_u8(if nested.is_empty() { b'[' } else { b',' });
+        push_tool(tool, &ToolNames::default(), &mut reader.unsupported, &mut nested);
+        nested.put_u8(b'}');
+    }
+    nested.put_u8(b']');
     let mut splice = Splice::new(text);
     splice.members(whole, |key, value, splice| {
         match &*key.name() {
-            b"tools" => match reader.tools.list() {
-                Some(nested) => splice.replace(value, &nested),
-                None => return SpliceAction::Cut,
-            },
+            b"tools" if reader.tools.is_empty() => return SpliceAction::Cut,
+            b"tools" => splice.replace(value, &nested),
             b"parallel_tool_calls" if reader.tools.is_empty() && matches!(value.bytes(), b"true" | b"false") => {
                 return SpliceAction::Cut;
             }

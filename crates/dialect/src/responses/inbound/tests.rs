@@ -24,7 +24,7 @@ fn chat(body: &Value) -> Value {
 
 /// The chat, as a server is sent it that takes everything.
 fn whole(read: &InboundResponses<'_>) -> Value {
-    whole_chat(&read.chat, &read.turns, false)
+    whole_chat(&read.chat, &read.prompt, false)
 }
 
 #[track_caller]
@@ -124,7 +124,7 @@ fn the_chat_body_is_one_that_the_gateway_takes() {
         "tool_choice": {"type": "function", "name": "f", "namespace": "n"}, "top_logprobs": 1, "parallel_tool_calls": true
     });
     let inbound = read(&body);
-    let parsed = ChatRequest::of_turns(&inbound.chat, &inbound.turns, ChatPurpose::Chat, &RequestLimits::default());
+    let parsed = ChatRequest::of_prompt(&inbound.chat, &inbound.prompt, ChatPurpose::Chat, &RequestLimits::default());
     assert!(parsed.is_ok(), "{:?}", parsed.err());
 }
 
@@ -247,9 +247,11 @@ fn images_in_a_result_stay_there_for_the_dialects_that_take_them() {
     let image = json!([{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO"}]);
     let inbound =
         read(&asking(json!([output("a", image), output("b", json!("2")), {"role": "user", "content": "go"}])));
-    let roles: Vec<Role> = inbound.turns.iter().map(|turn| turn.role).collect();
+    let roles: Vec<Role> = inbound.prompt.turns.iter().map(|turn| turn.role).collect();
     assert_eq!((roles, emulated(&inbound)), (vec![Role::Tool, Role::Tool, Role::User], vec![]));
-    let Content::ToolResult { parts, .. } = &inbound.turns[0].parts[0].content else { panic!("{:?}", inbound.turns) };
+    let Content::ToolResult { parts, .. } = &inbound.prompt.turns[0].parts[0].content else {
+        panic!("{:?}", inbound.prompt.turns)
+    };
     assert!(matches!(parts[1].content, Content::Image { .. }), "{parts:?}");
 }
 
@@ -264,7 +266,7 @@ fn items_that_only_this_api_has_need_an_endpoint_of_it_and_searches_of_the_past_
     for item in [json!({"type": "compaction", "encrypted_content": "x"}), json!({"type": "mcp_approval_response"})] {
         let inbound = read(&asking(json!([item])));
         assert_eq!(inbound.native_feature.as_deref(), Some("input[0].type"));
-        assert_eq!(inbound.turns.len(), 1, "what is routed has a message");
+        assert_eq!(inbound.prompt.turns.len(), 1, "what is routed has a message");
     }
     let inbound = read(&asking(json!([{"type": "web_search_call"}, {"role": "user", "content": "a"}])));
     assert_eq!((inbound.native_feature.as_deref(), dropped(&inbound)), (None, vec!["input[].web_search_call"]));

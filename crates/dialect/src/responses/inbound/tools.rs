@@ -6,7 +6,7 @@ use pointsman_domain::Invalid;
 use super::{ChatReader, mistyped, required};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{MemberType, none_of, optional_member},
+    neutral::{EscapedText, MemberType, Tool, ToolKind, none_of, optional_member},
     responses::namespaces::Namespaces,
 };
 
@@ -19,27 +19,20 @@ const OF_NAMESPACES: [&[u8]; 4] = [b"type", b"name", b"description", b"tools"];
 /// Members of a tool in the form of chat: its function or custom tool is an object of its own.
 const OF_HOLDERS: [&[u8]; 3] = [b"type", b"function", b"custom"];
 
-/// The tools of the chat body so far.
+/// The tools so far.
 #[derive(Debug, Default)]
-pub(super) struct DeclaredTools {
-    /// The elements, each after a comma.
-    json: BytesMut,
+pub(super) struct DeclaredTools<'a> {
+    pub(super) list: Vec<Tool<'a>>,
     names: Vec<String>,
     pub(super) namespaces: Namespaces,
     /// Path of the first tool that runs at the provider.
     pub(super) hosted: Option<String>,
 }
 
-impl DeclaredTools {
+impl DeclaredTools<'_> {
     /// Whether there is none that chat has.
     pub(super) fn is_empty(&self) -> bool {
-        self.json.is_empty()
-    }
-
-    /// The tools in the form of chat, unless there are none.
-    pub(super) fn list(&self) -> Option<Vec<u8>> {
-        let (_, elements) = self.json.split_first()?;
-        Some([b"[", elements, b"]"].concat())
+        self.list.is_empty()
     }
 
     /// The flat name of a function in a namespace.
@@ -49,9 +42,9 @@ impl DeclaredTools {
     }
 }
 
-impl ChatReader<'_> {
+impl<'a> ChatReader<'a> {
     /// Adds the tools of a list. Names outside of namespaces come first, because they stay as they are.
-    pub(super) fn tools(&mut self, tools: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    pub(super) fn tools(&mut self, tools: Raw<'a>, path: &str) -> Result<(), Invalid> {
         if !tools.is_array() {
             return Err(mistyped(path, "an array"));
         }
@@ -76,7 +69,7 @@ impl ChatReader<'_> {
         Ok(())
     }
 
-    fn namespace(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    fn namespace(&mut self, tool: Raw<'a>, path: &str) -> Result<(), Invalid> {
         let namespace = name_of(tool, path)?.text().unwrap_or_default();
         let tools = tool.member(b"tools").filter(|tools| tools.is_array());
         let tools = tools.ok_or_else(|| required(format!("{path}.tools")))?;
@@ -107,57 +100,51 @@ impl ChatReader<'_> {
     }
 
     /// Adds a function, given with the place that its members are named by.
-    fn function(&mut self, (tool, place): (Raw<'_>, &str), path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
+    fn function(&mut self, (tool, place): (Raw<'a>, &str), path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
         self.name_others_of_tool(tool, place, &OF_FUNCTIONS);
         let tool = declaration(tool);
-        let name = name_of(tool, path)?;
-        let flat = namespace.map(|namespace| self.tools.flat(namespace, &name.text().unwrap_or_default()));
+        let name = text_of(name_of(tool, path)?);
+        let flat = namespace.map(|namespace| EscapedText::escaping(&self.tools.flat(namespace, &name.unescaped())));
         let description = optional_member(tool, path, "description", MemberType::String)?;
         let strict = optional_member(tool, path, "strict", MemberType::Boolean)?;
-        let out = &mut self.tools.json;
-        out.put_slice(b",{\"type\":\"function\",\"function\":{\"name\":");
-        match flat {
-            Some(flat) => push_string(out, &flat),
-            None => out.put_slice(name.bytes()),
-        }
-        if let Some(description) = description {
-            push_member(out, b"description", description.bytes());
-        }
         let schema = tool.member(b"parameters").or_else(|| tool.member(b"input_schema"));
-        match schema.filter(|schema| !schema.is_null()) {
-            Some(schema) if schema.is_object() => push_member(out, b"parameters", schema.bytes()),
-            Some(_) => return Err(mistyped(format!("{path}.parameters"), "an object")),
-            None => {}
+        let schema = schema.filter(|schema| !schema.is_null());
+        if schema.is_some_and(|schema| !schema.is_object()) {
+            return Err(mistyped(format!("{path}.parameters"), "an object"));
         }
-        if let Some(strict) = strict {
-            push_member(out, b"strict", strict.bytes());
-        }
-        out.put_slice(b"}}");
+        self.tools.list.push(Tool {
+            name: flat.unwrap_or(name),
+            description: description.map(text_of),
+            parameters: schema,
+            strict: strict.map(|strict| strict.bytes() == b"true"),
+            kind: ToolKind::Function,
+            grammar: None,
+            cache_control: None,
+        });
         Ok(())
     }
 
-    fn custom(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    fn custom(&mut self, tool: Raw<'a>, path: &str) -> Result<(), Invalid> {
         self.name_others_of_tool(tool, "tools[]", &OF_CUSTOM);
         let tool = declaration(tool);
-        let name = name_of(tool, path)?;
+        let name = text_of(name_of(tool, path)?);
         let description = optional_member(tool, path, "description", MemberType::String)?;
-        let out = &mut self.tools.json;
-        out.put_slice(b",{\"type\":\"custom\",\"custom\":{\"name\":");
-        out.put_slice(name.bytes());
-        if let Some(description) = description {
-            push_member(out, b"description", description.bytes());
-        }
-        if let Some(format) = tool.member(b"format").filter(|format| format.is_object()) {
-            push_format(format, out);
-        }
-        out.put_slice(b"}}");
+        self.tools.list.push(Tool {
+            name,
+            description: description.map(text_of),
+            parameters: None,
+            strict: None,
+            kind: ToolKind::Custom,
+            grammar: tool.member(b"format").filter(|format| format.is_object()),
+            cache_control: None,
+        });
         Ok(())
     }
 
     /// Appends `tools`, unless there are none.
     pub(super) fn push_tools(&mut self) {
-        if let Some(tools) = self.tools.list() {
-            push_member(&mut self.out, b"tools", &tools);
+        if !self.tools.is_empty() {
+            push_member(&mut self.out, b"tools", b"[]");
         }
     }
 
@@ -263,19 +250,7 @@ fn name_of<'a>(tool: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
     }
 }
 
-/// Appends the form of a custom tool's input. Chat wraps the grammar in another object.
-fn push_format(format: Raw<'_>, out: &mut BytesMut) {
-    if kind_of(format).as_deref() != Some("grammar") || format.member(b"grammar").is_some() {
-        return push_member(out, b"format", format.bytes());
-    }
-    push_member(out, b"format", b"{\"type\":\"grammar\",\"grammar\":{");
-    for (index, (key, value)) in format.members().filter(|(key, _)| *key.name() != *b"type").enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
-        out.put_slice(key.bytes());
-        out.put_u8(b':');
-        out.put_slice(value.bytes());
-    }
-    out.put_slice(b"}}");
+/// A string that was checked.
+fn text_of(value: Raw<'_>) -> EscapedText<'_> {
+    EscapedText::plain(value.inner_text())
 }
