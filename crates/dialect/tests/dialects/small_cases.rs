@@ -5,7 +5,7 @@ use std::fs;
 
 use bytes::Bytes;
 use pointsman_dialect::{ChatPurpose, ChatRequest, OutgoingBody, RequestLimits, chat_body};
-use pointsman_domain::{Catalog, Dialect, Endpoint};
+use pointsman_domain::{Capability, Catalog, Dialect, Endpoint};
 use serde_json::Value;
 
 use crate::{
@@ -75,9 +75,10 @@ impl Pair<'_> {
         let members = elements(&body);
         let differs = members.iter().filter(|member| !before.contains(member));
         let differs: Vec<String> = differs.map(|(name, value)| format!("{name}{value}")).collect();
-        let absent = before.iter().filter(|(name, _)| !members.iter().any(|(other, _)| other == name));
+        let given: Vec<String> = members.iter().map(|(name, _)| plain(name)).collect();
+        let absent = before.iter().map(|(name, _)| plain(name)).filter(|name| !given.contains(name));
         let lists = [
-            ("without: ", absent.map(|(name, _)| name.replace(['"', ':'], "")).collect::<Vec<_>>().join(", ")),
+            ("without: ", absent.collect::<Vec<_>>().join(", ")),
             ("dropped: ", asked.dropped.join(", ")),
             ("emulated: ", asked.emulated.join(", ")),
             (
@@ -110,7 +111,6 @@ impl Pair<'_> {
 
     /// An event of a stream as it stands in larger cases.
     fn event(self, data: &str) -> String {
-        let plain = |quoted: &str| quoted.replace(['"', ':'], "");
         match self.dialect {
             Dialect::Anthropic | Dialect::Responses => {
                 let data = compact(data);
@@ -151,6 +151,8 @@ impl Pair<'_> {
         let endpoint = catalog.endpoints.iter().find(|endpoint| endpoint.dialect == self.dialect).unwrap();
         let mut endpoint = Endpoint { upstream_model: model.into(), ..endpoint.clone() };
         endpoint.limits.context_length = 1_000_000;
+        // Unless the configuration says otherwise, no provider keeps responses.
+        endpoint.lacks = endpoint.lacks.with(Capability::KeptResponses);
         let outgoing = chat_body(&request, &catalog, &endpoint, None).unwrap();
         Ok((request, outgoing))
     }
@@ -159,4 +161,9 @@ impl Pair<'_> {
 /// The body that is sent, byte for byte.
 fn text(outgoing: &OutgoingBody) -> String {
     String::from_utf8(outgoing.bytes.to_vec()).unwrap()
+}
+
+/// A quoted name, with its colon or without, as a word.
+fn plain(quoted: &str) -> String {
+    quoted.replace(['"', ':', ' '], "")
 }
