@@ -12,7 +12,7 @@ use super::{
         Caption,
         series::{Point, scatter},
     },
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::{

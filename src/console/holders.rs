@@ -13,7 +13,7 @@ use super::{
     format, in_file,
     keys::edit::resets,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     access::issued::HolderKind,

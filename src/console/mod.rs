@@ -41,6 +41,7 @@ mod session;
 mod spend;
 mod svg;
 mod targets;
+mod visit;
 mod visitor;
 mod words;
 

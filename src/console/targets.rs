@@ -8,7 +8,7 @@ use super::{
     answer, format,
     layout::{Nav, api_line},
     svg::{self, Caption, Segment},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::{
