@@ -9,6 +9,7 @@ mod audit;
 mod catalog;
 mod check;
 mod columns;
+mod config_argument;
 mod connect;
 mod diff;
 mod doctor;

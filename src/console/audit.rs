@@ -9,7 +9,7 @@ use super::{
     decisions::Filters,
     format,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
     words,
 };
 use crate::{

@@ -11,7 +11,7 @@ use super::{
     chart::{self, Chart, Kind, Series},
     format,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::{

@@ -8,7 +8,7 @@ use super::{
     form::Entered,
     format,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::admin::config::{self, ConfigBody, PendingBody, PreviewBody, ReloadBody, SettingBody},

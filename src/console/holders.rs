@@ -13,7 +13,7 @@ use super::{
     format, in_file,
     keys::edit::resets,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     access::issued::HolderKind,
@@ -168,14 +168,12 @@ pub(super) async fn set(
     }
     let name = name.as_deref().unwrap_or_else(|| entered.get("name"));
     let is_taken = holder.is_none() && find(kind, &visit.worker, name).is_ok_and(|known| known.origin != Origin::Keys);
-    let done = match () {
-        () if holder.as_ref().is_some_and(|holder| entered.get("seen") != version(holder)) => {
-            Err(ApiError::changed_meanwhile())
-        }
-        () if is_taken => {
-            Err(wrong("name", format!("another one: the {} '{name}' is there already", kind.word())).into())
-        }
-        () => accounts::set(&visit, kind, name, &members).await,
+    let done = if holder.as_ref().is_some_and(|holder| entered.get("seen") != version(holder)) {
+        Err(ApiError::changed_meanwhile())
+    } else if is_taken {
+        Err(wrong("name", format!("another one: the {} '{name}' is there already", kind.word())).into())
+    } else {
+        accounts::set(&visit, kind, name, &members).await
     };
     Ok(match done {
         Ok(()) => answer::redirect("../accounts?done=set"),

@@ -10,7 +10,7 @@ use super::{
     format,
     layout::{Frame, Nav, api_line},
     svg::{self, Caption, Segment},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::{

@@ -44,6 +44,7 @@ mod svg;
 mod targets;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod timeline;
+mod visit;
 mod visitor;
 mod words;
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{
     answer, format,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
     words,
 };
 use crate::{

@@ -14,13 +14,7 @@ use pointsman_domain::{Catalog, Invalid, InvalidReason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{
-    answer,
-    decision::candidates::ranking,
-    format,
-    layout::Nav,
-    visitor::{Visit, Visitor},
-};
+use super::{answer, decision::candidates::ranking, format, layout::Nav, visit::Visit, visitor::Visitor};
 use crate::{
     api::{
         decisions::{

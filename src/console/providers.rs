@@ -9,7 +9,7 @@ use super::{
     measured::{self, Columns},
     svg,
     svg::{Caption, Segment},
-    visitor::Visit,
+    visit::Visit,
     words,
 };
 use crate::{

@@ -7,7 +7,7 @@ use pointsman_dialect::percent;
 use super::{
     answer, format,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
     words,
 };
 use crate::{

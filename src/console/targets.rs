@@ -11,7 +11,7 @@ use super::{
     format,
     layout::{Nav, api_line},
     svg::{self, Caption, Segment},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::{

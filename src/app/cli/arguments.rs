@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     audit::AuditRequest,
     catalog::CatalogRequest,
     check::CheckRequest,
+    config_argument::ConfigArgument,
     connect::ConnectRequest,
     diff::DiffCommand,
     doctor::DoctorRequest,
@@ -83,14 +84,6 @@ pub(super) struct Arguments {
     pub(super) config: ConfigArgument,
     #[command(subcommand)]
     pub(super) command: Option<Subcommands>,
-}
-
-/// The configuration to read.
-#[derive(Debug, Clone, Default, Args)]
-pub(super) struct ConfigArgument {
-    /// Configuration to read; default: ./config.toml if it exists, else the built-in one
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

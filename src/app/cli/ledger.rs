@@ -21,7 +21,7 @@ use clap::{Args, Subcommand};
 use pointsman_config::{Config, Environment};
 use pointsman_ledger::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection};
 
-use super::{CommandOutput, EXIT_DIFFERENT, arguments::ConfigArgument, refused, report, success};
+use super::{CommandOutput, EXIT_DIFFERENT, config_argument::ConfigArgument, refused, report, success};
 use crate::{access::keys::KeyTable, state::accounts};
 
 /// The ledger: a directory of a stopped gateway, or a running gateway.

@@ -142,16 +142,16 @@ impl SpendRequest {
 
     /// A failure with what to do.
     fn with_remedy(&self, failed: CommandOutput) -> CommandOutput {
-        let is_other_listener = failed.text.contains("answers 404") && failed.text.contains("path does not exist");
-        let remedy = match (is_other_listener, self.own) {
-            (false, _) => return failed,
-            (true, false) => {
-                " --url must be the admin address (admin.bind), such as http://127.0.0.1:8081; --own asks the other one for \
-                 the spending of one key."
-            }
-            (true, true) => " With --own, --url must be the address that models are called at (server.bind).",
-        };
-        CommandOutput { text: format!("{}{remedy}\n", failed.text.trim_end()), code: failed.code }
+        // What the other listener is good for is said by the client itself.
+        if self.own || !failed.text.contains("answers 404") || !failed.text.contains("path does not exist") {
+            return failed;
+        }
+        let text = format!(
+            "{} --url must be the admin address (admin.bind), such as http://127.0.0.1:8081; --own asks the other one for the \
+             spending of one key.\n",
+            failed.text.trim_end()
+        );
+        CommandOutput { text, ..failed }
     }
 }
 

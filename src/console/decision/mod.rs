@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::{
     answer, format,
     layout::{Frame, Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
     words,
 };
 use crate::{

@@ -16,7 +16,7 @@ use self::{
 use super::{
     answer, format,
     layout::{Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
     words,
 };
 use crate::{

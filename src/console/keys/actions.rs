@@ -12,7 +12,7 @@ use super::{
         form::{Entered, Question, to_copy},
         format,
         layout::{Frame, Nav},
-        visitor::Visit,
+        visit::Visit,
     },
     path, seen,
 };

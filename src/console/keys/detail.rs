@@ -8,7 +8,7 @@ use super::{
     super::{
         answer, budget, format, in_file,
         layout::{Frame, Nav, api_line},
-        visitor::Visit,
+        visit::Visit,
         words,
     },
     errors, path, state,

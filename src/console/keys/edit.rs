@@ -12,7 +12,7 @@ use super::{
         form::{Entered, Field, Fields, Kind},
         format, in_file,
         layout::{Frame, Nav},
-        visitor::Visit,
+        visit::Visit,
     },
     actions::{issued, new_text, version},
     path, seen,

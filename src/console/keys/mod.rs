@@ -17,7 +17,7 @@ use super::{
     form::hidden,
     format,
     layout::{Frame, Nav, api_line},
-    visitor::Visit,
+    visit::Visit,
 };
 use crate::{
     api::admin::keys::{self, KeyBody},
