@@ -228,7 +228,7 @@ fn what_was_confirmed_as_durable_survives_a_power_cut() {
     let mut waiting = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let recorder = &mut recorders[at % 2];
-        let position = recorder.record(Packed::new(&entry), None).unwrap();
+        let position = recorder.record(Packed::new(entry), None).unwrap();
         waiting.push(recorder.durable(position));
     }
     waiting.into_iter().for_each(|waiter| waiter.blocking_recv().unwrap().unwrap());
