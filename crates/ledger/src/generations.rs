@@ -93,7 +93,7 @@ impl GenerationStore {
         let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
         let journal_bytes = max_bytes.max(Settings::default().journal_bytes);
         let bounds = Settings { max_age, max_bytes, journal_bytes, queue, ..Settings::default() };
-        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
+        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open(disk, directory, settings(bounds))?) })
     }
 
     pub(super) fn over(store: Store) -> GenerationStore {
