@@ -9,7 +9,7 @@ mod candidate;
 #[cfg(test)]
 mod dice;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{fmt, sync::Arc};
 
