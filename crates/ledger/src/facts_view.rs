@@ -45,12 +45,6 @@ impl<'a> FactsView<'a> {
     pub fn label(&self, field: u8) -> &'a str {
         self.labels().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
     }
-
-    /// The first number of a field; 0 if there is none.
-    #[must_use]
-    pub fn number(&self, field: u8) -> i64 {
-        self.numbers().find(|(other, _)| *other == field).map_or(0, |(_, number)| number)
-    }
 }
 
 /// Takes a value from the beginning of what `postcard` wrote.

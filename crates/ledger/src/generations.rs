@@ -93,7 +93,7 @@ impl GenerationStore {
         let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
         let journal_bytes = max_bytes.max(Settings::default().journal_bytes);
         let bounds = Settings { max_age, max_bytes, journal_bytes, queue, ..Settings::default() };
-        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
+        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open(disk, directory, settings(bounds))?) })
     }
 
     pub(super) fn over(store: Store) -> GenerationStore {
@@ -142,7 +142,7 @@ impl GenerationStore {
         let ForeignPage { entries, next, versions } = foreign;
         let page = other_replicas::merge(self.store.page(query)?, entries, next, query.limit);
         let (mut generations, mut unreadable) = (Vec::with_capacity(page.entries.len()), page.unreadable);
-        let versions = self.versions.over(&self.store, Some(&versions));
+        let versions = self.versions(Some(&versions));
         for entry in &page.entries {
             match generation(entry, &versions) {
                 Ok(generation) => generations.push(Arc::new(generation)),
@@ -185,11 +185,20 @@ impl GenerationStore {
     /// # Errors
     /// The record cannot be read.
     pub fn read_foreign(&self, entry: &Entry, versions: &VersionBytes) -> Result<Generation, Fault> {
-        generation(entry, &self.versions.over(&self.store, Some(versions)))
+        generation(entry, &self.versions(Some(versions)))
+    }
+
+    /// The versions of the ledger, and others that came with records.
+    fn versions(&self, foreign: Option<&VersionBytes>) -> impl Versions {
+        self.versions.over(move |hash| match self.store.blob(&hash.0) {
+            Ok(Some(bytes)) => Some(bytes),
+            // What came from elsewhere under this hash must have it.
+            _ => foreign?.get(&hash).filter(|bytes| hash.is_of(bytes)).cloned(),
+        })
     }
 
     pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
-        generation(entry, &self.versions.over(&self.store, None))
+        generation(entry, &self.versions(None))
     }
 }
 

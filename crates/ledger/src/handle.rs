@@ -102,21 +102,12 @@ struct PendingBlob {
 }
 
 impl Store {
-    /// Starts the store: reads what the journal holds and begins two threads. A disk that fails is no error here: the
-    /// status tells, and the store tries again.
+    /// Starts the store on the files of the directory, or what stands in for them: reads what the journal holds and begins two
+    /// threads. A disk that fails is no error here: the status tells, and the store tries again.
     ///
     /// # Errors
     /// No thread can be made.
-    pub fn open(directory: Directory, settings: Settings) -> Result<Store, Fault> {
-        let disk = directory.disk();
-        Store::open_on(disk, directory, settings)
-    }
-
-    /// The same with another disk in place of the files of the directory.
-    ///
-    /// # Errors
-    /// As for [`Store::open`].
-    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, settings: Settings) -> Result<Store, Fault> {
+    pub fn open(disk: Arc<dyn Disk>, directory: Directory, settings: Settings) -> Result<Store, Fault> {
         let shared = Shared::new(disk, settings, rand::random(), clock::unix_millis());
         let mut engine = Engine::new(Arc::clone(&shared));
         // Before anybody asks: what an earlier process left is visible, or the status tells why not.

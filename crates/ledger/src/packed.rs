@@ -173,7 +173,6 @@ mod tests {
             let labels: Vec<_> = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
             assert_eq!(packed.facts().labels().collect::<Vec<_>>(), labels);
             assert_eq!(packed.facts().numbers().collect::<Vec<_>>(), entry.facts.numbers);
-            assert_eq!(packed.facts().number(9), entry.facts.numbers.first().map_or(0, |(_, number)| *number));
             assert_eq!(packed.facts().label(1), labels.get(1).map_or("", |(_, text)| text));
             assert_eq!(Packed::read(packed.bytes()), Some(packed));
         }

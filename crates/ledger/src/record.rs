@@ -9,7 +9,7 @@ mod candidate;
 #[cfg(test)]
 mod dice;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{fmt, sync::Arc};
 
@@ -176,7 +176,11 @@ impl Flavor for Bytes<'_> {
 
     #[inline]
     fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(bytes);
+        match bytes {
+            // Most numbers are so small.
+            [byte] => self.0.push(*byte),
+            _ => self.0.extend_from_slice(bytes),
+        }
         Ok(())
     }
 

@@ -9,3 +9,4 @@ mod pages;
 mod queries;
 mod running;
 mod sqlite_faults;
+mod traffic;

@@ -1,4 +1,4 @@
-//! Catalogs and policies that records refer to: read once, from the ledger or from what came with records of other replicas.
+//! Catalogs and policies that records refer to, read once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,10 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use pointsman_domain::{Catalog, RoutingPolicy};
 
-use crate::{
-    handle::Store,
-    record::{self, ContentHash, Versions},
-};
+use crate::record::{self, ContentHash, RecordFault, Versions};
 
 /// Most catalogs, and most policies, in memory.
 const MOST: usize = 16;
@@ -34,35 +31,29 @@ impl VersionCache {
         known
     }
 
-    /// The versions of a ledger, and others that came with records.
-    pub(super) const fn over<'a>(&'a self, store: &'a Store, foreign: Option<&'a VersionBytes>) -> CachedVersions<'a> {
-        CachedVersions { cache: self, store, foreign }
+    /// The versions in memory, and those of which `bytes` finds the bytes.
+    pub(super) const fn over<F: Fn(ContentHash) -> Option<Vec<u8>>>(&self, bytes: F) -> CachedVersions<'_, F> {
+        CachedVersions { cache: self, bytes }
     }
 }
 
-/// Versions from memory, from a ledger, and from elsewhere, in this order.
-pub(super) struct CachedVersions<'a> {
+/// Versions from memory, and from elsewhere.
+pub(super) struct CachedVersions<'a, F> {
     cache: &'a VersionCache,
-    store: &'a Store,
-    foreign: Option<&'a VersionBytes>,
+    bytes: F,
 }
 
-impl CachedVersions<'_> {
+impl<F: Fn(ContentHash) -> Option<Vec<u8>>> CachedVersions<'_, F> {
     fn find<T>(
         &self,
         cache: &Mutex<HashMap<ContentHash, Arc<T>>>,
         hash: ContentHash,
-        read: impl FnOnce(&[u8]) -> Option<T>,
+        read: impl FnOnce(&[u8]) -> Result<T, RecordFault>,
     ) -> Option<Arc<T>> {
         if let Some(known) = cache.lock().get(&hash) {
             return Some(Arc::clone(known));
         }
-        let content = match self.store.blob(&hash.0) {
-            Ok(Some(bytes)) => read(&bytes)?,
-            // What came from elsewhere under this hash must have it.
-            _ => read(self.foreign?.get(&hash).filter(|bytes| hash.is_of(bytes))?)?,
-        };
-        let content = Arc::new(content);
+        let content = Arc::new(read(&(self.bytes)(hash)?).ok()?);
         let mut cache = cache.lock();
         if cache.len() >= MOST {
             cache.clear();
@@ -72,12 +63,12 @@ impl CachedVersions<'_> {
     }
 }
 
-impl Versions for CachedVersions<'_> {
+impl<F: Fn(ContentHash) -> Option<Vec<u8>>> Versions for CachedVersions<'_, F> {
     fn catalog(&self, hash: ContentHash) -> Option<Arc<Catalog>> {
-        self.find(&self.cache.catalogs, hash, |bytes| record::read_catalog(bytes).ok())
+        self.find(&self.cache.catalogs, hash, record::read_catalog)
     }
 
     fn policy(&self, hash: ContentHash) -> Option<Arc<RoutingPolicy>> {
-        self.find(&self.cache.policies, hash, |bytes| record::read_policy(bytes).ok())
+        self.find(&self.cache.policies, hash, record::read_policy)
     }
 }

@@ -98,20 +98,7 @@ impl View<'_> {
     /// # Errors
     /// The disk refuses.
     pub fn sums(&self, grouping: &Grouping) -> Result<Sums, Fault> {
-        let first = (*grouping.slots.start()).max(LONG_AGO + 1);
-        self.sums_in(first, *grouping.slots.end(), grouping)
-    }
-
-    /// Sums of the slots of long ago.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    #[cfg(test)]
-    pub fn sums_of_long_ago(&self) -> Result<Sums, Fault> {
-        self.sums_in(LONG_AGO, LONG_AGO, &Grouping { period: None, ..Grouping::all(LONG_AGO..=LONG_AGO) })
-    }
-
-    fn sums_in(&self, first: i64, last: i64, grouping: &Grouping) -> Result<Sums, Fault> {
+        let (first, last) = ((*grouping.slots.start()).max(LONG_AGO + 1), *grouping.slots.end());
         let connection = self.connection()?;
         let start = match grouping.period {
             None => "?1".to_owned(),

@@ -105,7 +105,7 @@ impl<'de> Deserializer<'de> for &mut Dice {
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.roll() % 4 == 0 {
+        if self.roll().is_multiple_of(4) {
             return visitor.visit_str(GenerationId::new(self.roll(), [self.roll(), self.roll(), 3]).as_str());
         }
         let length = self.of(&[0, 1, 3, 8, 200]);

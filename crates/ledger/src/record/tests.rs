@@ -37,7 +37,7 @@ impl Shelf {
     }
 }
 
-fn any_generation(seed: u64) -> Generation {
+pub(in super::super) fn any_generation(seed: u64) -> Generation {
     let dice = &mut Dice::new(seed);
     let (catalog, policy) = (Arc::new(any_catalog(dice)), Arc::new(dice.until(Source::next)));
     dice.until(|dice| generation(dice, Arc::clone(&catalog), Arc::clone(&policy)))

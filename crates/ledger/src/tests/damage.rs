@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::{
     activity::grouping::Grouping,
+    database::sums::LONG_AGO,
     disk::Disk as _,
     engine::{Engine, Now, Shared},
     entry::{Entry, Facts, Filter, Id},
@@ -337,7 +338,7 @@ fn after_retention(shelf: &Shelf, oldest_ms: i64) -> (u64, usize) {
     let ledger = shelf.shared.database().unwrap();
     while ledger.retain_sums(oldest_ms).unwrap() {}
     let view = ledger.view().unwrap();
-    let long_ago = view.sums_of_long_ago().unwrap();
+    let long_ago = view.sums_of(LONG_AGO).unwrap();
     (long_ago.values().map(|sum| sum.requests).sum(), view.sums(&Grouping::all(i64::MIN..=i64::MAX)).unwrap().len())
 }
 

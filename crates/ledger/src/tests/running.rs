@@ -36,7 +36,7 @@ impl Folder {
     }
 
     fn open(&self) -> Store {
-        Store::open(Directory::open(&self.0).unwrap(), Settings::default()).unwrap()
+        open(Directory::open(&self.0).unwrap(), Settings::default())
     }
 }
 
@@ -80,6 +80,10 @@ fn entry(number: u64) -> Entry {
         facts: Facts::default(),
         bytes: vec![number as u8; 300],
     }
+}
+
+fn open(directory: Directory, settings: Settings) -> Store {
+    Store::open(directory.disk(), directory, settings).unwrap()
 }
 
 /// An entry of sixteen kilobytes that compression makes no smaller.
@@ -162,7 +166,7 @@ fn a_flush_stores_everything_and_leaves_no_segment() {
 fn an_entry_that_must_be_durable_is_confirmed_without_waiting_for_the_interval() {
     let folder = Folder::new();
     let settings = Settings { sync_within: Duration::from_secs(3_600), ..Settings::default() };
-    let store = Store::open(Directory::open(&folder.0).unwrap(), settings).unwrap();
+    let store = open(Directory::open(&folder.0).unwrap(), settings);
     let mut recorder = store.recorder(0);
     for number in 1..=5 {
         let position = recorder.record(Packed::new(&entry(number)), None).unwrap();
@@ -175,7 +179,7 @@ fn an_entry_that_must_be_durable_is_confirmed_without_waiting_for_the_interval()
 fn lazy(disk: &MemoryDisk, place: &Folder) -> Store {
     let far = Duration::from_secs(3_600);
     let settings = Settings { sync_within: far, settle: far, ..Settings::default() };
-    Store::open_on(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings).unwrap()
+    Store::open(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings).unwrap()
 }
 
 #[test]
@@ -228,7 +232,7 @@ fn what_was_confirmed_as_durable_survives_a_power_cut() {
     let mut waiting = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let recorder = &mut recorders[at % 2];
-        let position = recorder.record(Packed::new(&entry), None).unwrap();
+        let position = recorder.record(Packed::new(entry), None).unwrap();
         waiting.push(recorder.durable(position));
     }
     waiting.into_iter().for_each(|waiter| waiter.blocking_recv().unwrap().unwrap());

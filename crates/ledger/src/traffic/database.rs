@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use super::block::{Block, BlockReader, Blocks, KnownVersions, TrafficRecord, VersionsOf, foreign};
+use super::block::{Block, Blocks, TrafficRecord, foreign};
 use crate::{
     database::{Identity, Ledger, View, groups},
     disk::SystemDisk,
@@ -14,6 +14,7 @@ use crate::{
     generations::read_entry,
     packed::Packed,
     record::ContentHash,
+    version_cache::VersionCache,
 };
 
 /// What every file of SQLite begins with.
@@ -28,7 +29,7 @@ const CLUSTER_MS: i64 = 5 * 60 * 1_000;
 pub(super) struct Database {
     ledger: Arc<Ledger>,
     identity: Identity,
-    known: KnownVersions,
+    versions: VersionCache,
 }
 
 impl Database {
@@ -41,7 +42,7 @@ impl Database {
             fault => fault,
         })?;
         let identity = ledger.identity()?;
-        Ok(Database { ledger: Arc::new(ledger), identity, known: KnownVersions::default() })
+        Ok(Database { ledger: Arc::new(ledger), identity, versions: VersionCache::default() })
     }
 
     pub(super) fn count(&self, filter: &Filter) -> Result<u64, Fault> {
@@ -107,11 +108,12 @@ impl DatabaseBlocks<'_> {
     }
 }
 
-impl BlockReader for Database {
-    fn read(&self, block: Block, take: &mut dyn FnMut(TrafficRecord)) -> Result<u64, Fault> {
+impl Database {
+    /// Hands the records of a block on, and gives the number of those that cannot be read.
+    pub(super) fn read(&self, block: Block, take: &mut dyn FnMut(TrafficRecord)) -> Result<u64, Fault> {
         let Block::Groups(packed) = block else { return Ok(0) };
         let blob = |hash: ContentHash| self.ledger.view().ok()?.blob(&hash.0).ok()?;
-        let versions = VersionsOf { known: &self.known, bytes: blob };
+        let versions = self.versions.over(blob);
         let mut unreadable = 0;
         for (bytes, mut places) in packed {
             let Ok(bytes) = groups::expand(&bytes) else {

@@ -11,11 +11,12 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::block::{Block, BlockReader, Blocks, KnownVersions, TrafficRecord, VersionsOf, foreign};
+use super::block::{Block, Blocks, TrafficRecord, foreign};
 use crate::{
     database::groups,
     fault::Fault,
     record::{self, ContentHash},
+    version_cache::VersionCache,
 };
 
 /// What every export begins with.
@@ -56,7 +57,7 @@ pub(super) struct ExportFile {
     path: PathBuf,
     summary: Exported,
     versions: HashMap<ContentHash, Vec<u8>>,
-    known: KnownVersions,
+    known: VersionCache,
 }
 
 impl ExportFile {
@@ -87,7 +88,7 @@ impl ExportFile {
             path: path.to_owned(),
             summary: summary.ok_or_else(cut)?,
             versions,
-            known: KnownVersions::default(),
+            known: VersionCache::default(),
         })
     }
 
@@ -151,10 +152,11 @@ impl Frames {
     }
 }
 
-impl BlockReader for ExportFile {
-    fn read(&self, block: Block, take: &mut dyn FnMut(TrafficRecord)) -> Result<u64, Fault> {
+impl ExportFile {
+    /// Hands the records of a block on, and gives the number of those that cannot be read.
+    pub(super) fn read(&self, block: Block, take: &mut dyn FnMut(TrafficRecord)) -> Result<u64, Fault> {
         let Block::Part(packed, first) = block else { return Ok(0) };
-        let versions = VersionsOf { known: &self.known, bytes: |hash: ContentHash| self.versions.get(&hash).cloned() };
+        let versions = self.known.over(|hash| self.versions.get(&hash).cloned());
         let mut unreadable = 0;
         for (number, bytes) in (first..).zip(groups::entries(&groups::expand(&packed)?)) {
             match read_record(bytes, number, &versions) {

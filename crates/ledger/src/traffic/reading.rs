@@ -128,8 +128,8 @@ impl Traffic {
                     }
                 };
                 let unreadable = match &self.source {
-                    Source::Database(database) => block.records(database, &mut take)?,
-                    Source::Export(file) => block.records(file, &mut take)?,
+                    Source::Database(database) => database.read(block, &mut take)?,
+                    Source::Export(file) => file.read(block, &mut take)?,
                 };
                 reading.unreadable += unreadable;
             }
