@@ -33,7 +33,7 @@ mod spend;
 use std::{
     ffi::OsString,
     fmt,
-    io::{BufWriter, Write},
+    io::{BufRead as _, BufWriter, IsTerminal as _, Write},
     path::Path,
     process::ExitCode,
 };
@@ -264,6 +264,18 @@ impl From<String> for CommandOutput {
     fn from(why: String) -> CommandOutput {
         refused(why)
     }
+}
+
+/// Whether a person agrees; `None` where nobody can be asked, because there is no terminal.
+fn is_agreed(question: &str) -> Option<bool> {
+    let mut talk = std::io::stderr();
+    if !(talk.is_terminal() && std::io::stdin().is_terminal()) {
+        return None;
+    }
+    let _ = write!(talk, "{question} [y/N] ").and_then(|()| talk.flush());
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    Some(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// All faults, one per line, and their number.

@@ -73,6 +73,7 @@ window.drawPlot = (() => {
     }
     ctx.font = font(10 * ratio);
     ctx.textBaseline = 'top';
+    ctx.textAlign = 'left';
     let free = -1;
     for (const [seconds, what] of chart.marks) {
       const x = at(seconds, 'x'), isRight = x > left + width - 60 * ratio;
@@ -81,9 +82,9 @@ window.drawPlot = (() => {
       // On a ground of its own, because it may stand over a bar.
       const wide = ctx.measureText(what).width + 6 * ratio, from = isRight ? x - wide : x + .5;
       ctx.fillStyle = colour('card');
-      ctx.fillRect(from, top, wide, 13 * ratio);
+      ctx.fillRect(from, top + 2 * ratio, wide, 12 * ratio);
       ctx.fillStyle = colour('soft');
-      ctx.fillText(what, from + 3 * ratio, top + 1.5 * ratio);
+      ctx.fillText(what, from + 3 * ratio, top + 3 * ratio);
       free = x + 50 * ratio;
     }
     if (chart.kind === 'lines' && chart.bound !== null) {

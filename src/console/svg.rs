@@ -1,6 +1,6 @@
-//! Charts as SVG. Positions are percentages, so that a chart has the width of its box and its text stays as it is.
+//! Bars, lanes and whiskers of tables, as SVG. Positions are percentages: each has the width of its box, and its text stays as it is.
 //!
-//! Each chart has a title and a description, and stands beside a table with the same numbers. Colours are classes of the
+//! Each has a title and a description, and stands beside a table with the same numbers. Colours are classes of the
 //! stylesheet, because the pages allow no inline style.
 
 use maud::{Markup, html};

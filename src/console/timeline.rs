@@ -185,7 +185,7 @@ impl Timeline {
 
     fn row(&self, bucket: &Bucket) -> Markup {
         let (start, totals) = (rfc_3339(bucket.start_ms), &bucket.totals);
-        let address = format!("decisions?since={start}&until={}", bucket.start_ms + self.range.step_ms);
+        let address = format!("decisions?since={}&until={}", bucket.start_ms, bucket.start_ms + self.range.step_ms);
         html! {
             tr {
                 th scope="row" { a href=(address) { @if self.range.span_ms > DAY_MS { (format::short_time(&start)) } @else { (format::clock(&start)) } } }

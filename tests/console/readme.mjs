@@ -23,7 +23,7 @@ try {
     const page = await context.newPage();
     await logIn(page, gateway);
     for (const [title, path] of Object.entries({ overview: '', why: `decisions/${id}`, providers: 'providers' })) {
-      await page.goto(`${gateway.admin}/console/${path}`);
+      await page.goto(`${gateway.admin}/console/${path}`, { waitUntil: 'networkidle' });
       await page.screenshot({ path: join(directory, `${title}-${colorScheme}.png`) });
     }
     await context.close();

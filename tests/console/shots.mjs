@@ -29,7 +29,7 @@ try {
       configuration: 'config', about: 'about',
     };
     for (const [title, path] of Object.entries(pages)) {
-      await page.goto(`${gateway.admin}/console/${path}`.replace('/./', '/'));
+      await page.goto(`${gateway.admin}/console/${path}`.replace('/./', '/'), { waitUntil: 'networkidle' });
       await page.screenshot({ path: join(directory, `${title}-${name}.png`), fullPage: true });
     }
     await context.close();

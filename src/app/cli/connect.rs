@@ -1,31 +1,28 @@
-//! `connect`: writes the settings with which an agent calls a gateway, and takes them out again. The change is shown first, and keys
-//! in it are not. Other settings in the same file stay.
+//! `connect`: writes the settings with which an agent calls a gateway, and takes them out again. The change is shown first, without
+//! keys. Other settings in the same file stay.
 
 mod json;
 mod lines;
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write as _},
+    io::{self, ErrorKind, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
 use pointsman_config::{DEVELOPMENT_KEY, Environment};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use self::lines::Added;
 use super::{
-    Finished, failure,
+    Finished,
     gateway::{self, GatewayArguments},
-    success,
+    is_agreed, success,
 };
 
 /// Environment variable with the key, unless another is named.
 const KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
-/// Ending of the copy of a JSON file as it was before.
-const BEFORE: &str = "before-pointsman";
 
 /// Which agent, and which gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -65,212 +62,156 @@ pub enum Agent {
     Aider,
 }
 
-/// What an agent is told.
+/// A place in a file of settings: its name, or that of a table or object and the name in it.
+type Place = &'static [&'static str];
+
+/// What an agent is told. An agent that reads the key from an environment variable is told its name.
+#[derive(Default)]
 struct Told {
     url: String,
     key: String,
-    /// Environment variable in which an agent that reads one finds the key.
     variable: String,
     model: String,
 }
 
 /// Shows the change, and writes it.
 pub(super) fn run(request: &ConnectRequest, environment: &Environment) -> Finished {
-    let outcome = connect(request, environment)
-        .map_err(|why| failure(format!("pointsman: {}\n", why.trim_start_matches("pointsman: ").trim_end())))?;
-    let Outcome { file, difference, is_written, said } = outcome;
-    Ok(success(match request.json {
-        true => {
-            let page = json!({ "file": file.display().to_string(), "difference": difference, "written": is_written });
-            format!("{page}\n")
-        }
-        false => format!("{}\n{difference}\n{said}\n", file.display()),
-    }))
-}
-
-/// What became of it.
-struct Outcome {
-    file: PathBuf,
-    /// The lines that differ.
-    difference: String,
-    is_written: bool,
-    /// What was done and what is next, for people.
-    said: String,
-}
-
-fn connect(request: &ConnectRequest, environment: &Environment) -> Result<Outcome, String> {
     let file = request.agent.file(environment)?;
-    let copy = PathBuf::from(format!("{}.{BEFORE}", file.display()));
-    let (now, before) = (read(&file)?, read(&copy)?);
+    Ok(success(connect(request, &file, environment)?))
+}
+
+fn connect(request: &ConnectRequest, file: &Path, environment: &Environment) -> Result<String, String> {
+    let (agent, shown_file) = (request.agent, file.display());
+    // A copy of a JSON file as it was before, empty if there was none; other files have it as comments.
+    let copy = PathBuf::from(format!("{shown_file}.before-pointsman"));
+    let (now, before) = (read(file)?, read(&copy)?);
     let text = now.as_deref().unwrap_or_default();
-    let told = if request.off { None } else { Some(told(request, environment)?) };
-    let changed = match (&told, request.agent.is_json()) {
-        (Some(told), true) => Some(json::with(text, &request.agent.members(told))),
-        (Some(told), false) => Some(request.agent.with_lines(text, told)),
-        (None, true) => json::without(text, before.as_deref(), &request.agent.places()).transpose(),
-        (None, false) => Some(lines::without(text)).filter(|text| !text.trim().is_empty()).map(Ok),
+    let told = if request.off { Told::default() } else { told(request, environment)? };
+    let settings = agent.settings(&told);
+    let changed = match (agent, request.off) {
+        (Agent::Claude | Agent::Opencode, false) => json::with(text, settings).map(Some),
+        (Agent::Claude | Agent::Opencode, true) => match &before {
+            Some(before) => json::without(text, before, settings),
+            None => Ok(now.clone()),
+        },
+        (Agent::Codex | Agent::Aider, true) => Ok(Some(lines::without(text)).filter(|text| !text.trim().is_empty())),
+        (Agent::Codex, false) => {
+            let text = lines::with(text, " =", &settings);
+            let checked: Result<toml::Table, _> = toml::from_str(&text);
+            checked.map(|_| Some(text)).map_err(|error| format!("cannot be extended: {}", error.message()))
+        }
+        (Agent::Aider, false) => {
+            let text = lines::with(text, ":", &settings);
+            let checked = yaml_rust2::YamlLoader::load_from_str(&text);
+            checked.map(|_| Some(text)).map_err(|error| format!("cannot be extended: {error}"))
+        }
     };
-    let changed = changed.transpose().map_err(|why| format!("{}: {why}", file.display()))?;
-    let key = told.as_ref().map(|told| told.key.as_str()).filter(|key| *key != DEVELOPMENT_KEY);
+    let changed = changed.map_err(|why| format!("{shown_file}: {why}"))?;
     let difference = lines::difference(text, changed.as_deref().unwrap_or_default());
-    let difference = key.map_or(difference.clone(), |key| difference.replace(key, "…"));
-    let outcome = |is_written, said: &str| Outcome {
-        file: file.clone(),
-        difference: difference.clone(),
-        is_written,
-        said: said.to_owned(),
-    };
-    if changed == now {
-        let how = if request.off { "It has no settings of Pointsman." } else { "It has these settings already." };
-        return Ok(outcome(false, how));
+    let is_secret = !told.key.is_empty() && told.key != DEVELOPMENT_KEY;
+    let difference = if is_secret { difference.replace(&told.key, "…") } else { difference };
+    let is_new = changed != now;
+    let is_written =
+        is_new && (request.yes || is_agreed(&format!("{shown_file}\n{difference}\nWrite it?")) == Some(true));
+    if is_written {
+        let is_first = !request.off && before.is_none() && matches!(agent, Agent::Claude | Agent::Opencode);
+        let kept = if is_first { write(&copy, text) } else { Ok(()) };
+        let written = kept.and_then(|()| changed.map_or_else(|| fs::remove_file(file), |text| write(file, &text)));
+        let cleared =
+            written.and_then(|()| if request.off && before.is_some() { fs::remove_file(&copy) } else { Ok(()) });
+        cleared.map_err(|error| format!("{shown_file} cannot be written: {error}"))?;
     }
-    if !request.yes && !is_agreed(&format!("{}\n{difference}", file.display())) {
-        return Ok(outcome(false, "Nothing is written. Repeat with --yes to write it."));
+    if request.json {
+        let page = json!({ "file": shown_file.to_string(), "difference": difference, "written": is_written });
+        return Ok(format!("{page}\n"));
     }
-    let write = || -> io::Result<()> {
-        match (request.off, &now) {
-            (false, Some(now)) if request.agent.is_json() && before.is_none() => write(&copy, now)?,
-            (true, _) if before.is_some() => fs::remove_file(&copy)?,
-            _ => {}
-        }
-        match &changed {
-            Some(text) => write(&file, text),
-            None => fs::remove_file(&file),
-        }
+    let said = match (is_new, is_written) {
+        (false, _) if request.off => "It has no settings of Pointsman.".to_owned(),
+        (false, _) => "It has these settings already.".to_owned(),
+        (true, false) => "Nothing is written. Repeat with --yes to write it.".to_owned(),
+        (true, true) if request.off => "Written.".to_owned(),
+        (true, true) => format!("Written.{} --off takes the settings out again.", agent.next(&told, environment)),
     };
-    write().map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
-    let next = told.map_or_else(String::new, |told| request.agent.next(&told, environment));
-    Ok(outcome(true, &format!("Written.{next}")))
+    Ok(format!("{shown_file}\n{difference}\n{said}\n"))
 }
 
 fn told(request: &ConnectRequest, environment: &Environment) -> Result<Told, String> {
     let variable = request.key_env.as_deref().unwrap_or(KEY_VARIABLE);
-    let arguments = GatewayArguments::new(request.url.clone(), request.key_env.clone());
-    let url = arguments.connect(environment).map(|gateway| gateway.url().to_owned());
-    let url = url.map_err(|output| match output.text.contains(" is not set") {
-        true => {
-            format!("the variable {variable} is not set; set it to a key of the gateway with the scope 'inference'")
-        }
-        false => output.text,
+    let url = GatewayArguments::new(request.url.clone(), None).url(environment);
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(format!("--url {url} needs http:// or https://"));
+    }
+    let key = gateway::key(request.key_env.as_deref(), &url, environment).map_err(|_| {
+        format!("the variable {variable} is not set; set it to a key of the gateway with the scope 'inference'")
     })?;
-    let key = gateway::key(request.key_env.as_deref(), &url, environment)?;
     Ok(Told { url, key: key.expose().to_owned(), variable: variable.to_owned(), model: request.model.clone() })
 }
 
 impl Agent {
-    const fn is_json(self) -> bool {
-        matches!(self, Agent::Claude | Agent::Opencode)
-    }
-
     /// The file with its settings, where the agent itself looks for it.
     fn file(self, environment: &Environment) -> Result<PathBuf, String> {
-        let set = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = set("HOME").ok_or("HOME is not set, so the settings of the agent are not found");
-        Ok(match self {
-            Agent::Claude => set("CLAUDE_CONFIG_DIR")
-                .map_or_else(|| home.map(|home| home.join(".claude")), Ok)?
-                .join("settings.json"),
-            Agent::Codex => {
-                set("CODEX_HOME").map_or_else(|| home.map(|home| home.join(".codex")), Ok)?.join("config.toml")
-            }
-            Agent::Opencode => {
-                let settings = set("XDG_CONFIG_HOME").map_or_else(|| home.map(|home| home.join(".config")), Ok)?;
-                settings.join("opencode/opencode.json")
-            }
-            Agent::Aider => home?.join(".aider.conf.yml"),
-        })
-    }
-
-    /// The members of a JSON file, each with its place.
-    fn members(self, told: &Told) -> Vec<(&'static [&'static str], serde_json::Value)> {
-        let Told { url, key, model, .. } = told;
-        let provider = json!({
-            "npm": "@ai-sdk/openai-compatible",
-            "options": { "baseURL": format!("{url}/api/v1"), "apiKey": key },
-            "models": { model: { "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } } },
-        });
-        let values = match self {
-            Agent::Claude => vec![json!(format!("{url}/api")), json!(key), json!(model), json!(model)],
-            _ => vec![json!(format!("pointsman/{model}")), provider],
+        let (variable, below_home, name) = match self {
+            Agent::Claude => ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
+            Agent::Codex => ("CODEX_HOME", ".codex", "config.toml"),
+            Agent::Opencode => ("XDG_CONFIG_HOME", ".config", "opencode/opencode.json"),
+            Agent::Aider => ("HOME", "", ".aider.conf.yml"),
         };
-        self.places().into_iter().zip(values).collect()
+        let set = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let directory = set(variable).or_else(|| Some(set("HOME")?.join(below_home)));
+        let directory = directory.ok_or("HOME is not set, so the settings of the agent are not found")?;
+        Ok(directory.join(name))
     }
 
-    fn places(self) -> Vec<&'static [&'static str]> {
-        match self {
-            Agent::Claude => vec![
-                &["env", "ANTHROPIC_BASE_URL"],
-                &["env", "ANTHROPIC_AUTH_TOKEN"],
-                &["env", "ANTHROPIC_MODEL"],
-                &["env", "ANTHROPIC_DEFAULT_HAIKU_MODEL"],
-            ],
-            _ => vec![&["model"], &["provider", "pointsman"]],
-        }
-    }
-
-    /// The text of a file in TOML or YAML with the settings.
-    fn with_lines(self, text: &str, told: &Told) -> Result<String, String> {
+    fn settings(self, told: &Told) -> Vec<(Place, Value)> {
         let Told { url, key, variable, model } = told;
-        let quoted = |text: &str| json!(text).to_string();
-        let setting = |name: &'static str, value: String| (name, value);
-        match self {
-            Agent::Codex => {
-                let top = [setting("model", quoted(model)), setting("model_provider", quoted("pointsman"))];
-                let end = format!(
-                    "[model_providers.pointsman]\nname = \"Pointsman\"\nbase_url = {}\nenv_key = {}\nwire_api = \"responses\"",
-                    quoted(&format!("{url}/api/v1")),
-                    quoted(variable)
-                );
-                let changed = lines::with(text, &Added { sign: " =", settings: &top, end: Some(&end) });
-                let checked: Result<toml::Table, _> = toml::from_str(&changed);
-                checked.map(|_| changed).map_err(|error| format!("cannot be extended: {}", error.message()))
+        let (messages, base) = (json!(format!("{url}/api")), json!(format!("{url}/api/v1")));
+        let settings: &[(Place, Value)] = match self {
+            Agent::Claude => &[
+                (&["env", "ANTHROPIC_BASE_URL"], messages),
+                (&["env", "ANTHROPIC_AUTH_TOKEN"], json!(key)),
+                (&["env", "ANTHROPIC_MODEL"], json!(model)),
+                (&["env", "ANTHROPIC_DEFAULT_HAIKU_MODEL"], json!(model)),
+            ],
+            Agent::Codex => &[
+                (&["model"], json!(model)),
+                (&["model_provider"], json!("pointsman")),
+                (&["model_providers.pointsman", "name"], json!("Pointsman")),
+                (&["model_providers.pointsman", "base_url"], base),
+                (&["model_providers.pointsman", "env_key"], json!(variable)),
+                (&["model_providers.pointsman", "wire_api"], json!("responses")),
+            ],
+            Agent::Opencode => {
+                let models = json!({ model: { "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } } });
+                let options = json!({ "baseURL": base, "apiKey": key });
+                let provider = json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
+                &[(&["model"], json!(format!("pointsman/{model}"))), (&["provider", "pointsman"], provider)]
             }
-            _ => {
-                let settings = [
-                    setting("model", quoted(&format!("openai/{model}"))),
-                    setting("openai-api-base", quoted(&format!("{url}/api/v1"))),
-                    setting("openai-api-key", quoted(key)),
-                    setting("show-model-warnings", "false".to_owned()),
-                ];
-                let changed = lines::with(text, &Added { sign: ":", settings: &settings, end: None });
-                let checked = yaml_rust2::YamlLoader::load_from_str(&changed);
-                checked.map(|_| changed).map_err(|error| format!("cannot be extended: {error}"))
-            }
-        }
+            Agent::Aider => &[
+                (&["model"], json!(format!("openai/{model}"))),
+                (&["openai-api-base"], base),
+                (&["openai-api-key"], json!(key)),
+                (&["show-model-warnings"], json!(false)),
+            ],
+        };
+        settings.to_vec()
     }
 
-    /// What to do next, after "Written.".
+    /// What to do next.
     fn next(self, told: &Told, environment: &Environment) -> String {
-        let program = self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let variable = &told.variable;
+        let Told { variable, key, .. } = told;
         let is_missing = self == Agent::Codex && environment.get(variable).is_none_or(str::is_empty);
-        let first = if is_missing {
-            format!(" Codex reads its key from {variable}: export {variable}={}", told.key)
+        if is_missing {
+            format!(" Codex reads its key from {variable}: export {variable}={key}.")
         } else {
             String::new()
-        };
-        format!(
-            "{first} Start '{program}' as always. 'pointsman connect {program} --off' takes the settings out again."
-        )
+        }
     }
-}
-
-/// Whether to write, asked on a terminal.
-fn is_agreed(shown: &str) -> bool {
-    let mut talk = io::stderr();
-    if !(talk.is_terminal() && io::stdin().is_terminal()) {
-        return false;
-    }
-    let _ = write!(talk, "{shown}\nWrite it? [y/N] ").and_then(|()| talk.flush());
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 fn read(file: &Path) -> Result<Option<String>, String> {
     match fs::read_to_string(file) {
-        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{} cannot be read: {error}", file.display())),
+        read => read.map(Some).map_err(|error| format!("{} cannot be read: {error}", file.display())),
     }
 }
 

@@ -62,10 +62,15 @@ impl GatewayArguments {
         GatewayArguments { url, key_env, json: false }
     }
 
+    /// Its address, without the version path.
+    pub(super) fn url(&self, environment: &Environment) -> String {
+        let named = environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
+        root(self.url.as_deref().or(named).unwrap_or(DEFAULT_URL)).to_owned()
+    }
+
     /// The gateway. Connects only with the first call.
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
-        let named = environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
-        let gateway = self.without_key(self.url.as_deref().or(named).unwrap_or(DEFAULT_URL))?;
+        let gateway = self.without_key(&self.url(environment))?;
         let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;
         let connection = gateway.connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
         let key = self.key_source(environment);

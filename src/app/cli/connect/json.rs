@@ -8,8 +8,7 @@ use serde::{
 };
 use serde_json::Value;
 
-/// A place in the file: names of members, outermost first.
-type Place = &'static [&'static str];
+use super::Place;
 
 /// JSON whose members keep their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,10 +48,10 @@ fn read_members<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Json)
 ///
 /// # Errors
 /// Why it cannot have them.
-pub(super) fn with(text: &str, members: &[(Place, Value)]) -> Result<String, String> {
+pub(super) fn with(text: &str, settings: Vec<(Place, Value)>) -> Result<String, String> {
     let mut file = parse(text)?;
-    for (place, value) in members {
-        let value: Json = serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
+    for (place, value) in settings {
+        let value = serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
         if !file.set(place, Some(value)) {
             return Err(format!("'{}' is no object, so nothing can be added to it", place.first().unwrap_or(&"")));
         }
@@ -60,40 +59,33 @@ pub(super) fn with(text: &str, members: &[(Place, Value)]) -> Result<String, Str
     Ok(written(&file))
 }
 
-/// The text with what it had at these places `before`; `None` if nothing is left of a file that did not exist.
+/// The text with what it had `before` at the places of the settings; `None` if nothing is left of a file that did not exist.
 ///
 /// # Errors
 /// Why it cannot be read.
-pub(super) fn without(text: &str, before: Option<&str>, places: &[Place]) -> Result<Option<String>, String> {
-    let mut file = parse(text)?;
-    let was = parse(before.unwrap_or_default())?;
-    for place in places {
+pub(super) fn without(text: &str, before: &str, settings: Vec<(Place, Value)>) -> Result<Option<String>, String> {
+    let (mut file, was) = (parse(text)?, parse(before)?);
+    for (place, _) in settings {
         file.set(place, was.get(place).cloned());
-        if let Some((outer, [_])) = place.split_first() {
-            let is_empty = file.get(&[*outer]) == Some(&Json::Object(Vec::new()));
-            if is_empty && was.get(&[*outer]).is_none() {
-                file.set(&[*outer], None);
-            }
+        let outer = place.get(..1).unwrap_or_default();
+        if file.get(outer) == Some(&Json::Object(Vec::new())) && was.get(outer).is_none() {
+            file.set(outer, None);
         }
     }
-    match before {
+    match file == was {
         // Also its spaces and lines.
-        Some(before) if file == was => Ok(Some(before.to_owned())),
-        None if file == Json::Object(Vec::new()) => Ok(None),
-        _ => Ok(Some(written(&file))),
+        true => Ok(Some(before.to_owned()).filter(|before| !before.is_empty())),
+        false => Ok(Some(written(&file))),
     }
 }
 
 fn parse(text: &str) -> Result<Json, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    match serde_json::from_str(text) {
-        Ok(file @ Json::Object(_)) => Ok(file),
-        Ok(_) => Err("is no JSON object".to_owned()),
-        // The cause is that of the text, not of the forms that were tried.
-        Err(error) => {
-            let error = serde_json::from_str::<Value>(text).err().unwrap_or(error);
-            Err(format!("is not JSON ({error}); correct it first, or take its comments out"))
-        }
+    // Read twice: the forms of `Json` are tried in turn, which leaves no place of the error.
+    let read = serde_json::from_str::<Value>(text).and_then(|_| serde_json::from_str(text));
+    match read.map_err(|error| format!("is not JSON ({error}); correct it first, or take its comments out"))? {
+        file @ Json::Object(_) => Ok(file),
+        _ => Err("is no JSON object".to_owned()),
     }
 }
 
@@ -153,24 +145,24 @@ mod tests {
             "{ }\n",
             "{\"env\":{}}",
         ] {
-            let changed = with(text, &members()).unwrap();
-            assert_eq!(with(&changed, &members()).unwrap(), changed, "once");
-            assert_eq!(without(&changed, Some(text), &PLACES), Ok(Some(text.to_owned())), "{changed}");
+            let changed = with(text, members()).unwrap();
+            assert_eq!(with(&changed, members()).unwrap(), changed, "once");
+            assert_eq!(without(&changed, text, members()), Ok(Some(text.to_owned())), "{changed}");
             // What was added meanwhile stays.
             let later = changed.replacen('{', "{\"later\": true,", 1);
-            let left = without(&later, Some(text), &PLACES).unwrap().unwrap();
+            let left = without(&later, text, members()).unwrap().unwrap();
             assert!(left.starts_with("{\n  \"later\": true") && !left.contains("\"m\""), "{left}");
         }
-        let changed = with("{\"z\": 1, \"b\": 2}", &members()).unwrap();
+        let changed = with("{\"z\": 1, \"b\": 2}", members()).unwrap();
         assert!(changed.find("\"z\"") < changed.find("\"b\""), "{changed}");
-        let alone = with("", &members()).unwrap();
-        assert_eq!(without(&alone, None, &PLACES), Ok(None), "a file that did not exist");
+        let alone = with("", members()).unwrap();
+        assert_eq!(without(&alone, "", members()), Ok(None), "a file that did not exist");
     }
 
     #[test]
     fn what_is_no_object_of_json_is_not_touched() {
-        assert!(with("{ // mine\n}", &members()).unwrap_err().contains("line 1"));
-        assert!(with("[]", &members()).unwrap_err().contains("no JSON object"));
-        assert!(with("{\"env\": 3}", &members()).unwrap_err().contains("'env'"));
+        assert!(with("{ // mine\n}", members()).unwrap_err().contains("line 1"));
+        assert!(with("[]", members()).unwrap_err().contains("no JSON object"));
+        assert!(with("{\"env\": 3}", members()).unwrap_err().contains("'env'"));
     }
 }

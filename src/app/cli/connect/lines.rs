@@ -1,125 +1,100 @@
 //! Settings as marked lines in a file of lines: TOML or YAML. What they replace becomes a comment, so that taking them out gives
 //! the file back as it was.
 
+use serde_json::Value;
+
+use super::Place;
+
 const BEGIN: &str = "# Pointsman begins: 'pointsman connect' wrote this, its --off takes it out";
 const END: &str = "# Pointsman ends";
 /// Before a line that is replaced.
 const REPLACED: &str = "# Pointsman replaces: ";
 
-/// Lines to add.
-pub(super) struct Added<'a> {
-    /// What stands between a name and its value.
-    pub(super) sign: &'static str,
-    /// Names and values, before all tables.
-    pub(super) settings: &'a [(&'static str, String)],
-    /// A table, at the end.
-    pub(super) end: Option<&'a str>,
-}
-
-/// The text with the lines, in place of those that it has from before.
-pub(super) fn with(text: &str, added: &Added<'_>) -> String {
-    let mut kept = String::new();
+/// The text with the settings, in place of those that it has from before: names first, then tables. `sign` stands between a name
+/// and its value.
+pub(super) fn with(text: &str, sign: &str, settings: &[(Place, Value)]) -> String {
+    let (mut top, mut end, mut kept) = (String::new(), String::new(), String::new());
+    for (place, value) in settings {
+        match place {
+            [table, name] => {
+                let head = format!("[{table}]\n");
+                let head = if end.contains(&head) { "" } else { &head };
+                end.push_str(&format!("{head}{name}{sign} {value}\n"));
+            }
+            _ => top.push_str(&format!("{}{sign} {value}\n", place.concat())),
+        }
+    }
     let mut is_top = true;
     for line in without(text).lines() {
         is_top &= !line.starts_with('[');
         let name = line.split(['=', ':']).next().unwrap_or_default().trim_end();
-        let is_replaced = is_top && line != name && added.settings.iter().any(|(replaced, _)| *replaced == name);
+        let is_replaced = is_top && settings.iter().any(|(place, _)| **place == [name]);
         kept.push_str(&format!("{}{line}\n", if is_replaced { REPLACED } else { "" }));
     }
-    let settings: Vec<String> =
-        added.settings.iter().map(|(name, value)| format!("{name}{} {value}", added.sign)).collect();
-    let block = |lines: &str| format!("{BEGIN}\n{lines}\n{END}\n");
-    let end = added.end.map_or_else(String::new, block);
-    format!("{}{kept}{end}", block(&settings.join("\n")))
+    let block = |lines: &str| if lines.is_empty() { String::new() } else { format!("{BEGIN}\n{lines}{END}\n") };
+    format!("{}{kept}{}", block(&top), block(&end))
 }
 
 /// The text without the lines.
 pub(super) fn without(text: &str) -> String {
-    let mut is_ours = false;
-    let mut kept = String::new();
+    let (mut is_ours, mut kept) = (false, String::new());
     for line in text.split_inclusive('\n') {
-        let bare = line.trim_end();
-        is_ours |= bare == BEGIN;
+        is_ours |= line.trim_end() == BEGIN;
         if !is_ours {
             kept.push_str(line.strip_prefix(REPLACED).unwrap_or(line));
         }
-        is_ours &= bare != END;
+        is_ours &= line.trim_end() != END;
     }
     kept
 }
 
-/// The lines that differ, with their signs. Values beside names of keys and tokens are left out of lines that go.
+/// The lines that go, then those that come. Values beside names of keys and tokens are left out, but for those that come new.
 pub(super) fn difference(before: &str, after: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let width = new.len() + 1;
-    // Length of the longest common subsequence of what follows both places.
-    let mut common = vec![0_usize; (old.len() + 1) * width];
-    let at = |common: &[usize], row: usize, column: usize| common.get(row * width + column).copied().unwrap_or(0);
-    for (row, line) in old.iter().enumerate().rev() {
-        for (column, other) in new.iter().enumerate().rev() {
-            let longest = match line == other {
-                true => at(&common, row + 1, column + 1) + 1,
-                false => at(&common, row + 1, column).max(at(&common, row, column + 1)),
-            };
-            common.get_mut(row * width + column).into_iter().for_each(|length| *length = longest);
-        }
-    }
-    let (mut row, mut column, mut shown) = (0, 0, String::new());
-    loop {
-        match (old.get(row), new.get(column)) {
-            (Some(line), Some(other)) if line == other => (row, column) = (row + 1, column + 1),
-            (line, Some(other)) if line.is_none() || at(&common, row, column + 1) >= at(&common, row + 1, column) => {
-                shown.push_str(&format!(
-                    "+ {}\n",
-                    if other.starts_with(REPLACED) { masked(other) } else { (*other).to_owned() }
-                ));
-                column += 1;
-            }
-            (Some(line), _) => {
-                shown.push_str(&format!("- {}\n", masked(line)));
-                row += 1;
-            }
-            (None, None) => return shown,
-            (None, Some(_)) => {}
-        }
-    }
+    let only = |one: &str, other: &str| {
+        let mut others: Vec<&str> = other.lines().collect();
+        let is_alone =
+            |line: &&str| others.iter().position(|other| other == line).map(|n| others.swap_remove(n)).is_none();
+        one.lines().filter(is_alone).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let gone = only(before, after).into_iter().map(|line| format!("- {}\n", masked(&line)));
+    let come = only(after, before).into_iter().map(|line| match line.starts_with(REPLACED) {
+        true => format!("+ {REPLACED}{}\n", masked(line.trim_start_matches(REPLACED))),
+        false => format!("+ {line}\n"),
+    });
+    gone.chain(come).collect()
 }
 
 fn masked(line: &str) -> String {
-    let value = line.trim_start_matches(REPLACED);
-    let is_secret = ["key", "token", "secret"].iter().any(|word| value.to_lowercase().contains(word));
-    match value.split_once([':', '=']).filter(|_| is_secret) {
-        Some((name, _)) => format!("{}{name}: …", if value == line { "" } else { REPLACED }),
-        None => line.to_owned(),
-    }
+    let is_secret = ["key", "token", "secret"].iter().any(|word| line.to_lowercase().contains(word));
+    line.split_once([':', '=']).filter(|_| is_secret).map_or(line.to_owned(), |(name, _)| format!("{name}: …"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
 
-    const SETTINGS: [(&str, String); 0] = [];
+    use super::*;
 
     #[test]
     fn taking_the_lines_out_gives_the_file_back_as_it_was() {
-        let settings = [("model", "\"a\"".to_owned())];
-        let added = Added { sign: " =", settings: &settings, end: Some("[x]\ny = 1") };
+        let settings: [(Place, Value); 3] =
+            [(&["model"], json!("a")), (&["x", "y"], json!(1)), (&["x", "z"], json!(2))];
         for text in ["", "model = \"mine\" # best\nother = 1\n\n[model]\nmodel = 2\n", "# model = 3\n", "models = 1\n"]
         {
-            let changed = with(text, &added);
+            let changed = with(text, " =", &settings);
             assert_eq!(without(&changed), text, "{changed}");
-            assert_eq!(with(&changed, &added), changed, "once");
+            assert_eq!(with(&changed, " =", &settings), changed, "once");
             assert_eq!(changed.matches("\nmodel = \"a\"").count(), 1, "{changed}");
+            assert!(changed.contains("[x]\ny = 1\nz = 2\n"), "{changed}");
         }
-        assert!(with("model = \"mine\"\n", &added).contains("# Pointsman replaces: model = \"mine\"\n"));
+        assert!(with("model = \"mine\"\n", " =", &settings).contains("# Pointsman replaces: model = \"mine\"\n"));
         assert_eq!(without("a = 1"), "a = 1");
-        assert_eq!(with("", &Added { sign: "", settings: &SETTINGS, end: None }).lines().count(), 3);
     }
 
     #[test]
     fn a_difference_shows_changed_lines_and_no_foreign_key() {
-        let shown = difference("a\napi-key: sk-mine\nc\n", "a\nb\nc\nd\n");
-        assert_eq!(shown, "+ b\n- api-key: …\n+ d\n");
+        let shown = difference("a\napi-key: sk-mine\nc\nc\n", "a\nb\nc\nd\n");
+        assert_eq!(shown, "- api-key: …\n- c\n+ b\n+ d\n");
         let replaced = difference("openai-api-key: sk-mine\n", "# Pointsman replaces: openai-api-key: sk-mine\n");
         assert!(!replaced.contains("sk-mine"), "{replaced}");
     }

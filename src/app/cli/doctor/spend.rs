@@ -4,7 +4,7 @@
 //! translated and priced as those of callers are. It keeps no record and shares nothing.
 
 use std::{
-    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     net::Ipv4Addr,
     num::NonZeroUsize,
     sync::Arc,
@@ -20,7 +20,7 @@ use pointsman_domain::{Catalog, Endpoint, FailureKind, Modalities, RequestedServ
 use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use serde_json::{Value, json};
 
-use super::{Check, Status, count};
+use super::{super::is_agreed as is_answered_yes, Check, Status, count};
 use crate::{access::keys, app::server::Server};
 
 const PROMPT: &str = "Say ok.";
@@ -99,15 +99,12 @@ pub(super) fn most(calls: &[PaidRequest]) -> Usd {
 
 /// Whether to go on, asked on a terminal. Elsewhere `--spend` alone says so.
 pub(super) fn is_agreed(calls: &[PaidRequest], assumed: bool) -> bool {
-    let mut talk = io::stderr();
     let said = format!("{} of at most ${} in all", count(calls.len(), "call"), most(calls));
-    if assumed || !(talk.is_terminal() && io::stdin().is_terminal()) {
-        let _ = writeln!(talk, "{said}.");
-        return true;
+    let agreed = if assumed { None } else { is_answered_yes(&format!("{said}; go on?")) };
+    if agreed.is_none() {
+        let _ = writeln!(io::stderr(), "{said}.");
     }
-    let _ = write!(talk, "{said}; go on? [y/N] ").and_then(|()| talk.flush());
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    agreed != Some(false)
 }
 
 /// Makes the calls. Their results are in the same order.
