@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The comment is the text of `docs/CONFIG.md` and of the JSON Schema; type, range and default come from the reader. What
-//! a reader does not know stands in brackets behind it ([`Words`](super::reference::Words)): `[unit = "tokens"]`. A key
+//! a reader does not know stands in brackets behind it ([`Words`](super::described::Words)): `[unit = "tokens"]`. A key
 //! that is not called like its field is written behind the field: `pub max_bytes "max_size": u64 = …`.
 //!
 //! `settings!` makes a struct of a section and its function `read`; a field with `=>` is no key but any expression.
@@ -33,7 +33,7 @@ macro_rules! keys {
         $section.about(concat!($($purpose),*));
         $(let $name = {
             const KEY: &str = key_name!($name $($key)?);
-            let words = $crate::reference::Words { $($($word: $text,)+)? ..$crate::reference::Words::NONE };
+            let words = $crate::described::Words { $($($word: $text,)+)? ..$crate::described::Words::NONE };
             $section.describe(KEY, concat!($($about),+), words);
             $section.$reader(KEY, $($argument),*)
         };)*
@@ -75,7 +75,7 @@ macro_rules! settings {
                     #[allow(dead_code, reason = "a field with `=>` is no key")]
                     const KEY: (&str, &str) = (key_name!($field $($key)?), concat!($($about),+));
                     $(
-                        let words = $crate::reference::Words { $($($word: $text,)+)? ..$crate::reference::Words::NONE };
+                        let words = $crate::described::Words { $($($word: $text,)+)? ..$crate::described::Words::NONE };
                         $section.describe(KEY.0, KEY.1, words);
                         $section.$reader(KEY.0, $($argument),*)
                     )?

@@ -7,8 +7,6 @@ use std::{cell::RefCell, fmt, sync::Arc};
 
 use pointsman_domain::{Catalog, closest_name};
 
-use super::reference::Reference;
-
 /// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceLocation {
@@ -103,33 +101,9 @@ pub(super) struct Faults {
     found: RefCell<Vec<Fault>>,
     warnings: RefCell<Vec<Warning>>,
     model_names: RefCell<Vec<ModelName>>,
-    /// What is recorded while the reference is made.
-    reference: Option<RefCell<Reference>>,
 }
 
 impl Faults {
-    /// A collector that also records the reference of all keys.
-    pub(super) fn recording() -> Faults {
-        Faults { reference: Some(RefCell::default()), ..Faults::default() }
-    }
-
-    /// Whether the reference is made.
-    pub(super) fn is_recording(&self) -> bool {
-        self.reference.is_some()
-    }
-
-    /// Changes the reference while it is made.
-    pub(super) fn record(&self, change: impl FnOnce(&mut Reference)) {
-        if let Some(reference) = &self.reference {
-            change(&mut reference.borrow_mut());
-        }
-    }
-
-    /// The reference.
-    pub(super) fn into_reference(self) -> Reference {
-        self.reference.map(RefCell::into_inner).unwrap_or_default()
-    }
-
     /// Reports a key that works, and what the operator should know about it.
     pub(super) fn warning(&self, location: &SourceLocation, key: &str, text: impl Into<String>) {
         let warning = Warning { location: location.clone(), key: key.to_owned(), text: text.into() };

@@ -7,10 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{
-    reference::{Key, REFERENCE},
-    tree::Value,
-};
+use super::{described::Key, reference::REFERENCE, tree::Value};
 
 /// `humantime`'s durations: numbers, each with its unit.
 const DURATION: &str = r"^\s*(0|([0-9.]+\s*[A-Za-z]+\s*)+)$";

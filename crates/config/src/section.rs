@@ -17,16 +17,17 @@ use std::{
 use pointsman_domain::{listed_names, quoted_names};
 
 use super::{
-    fault::{Faults, ModelName, SourceLocation, hint},
+    described::{Key, Reference, Words},
+    fault::{Faults, SourceLocation, hint},
+    item::beginning,
     quantity,
-    reference::{Key, Words},
     tree::{Node, Table, Value},
 };
 
+pub(super) use super::item::Item;
+
 /// Largest rate or count.
 pub(super) const MOST: u32 = 1_000_000_000;
-/// Most characters of a wrong text in a message.
-const SHOWN: usize = 64;
 
 /// One table being read.
 pub(super) struct Section<'t> {
@@ -35,86 +36,64 @@ pub(super) struct Section<'t> {
     location: SourceLocation,
     table: Option<&'t Table>,
     faults: &'t Faults,
+    /// What is recorded while the reference is made.
+    recorder: Option<&'t RefCell<Reference>>,
     known: RefCell<Vec<&'static str>>,
     refused: RefCell<Vec<&'static str>>,
     /// Whose values absent keys have while [`Section::inheriting`] runs, for the reference.
     inherited_from: Cell<Option<&'static str>>,
 }
 
-/// A string with its location, such as an item of a list.
-#[derive(Clone)]
-pub(super) struct Item<'t> {
-    pub(super) text: &'t str,
-    location: &'t SourceLocation,
-    path: String,
-    faults: &'t Faults,
-}
-
-impl Item<'_> {
-    /// Reports that this text is wrong.
-    pub(super) fn fault(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
-        self.faults.value(self.location, &self.path, wrong, allowed);
-    }
-
-    /// Reports that this text is none of the words that are known. `what`: what each of them is, with its article.
-    pub(super) fn unknown<'k>(&self, what: &str, known: impl IntoIterator<Item = &'k str>) {
-        let known: Vec<&str> = known.into_iter().collect();
-        let wrong = format!("'{}' is {what}{}", beginning(self.text), hint(self.text, known.iter().copied()));
-        self.fault(wrong, listed_names(self.text, known));
-    }
-
-    /// Reports that this text may be meant otherwise.
-    pub(super) fn warning(&self, text: impl Into<String>) {
-        self.faults.warning(self.location, &self.path, text);
-    }
-
-    /// Reports that this text names something that does not exist.
-    pub(super) fn dangling(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
-        self.faults.absence(self.location, &self.path, wrong, allowed);
-    }
-
-    /// Reports, once the catalog is complete, if this text names no model, or with `may_be_alias` no alias either.
-    pub(super) fn names_model(&self, may_be_alias: bool) {
-        let (location, key, name) = (self.location.clone(), self.path.clone(), self.text.to_owned());
-        self.faults.model_name(ModelName { location, key, name, may_be_alias });
-    }
-}
-
-/// As much of a wrong text as a message shows.
-fn beginning(text: &str) -> String {
-    text.chars().take(SHOWN).collect()
-}
-
 impl<'t> Section<'t> {
     /// Reads the whole configuration.
     pub(super) fn root<T>(table: &'t Table, faults: &'t Faults, read: impl FnOnce(&Section<'t>) -> T) -> T {
-        Section::open(String::new(), table.location.clone(), Some(table), faults, read)
+        Section::new(String::new(), table.location.clone(), Some(table), (faults, None)).open(read)
+    }
+
+    /// Reads the whole configuration, and records what is declared.
+    pub(super) fn recorded<T>(
+        table: &'t Table,
+        faults: &'t Faults,
+        recorder: &'t RefCell<Reference>,
+        read: impl FnOnce(&Section<'t>) -> T,
+    ) -> T {
+        Section::new(String::new(), table.location.clone(), Some(table), (faults, Some(recorder))).open(read)
     }
 
     /// Reads a table that is absent: its defaults.
     pub(super) fn absent<T>(read: impl FnOnce(&Section<'_>) -> T) -> T {
-        read(&Section::new(String::new(), SourceLocation::Default, None, &Faults::default()))
+        read(&Section::new(String::new(), SourceLocation::Default, None, (&Faults::default(), None)))
     }
 
-    fn new(path: String, location: SourceLocation, table: Option<&'t Table>, faults: &'t Faults) -> Section<'t> {
-        let (known, refused) = (RefCell::default(), RefCell::default());
-        Section { path, location, table, faults, known, refused, inherited_from: Cell::new(None) }
-    }
-
-    fn open<T>(
+    fn new(
         path: String,
         location: SourceLocation,
         table: Option<&'t Table>,
-        faults: &'t Faults,
-        read: impl FnOnce(&Section<'t>) -> T,
-    ) -> T {
-        faults.record(|reference| {
-            reference.section(&path);
+        (faults, recorder): (&'t Faults, Option<&'t RefCell<Reference>>),
+    ) -> Section<'t> {
+        let (known, refused) = (RefCell::default(), RefCell::default());
+        Section { path, location, table, faults, recorder, known, refused, inherited_from: Cell::new(None) }
+    }
+
+    /// A table below this one.
+    fn below(&self, path: String, location: SourceLocation, table: Option<&'t Table>) -> Section<'t> {
+        Section::new(path, location, table, (self.faults, self.recorder))
+    }
+
+    fn open<T>(self, read: impl FnOnce(&Section<'t>) -> T) -> T {
+        self.recording(|reference| {
+            reference.section(&self.path);
         });
-        let section = Section::new(path, location, table, faults);
-        let value = read(&section);
-        section.report_unknown();
+        let value = read(&self);
+        self.report_unknown();
         value
+    }
+
+    /// Changes the reference while it is made.
+    fn recording(&self, change: impl FnOnce(&mut Reference)) {
+        if let Some(recorder) = self.recorder {
+            change(&mut recorder.borrow_mut());
+        }
     }
 
     fn report_unknown(&self) {
@@ -194,7 +173,7 @@ impl<'t> Section<'t> {
 
     /// Records what the section is for. The first text counts, and an empty one is none.
     pub(super) fn about(&self, text: &str) {
-        self.faults.record(|reference| {
+        self.recording(|reference| {
             if let Some(section) = reference.section(&self.path).filter(|section| section.about.is_empty()) {
                 text.trim().clone_into(&mut section.about);
             }
@@ -216,7 +195,7 @@ impl<'t> Section<'t> {
     }
 
     fn record_key(&self, key: &str, change: impl FnOnce(&mut Key)) {
-        self.faults.record(|reference| {
+        self.recording(|reference| {
             if let Some(key) = reference.key(&self.path, key) {
                 change(key);
             }
@@ -504,27 +483,27 @@ impl<'t> Section<'t> {
         let node = self.node(key);
         let table = node.and_then(|node| self.table_of(&self.path_of(key), node));
         let location = node.map_or(&self.location, |node| &node.location).clone();
-        Section::open(self.path_of(key), location, table, self.faults, read)
+        self.below(self.path_of(key), location, table).open(read)
     }
 
     /// A table in this one, if it is present.
     pub(super) fn optional<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>) -> T) -> Option<T> {
-        if self.faults.is_recording() {
+        if self.recorder.is_some() {
             return Some(self.empty(self.path_of(key), read));
         }
         let node = self.node(key)?;
         let table = self.table_of(&self.path_of(key), node)?;
-        Some(Section::open(self.path_of(key), node.location.clone(), Some(table), self.faults, read))
+        Some(self.below(self.path_of(key), node.location.clone(), Some(table)).open(read))
     }
 
     /// Reads a table as if it were empty.
     fn empty<T>(&self, path: String, read: impl FnOnce(&Section<'t>) -> T) -> T {
-        Section::open(path, SourceLocation::Default, None, self.faults, read)
+        self.below(path, SourceLocation::Default, None).open(read)
     }
 
     /// A list of at most `most` tables.
     pub(super) fn sections<T>(&self, key: &'static str, most: usize, read: impl Fn(&Section<'t>) -> T) -> Vec<T> {
-        if self.faults.is_recording() {
+        if self.recorder.is_some() {
             return vec![self.empty(format!("{}[]", self.path_of(key)), read)];
         }
         let Some(node) = self.node(key) else { return Vec::new() };
@@ -536,14 +515,14 @@ impl<'t> Section<'t> {
         let sections = nodes.iter().enumerate().filter_map(|(index, node)| {
             let path = format!("{}[{index}]", self.path_of(key));
             let table = self.table_of(&path, node)?;
-            Some(Section::open(path, node.location.clone(), Some(table), self.faults, &read))
+            Some(self.below(path, node.location.clone(), Some(table)).open(&read))
         });
         sections.collect()
     }
 
     /// The entries of a table whose keys are names chosen by the operator.
     pub(super) fn named<T>(&self, key: &'static str, read: impl Fn(&Item<'t>, &Section<'t>) -> T) -> Vec<T> {
-        if self.faults.is_recording() {
+        if self.recorder.is_some() {
             let path = format!("{}.*", self.path_of(key));
             let name = Item { text: "a", location: &SourceLocation::Default, path: path.clone(), faults: self.faults };
             return vec![self.empty(path, |section| read(&name, section))];
@@ -555,7 +534,7 @@ impl<'t> Section<'t> {
             let inner = self.table_of(&path, &entry.node)?;
             let name = Item { text: &entry.key, location: &entry.location, path: path.clone(), faults: self.faults };
             let read = |section: &Section<'t>| read(&name, section);
-            Some(Section::open(path, entry.location.clone(), Some(inner), self.faults, read))
+            Some(self.below(path, entry.location.clone(), Some(inner)).open(read))
         });
         sections.collect()
     }
