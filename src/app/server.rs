@@ -400,7 +400,6 @@ fn shared(
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let state_key = reasoning_seal_key::open(draft.config.ledger.durable_directory());
     let alerts = Alerts::open(draft.config.ledger.durable_directory());
-    let canaries = Canaries::open(seeds.seed ^ seeds.instance, draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
     if let Some(ledger) = durable.as_deref() {
         accounts::restore_spending(&registry, ledger);
@@ -419,10 +418,10 @@ fn shared(
         call_signatures: Arc::default(),
         replicas,
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
+        canaries: Canaries::open(seeds.seed ^ seeds.instance, ledger.durable_directory()),
         registry,
         setup: ArcSwap::from_pointee(setup),
         history: RequestHistory::new(rand::random()),
-        canaries,
         metrics,
         retry_budget: RetryBudget::default(),
         waiting: Arc::default(),

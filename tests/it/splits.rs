@@ -215,7 +215,7 @@ async fn a_canary_that_fails_falls_back_by_itself_and_stays_so() {
     // A reload that leaves the canary as it is does not start it again.
     let world = World::new().provider("first", upstreams[0].address()).provider("second", upstreams[1].address());
     let world = world.provider("third", upstreams[2].address()).model(&Model::new("acme/a").at("first", PRICE, PRICE));
-    let world = world.model(&Model::new("acme/b").at("second", PRICE, PRICE)).with("[routing]\nexploration = 0.5");
+    let world = world.model(&Model::new("acme/b").at("second", PRICE, PRICE)).with("[routing.sticky]\nttl = \"6m\"");
     world.with(CANARY).take_over(&gateway).await;
     for _ in 0..10 {
         gateway.chat(&ask("service/chat")).await.expect(200);

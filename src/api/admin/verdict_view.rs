@@ -456,6 +456,7 @@ mod tests {
             degraded: names(),
             mispredicted: names(),
             missed_targets: names(),
+            fallen_canaries: names(),
             config_faults: names(),
             restart_pending: vec!["server.bind"],
             ledger_failing: Some("noon".to_owned()),
