@@ -144,7 +144,7 @@ fn included(directories: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf>
     let includes = regex::Regex::new(r#"include_(?:str|bytes)!\(\s*"([^"]+)""#).unwrap();
     let (mut open, mut found) = (Vec::from_iter(directories), BTreeSet::new());
     while let Some(path) = open.pop() {
-        if path.is_dir() {
+        if path.is_dir() && !path.ends_with("tests") {
             open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
         } else if path.extension().is_some_and(|it| it == "rs") {
             for named in includes.captures_iter(&fs::read_to_string(&path).unwrap()) {

@@ -56,7 +56,7 @@ async fn a_record_is_shown_and_explained_by_either_replica_alike() {
     assert_eq!(two.get(&show).await.expect(200), one.get(&show).await.expect(200));
     two.get("/api/v1/generation?id=gen-1700000000-aaaaaaaaaaaaaaaaaaaa").await.expect(404);
     let row = postgres.ask("select model, status, cost from pointsman_records").unwrap();
-    assert_eq!(row, "acme/small|completed|0.170000000000000");
+    assert_eq!(row, "acme/small|completed|0.17");
 }
 
 #[actix_web::test]

@@ -39,12 +39,12 @@ struct Stretch {
 }
 
 fn stretches(split: &AliasSplit, canary_stopped: bool) -> impl Iterator<Item = Stretch> {
-    let canary = split.canary.as_ref().filter(|_| !canary_stopped).map_or(0.0, |canary| canary.share);
+    let canary = split.canary.as_ref().filter(|_| !canary_stopped).map_or(0.0, |canary| canary.share.clamp(0.0, 1.0));
     let shares = (0..).zip(&split.shares).map(|(at, share)| (SplitPart::Share(at), share.weight));
     let mut sum = 0.0;
     let mut start = 0;
     shares.chain([(SplitPart::Own, 1.0)]).map(move |(part, weight)| {
-        sum = f64::min(sum + weight, 1.0);
+        sum = f64::min(sum + weight.max(0.0), 1.0);
         let end = (sum * f64::from(PLACES)).round() as u32;
         let canary_end = start + (f64::from(end - start) * canary).round() as u32;
         Stretch { part, start: std::mem::replace(&mut start, end), canary_end, end }
