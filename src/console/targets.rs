@@ -6,7 +6,7 @@ use pointsman_dialect::percent;
 
 use super::{
     answer, format,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     svg::{self, Caption, Segment},
     visit::Visit,
 };
@@ -52,19 +52,13 @@ fn card(target: &TargetBody<'_>) -> Markup {
                 span.muted { "first token at most " (format::millis(Some(target.max_ttft_ms.value()))) " at " (target.percentile) ", asked for by the " (target.source) }
             }
             p.muted { (reading(target)) " " a href=(misses(target)) { "The misses" } }
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Attainment of the target per window" }
-                    thead {
-                        tr {
-                            th scope="col" { "Window" } th.r scope="col" { "Requests" } th.r scope="col" { "Met" } th.r scope="col" { "Missed" }
-                            th.r scope="col" { "Allowed" } th.r scope="col" { "Attainment" } th.wide scope="col" { "Error budget left" }
-                            th.r scope="col" { "" } th.r scope="col" { "Burn rate" }
-                        }
-                    }
-                    tbody { @for window in &target.windows { (row(window)) } }
-                }
-            }
+            (data_table("Attainment of the target per window",
+                html! {
+                    th scope="col" { "Window" } th.r scope="col" { "Requests" } th.r scope="col" { "Met" } th.r scope="col" { "Missed" }
+                    th.r scope="col" { "Allowed" } th.r scope="col" { "Attainment" } th.wide scope="col" { "Error budget left" }
+                    th.r scope="col" { "" } th.r scope="col" { "Burn rate" }
+                },
+                html! { @for window in &target.windows { (row(window)) } }))
         }
     }
 }

@@ -54,7 +54,7 @@ static AGENT_IDS: [(HeaderName, &str); 2] = [
 /// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
 pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedRequest::read(by, payload).await?;
-    let chat = read_chat(body, &call.request, &call.worker, ChatPurpose::Chat)?;
+    let chat = read_chat(body, &call.by, ChatPurpose::Chat)?;
     answer(chat, call).await
 }
 
@@ -62,18 +62,14 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    mut body: Bytes,
-    _: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    let limits = &worker.setup.config.limits.request;
+pub(crate) fn read_chat(mut body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let limits = &by.worker.setup.config.limits.request;
     let refused = match ChatRequest::parse(body.clone(), purpose, limits) {
         Ok(chat) => return Ok(chat),
         Err(refused) => refused,
     };
-    let read = |body: &Bytes| read_agent_chat(body, &worker.shared.state_key).unwrap_or_else(|| Err(refused.clone()));
+    let read =
+        |body: &Bytes| read_agent_chat(body, &by.worker.shared.state_key).unwrap_or_else(|| Err(refused.clone()));
     let AgentChat { chat, unsupported, has_written_messages } = with_whole_characters(&mut body, read)?;
     let mut chat = ChatRequest::parse(chat, purpose, limits)?;
     (chat.unsupported, chat.has_written_messages) = (unsupported, has_written_messages);
@@ -85,7 +81,7 @@ pub(in crate::api) fn read_chat(
 /// # Errors
 /// As [`create`].
 pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) -> Result<HttpResponse, ApiError> {
-    let AdmittedRequest { caller, worker, request, accepted, mut admitted, share, running } = call;
+    let AdmittedRequest { by: Authorized { caller, worker, request }, accepted, mut admitted, share, running } = call;
     request_headers::apply(&mut chat.routing, &request)?;
     request_headers::check_session(&request)?;
     request_headers::add_models(&mut chat.models, &request)?;

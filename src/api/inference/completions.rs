@@ -3,7 +3,7 @@
 //! Only endpoints with `legacy_completions` get such requests, as the client wrote them.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{self, Bytes},
 };
 use pointsman_dialect::{
@@ -12,7 +12,7 @@ use pointsman_dialect::{
 };
 
 use super::as_chat;
-use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// Continues one text, plain or streamed.
 ///
@@ -26,12 +26,7 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    mut body: Bytes,
-    _: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
+pub(crate) fn read_chat(mut body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
     let chat = with_whole_characters(&mut body, |body| read_completion_request(body))?;
     let client = ClientRequest {
         shape: ClientShape::Completion { shows_usage: false },
@@ -39,7 +34,7 @@ pub(in crate::api) fn read_chat(
         unsupported: UnsupportedFields::default(),
         native_feature: None,
         headers: Vec::new(),
-        state_key: worker.shared.state_key.clone(),
+        state_key: by.worker.shared.state_key.clone(),
     };
-    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+    Ok(client.parse_chat(chat, purpose, &by.worker.setup.config.limits.request)?)
 }

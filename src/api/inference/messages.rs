@@ -1,7 +1,7 @@
 //! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     http::header::HeaderMap,
     web::{self, Bytes},
 };
@@ -11,7 +11,7 @@ use pointsman_dialect::{
 };
 
 use super::as_chat;
-use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// The header that says a browser may be shown the key; it is for Anthropic alone.
 const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
@@ -28,33 +28,22 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    mut body: Bytes,
-    request: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    let read = with_whole_characters(&mut body, |body| read_messages(body, &worker.shared.state_key))?;
-    read.check_version(version(request.headers()))?;
-    chat_of(read, body, request.headers(), worker, purpose)
+pub(crate) fn read_chat(mut body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let read = with_whole_characters(&mut body, |body| read_messages(body, &by.worker.shared.state_key))?;
+    read.check_version(version(by.request.headers()))?;
+    chat_of(read, body, by, purpose)
 }
 
 /// Reads a request whose tokens are to be counted: it needs no limit on output.
-fn read_counted(
-    mut body: Bytes,
-    request: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    let read = with_whole_characters(&mut body, |body| read_count_tokens(body, &worker.shared.state_key))?;
-    chat_of(read, body, request.headers(), worker, purpose)
+fn read_counted(mut body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let read = with_whole_characters(&mut body, |body| read_count_tokens(body, &by.worker.shared.state_key))?;
+    chat_of(read, body, by, purpose)
 }
 
 fn chat_of(
     read: InboundMessages,
     body: Bytes,
-    headers: &HeaderMap,
-    worker: &Worker,
+    by: &Authorized,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let InboundMessages {
@@ -72,10 +61,10 @@ fn chat_of(
         body,
         unsupported,
         native_feature,
-        headers: passed_on(headers),
-        state_key: worker.shared.state_key.clone(),
+        headers: passed_on(by.request.headers()),
+        state_key: by.worker.shared.state_key.clone(),
     };
-    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
+    let mut chat = client.parse_chat(chat, purpose, &by.worker.setup.config.limits.request)?;
     chat.service = service;
     Ok(chat)
 }

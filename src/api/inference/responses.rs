@@ -1,7 +1,7 @@
 //! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{self, Bytes},
 };
 use pointsman_dialect::{
@@ -10,7 +10,7 @@ use pointsman_dialect::{
 };
 
 use super::as_chat;
-use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// Makes one response, plain or streamed.
 ///
@@ -24,26 +24,23 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    mut body: Bytes,
-    _: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
+pub(crate) fn read_chat(mut body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, unsupported, native_feature, hosted_tool, echo } =
         with_whole_characters(&mut body, |body| {
-            read_responses_with(body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))
+            read_responses_with(body, &by.worker.shared.state_key, || {
+                ProviderState::anywhere_in(&by.worker.setup.catalog)
+            })
         })?;
-    let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
+    let hosted_tool = hosted_tool.filter(|_| !by.worker.setup.config.responses.drop_hosted_tools);
     let client = ClientRequest {
         shape: ClientShape::Responses(echo),
         body,
         unsupported,
         native_feature: native_feature.or(hosted_tool),
         headers: Vec::new(),
-        state_key: worker.shared.state_key.clone(),
+        state_key: by.worker.shared.state_key.clone(),
     };
-    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+    Ok(client.parse_chat(chat, purpose, &by.worker.setup.config.limits.request)?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.
