@@ -24,7 +24,7 @@ use crate::{
 /// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
 pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedRequest::read(by, payload).await?;
-    let AdmittedRequest { caller, worker, request, .. } = &call;
+    let Authorized { caller, worker, request } = &call.by;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut image.routing, request)?;
     request_headers::check_session(request)?;

@@ -8,7 +8,7 @@ use super::{
     answer,
     decisions::Filters,
     format,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     visit::Visit,
     words,
 };
@@ -84,16 +84,12 @@ fn empty(filters: &Filters) -> Markup {
 
 fn table(entries: &[EntryBody<'_>]) -> Markup {
     html! {
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "Changes by administrators, newest first" }
-                thead { tr {
-                    th scope="col" { "Time " (format::zone()) } th scope="col" { "By" } th scope="col" { "From" }
-                    th scope="col" { "Action" } th scope="col" { "Object" } th scope="col" { "What changed" }
-                } }
-                tbody { @for entry in entries { (row(entry)) } }
-            }
-        }
+        (data_table("Changes by administrators, newest first",
+            html! {
+                th scope="col" { "Time " (format::zone()) } th scope="col" { "By" } th scope="col" { "From" }
+                th scope="col" { "Action" } th scope="col" { "Object" } th scope="col" { "What changed" }
+            },
+            html! { @for entry in entries { (row(entry)) } }))
     }
 }
 

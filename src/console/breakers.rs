@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     format,
+    layout::data_table,
     svg::{self, Caption, Span},
     words,
 };
@@ -71,24 +72,20 @@ fn sentence(phase: &PhaseBody) -> String {
 
 fn table(breakers: &[BreakerBody]) -> Markup {
     html! {
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "States of circuit breakers in the last hour" }
-                thead { tr { th scope="col" { "Breaker" } th scope="col" { "State" } th scope="col" { "From " (format::zone()) } th scope="col" { "Until" } } }
-                tbody {
-                    @for breaker in breakers {
-                        @for phase in &breaker.phases {
-                            tr {
-                                th scope="row" { (subject(breaker)) }
-                                td { (words::spaced(phase.circuit)) }
-                                td.t { (format::clock(&phase.from)) }
-                                td.t { (format::clock(&phase.until)) }
-                            }
+        (data_table("States of circuit breakers in the last hour",
+            html! { th scope="col" { "Breaker" } th scope="col" { "State" } th scope="col" { "From " (format::zone()) } th scope="col" { "Until" } },
+            html! {
+                @for breaker in breakers {
+                    @for phase in &breaker.phases {
+                        tr {
+                            th scope="row" { (subject(breaker)) }
+                            td { (words::spaced(phase.circuit)) }
+                            td.t { (format::clock(&phase.from)) }
+                            td.t { (format::clock(&phase.until)) }
                         }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 

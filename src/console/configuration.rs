@@ -7,7 +7,7 @@ use super::{
     answer,
     form::Entered,
     format,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     visit::Visit,
 };
 use crate::{
@@ -79,21 +79,17 @@ fn difference(preview: &PreviewBody) -> Markup {
 fn changes(preview: &PreviewBody) -> Markup {
     let value = |text: &Option<String>| html! { @if let Some(text) = text { code { (format::name(text, 120)) } } @else { span.muted { "not set" } } };
     html! {
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "Keys that are set otherwise on disk than in force" }
-                thead { tr { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "On disk" } th scope="col" { "Set in" } } }
-                tbody {
-                    @for change in &preview.changes {
-                        tr {
-                            th scope="row" { code { (format::name(&change.key, 80)) } }
-                            td { (value(&change.in_force)) } td { (value(&change.on_disk)) }
-                            td { @if let Some(place) = &change.place { code { (format::name(place, 80)) } } @else { (format::none()) } }
-                        }
+        (data_table("Keys that are set otherwise on disk than in force",
+            html! { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "On disk" } th scope="col" { "Set in" } },
+            html! {
+                @for change in &preview.changes {
+                    tr {
+                        th scope="row" { code { (format::name(&change.key, 80)) } }
+                        td { (value(&change.in_force)) } td { (value(&change.on_disk)) }
+                        td { @if let Some(place) = &change.place { code { (format::name(place, 80)) } } @else { (format::none()) } }
                     }
                 }
-            }
-        }
+            }))
         @if preview.changes_total > preview.changes.len() { p.muted { "and " (preview.changes_total - preview.changes.len()) " more" } }
     }
 }
@@ -120,17 +116,13 @@ fn settings(body: &ConfigBody) -> Markup {
         } @else {
             details {
                 summary { "Where each is set" }
-                div.scroll.hide-caption tabindex="0" {
-                    table {
-                        caption { "Keys that the file or a variable sets, in the order of the file" }
-                        thead { tr { th scope="col" { "Key" } th scope="col" { "Set in" } } }
-                        tbody {
-                            @for setting in &body.settings {
-                                tr { th scope="row" { code { (format::name(&setting.key, 80)) } } td { code { (place(setting)) } } }
-                            }
+                (data_table("Keys that the file or a variable sets, in the order of the file",
+                    html! { th scope="col" { "Key" } th scope="col" { "Set in" } },
+                    html! {
+                        @for setting in &body.settings {
+                            tr { th scope="row" { code { (format::name(&setting.key, 80)) } } td { code { (place(setting)) } } }
                         }
-                    }
-                }
+                    }))
                 @if body.settings_total > body.settings.len() { p.muted { "and " (body.settings_total - body.settings.len()) " more" } }
             }
         }
@@ -166,13 +158,9 @@ fn pending(pending: &[PendingBody]) -> Markup {
     html! {
         @if !pending.is_empty() {
             h2 { "Waits for a restart" }
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Keys whose new values take effect at a restart" }
-                    thead { tr { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "Wanted" } } }
-                    tbody { @for key in pending { tr { th scope="row" { code { (key.key) } } td { code { (key.in_force) } } td { code { (key.wanted) } } } } }
-                }
-            }
+            (data_table("Keys whose new values take effect at a restart",
+                html! { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "Wanted" } },
+                html! { @for key in pending { tr { th scope="row" { code { (key.key) } } td { code { (key.in_force) } } td { code { (key.wanted) } } } } }))
         }
     }
 }

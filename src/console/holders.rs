@@ -12,7 +12,7 @@ use super::{
     form::{Entered, Field, Fields, Kind as FieldKind, Question, hidden},
     format, in_file,
     keys::edit::resets,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     visit::Visit,
 };
 use crate::{
@@ -89,18 +89,14 @@ fn section(kind: HolderKind, holders: &[HolderBody]) -> Markup {
         @if holders.is_empty() {
             p.empty { "There is no " (kind.word()) " yet." @if !is_account { " A team is a budget that several accounts share." } }
         } @else {
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { @if is_account { "Accounts" } @else { "Teams" } " with their budgets" }
-                    thead { tr {
-                        th scope="col" { @if is_account { "Account" } @else { "Team" } }
-                        @if is_account { th scope="col" { "Team" } }
-                        th.r scope="col" data-sort { "Today" } th.r scope="col" data-sort { "This month" }
-                        th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Budget left" } th scope="col" { "Set" } th scope="col" { "Action" }
-                    } }
-                    tbody { @for holder in holders { (row(kind, holder)) } }
-                }
-            }
+            (data_table(html! { @if is_account { "Accounts" } @else { "Teams" } " with their budgets" },
+                html! {
+                    th scope="col" { @if is_account { "Account" } @else { "Team" } }
+                    @if is_account { th scope="col" { "Team" } }
+                    th.r scope="col" data-sort { "Today" } th.r scope="col" data-sort { "This month" }
+                    th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Budget left" } th scope="col" { "Set" } th scope="col" { "Action" }
+                },
+                html! { @for holder in holders { (row(kind, holder)) } }))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The frame of every page: head, navigation, footer.
 
 use actix_web::{HttpMessage as _, HttpRequest};
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, Render, html};
 
 use super::{assets, visitor::Visitor};
 use crate::base::build;
@@ -66,6 +66,15 @@ impl Nav {
     /// Whether it stands in the list that `More` opens.
     const fn is_further(self) -> bool {
         matches!(self, Nav::Calibration | Nav::Targets | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About)
+    }
+}
+
+/// A table that scrolls by itself. Its caption is for those who do not see it.
+pub(super) fn data_table(caption: impl Render, head: Markup, rows: Markup) -> Markup {
+    html! {
+        div.scroll.hide-caption tabindex="0" {
+            table { caption { (caption) } thead { tr { (head) } } tbody { (rows) } }
+        }
     }
 }
 

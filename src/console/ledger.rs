@@ -8,7 +8,7 @@ use super::{
     answer,
     form::Entered,
     format,
-    layout::{Frame, Nav, api_line},
+    layout::{Frame, Nav, api_line, data_table},
     svg::{self, Caption, Segment},
     visit::Visit,
 };
@@ -127,21 +127,17 @@ fn owners(owners: &[OwnerBody]) -> Markup {
     html! {
         @if !owners.is_empty() {
             h2 { "Whose records " span.muted { (owners.len()) } }
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Records by account" }
-                    thead { tr { th scope="col" { "A key of the account" } th scope="col" { "Number of the account" } th.r scope="col" data-sort { "Records" } } }
-                    tbody {
-                        @for owner in owners.iter().take(MOST_OWNERS) {
-                            tr data-row {
-                                th scope="row" { a href={ "decisions?owner=" (percent::encoded(&owner.owner)) } { @match &owner.key { Some(key) => (format::name(key, 48)), None => "removed" } } }
-                                td { code { (owner.owner) } }
-                                td.r { (format::count(owner.records as u64)) }
-                            }
+            (data_table("Records by account",
+                html! { th scope="col" { "A key of the account" } th scope="col" { "Number of the account" } th.r scope="col" data-sort { "Records" } },
+                html! {
+                    @for owner in owners.iter().take(MOST_OWNERS) {
+                        tr data-row {
+                            th scope="row" { a href={ "decisions?owner=" (percent::encoded(&owner.owner)) } { @match &owner.key { Some(key) => (format::name(key, 48)), None => "removed" } } }
+                            td { code { (owner.owner) } }
+                            td.r { (format::count(owner.records as u64)) }
                         }
                     }
-                }
-            }
+                }))
             @if owners.len() > MOST_OWNERS { p.muted { "and " (owners.len() - MOST_OWNERS) " more" } }
         }
     }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use pointsman_dialect::percent;
 
-use super::{format, words};
+use super::{format, layout::data_table, words};
 use crate::api::{
     admin::series::EndpointTotals,
     health::health_view::{EndpointHealthBody, MeasuredBody},
@@ -37,23 +37,17 @@ pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &st
         return html! { p.empty { "No endpoint is on." } };
     }
     html! {
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { (caption) }
-                thead {
-                    tr {
-                        th scope="col" { "Endpoint" } th scope="col" { "State" } th scope="col" { "Circuit" }
-                        th.r scope="col" { "Requests" }
-                        @if of_all { th.r scope="col" { "Share" } }
-                        th.r scope="col" { "Success" } th.r scope="col" { "First token p50" } th.r scope="col" { "p90" }
-                        th.r scope="col" { "Tokens/s" }
-                        @if of_all { th.r scope="col" title="Spent in the last hour" { "Cost, 1 h" } }
-                        th.r scope="col" { "In flight" } th scope="col" { "Last error" }
-                    }
-                }
-                tbody { @for endpoint in endpoints.iter().take(MOST_ROWS) { (row(endpoint, total, columns)) } }
-            }
-        }
+        (data_table(html! { (caption) },
+            html! {
+                th scope="col" { "Endpoint" } th scope="col" { "State" } th scope="col" { "Circuit" }
+                th.r scope="col" { "Requests" }
+                @if of_all { th.r scope="col" { "Share" } }
+                th.r scope="col" { "Success" } th.r scope="col" { "First token p50" } th.r scope="col" { "p90" }
+                th.r scope="col" { "Tokens/s" }
+                @if of_all { th.r scope="col" title="Spent in the last hour" { "Cost, 1 h" } }
+                th.r scope="col" { "In flight" } th scope="col" { "Last error" }
+            },
+            html! { @for endpoint in endpoints.iter().take(MOST_ROWS) { (row(endpoint, total, columns)) } }))
         @if endpoints.len() > MOST_ROWS { p.muted { "and " (endpoints.len() - MOST_ROWS) " more" } }
     }
 }

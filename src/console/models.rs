@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     answer, format,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     visit::Visit,
     words,
 };
@@ -246,28 +246,24 @@ fn aliases(aliases: &[Alias]) -> Markup {
     html! {
         @if !aliases.is_empty() {
             h2 { "Aliases " span.muted { (aliases.len()) } }
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Aliases: names for a choice among models" }
-                    thead { tr { th scope="col" { "Alias" } th scope="col" { "Objective" } th scope="col" { "Chooses among" } th scope="col" { "Never" } } }
-                    tbody {
-                        @for alias in aliases {
-                            tr data-row {
-                                th scope="row" {
-                                    a.quiet href={ "decisions?alias=" (percent::encoded(&alias.id)) } title="Decisions that asked for it" { (format::name(&alias.id, 56)) }
-                                    " " a.ask href={ "try?model=" (percent::encoded(&alias.id)) } { "try" }
-                                }
-                                td { @if let Some(objective) = alias.objective { (objective.as_str()) } @else { span.muted { "the default" } } }
-                                td {
-                                    @if alias.free_only { "models that cost nothing" } @else if alias.split.is_some() { "what its parts name" } @else if alias.allowed.is_empty() { "all models" }
-                                    @for (n, pattern) in alias.allowed.iter().enumerate() { @if n > 0 { ", " } code { (pattern) } }
-                                }
-                                td { @for (n, pattern) in alias.blocked.iter().enumerate() { @if n > 0 { ", " } code { (pattern) } } }
+            (data_table("Aliases: names for a choice among models",
+                html! { th scope="col" { "Alias" } th scope="col" { "Objective" } th scope="col" { "Chooses among" } th scope="col" { "Never" } },
+                html! {
+                    @for alias in aliases {
+                        tr data-row {
+                            th scope="row" {
+                                a.quiet href={ "decisions?alias=" (percent::encoded(&alias.id)) } title="Decisions that asked for it" { (format::name(&alias.id, 56)) }
+                                " " a.ask href={ "try?model=" (percent::encoded(&alias.id)) } { "try" }
                             }
+                            td { @if let Some(objective) = alias.objective { (objective.as_str()) } @else { span.muted { "the default" } } }
+                            td {
+                                @if alias.free_only { "models that cost nothing" } @else if alias.split.is_some() { "what its parts name" } @else if alias.allowed.is_empty() { "all models" }
+                                @for (n, pattern) in alias.allowed.iter().enumerate() { @if n > 0 { ", " } code { (pattern) } }
+                            }
+                            td { @for (n, pattern) in alias.blocked.iter().enumerate() { @if n > 0 { ", " } code { (pattern) } } }
                         }
                     }
-                }
-            }
+                }))
         }
     }
 }
@@ -285,13 +281,9 @@ fn switched_off(catalog: &Catalog, wanted: &str) -> Markup {
             h2 { "Off " span.muted { (off.len()) } }
             details open[!wanted.is_empty()] {
                 summary { "Models that cannot be called, and what would switch them on" }
-                div.scroll.hide-caption tabindex="0" {
-                    table {
-                        caption { "Models that are off" }
-                        thead { tr { th scope="col" { "Model" } th scope="col" { "What would switch it on" } } }
-                        tbody { @for model in off.iter().take(MOST_MODELS) { tr data-row { th scope="row" { (format::name(model.id.as_str(), 56)) } td { (remedy(model, catalog)) } } } }
-                    }
-                }
+                (data_table("Models that are off",
+                    html! { th scope="col" { "Model" } th scope="col" { "What would switch it on" } },
+                    html! { @for model in off.iter().take(MOST_MODELS) { tr data-row { th scope="row" { (format::name(model.id.as_str(), 56)) } td { (remedy(model, catalog)) } } } }))
                 @if off.len() > MOST_MODELS { p.muted { "and " (off.len() - MOST_MODELS) " more: search by a part of the id" } }
             }
         }

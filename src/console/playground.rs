@@ -104,7 +104,7 @@ pub(super) async fn send(
     let mut body = question.request(false)?;
     body.insert("stream".to_owned(), json!(true));
     set(&mut body, "metadata", "source", json!("console"));
-    let chat = ChatRequest::parse(bytes(&body), ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
+    let chat = ChatRequest::parse(bytes(&body), ChatPurpose::Chat, &call.by.worker.setup.config.limits.request)?;
     chat::answer(chat, call).await
 }
 

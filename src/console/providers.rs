@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{
     answer, breakers, format,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     measured::{self, Columns},
     svg,
     svg::{Caption, Segment},
@@ -68,34 +68,30 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
 fn table<'p>(providers: &[ProviderHealthBody<'_>], places: impl Fn(&str) -> Option<&'p ProviderBody<'p>>) -> Markup {
     let number = |figure: Option<Figure>| figure.map(Figure::value);
     html! {
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "Providers, those in trouble first" }
-                thead { tr {
-                    th scope="col" { "Provider" } th scope="col" { "State" } th scope="col" { "Circuit" } th.r scope="col" data-sort { "Requests" } th.r scope="col" data-sort { "Answered" }
-                    th.r scope="col" data-sort { "First token p50" } th.r scope="col" data-sort { "Tokens/s" } th.r scope="col" { "In flight" } th scope="col" { "Last error" }
-                } }
-                tbody {
-                    @for provider in providers {
-                        @let of = &provider.measured;
-                        tr data-row {
-                            th scope="row" { a href={ "#p-" (provider.slug) } { (format::name(provider.name, 40)) } @if provider.name != provider.slug { " " code.muted { (provider.slug) } } }
-                            td.t { span.tag.(words::condition(of.state)) { (of.state) } @if of.silent { " " span.tag.warn { "silent" } } }
-                            td.t { (measured::circuit(of)) }
-                            td.r { (format::count(of.requests)) }
-                            td.r { (format::share(number(of.success_rate))) }
-                            td.r { (format::millis(number(of.ttft_ms.p50))) }
-                            td.r { (format::figure(number(of.throughput_tps.p50), 0)) }
-                            td.r { (of.in_flight) @if let Some(places) = places(provider.slug) { span.muted { " of " (places.most) } } }
-                            td.t { @match &of.last_error {
-                                Some(error) => { (words::spaced(error.error_type)) @if let Some(status) = error.status { " " (status) } " " span.muted { (format::clock(&error.at)) } },
-                                None => (format::none()),
-                            } }
-                        }
+        (data_table("Providers, those in trouble first",
+            html! {
+                th scope="col" { "Provider" } th scope="col" { "State" } th scope="col" { "Circuit" } th.r scope="col" data-sort { "Requests" } th.r scope="col" data-sort { "Answered" }
+                th.r scope="col" data-sort { "First token p50" } th.r scope="col" data-sort { "Tokens/s" } th.r scope="col" { "In flight" } th scope="col" { "Last error" }
+            },
+            html! {
+                @for provider in providers {
+                    @let of = &provider.measured;
+                    tr data-row {
+                        th scope="row" { a href={ "#p-" (provider.slug) } { (format::name(provider.name, 40)) } @if provider.name != provider.slug { " " code.muted { (provider.slug) } } }
+                        td.t { span.tag.(words::condition(of.state)) { (of.state) } @if of.silent { " " span.tag.warn { "silent" } } }
+                        td.t { (measured::circuit(of)) }
+                        td.r { (format::count(of.requests)) }
+                        td.r { (format::share(number(of.success_rate))) }
+                        td.r { (format::millis(number(of.ttft_ms.p50))) }
+                        td.r { (format::figure(number(of.throughput_tps.p50), 0)) }
+                        td.r { (of.in_flight) @if let Some(places) = places(provider.slug) { span.muted { " of " (places.most) } } }
+                        td.t { @match &of.last_error {
+                            Some(error) => { (words::spaced(error.error_type)) @if let Some(status) = error.status { " " (status) } " " span.muted { (format::clock(&error.at)) } },
+                            None => (format::none()),
+                        } }
                     }
                 }
-            }
-        }
+            }))
     }
 }
 
@@ -230,17 +226,13 @@ fn switched_off(providers: &[ProviderHealthBody<'_>]) -> Markup {
     html! {
         @if !providers.is_empty() {
             h2 { "Off " span.muted { (providers.len()) } }
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Providers that are off" }
-                    thead { tr { th scope="col" { "Provider" } th scope="col" { "Slug" } th scope="col" { "Why" } } }
-                    tbody {
-                        @for provider in providers {
-                            tr { th scope="row" { (format::name(provider.name, 40)) } td { code { (provider.slug) } } td { (provider.reason.as_deref().unwrap_or("–")) } }
-                        }
+            (data_table("Providers that are off",
+                html! { th scope="col" { "Provider" } th scope="col" { "Slug" } th scope="col" { "Why" } },
+                html! {
+                    @for provider in providers {
+                        tr { th scope="row" { (format::name(provider.name, 40)) } td { code { (provider.slug) } } td { (provider.reason.as_deref().unwrap_or("–")) } }
                     }
-                }
-            }
+                }))
         }
     }
 }

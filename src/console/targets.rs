@@ -9,7 +9,7 @@ use super::{
     answer,
     chart::{self, Chart, Kind, Series},
     format,
-    layout::{Nav, api_line},
+    layout::{Nav, api_line, data_table},
     svg::{self, Caption, Segment},
     visit::Visit,
 };
@@ -56,19 +56,13 @@ fn card(n: usize, target: &TargetBody<'_>) -> Markup {
             }
             p.muted { (reading(target)) " " a href={ "decisions?" (misses(target)) } { "The misses" } }
             (day(n, target))
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Attainment of the target per window" }
-                    thead {
-                        tr {
-                            th scope="col" { "Window" } th.r scope="col" { "Requests" } th.r scope="col" { "Met" } th.r scope="col" { "Missed" }
-                            th.r scope="col" { "Allowed" } th.r scope="col" { "Attainment" } th.wide scope="col" { "Error budget left" }
-                            th.r scope="col" { "" } th.r scope="col" { "Burn rate" }
-                        }
-                    }
-                    tbody { @for window in &target.windows { (row(window)) } }
-                }
-            }
+            (data_table("Attainment of the target per window",
+                html! {
+                    th scope="col" { "Window" } th.r scope="col" { "Requests" } th.r scope="col" { "Met" } th.r scope="col" { "Missed" }
+                    th.r scope="col" { "Allowed" } th.r scope="col" { "Attainment" } th.wide scope="col" { "Error budget left" }
+                    th.r scope="col" { "" } th.r scope="col" { "Burn rate" }
+                },
+                html! { @for window in &target.windows { (row(window)) } }))
         }
     }
 }

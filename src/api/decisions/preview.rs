@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{self, Bytes},
 };
 use pointsman_actors::router::{Preview, PreviewedDecision};
@@ -32,7 +32,7 @@ use crate::{
     },
     base::error::ApiError,
     proxy::{
-        body::{SESSION_ID, header_text, read_json},
+        body::{SESSION_ID, header_text},
         dispatch::RequestedWork,
         query, refusal, request_headers,
         splitting::Asker,
@@ -51,7 +51,7 @@ pub async fn show(by: Authorized, payload: web::Payload) -> Result<HttpResponse,
     by.caller.require(Scope::Inference)?;
     let query = QueryParameters::read(by.query(), &["api", "why_not"])?;
     let _admitted = by.worker.setup.admission.admit(&by.caller)?;
-    let body = read_json(&by.request, payload, by.worker.setup.body_limits(&by.caller)).await?;
+    let body = by.read_json(payload).await?;
     let read: Option<ReadChat> = match preview_api::api_of(&by.request, &query, &body, (&by.worker, &by.caller))? {
         PreviewApi::Chat => Some(chat::read_chat),
         PreviewApi::Messages => Some(messages::read_chat),
@@ -60,10 +60,8 @@ pub async fn show(by: Authorized, payload: web::Payload) -> Result<HttpResponse,
         PreviewApi::Embeddings => None,
     };
     let mut asked = match read {
-        Some(read) => {
-            of_chat(read(body, &by.request, &by.worker, ChatPurpose::Preview)?, &by.request, &by.worker, &by.caller)?
-        }
-        None => of_embedding(body, &by.request, &by.worker, &by.caller)?,
+        Some(read) => of_chat(read(body, &by, ChatPurpose::Preview)?, &by)?,
+        None => of_embedding(body, &by)?,
     };
     if asked.why_not.is_none() {
         asked.why_not = why_not_view::in_query(&query)?;
@@ -76,9 +74,8 @@ pub async fn show(by: Authorized, payload: web::Payload) -> Result<HttpResponse,
 /// # Errors
 /// As [`show`].
 pub(crate) async fn of_chat_body(body: Bytes, by: &Authorized) -> Result<PreviewAnswer, ApiError> {
-    let Authorized { caller, worker, request } = by;
-    let chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
-    answer(of_chat(chat, request, worker, caller)?, worker, caller).await
+    let chat = ChatRequest::parse(body, ChatPurpose::Preview, &by.worker.setup.config.limits.request)?;
+    answer(of_chat(chat, by)?, &by.worker, &by.caller).await
 }
 
 /// The decision, and that under the conditions of `what_if`.
@@ -128,12 +125,8 @@ struct AskedPreview {
     what_if: Option<Box<ResolvedWhatIf>>,
 }
 
-fn of_chat(
-    mut chat: Box<ChatRequest>,
-    request: &HttpRequest,
-    worker: &Worker,
-    caller: &Caller,
-) -> Result<AskedPreview, ApiError> {
+fn of_chat(mut chat: Box<ChatRequest>, by: &Authorized) -> Result<AskedPreview, ApiError> {
+    let Authorized { caller, worker, request } = by;
     request_headers::apply(&mut chat.routing, request)?;
     request_headers::check_session(request)?;
     request_headers::add_models(&mut chat.models, request)?;
@@ -158,12 +151,8 @@ fn of_chat(
 }
 
 /// Embeddings have no `what_if`: their model is fixed.
-fn of_embedding(
-    body: Bytes,
-    request: &HttpRequest,
-    worker: &Worker,
-    caller: &Caller,
-) -> Result<AskedPreview, ApiError> {
+fn of_embedding(body: Bytes, by: &Authorized) -> Result<AskedPreview, ApiError> {
+    let Authorized { caller, worker, request } = by;
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
     request_headers::apply(&mut embedding.routing, request)?;
     request_headers::check_session(request)?;

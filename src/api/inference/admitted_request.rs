@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     http::header::ContentType,
     web::{Bytes, Payload},
 };
@@ -13,27 +13,22 @@ use pointsman_config::Scope;
 use pointsman_domain::Query;
 
 use crate::{
-    access::{admission::Admitted, keys::Caller, load::KeyBuffer},
+    access::{admission::Admitted, load::KeyBuffer},
     api::auth::Authorized,
     base::error::ApiError,
-    proxy::{
-        body::read_json,
-        dispatch::{
-            self, RequestedWork,
-            attempt::RequestSize,
-            plain::{self, PlainAnswer},
-            plan_run::PlanRun,
-            running_record::{GenerationOpening, RunningRecord},
-        },
+    proxy::dispatch::{
+        self, RequestedWork,
+        attempt::RequestSize,
+        plain::{self, PlainAnswer},
+        plan_run::PlanRun,
+        running_record::{GenerationOpening, RunningRecord},
     },
-    state::{gateway::Worker, running::RunningRequest},
+    state::running::RunningRequest,
 };
 
 /// An admitted request.
 pub(crate) struct AdmittedRequest {
-    pub caller: Arc<Caller>,
-    pub worker: Worker,
-    pub request: HttpRequest,
+    pub by: Authorized,
     /// When the call was accepted.
     pub accepted: Instant,
     pub admitted: Admitted,
@@ -48,11 +43,10 @@ impl AdmittedRequest {
     ///
     /// # Errors
     /// 403 without the scope `inference`, 402 or 429 over a limit of the key, 503 under too much load, and those of
-    /// [`read_json`].
+    /// [`Authorized::read_json`].
     pub async fn read(by: Authorized, payload: Payload) -> Result<(AdmittedRequest, Bytes), ApiError> {
         let call = AdmittedRequest::admit(by)?;
-        let limits = call.worker.setup.body_limits(&call.caller);
-        let body = read_json(&call.request, payload, limits).await?;
+        let body = call.by.read_json(payload).await?;
         Ok((call, body))
     }
 
@@ -60,14 +54,14 @@ impl AdmittedRequest {
     ///
     /// # Errors
     /// As [`AdmittedRequest::read`], without those of the body.
-    pub fn admit(Authorized { caller, worker, request }: Authorized) -> Result<AdmittedRequest, ApiError> {
+    pub fn admit(by: Authorized) -> Result<AdmittedRequest, ApiError> {
         let accepted = Instant::now();
-        caller.require(Scope::Inference)?;
-        let admitted = worker.setup.admission.admit(&caller)?;
-        caller.budgets().check()?;
-        let share = worker.setup.body_limits(&caller).buffer;
-        let running = worker.calls.begin(caller.owner, caller.id, clock::tick(accepted));
-        Ok(AdmittedRequest { caller, worker, request, accepted, admitted, share, running })
+        by.caller.require(Scope::Inference)?;
+        let admitted = by.worker.setup.admission.admit(&by.caller)?;
+        by.caller.budgets().check()?;
+        let share = by.worker.setup.body_limits(&by.caller).buffer;
+        let running = by.worker.calls.begin(by.caller.owner, by.caller.id, clock::tick(accepted));
+        Ok(AdmittedRequest { by, accepted, admitted, share, running })
     }
 
     /// Routes and answers work that is never streamed. Its cost is reserved for a request of the size `worst`.
@@ -82,7 +76,8 @@ impl AdmittedRequest {
         (size, worst): (RequestSize, RequestSize),
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
-        let AdmittedRequest { caller, worker, request, accepted, mut admitted, share, running } = self;
+        let AdmittedRequest { by: Authorized { caller, worker, request }, accepted, mut admitted, share, running } =
+            self;
         let planned = dispatch::plan(&worker, &work, query, (worst, accepted), &mut admitted).await;
         let (routed, budget, waiting) = match planned {
             Ok(planned) => planned,

@@ -1,7 +1,7 @@
 //! What the APIs have in common whose requests become chats: Messages, Responses, and the completions of texts.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{Bytes, Payload},
 };
 use pointsman_config::Scope;
@@ -12,11 +12,10 @@ use crate::{
     api::{answer, auth::Authorized},
     base::error::ApiError,
     proxy::token_count,
-    state::gateway::Worker,
 };
 
 /// Reads a request of one API as a chat. Fails with the 400 for a refused request.
-pub(in crate::api) type ReadChat = fn(Bytes, &HttpRequest, &Worker, ChatPurpose) -> Result<Box<ChatRequest>, ApiError>;
+pub(crate) type ReadChat = fn(Bytes, &Authorized, ChatPurpose) -> Result<Box<ChatRequest>, ApiError>;
 
 /// Answers a request, plain or streamed.
 ///
@@ -24,7 +23,7 @@ pub(in crate::api) type ReadChat = fn(Bytes, &HttpRequest, &Worker, ChatPurpose)
 /// As [`chat::create`].
 pub(in crate::api) async fn serve(by: Authorized, payload: Payload, read: ReadChat) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedRequest::read(by, payload).await?;
-    let chat = read(body, &call.request, &call.worker, ChatPurpose::Chat)?;
+    let chat = read(body, &call.by, ChatPurpose::Chat)?;
     chat::answer(chat, call).await
 }
 
@@ -38,11 +37,10 @@ pub(in crate::api) async fn count_tokens(
     payload: Payload,
     (read, written): (ReadChat, fn(u64) -> Bytes),
 ) -> Result<HttpResponse, ApiError> {
-    let Authorized { caller, worker, request } = &by;
-    caller.require(Scope::Inference)?;
-    let _admitted = worker.setup.admission.admit(caller)?;
+    by.caller.require(Scope::Inference)?;
+    let _admitted = by.worker.setup.admission.admit(&by.caller)?;
     let body = by.read_json(payload).await?;
-    let chat = read(body, request, worker, ChatPurpose::Chat)?;
-    let count = token_count::of_prompt(chat, request, worker, caller).await?;
+    let chat = read(body, &by, ChatPurpose::Chat)?;
+    let count = token_count::of_prompt(chat, &by.request, &by.worker, &by.caller).await?;
     Ok(answer::token_count(&count, written(count.tokens())))
 }

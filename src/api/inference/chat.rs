@@ -52,7 +52,7 @@ static AGENT_IDS: [(HeaderName, &str); 2] = [
 /// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
 pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedRequest::read(by, payload).await?;
-    let chat = read_chat(body, &call.request, &call.worker, ChatPurpose::Chat)?;
+    let chat = read_chat(body, &call.by, ChatPurpose::Chat)?;
     answer(chat, call).await
 }
 
@@ -60,13 +60,8 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    body: Bytes,
-    _: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    Ok(reader(worker, purpose).chat_or_items(body)?)
+pub(crate) fn read_chat(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    Ok(reader(&by.worker, purpose).chat_or_items(body)?)
 }
 
 /// Answers a chat, in the dialect of its client.
@@ -74,7 +69,7 @@ pub(in crate::api) fn read_chat(
 /// # Errors
 /// As [`create`].
 pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) -> Result<HttpResponse, ApiError> {
-    let AdmittedRequest { caller, worker, request, accepted, mut admitted, share, running } = call;
+    let AdmittedRequest { by: Authorized { caller, worker, request }, accepted, mut admitted, share, running } = call;
     request_headers::apply(&mut chat.routing, &request)?;
     request_headers::check_session(&request)?;
     request_headers::add_models(&mut chat.models, &request)?;

@@ -3,13 +3,13 @@
 //! Only endpoints with `legacy_completions` get such requests, as the client wrote them.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{self, Bytes},
 };
 use pointsman_dialect::{ChatPurpose, ChatRequest};
 
 use super::{as_chat, client_reader::reader};
-use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// Continues one text, plain or streamed.
 ///
@@ -23,11 +23,6 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    body: Bytes,
-    _: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    Ok(reader(worker, purpose).completion(body)?)
+pub(crate) fn read_chat(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    Ok(reader(&by.worker, purpose).completion(body)?)
 }

@@ -1,14 +1,14 @@
 //! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     http::header::HeaderMap,
     web::{self, Bytes},
 };
 use pointsman_dialect::{ChatPurpose, ChatRequest, UpstreamHeaders, count_tokens_body};
 
 use super::{as_chat, client_reader::reader};
-use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// The header that says a browser may be shown the key; it is for Anthropic alone.
 const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
@@ -25,24 +25,14 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    body: Bytes,
-    request: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    let headers = request.headers();
-    Ok(reader(worker, purpose).messages(body, version(headers), &passed_on(headers))?)
+pub(crate) fn read_chat(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let headers = by.request.headers();
+    Ok(reader(&by.worker, purpose).messages(body, version(headers), &passed_on(headers))?)
 }
 
 /// Reads a request whose tokens are to be counted: it needs no limit on output.
-fn read_counted(
-    body: Bytes,
-    request: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    Ok(reader(worker, purpose).counted_messages(body, &passed_on(request.headers()))?)
+fn read_counted(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    Ok(reader(&by.worker, purpose).counted_messages(body, &passed_on(by.request.headers()))?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

@@ -1,13 +1,13 @@
 //! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
 
 use actix_web::{
-    HttpRequest, HttpResponse,
+    HttpResponse,
     web::{self, Bytes},
 };
 use pointsman_dialect::{ChatPurpose, ChatRequest, ProviderState, input_tokens_body};
 
 use super::{as_chat, client_reader::reader};
-use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// Makes one response, plain or streamed.
 ///
@@ -21,15 +21,10 @@ pub async fn create(by: Authorized, payload: web::Payload) -> Result<HttpRespons
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(in crate::api) fn read_chat(
-    body: Bytes,
-    _: &HttpRequest,
-    worker: &Worker,
-    purpose: ChatPurpose,
-) -> Result<Box<ChatRequest>, ApiError> {
-    let state = || ProviderState::anywhere_in(&worker.setup.catalog);
-    let drops_hosted_tools = worker.setup.config.responses.drop_hosted_tools;
-    Ok(reader(worker, purpose).responses(body, state, drops_hosted_tools)?)
+pub(crate) fn read_chat(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let state = || ProviderState::anywhere_in(&by.worker.setup.catalog);
+    let drops_hosted_tools = by.worker.setup.config.responses.drop_hosted_tools;
+    Ok(reader(&by.worker, purpose).responses(body, state, drops_hosted_tools)?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

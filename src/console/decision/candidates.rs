@@ -14,6 +14,7 @@ use crate::{
     console::{
         decision::why_not,
         format,
+        layout::data_table,
         svg::{self, Caption, Segment, Whisker},
         words,
     },
@@ -67,25 +68,19 @@ pub(in crate::console) fn ranking(
             li { (svg::whisker_key()) "predicted median to 95th percentile" }
             @if was_called { li { (svg::dot_key()) "what happened" } }
         }
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "Candidates by score, with its terms" }
-                thead {
-                    tr {
-                        th scope="col" title="Place in the order in which endpoints are called" { "#" }
-                        th scope="col" { "Endpoint" }
-                        th.wide scope="col" { "Score" }
-                        th.r scope="col" { (unit) }
-                        th.r scope="col" title="Share of equal requests that would choose it" { "Chance" }
-                        th.mid scope="col" { "First token" }
-                        th.r scope="col" { "Expected cost" }
-                        th.r scope="col" { "Failure" }
-                        @if was_called { th scope="col" { "Then" } }
-                    }
-                }
-                tbody { @for candidate in by_score { (row(candidate, &scale, (wanted, was_called), ask)) } }
-            }
-        }
+        (data_table("Candidates by score, with its terms",
+            html! {
+                th scope="col" title="Place in the order in which endpoints are called" { "#" }
+                th scope="col" { "Endpoint" }
+                th.wide scope="col" { "Score" }
+                th.r scope="col" { (unit) }
+                th.r scope="col" title="Share of equal requests that would choose it" { "Chance" }
+                th.mid scope="col" { "First token" }
+                th.r scope="col" { "Expected cost" }
+                th.r scope="col" { "Failure" }
+                @if was_called { th scope="col" { "Then" } }
+            },
+            html! { @for candidate in by_score { (row(candidate, &scale, (wanted, was_called), ask)) } }))
         @if omitted > 0 {
             p.muted { (omitted) " more ranked behind these." @if was_called { " They could not have been called; the record holds only their names." } }
         }

@@ -5,7 +5,7 @@ use pointsman_domain::Usd;
 
 use crate::{
     api::{decisions::explain_view::ExplainBody, number::Figure},
-    console::format,
+    console::{format, layout::data_table},
 };
 
 pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
@@ -16,40 +16,32 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
     html! {
         h2 { "Money" }
         div.columns {
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "Parts of the cost of the answer" }
-                    thead { tr { th scope="col" { "Part of the answer" } th.r scope="col" { "Cost" } } }
-                    tbody {
-                        @for (name, cost) in parts(body) { tr { th scope="row" { (name) } td.r { (format::money(Some(cost))) } } }
-                        tr.sum { th scope="row" { "Answer" } td.r { (amount(body.total_cost)) } }
+            (data_table("Parts of the cost of the answer",
+                html! { th scope="col" { "Part of the answer" } th.r scope="col" { "Cost" } },
+                html! {
+                    @for (name, cost) in parts(body) { tr { th scope="row" { (name) } td.r { (format::money(Some(cost))) } } }
+                    tr.sum { th scope="row" { "Answer" } td.r { (amount(body.total_cost)) } }
+                }))
+            (data_table("All that was spent, and what was expected",
+                html! { th scope="col" { "Spent" } th.r scope="col" { "Cost" } },
+                html! {
+                    tr { th scope="row" { "Answer" } td.r { (amount(body.total_cost)) } }
+                    tr { th scope="row" { "Hedges that lost" } td.r { (amount(spent.hedge_cost)) } }
+                    tr { th scope="row" { "Failed attempts" } td.r { (amount(spent.failed_cost)) } }
+                    tr.sum { th scope="row" { "Charged to the key" } td.r { (amount(spent.ledger_cost)) } }
+                    @if let Some(reported) = body.reported_cost {
+                        tr { th scope="row" { "Reported by the provider, not billed" } td.r { (amount(Some(reported))) } }
                     }
-                }
-            }
-            div.scroll.hide-caption tabindex="0" {
-                table {
-                    caption { "All that was spent, and what was expected" }
-                    thead { tr { th scope="col" { "Spent" } th.r scope="col" { "Cost" } } }
-                    tbody {
-                        tr { th scope="row" { "Answer" } td.r { (amount(body.total_cost)) } }
-                        tr { th scope="row" { "Hedges that lost" } td.r { (amount(spent.hedge_cost)) } }
-                        tr { th scope="row" { "Failed attempts" } td.r { (amount(spent.failed_cost)) } }
-                        tr.sum { th scope="row" { "Charged to the key" } td.r { (amount(spent.ledger_cost)) } }
-                        @if let Some(reported) = body.reported_cost {
-                            tr { th scope="row" { "Reported by the provider, not billed" } td.r { (amount(Some(reported))) } }
-                        }
-                        @if let Some(candidate) = chosen {
-                            tr { th scope="row" { "Expected by the decision" } td.r { (format::estimate(candidate.predicted.cost.map(Figure::value))) } }
-                            @if let Some(saving) = &candidate.saving {
-                                tr {
-                                    th scope="row" { "Expected saving by the prompt cache, " (saving.cached_tokens) " tokens" }
-                                    td.r { (format::estimate(Some(saving.saving_usd.value()))) }
-                                }
+                    @if let Some(candidate) = chosen {
+                        tr { th scope="row" { "Expected by the decision" } td.r { (format::estimate(candidate.predicted.cost.map(Figure::value))) } }
+                        @if let Some(saving) = &candidate.saving {
+                            tr {
+                                th scope="row" { "Expected saving by the prompt cache, " (saving.cached_tokens) " tokens" }
+                                td.r { (format::estimate(Some(saving.saving_usd.value()))) }
                             }
                         }
                     }
-                }
-            }
+                }))
         }
         @if let Some(tier) = &body.price_tier {
             p.muted { "Prices of prompts above " (format::count(tier.above_prompt_tokens)) " tokens." }

@@ -7,7 +7,7 @@ use pointsman_dialect::percent;
 use super::{
     super::{
         answer, budget, format, in_file,
-        layout::{Frame, Nav, api_line},
+        layout::{Frame, Nav, api_line, data_table},
         visit::Visit,
         words,
     },
@@ -142,20 +142,16 @@ fn what_is_left(key: &KeyBody<'_>, worker: &Worker) -> Markup {
     };
     html! {
         h2 { "Budgets that it is charged to" }
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "Budgets of the key, its account and its team" }
-                thead { tr {
-                    th scope="col" { "Budget" } th.r scope="col" { "Today" } th.r scope="col" { "This month" }
-                    th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Left" }
-                } }
-                tbody {
-                    (row("key", key.name, [key.limit, key.limit_remaining], key.limit_reset, [key.usage.daily, key.usage.monthly]))
-                    @if let Some(account) = &account { (of_holder("account", account)) }
-                    @if let Some(team) = &team { (of_holder("team", team)) }
-                }
-            }
-        }
+        (data_table("Budgets of the key, its account and its team",
+            html! {
+                th scope="col" { "Budget" } th.r scope="col" { "Today" } th.r scope="col" { "This month" }
+                th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Left" }
+            },
+            html! {
+                (row("key", key.name, [key.limit, key.limit_remaining], key.limit_reset, [key.usage.daily, key.usage.monthly]))
+                @if let Some(account) = &account { (of_holder("account", account)) }
+                @if let Some(team) = &team { (of_holder("team", team)) }
+            }))
     }
 }
 
@@ -205,16 +201,12 @@ fn last_calls(frame: &Frame, calls: Result<PageBody<'_>, &ApiError>) -> Markup {
                 @if page.data.is_empty() {
                     p.muted { "No record of the key is kept." }
                 } @else {
-                    div.scroll.hide-caption tabindex="0" {
-                        table {
-                            caption { "The last calls of the key, newest first" }
-                            thead { tr {
-                                th scope="col" { "Time " (format::zone()) } th scope="col" { "Status" } th scope="col" { "Requested → served" }
-                                th scope="col" { "Provider" } th.r scope="col" { "First token" } th.r scope="col" { "Cost" }
-                            } }
-                            tbody { @for row in &page.data { (call(frame, row)) } }
-                        }
-                    }
+                    (data_table("The last calls of the key, newest first",
+                        html! {
+                            th scope="col" { "Time " (format::zone()) } th scope="col" { "Status" } th scope="col" { "Requested → served" }
+                            th scope="col" { "Provider" } th.r scope="col" { "First token" } th.r scope="col" { "Cost" }
+                        },
+                        html! { @for row in &page.data { (call(frame, row)) } }))
                 }
             }
         }

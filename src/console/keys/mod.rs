@@ -16,7 +16,7 @@ use super::{
     answer, budget,
     form::hidden,
     format,
-    layout::{Frame, Nav, api_line},
+    layout::{Frame, Nav, api_line, data_table},
     visit::Visit,
 };
 use crate::{
@@ -61,20 +61,14 @@ pub(super) fn path(name: &str) -> String {
 
 fn table(frame: &Frame, keys: &[KeyBody<'_>], own: &str) -> Markup {
     html! {
-        div.scroll.hide-caption tabindex="0" {
-            table {
-                caption { "Keys with their use and spending" }
-                thead {
-                    tr {
-                        th scope="col" { "Key" } th scope="col" { "State" } th scope="col" { "Scopes" }
-                        th.r scope="col" data-sort { "Calls" } th scope="col" { "Errors" }
-                        th.r scope="col" data-sort { "Today" } th.r scope="col" data-sort { "This month" }
-                        th.r scope="col" { "Budget left" } th scope="col" { "Last call" } th scope="col" { "Action" }
-                    }
-                }
-                tbody { @for key in keys { (row(frame, key, own)) } }
-            }
-        }
+        (data_table("Keys with their use and spending",
+            html! {
+                th scope="col" { "Key" } th scope="col" { "State" } th scope="col" { "Scopes" }
+                th.r scope="col" data-sort { "Calls" } th scope="col" { "Errors" }
+                th.r scope="col" data-sort { "Today" } th.r scope="col" data-sort { "This month" }
+                th.r scope="col" { "Budget left" } th scope="col" { "Last call" } th scope="col" { "Action" }
+            },
+            html! { @for key in keys { (row(frame, key, own)) } }))
     }
 }
 
