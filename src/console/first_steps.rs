@@ -108,7 +108,7 @@ async fn call(caller: &Arc<Caller>, worker: &Worker, request: &HttpRequest, obje
         "messages": [{ "role": "user", "content": "Which way?" }],
         "metadata": { "objective": objective, "source": "console" },
     });
-    let limits = &call.worker.setup.config.limits.request;
+    let limits = &call.by.worker.setup.config.limits.request;
     let chat = ChatRequest::parse(body.to_string().into(), ChatPurpose::Chat, limits)?;
     // Read to its end, as a client does.
     let _ = to_bytes(chat::answer(chat, call).await?.into_body()).await;
