@@ -76,7 +76,7 @@ fn request_size(image: &ImageRequest) -> RequestSize {
 /// # Errors
 /// 404 for an unknown or expired name.
 pub async fn file(worker: Worker, name: PathName) -> Result<HttpResponse, ApiError> {
-    let file = worker.shared.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
+    let file = worker.shared.process.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, file.media_type))
         .insert_header((header::CACHE_CONTROL, "private"))

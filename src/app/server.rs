@@ -3,11 +3,13 @@
 //! [`Gateway`] is the gateway without a listener, which an actix application can mount.
 //! [`Server`] is the gateway on its own listeners, as the binary runs it.
 
+mod shared_state;
+
 use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -23,29 +25,14 @@ use actix_web::{
     web::{self, ServiceConfig},
 };
 use actix_web_lab::extract::LocalData;
-use arc_swap::ArcSwap;
-use pointsman_actors::{
-    ledger::{CountRecords, DeleteRecords, MemoryStore, RecordFollower},
-    persistence::StatsStore,
-    provider_health::SaveNow,
-    published::PublishedState,
-    router::{RouterSeeds, Routers},
-};
+use pointsman_actors::{ledger::CountRecords, provider_health::SaveNow, router::RouterSeeds};
 use pointsman_base::{clock, secret::Secret};
-use pointsman_config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig};
-use pointsman_domain::EndpointId;
-use pointsman_ledger::{
-    accounts::AccountLog,
-    directory::Directory,
-    disk::Disk,
-    fault::Fault,
-    generations::{GenerationStore, LedgerBounds},
-    settings::Settings,
-};
-use pointsman_routing::stats::{LiveBoard, Statistics, seeded_hash};
+use pointsman_config::{AdminConfig, Config, Key, LoadedConfig, RoutingConfig};
+use pointsman_ledger::{fault::Fault, generations::GenerationStore};
 
+use self::shared_state::{Opened, connect_health, open_ledger, shared};
 use crate::{
-    access::{analysis::Analyses, keys, registry::Registry},
+    access::keys,
     api::admin::verdict,
     base::events::Metrics,
     console::{Console, Transport},
@@ -56,30 +43,13 @@ use crate::{
     },
     state::{
         accounts,
-        alerts::{Alerts, delivery},
-        breaker_history::BreakerHistory,
-        canaries::Canaries,
-        control::{Control, ControlThread, StatsPersistence},
-        diff_job::DiffJobs,
-        drain::Drain,
+        alerts::delivery,
+        control::ControlThread,
         gateway::{Shared, WorkerHandle},
-        images::ImageFiles,
-        live::LiveFeed,
-        reasoning_seal_key,
-        refused_calls::RefusedCalls,
         reload::{self, AdoptError, Reload, ReloadTrigger},
-        reload_status::Reloads,
-        replicas::{
-            self, HealthPort, Replicas, node,
-            shared_log::{Merged, SharedLog},
-        },
-        request_history::RequestHistory,
-        retry_budget::RetryBudget,
-        routing_memory::RoutingMemory,
-        running::RunningRequests,
+        replicas::node,
         series_restore,
         setup::{Setup, SetupDraft, SetupError},
-        traces::Traces,
         watchdog,
     },
 };
@@ -88,10 +58,6 @@ use crate::{
 const ADMIN_WORKER: u64 = 0xFFFF;
 /// Most connections to the admin listener.
 const ADMIN_CONNECTIONS: usize = 256;
-
-/// Records of ended generations that stay in memory beside a durable ledger: few, so that the memory of the oldest is still
-/// in a processor's cache when the next record takes its place.
-const RECENT_RECORDS: usize = 200;
 
 /// How long the shutdown waits for the last spans to be sent.
 const TRACES_TIMEOUT: Duration = Duration::from_secs(2);
@@ -193,7 +159,7 @@ impl Gateway {
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
         let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (opened, node), &arbiter));
-        if let Some(traces) = &shared.traces {
+        if let Some(traces) = &shared.records.traces {
             let of = Arc::downgrade(&shared);
             let names = move |owner, key| of.upgrade().map(|shared| shared.setup.load().keys.names_of(owner, key));
             traces.name_by(Box::new(move |owner, key| names(owner, key).unwrap_or_default()));
@@ -203,8 +169,8 @@ impl Gateway {
         let watchdog = watchdog::start(&shared);
         accounts::start_upkeep(&shared);
         delivery::start(&shared, verdict::findings);
-        if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
-            series_restore::start(store, shared.control.ledger(), &arbiter);
+        if let Some(store) = shared.records.ledger.as_ref().filter(|_| shared.records.replicas.is_none()) {
+            series_restore::start(store, shared.actors.control.ledger(), &arbiter);
         }
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(ControlThread::new(arbiter, watchdog)) })
     }
@@ -278,35 +244,35 @@ impl Gateway {
 
     /// Sets readiness to `draining`. Saves the statistics now, because the drain may take long or be cut off.
     pub fn begin_drain(&self) {
-        self.shared.drain.begin();
-        self.shared.event_batchers.flush();
-        self.shared.control.health().do_send(SaveNow);
+        self.shared.process.drain.begin();
+        self.shared.actors.event_batchers.flush();
+        self.shared.actors.control.health().do_send(SaveNow);
     }
 
     /// Ends all running calls: those without an answer get 503, streams end with an error chunk.
     pub fn end_requests(&self) {
-        self.shared.drain.finish();
+        self.shared.process.drain.finish();
     }
 
     /// Flushes pending events and records, and stops the control actors. Call it after the workers have stopped.
     pub async fn close(&self) {
-        self.shared.event_batchers.flush();
+        self.shared.actors.event_batchers.flush();
         let now_ms = clock::unix_millis();
         // The ledger answers after it has handled all earlier records. If it is gone, no records are left to save.
-        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(CLOSE_TIMEOUT).await;
-        if let Some(traces) = &self.shared.traces {
+        let _ = self.shared.actors.control.ledger().send(CountRecords { now_ms }).timeout(CLOSE_TIMEOUT).await;
+        if let Some(traces) = &self.shared.records.traces {
             traces.close(TRACES_TIMEOUT).await;
         }
         // The statistics actor answers after it has handled and saved all earlier events.
-        let _ = self.shared.control.health().send(SaveNow).timeout(CLOSE_TIMEOUT).await;
-        if let Some(ledger) = self.shared.ledger.clone() {
+        let _ = self.shared.actors.control.health().send(SaveNow).timeout(CLOSE_TIMEOUT).await;
+        if let Some(ledger) = self.shared.records.ledger.clone() {
             // What is not done in time is in the journal and is read back at the next start.
             let flushed = web::block(move || ledger.entries().flush(Instant::now() + CLOSE_TIMEOUT)).await;
             if let Ok(Err(fault)) = flushed {
                 log::warn!("the ledger was not flushed: {fault}");
             }
         }
-        if let Some(replicas) = self.shared.replicas.clone() {
+        if let Some(replicas) = self.shared.records.replicas.clone() {
             // After the ledger is flushed, so that the last records go out too.
             let _ = web::block(move || replicas.stop()).await;
         }
@@ -314,133 +280,6 @@ impl Gateway {
         for provider in self.setup().simulation() {
             provider.stop();
         }
-    }
-}
-
-/// What the disk held at the start.
-struct Opened {
-    ledger: Option<Arc<GenerationStore>>,
-    registry: Arc<Registry>,
-    /// Changes of other replicas.
-    changes: Option<(SharedLog, Merged)>,
-    disk: Option<Arc<dyn Disk>>,
-}
-
-/// Opens the durable ledger, if the configuration has one, and the keys and accounts beside it. Blocks on reading what an
-/// earlier process left.
-fn open_ledger(config: &Config) -> Result<Opened, StartError> {
-    let LedgerConfig { max_age, max_bytes, durability, .. } = config.ledger;
-    let path = config.ledger.durable_directory();
-    let at = |fault| StartError::Ledger(path.unwrap_or(Path::new("")).to_owned(), fault);
-    let Some(path) = path else {
-        let registry = accounts::registry(&config.limits, None).map_err(at)?;
-        return Ok(Opened { ledger: None, registry, changes: None, disk: None });
-    };
-    let directory = Directory::open(path).map_err(at)?;
-    let disk = directory.disk();
-    let (log, mut stored) = AccountLog::open(Arc::clone(&disk)).map_err(at)?;
-    let shared_log = SharedLog::open(Arc::clone(&disk)).map_err(at)?;
-    let mut merged = shared_log.merge(stored.changes);
-    stored.changes = std::mem::take(&mut merged.lines);
-    let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(at)?;
-    let (sync, queue) = (durability == Durability::Sync, Settings::default().queue);
-    let bounds = LedgerBounds { max_age, max_bytes, sync, queue };
-    let store = GenerationStore::open_in(directory, bounds).map_err(at)?;
-    log::info!("ledger in {}", path.display());
-    let (ledger, changes, disk) = (Some(Arc::new(store)), Some((shared_log, merged)), Some(disk));
-    Ok(Opened { ledger, registry, changes, disk })
-}
-
-/// Begins to share with other replicas, if the configuration names a store.
-fn start_replicas(setup: &Setup, opened: Opened, node: String, control: &Control) -> Option<Arc<Replicas>> {
-    let config = setup.config.shared.clone();
-    if !config.is_on() {
-        return None;
-    }
-    let recent = control.ledger();
-    let deleted = move |before_ms, owner| recent.do_send(DeleteRecords { before_ms: Some(before_ms), owner });
-    let Opened { ledger, registry, changes, .. } = opened;
-    let max_age = setup.config.ledger.max_age;
-    let start = replicas::Start { config, node, registry, ledger, max_age, changes, deleted: Box::new(deleted) };
-    let started = Replicas::start(start);
-    started.inspect_err(|error| log::error!("nothing is shared with other replicas: {error}")).ok()
-}
-
-/// Lets replicas advise each other about endpoints that fail.
-fn connect_health(shared: &Arc<Shared>) {
-    let Some(replicas) = &shared.replicas else { return };
-    let (asked, advised) = (Arc::downgrade(shared), Arc::downgrade(shared));
-    let open = move || {
-        let endpoints = asked.upgrade().map(|shared| shared.setup.load().published.live.open_endpoints(clock::now()));
-        endpoints.unwrap_or_default().into_iter().map(|endpoint| endpoint.0).collect()
-    };
-    let advise = move |endpoint, age| {
-        let advise =
-            |shared: Arc<Shared>| shared.setup.load().published.live.advise(EndpointId(endpoint), clock::now(), age);
-        advised.upgrade().is_some_and(advise)
-    };
-    replicas.connect_health(HealthPort { open: Box::new(open), advise: Box::new(advise) });
-}
-
-/// Creates the shared state, and starts the control actors on `arbiter`.
-fn shared(
-    draft: SetupDraft,
-    generated_key: Option<Key>,
-    metrics: Metrics,
-    seeds: RouterSeeds,
-    (opened, node): (Opened, String),
-    arbiter: &Arbiter,
-) -> Shared {
-    let (durable, registry) = (opened.ledger.clone(), Arc::clone(&opened.registry));
-    let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
-    let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
-    let memory = RoutingMemory::load(&draft.config.routing.memory, &mut statistics);
-    // Replicas with the same seed must not probe at the same times.
-    let live = LiveBoard::new(&draft.catalog, seeded_hash(seeds.seed, seeds.instance));
-    let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
-    let state_key = reasoning_seal_key::open(draft.config.ledger.durable_directory());
-    let alerts = Alerts::open(draft.config.ledger.durable_directory());
-    let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
-    if let Some(ledger) = durable.as_deref() {
-        accounts::restore_spending(&registry, ledger);
-    }
-    let (ledger, images) = (&setup.config.ledger, &setup.config.images);
-    let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
-    let store = MemoryStore::new(capacity, ledger.max_age);
-    let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
-    let persistence = place.map(|store| StatsPersistence { store, interval });
-    let traces = Traces::start(&setup.config.traces, metrics.spans.clone(), seeds.instance);
-    let follower = traces.clone().map(|traces| traces as Arc<dyn RecordFollower>);
-    let control = Control::start(arbiter, statistics, &published, (store, follower), persistence);
-    let replicas = start_replicas(&setup, opened, node, &control);
-    Shared {
-        state_key,
-        call_signatures: Arc::default(),
-        replicas,
-        images: ImageFiles::new(images.url_ttl, images.max_bytes),
-        canaries: Canaries::open(seeds.seed ^ seeds.instance, ledger.durable_directory()),
-        registry,
-        setup: ArcSwap::from_pointee(setup),
-        history: RequestHistory::new(rand::random()),
-        metrics,
-        retry_budget: RetryBudget::default(),
-        waiting: Arc::default(),
-        running: RunningRequests::default(),
-        analyses: Analyses::default(),
-        event_batchers: control.event_batchers(),
-        routers: Routers::default(),
-        memory,
-        breaker_history: BreakerHistory::default(),
-        diffs: DiffJobs::default(),
-        live: LiveFeed::default(),
-        refused_calls: RefusedCalls::default(),
-        alerts,
-        drain: Drain::default(),
-        reloads: Reloads::default(),
-        startup_key: generated_key,
-        control,
-        ledger: durable,
-        traces,
     }
 }
 
@@ -614,7 +453,7 @@ fn serve_admin(
 ) -> Result<(HttpServing, SocketAddr, Option<Secret>), StartError> {
     let mounted = gateway.clone();
     let console = Console::new(if tls { Transport::Tls } else { Transport::Plain });
-    let login_link = gateway.shared.startup_key.as_ref().map(|key| console.login_link(key.sha256));
+    let login_link = gateway.shared.access.startup_key.as_ref().map(|key| console.login_link(key.sha256));
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
         routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)), &console);

@@ -43,7 +43,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     match AuditQuery::parse(query.trim_start_matches('?'), LINES) {
         Err(error) => Ok(answer::refused(&error, page(html! { p.alert role="alert" { (error.message()) } }))),
         Ok(asked) => {
-            let (lines, total) = asked.read(&worker.shared.registry);
+            let (lines, total) = asked.read(&worker.shared.access.registry);
             let entries: Vec<_> = lines.iter().map(EntryBody::new).collect();
             Ok(answer::page(page(html! {
                 @if entries.is_empty() { (empty(&filters)) } @else { (table(&entries)) }

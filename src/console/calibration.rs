@@ -37,7 +37,7 @@ const MOST_ROWS: usize = 100;
 /// 503 when the statistics actor does not answer in time.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let (frame, worker) = (&visit.frame, &visit.worker);
-    worker.shared.event_batchers.flush();
+    worker.shared.actors.event_batchers.flush();
     let calibrations = calibration::read(worker, Duration::ZERO).await?;
     let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
     let mut called: Vec<_> = body.data.iter().filter(|row| row.calibration.failures.attempts > 0).collect();

@@ -34,7 +34,7 @@ impl LastHour {
     pub(super) async fn now(worker: &Worker) -> Result<LastHour, ApiError> {
         let (start_ms, minutes) = series::minutes(worker, HOUR_MS).await?;
         let (_, day) = series::minutes(worker, 24 * HOUR_MS).await?;
-        let refused = worker.shared.refused_calls.count_since(start_ms);
+        let refused = worker.shared.records.refused_calls.count_since(start_ms);
         Ok(LastHour { start_ms, minutes, day: Totals::of(&day), refused })
     }
 

@@ -74,7 +74,7 @@ pub(super) async fn show(
             let (rows, bars) = (rows.body(&worker), bars.body(&worker));
             Ok(answer::page(page(asked.content(&rows, &bars, change.as_ref()))))
         }
-        Err(error) if error.status().is_client_error() && worker.shared.ledger.is_none() => {
+        Err(error) if error.status().is_client_error() && worker.shared.records.ledger.is_none() => {
             Ok(answer::page(page(html! { p.empty { (error.message()) } })))
         }
         Err(error) if error.status().as_u16() == 400 => {
@@ -116,7 +116,7 @@ struct Asked {
 impl Asked {
     fn read(query: &str, worker: &Worker) -> Asked {
         let (filters, now_ms) = (Filters::parse(query), clock::unix_millis());
-        let has_teams = !worker.setup.config.teams.is_empty() || !worker.shared.registry.teams().is_empty();
+        let has_teams = !worker.setup.config.teams.is_empty() || !worker.shared.access.registry.teams().is_empty();
         let by = filters.get("by").unwrap_or(if has_teams { "team" } else { "key" }).to_owned();
         let since = match filters.get("since") {
             Some(since) => since.to_owned(),

@@ -81,7 +81,7 @@ impl Timeline {
             _ => of_minutes(worker, range).await?,
         };
         let since_ms = buckets.first().map_or(0, |bucket| bucket.start_ms);
-        let loaded = worker.shared.reloads.status.loaded().into_iter();
+        let loaded = worker.shared.process.reloads.status.loaded().into_iter();
         let marks = loaded.filter(|(at_ms, _)| *at_ms >= since_ms).map(|(at_ms, what)| (at_ms / 1_000, what));
         let refused = refusals(worker, &buckets, range.step_ms);
         Ok(Timeline { range, refused, marks: marks.collect(), buckets })
@@ -258,7 +258,7 @@ async fn of_sums(worker: &Worker, caller: &Caller, range: Range) -> Result<Vec<B
 fn refusals(worker: &Worker, buckets: &[Bucket], step_ms: i64) -> Vec<(&'static str, Vec<u64>)> {
     let since_ms = buckets.first().map_or(i64::MAX, |bucket| bucket.start_ms);
     let mut reasons: BTreeMap<&'static str, Vec<u64>> = BTreeMap::new();
-    for (at_ms, reason) in worker.shared.refused_calls.reasons_since(since_ms) {
+    for (at_ms, reason) in worker.shared.records.refused_calls.reasons_since(since_ms) {
         let counts = reasons.entry(reason).or_insert_with(|| vec![0; buckets.len()]);
         let slot = usize::try_from((at_ms - since_ms) / step_ms).ok();
         slot.and_then(|slot| counts.get_mut(slot)).into_iter().for_each(|count| *count += 1);

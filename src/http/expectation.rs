@@ -54,7 +54,7 @@ impl ContinueCheck {
             key: None,
             key_name: None,
         }
-        .emit(&self.shared.metrics);
+        .emit(&self.shared.process.metrics);
         if let Some(connection) = request.conn_data() {
             OngoingRequest::on(connection).end_refused();
         }

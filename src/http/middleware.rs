@@ -103,9 +103,9 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
         key: caller.as_ref().map(|caller| caller.id),
         key_name: caller.as_ref().map(|caller| &*caller.key.name),
     };
-    answered.emit(&shared.metrics);
+    answered.emit(&shared.process.metrics);
     if answered.is_refused_call() {
-        shared.refused_calls.enter(refused_call(status.as_u16(), reason, caller, id));
+        shared.records.refused_calls.enter(refused_call(status.as_u16(), reason, caller, id));
     }
 }
 
@@ -148,7 +148,7 @@ async fn call_inner<B: MessageBody + 'static>(
     let is_call = request.method() == Method::POST;
     let drain_over = async {
         match shared.filter(|_| is_call) {
-            Some(shared) => shared.drain.over().await,
+            Some(shared) => shared.process.drain.over().await,
             None => std::future::pending().await,
         }
     };
@@ -160,7 +160,7 @@ async fn call_inner<B: MessageBody + 'static>(
     };
     let Ok(result) = result else {
         if let Some(shared) = shared {
-            events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
+            events::Panicked { request_id: id.as_str() }.emit(&shared.process.metrics);
         }
         return Err(ApiError::internal().with_request_id(id.as_str()).in_dialect(dialect).into());
     };
@@ -293,7 +293,7 @@ mod tests {
         let served = test::call_service(&app, test::TestRequest::get().uri("/ok").to_request()).await;
         assert_eq!(served.status().as_u16(), 200);
 
-        assert_eq!(gateway.shared().metrics.panics(), 1);
+        assert_eq!(gateway.shared().process.metrics.panics(), 1);
         gateway.close().await;
     }
 }

@@ -270,7 +270,7 @@ async fn decide(worker: &Worker, query: Box<Query>) -> Result<Result<Routed, Rou
         Ok(routed) => (Some(routed.took), &routed.decision.excluded),
         Err(error) => (None, &error.excluded),
     };
-    events::Decided { took, excluded }.emit(&worker.shared.metrics);
+    events::Decided { took, excluded }.emit(&worker.shared.process.metrics);
     Ok(routed)
 }
 

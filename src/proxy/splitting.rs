@@ -34,7 +34,7 @@ pub(crate) fn count_refused(worker: &Worker, catalog: &Catalog, taken: &TakenSpl
 }
 
 fn count(worker: &Worker, catalog: &Catalog, taken: &TakenSplit, ended: Ended) {
-    if let Some((alias, breach)) = worker.shared.canaries.ended(catalog, taken, ended) {
+    if let Some((alias, breach)) = worker.shared.records.canaries.ended(catalog, taken, ended) {
         events::CanaryFellBack { alias: &alias, breach }.emit();
     }
 }
@@ -65,7 +65,7 @@ impl<'a> Asker<'a> {
             opening: chat.opening,
             user: chat.user.as_deref(),
             tags: &chat.tags,
-            canaries: &worker.shared.canaries,
+            canaries: &worker.shared.records.canaries,
             is_served: false,
         }
     }

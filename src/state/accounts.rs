@@ -24,7 +24,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reads what was spent again if the ledger could not be read at the start. Ends with the gateway.
 pub fn start_upkeep(shared: &Arc<Shared>) {
-    if shared.ledger.is_none() || shared.registry.holders.is_spending_known() {
+    if shared.records.ledger.is_none() || shared.access.registry.holders.is_spending_known() {
         return;
     }
     let weak = Arc::downgrade(shared);
@@ -33,12 +33,12 @@ pub fn start_upkeep(shared: &Arc<Shared>) {
         while !is_known {
             actix_rt::time::sleep(RETRY_INTERVAL).await;
             let Some((shared, ledger)) =
-                weak.upgrade().and_then(|shared| Some((shared.clone(), shared.ledger.clone()?)))
+                weak.upgrade().and_then(|shared| Some((shared.clone(), shared.records.ledger.clone()?)))
             else {
                 return;
             };
             let done = actix_rt::task::spawn_blocking(move || {
-                let registry = &shared.registry;
+                let registry = &shared.access.registry;
                 // Before the ledger is read, so that a request that ends meanwhile is counted twice rather than not at all.
                 registry.holders.forget_spent();
                 restore_spending(registry, &ledger);

@@ -63,65 +63,89 @@ use crate::{
 pub struct Shared {
     /// The setup in force.
     pub setup: ArcSwap<Setup>,
-    /// Issued keys, accounts, and the usage of all limits.
-    pub registry: Arc<Registry>,
+    /// The control actors, and what sends to them.
+    pub actors: SharedActors,
+    /// What is known of calls: running, ended, refused.
+    pub records: SharedRecords,
+    /// Who may call, and how much.
+    pub access: SharedAccess,
+    /// The process itself.
+    pub process: SharedProcess,
+}
+
+/// The control actors, and what sends to them.
+pub struct SharedActors {
     /// The control actors.
     pub control: Control,
-    /// The ledger on disk; `None` if records are kept in memory only.
-    pub ledger: Option<Arc<GenerationStore>>,
-    /// What replicas share; `None` for a gateway alone.
-    pub replicas: Option<Arc<Replicas>>,
-    /// Seals reasoning for clients of another dialect than the provider's.
-    pub state_key: StateKey,
-    /// Signatures of tool calls for clients that drop them.
-    pub call_signatures: Arc<SignatureMemory>,
     /// The event batchers of all workers.
     pub event_batchers: EventBatchers,
     /// The routers of all workers.
     pub routers: Routers,
-    /// Counters and histograms.
-    pub metrics: Metrics,
-    /// Token buckets for hedges and retries.
-    pub retry_budget: RetryBudget,
-    /// Calls that wait for an endpoint to take requests again.
-    pub waiting: Arc<WaitingRequests>,
-    /// Images served by link.
-    pub images: ImageFiles,
+}
+
+/// What is known of calls: running, ended, refused.
+pub struct SharedRecords {
+    /// The ledger on disk; `None` if records are kept in memory only.
+    pub ledger: Option<Arc<GenerationStore>>,
+    /// What replicas share; `None` for a gateway alone.
+    pub replicas: Option<Arc<Replicas>>,
     /// State of conversations and latency targets.
     pub history: RequestHistory,
-    /// Parts of divided aliases, and which canaries have fallen back.
-    pub canaries: Canaries,
     /// The calls in progress.
     pub running: RunningRequests,
-    /// Previews, explanations, replays and lists in progress.
-    pub analyses: Analyses,
-    /// The comparison of configurations, if one was asked for.
-    pub diffs: DiffJobs,
-    /// Reloads of the configuration.
-    pub reloads: Reloads,
-    /// The file that stores the statistics; `None` when persistence is off.
-    pub memory: Option<Arc<RoutingMemory>>,
-    /// The administrator's key generated at this start. Its text was printed once, in the greeting.
-    pub startup_key: Option<Key>,
+    /// The inference calls that were refused last.
+    pub refused_calls: RefusedCalls,
     /// How breakers moved in the last hour.
     pub breaker_history: BreakerHistory,
     /// Subscribers of the live feed.
     pub live: LiveFeed,
-    /// The inference calls that were refused last.
-    pub refused_calls: RefusedCalls,
-    /// Alerts that wait, and what receivers were told.
-    pub alerts: Alerts,
-    /// State of the shutdown.
-    pub drain: Drain,
     /// Sends spans of generations to a collector; `None` when traces are off.
     pub traces: Option<Arc<Traces>>,
+    /// Alerts that wait, and what receivers were told.
+    pub alerts: Alerts,
+    /// Parts of divided aliases, and which canaries have fallen back.
+    pub canaries: Canaries,
+}
+
+/// Who may call, and how much.
+pub struct SharedAccess {
+    /// Issued keys, accounts, and the usage of all limits.
+    pub registry: Arc<Registry>,
+    /// The administrator's key generated at this start. Its text was printed once, in the greeting.
+    pub startup_key: Option<Key>,
+    /// Previews, explanations, replays and lists in progress.
+    pub analyses: Analyses,
+    /// Token buckets for hedges and retries.
+    pub retry_budget: RetryBudget,
+    /// Calls that wait for an endpoint to take requests again.
+    pub waiting: Arc<WaitingRequests>,
+}
+
+/// The process itself.
+pub struct SharedProcess {
+    /// Reloads of the configuration.
+    pub reloads: Reloads,
+    /// The file that stores the statistics; `None` when persistence is off.
+    pub memory: Option<Arc<RoutingMemory>>,
+    /// State of the shutdown.
+    pub drain: Drain,
+    /// Counters and histograms.
+    pub metrics: Metrics,
+    /// Images served by link.
+    pub images: ImageFiles,
+    /// The comparison of configurations, if one was asked for.
+    pub diffs: DiffJobs,
+    /// Seals reasoning for clients of another dialect than the provider's.
+    pub state_key: StateKey,
+    /// Signatures of tool calls for clients that drop them.
+    pub call_signatures: Arc<SignatureMemory>,
 }
 
 impl Shared {
     /// Whether the process was asked to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.drain.has_begun()
+        self.process.drain.has_begun()
     }
 }
 
@@ -213,7 +237,7 @@ impl Worker {
         caller: &Caller,
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
+        self.shared.access.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
     }
 
     /// Records that a generation runs: in the ledger's memory, so that clients can read it, and in the journal what is to be
@@ -253,7 +277,7 @@ impl Worker {
     /// # Errors
     /// 503 with the time to wait.
     pub fn require_ledger(&self) -> Result<(), ApiError> {
-        let Some(ledger) = self.shared.ledger.as_ref().filter(|_| self.setup.config.ledger.required) else {
+        let Some(ledger) = self.shared.records.ledger.as_ref().filter(|_| self.setup.config.ledger.required) else {
             return Ok(());
         };
         let running = self.setup.admission.in_flight() as usize;
@@ -314,10 +338,10 @@ impl WorkerHandle {
     /// The handle of the calling thread, with a router of its own. The thread must run an actix system.
     #[must_use]
     pub fn new(shared: Arc<Shared>, control: Arc<ControlThread>, seeds: RouterSeeds) -> WorkerHandle {
-        let router = shared.routers.join(Router::new(seeds).start());
-        let recorder = shared.ledger.as_ref().map(|ledger| ledger.recorder(seeds.worker as u16));
+        let router = shared.actors.routers.join(Router::new(seeds).start());
+        let recorder = shared.records.ledger.as_ref().map(|ledger| ledger.recorder(seeds.worker as u16));
         let recorder = recorder.map(|recorder| Rc::new(RefCell::new(recorder)));
-        let lists = (&shared.event_batchers.join(), &shared.running.join());
+        let lists = (&shared.actors.event_batchers.join(), &shared.records.running.join());
         let current = RefCell::new(Worker::new(&shared, &router, lists, recorder, None));
         let state = Rc::new(HandleState { shared, _control: control, seeds, replaced_routers: Cell::new(0), current });
         actix_rt::spawn(watch_router(Rc::downgrade(&state)));
@@ -355,8 +379,8 @@ impl HandleState {
         let replaced = self.replaced_routers.get() + 1;
         self.replaced_routers.set(replaced);
         let seeds = RouterSeeds { seed: splitmix64(self.seeds.seed ^ replaced), ..self.seeds };
-        ActorReplaced { actor: "router" }.emit(&self.shared.metrics);
-        self.shared.routers.join(Router::new(seeds).start())
+        ActorReplaced { actor: "router" }.emit(&self.shared.process.metrics);
+        self.shared.actors.routers.join(Router::new(seeds).start())
     }
 }
 

@@ -69,7 +69,7 @@ impl std::error::Error for AdoptError {}
 /// Reads the configuration again from its source and adopts it if it is valid and different. Returns the result and the
 /// files that were read. Must not be cancelled: a caller that may be cancelled spawns a task for it.
 pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Vec<PathBuf>) {
-    let _guard = shared.reloads.lock().await;
+    let _guard = shared.process.reloads.lock().await;
     let running = shared.setup.load_full();
     let (read, files) = read_when_stable(&running).await;
     let mut reopened = Vec::new();
@@ -90,8 +90,9 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
     };
     let version = shared.setup.load().version;
     let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), changes, reopened, pending };
-    ConfigReloaded { reload: &reload, before: shared.reloads.status.last().as_ref() }.emit(&shared.metrics);
-    shared.reloads.status.set_last(reload.clone());
+    ConfigReloaded { reload: &reload, before: shared.process.reloads.status.last().as_ref() }
+        .emit(&shared.process.metrics);
+    shared.process.reloads.status.set_last(reload.clone());
     (reload, files)
 }
 
@@ -157,7 +158,7 @@ fn keep_waiting(loaded: &mut LoadedConfig, running: &Setup, pending: &[PendingRe
 /// # Errors
 /// See [`AdoptError`]. After an error nothing has changed.
 pub(crate) async fn adopt(shared: &Shared, mut loaded: LoadedConfig) -> Result<u64, AdoptError> {
-    let _guard = shared.reloads.lock().await;
+    let _guard = shared.process.reloads.lock().await;
     let running = shared.setup.load_full();
     let waiting = loaded.config.keep_restart_settings(&running.config).map_err(AdoptError::Unsafe)?;
     for pending in &waiting {
@@ -174,7 +175,7 @@ pub(crate) fn begin(shared: &Shared) {
 
 fn announce(shared: &Shared, version: u64) {
     let at_ms = clock::unix_millis();
-    shared.reloads.status.set_loaded(at_ms);
+    shared.process.reloads.status.set_loaded(at_ms);
     for warning in shared.setup.load().config.warnings() {
         log::warn!("{warning}");
     }
@@ -182,9 +183,9 @@ fn announce(shared: &Shared, version: u64) {
     let log = &setup.config.log;
     log_output::configure(log.format, log.level, log.requests);
     let keys = setup.keys.callers().into_iter().map(|caller| (caller.id, Arc::clone(&caller.key.name)));
-    shared.metrics.adopt(&setup.catalog, keys);
-    shared.metrics.alerts.adopt(setup.config.alerts.iter().map(|receiver| &*receiver.name));
-    events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
+    shared.process.metrics.adopt(&setup.catalog, keys);
+    shared.process.metrics.alerts.adopt(setup.config.alerts.iter().map(|receiver| &*receiver.name));
+    events::ConfigInForce { version, at_ms }.emit(&shared.process.metrics);
 }
 
 /// Returns the version, and the names of what had a configuration fault and is tried again at once.
@@ -196,7 +197,7 @@ async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<(u64, Vec
     let draft = actix_rt::task::spawn_blocking(move || SetupDraft::new(loaded, version, Some(&running))).await;
     let draft = draft.map_err(|_| AdoptError::Panicked)?.map_err(AdoptError::Impossible)?;
     let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
-    let (health, live) = (shared.control.health(), draft.live(&before));
+    let (health, live) = (shared.actors.control.health(), draft.live(&before));
     let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
     let published = published.map_err(|AdoptionRefused| AdoptError::Silent)?;
     let (providers, endpoints) = SetupDraft::corrected(&draft.config, &catalog, &before);
@@ -204,11 +205,16 @@ async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<(u64, Vec
     let reopened = names(&catalog, &providers, &endpoints);
     let ledger = draft.config.ledger.clone();
     if let Some(change) = CatalogueChange::between(&before.catalog, &catalog, clock::unix_millis()) {
-        shared.reloads.status.set_catalogue(change);
+        shared.process.reloads.status.set_catalogue(change);
     }
-    shared.setup.store(Arc::new(draft.adopt(published, shared.startup_key.as_ref(), &shared.registry, Some(&before))));
-    shared.control.catalog().do_send(ReplaceCatalog(catalog));
-    shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
+    shared.setup.store(Arc::new(draft.adopt(
+        published,
+        shared.access.startup_key.as_ref(),
+        &shared.access.registry,
+        Some(&before),
+    )));
+    shared.actors.control.catalog().do_send(ReplaceCatalog(catalog));
+    shared.actors.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
     announce(shared, version);
     Ok((version, reopened))
 }

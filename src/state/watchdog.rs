@@ -55,11 +55,11 @@ async fn watch(shared: Weak<Shared>) {
 
 /// Tells the ledger how many calls were refused since the last time; it counts them in the series.
 fn count_shed(shared: &Shared, before: &mut u64) {
-    let shed = shared.registry.holders.load().read().shed.iter().map(|(_, count)| count).sum();
+    let shed = shared.access.registry.holders.load().read().shed.iter().map(|(_, count)| count).sum();
     let calls = u32::try_from(u64::saturating_sub(shed, *before)).unwrap_or(u32::MAX);
     *before = shed;
     if calls > 0 {
-        shared.control.ledger().do_send(CountShed { calls, now_ms: clock::unix_millis() });
+        shared.actors.control.ledger().do_send(CountShed { calls, now_ms: clock::unix_millis() });
     }
 }
 
@@ -72,7 +72,7 @@ enum Condition {
 }
 
 async fn check_all(shared: &Shared, stops: &mut VecDeque<Instant>) {
-    let control = &shared.control;
+    let control = &shared.actors.control;
     let (catalog, health, ledger) = (control.catalog(), control.health(), control.ledger());
     let now_ms = clock::unix_millis();
     let (catalog, health, ledger) = futures_util::join!(
@@ -83,10 +83,10 @@ async fn check_all(shared: &Shared, stops: &mut VecDeque<Instant>) {
     for (actor, condition) in [("catalog", catalog), ("health", health), ("ledger", ledger)] {
         match condition {
             Condition::Responsive => {}
-            Condition::Silent => ActorSilent { actor, waited: ANSWER_TIMEOUT }.emit(&shared.metrics),
+            Condition::Silent => ActorSilent { actor, waited: ANSWER_TIMEOUT }.emit(&shared.process.metrics),
             Condition::Stopped => {
                 replace(shared, actor, stops).await;
-                ActorReplaced { actor }.emit(&shared.metrics);
+                ActorReplaced { actor }.emit(&shared.process.metrics);
             }
         }
     }
@@ -108,12 +108,16 @@ where
 
 async fn replace(shared: &Shared, actor: &str, stops: &mut VecDeque<Instant>) {
     // No reload may run meanwhile: it replaces the catalogs of all actors together.
-    let _guard = shared.reloads.lock().await;
+    let _guard = shared.process.reloads.lock().await;
     let setup = shared.setup.load_full();
     match actor {
-        "catalog" => shared.control.replace_catalog(&setup),
-        "health" => shared.control.replace_health(&setup, restart_mode(stops, Instant::now()), &shared.event_batchers),
-        _ => shared.control.replace_ledger(&setup, &shared.event_batchers),
+        "catalog" => shared.actors.control.replace_catalog(&setup),
+        "health" => shared.actors.control.replace_health(
+            &setup,
+            restart_mode(stops, Instant::now()),
+            &shared.actors.event_batchers,
+        ),
+        _ => shared.actors.control.replace_ledger(&setup, &shared.actors.event_batchers),
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn hold_turn_of(gateway: &TestGateway, key: &str) -> Held {
             begin.blocking_send(()).expect("somebody waits for it");
             released.recv().expect("it is held until it is released");
         };
-        shared.analyses.run(owner, 1, wait).await.expect("nobody else is there");
+        shared.access.analyses.run(owner, 1, wait).await.expect("nobody else is there");
     });
     begun.recv().await.expect("it begins");
     Held { release, done }

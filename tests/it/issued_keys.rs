@@ -389,7 +389,7 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
 pub(crate) async fn generation_of(gateway: &TestGateway) -> Generation {
     let answer = gateway.chat(&ask("acme/small")).await.expect(200);
     let id = GenerationId::parse(answer["id"].as_str().unwrap()).unwrap();
-    gateway.inner().shared().ledger.as_ref().unwrap().get(id, |_| true).unwrap().unwrap()
+    gateway.inner().shared().records.ledger.as_ref().unwrap().get(id, |_| true).unwrap().unwrap()
 }
 
 #[actix_web::test]

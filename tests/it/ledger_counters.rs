@@ -40,7 +40,7 @@ async fn a_verification_compares_what_limits_count_with_the_records_also_while_c
 
     let found = verified(&gateway).await;
     assert_eq!(found["faults"], json!([]));
-    let all = gateway.inner().shared().registry.holders.named_budgets();
+    let all = gateway.inner().shared().access.registry.holders.named_budgets();
     assert_eq!(found["spending_compared"], json!(all.len()), "keys, accounts and the team");
 
     let number = keys[0].1["hash"].as_str().unwrap();

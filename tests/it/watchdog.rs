@@ -84,10 +84,10 @@ async fn a_ledger_that_panics_loses_no_record_not_even_those_that_were_on_their_
     let before = gateway.chat(&ask("acme/small")).await.expect(200);
     let spent = gateway.get("/api/v1/key").await.expect(200)["data"]["usage"].clone();
 
-    kill(&gateway.inner().shared().control.ledger()).await;
+    kill(&gateway.inner().shared().actors.control.ledger()).await;
     let between = gateway.chat(&ask("acme/small")).await.expect(200);
     // Sent to the dead one.
-    gateway.inner().shared().event_batchers.flush();
+    gateway.inner().shared().actors.event_batchers.flush();
     recovers(&gateway, "ledger").await;
 
     let after = gateway.chat(&ask("acme/small")).await.expect(200);
@@ -110,7 +110,7 @@ async fn an_owner_of_the_statistics_that_panics_leaves_them_to_the_next() {
     };
     assert_eq!(requests().await, json!(1));
 
-    kill(&gateway.inner().shared().control.health()).await;
+    kill(&gateway.inner().shared().actors.control.health()).await;
     gateway.chat(&ask("acme/small")).await.expect(200);
     recovers(&gateway, "health").await;
 
@@ -123,7 +123,7 @@ async fn an_owner_of_the_statistics_that_panics_leaves_them_to_the_next() {
 #[actix_web::test]
 async fn a_catalog_that_panics_comes_back_with_the_configuration_in_force() {
     let gateway = start().await;
-    kill(&gateway.inner().shared().control.catalog()).await;
+    kill(&gateway.inner().shared().actors.control.catalog()).await;
     gateway.chat(&ask("acme/small")).await.expect(200);
     recovers(&gateway, "catalog").await;
     assert_eq!(gateway.get("/health/ready").await.expect(200)["checks"]["catalog"]["models"], 1);
@@ -135,7 +135,7 @@ async fn a_catalog_that_panics_comes_back_with_the_configuration_in_force() {
 async fn readiness_says_that_an_actor_is_gone() {
     let gateway = start().await;
     for _ in 0..20 {
-        kill(&gateway.inner().shared().control.catalog()).await;
+        kill(&gateway.inner().shared().actors.control.catalog()).await;
         let ready = gateway.get("/health/ready").await;
         if ready.status == 503 {
             return;
@@ -148,7 +148,7 @@ async fn readiness_says_that_an_actor_is_gone() {
 async fn a_router_that_panics_is_replaced_before_the_next_request() {
     let gateway = start().await;
     gateway.chat(&ask("acme/small")).await.expect(200);
-    for router in gateway.inner().shared().routers.all() {
+    for router in gateway.inner().shared().actors.routers.all() {
         kill(&router).await;
     }
     gateway.chat(&ask("acme/small")).await.expect(200);
@@ -161,7 +161,7 @@ async fn a_configuration_is_taken_over_after_a_death_as_before_it() {
     let model = Model::new("acme/small").at("acme", "0.000001", "0.000001");
     let world = World::new().provider("acme", upstream.address()).model(&model);
     let gateway = world.start().await;
-    kill(&gateway.inner().shared().control.health()).await;
+    kill(&gateway.inner().shared().actors.control.health()).await;
     recovers(&gateway, "health").await;
     assert_eq!(world.with("[limits]\nmax_n = 3").take_over(&gateway).await, 2);
     gateway.chat(&ask("acme/small")).await.expect(200);
@@ -177,7 +177,7 @@ async fn a_configuration_that_the_owner_of_the_statistics_was_too_busy_for_is_no
     let world = World::new().provider("acme", upstream.address()).model(&model);
     let gateway = world.start().await;
     let (release, stalled) = std::sync::mpsc::channel();
-    gateway.inner().shared().control.health().do_send(Stall(stalled));
+    gateway.inner().shared().actors.control.health().do_send(Stall(stalled));
     let more = world.model(&Model::new("acme/large").at("acme", "0.00001", "0.00001"));
     let environment: Vec<(&str, &str)> = more.environment().iter().map(|(name, key)| (&**name, &**key)).collect();
     let refused = gateway.try_adopt(more.toml(), &environment).await.unwrap_err();

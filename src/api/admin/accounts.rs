@@ -47,7 +47,7 @@ pub(crate) fn holders(kind: HolderKind, worker: &Worker) -> Vec<HolderBody> {
 
 /// All accounts that have keys or limits.
 pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
-    let registry = &worker.shared.registry;
+    let registry = &worker.shared.access.registry;
     let set_up = registry.accounts();
     let body = |(number, name): (u64, String)| {
         let account = registry.holders.account(number);
@@ -66,7 +66,7 @@ pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
 /// All teams.
 pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
     let body = |name: Arc<str>| {
-        let reading = worker.shared.registry.holders.team(&name).budget.read(clock::unix_millis());
+        let reading = worker.shared.access.registry.holders.team(&name).budget.read(clock::unix_millis());
         let is_configured = worker.setup.config.teams.iter().any(|team| team.name == name);
         let origin = if is_configured { Origin::Configuration } else { Origin::Administrator };
         HolderBody::new(name.as_ref().to_owned(), origin, None, &reading)
@@ -77,7 +77,7 @@ pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
 /// Names of all teams, in order.
 pub(crate) fn team_names(worker: &GatewayView) -> BTreeSet<Arc<str>> {
     let configured = worker.setup.config.teams.iter().map(|team| Arc::clone(&team.name));
-    configured.chain(worker.shared.registry.teams().into_iter().map(|team| Arc::from(team.name))).collect()
+    configured.chain(worker.shared.access.registry.teams().into_iter().map(|team| Arc::from(team.name))).collect()
 }
 
 /// Sets the limits and the team of an account, which need not exist, or the budget of a team. Members that are left out are
@@ -91,7 +91,7 @@ pub(crate) async fn put(
     payload: web::Payload,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    check_name(&name, by.worker.shared.registry.is_configured(kind, &name))?;
+    check_name(&name, by.worker.shared.access.registry.is_configured(kind, &name))?;
     let members = members(&by, payload).await?;
     set(&by, kind, &name, &members).await?;
     list(kind, by).await
@@ -107,7 +107,7 @@ pub(crate) async fn set(
     name: &str,
     members: &Map<String, Value>,
 ) -> Result<(), ApiError> {
-    let registry = &by.worker.shared.registry;
+    let registry = &by.worker.shared.access.registry;
     check_name(name, registry.is_configured(kind, name))?;
     let change = match kind {
         HolderKind::Account => {
@@ -139,7 +139,7 @@ pub(crate) async fn remove(kind: HolderKind, by: Administrator, name: PathName) 
 /// # Errors
 /// As [`remove`].
 pub(crate) async fn delete(by: &Authorized, kind: HolderKind, name: &str) -> Result<(), ApiError> {
-    if !by.worker.shared.registry.is_set_up(kind, name) {
+    if !by.worker.shared.access.registry.is_set_up(kind, name) {
         return Err(ApiError::no_such(kind.word()));
     }
     let what = format!("removes the {}", kind.word());

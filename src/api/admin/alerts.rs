@@ -109,7 +109,7 @@ impl ReceiverBody<'_> {
     /// All receivers, in the order of the configuration.
     pub(crate) fn all(view: &GatewayView) -> Vec<ReceiverBody<'_>> {
         let receivers = view.setup.config.alerts.iter();
-        view.shared.alerts.read(|outbox| {
+        view.shared.records.alerts.read(|outbox| {
             receivers.map(|receiver| ReceiverBody::new(receiver, outbox.mailbox(&receiver.name))).collect()
         })
     }

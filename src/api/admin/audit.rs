@@ -31,7 +31,7 @@ const MAX_LINES: i64 = 1_000;
 /// # Errors
 /// 400 for a bad parameter.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let (lines, total) = AuditQuery::parse(request.query_string(), DEFAULT_LINES)?.read(&worker.shared.registry);
+    let (lines, total) = AuditQuery::parse(request.query_string(), DEFAULT_LINES)?.read(&worker.shared.access.registry);
     Ok(uncached(&PageBody { data: lines.iter().map(EntryBody::new).collect(), total }))
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn actor(by: &Authorized) -> Actor {
 /// # Errors
 /// 503 when it cannot be stored.
 pub(crate) async fn record(by: &Authorized, change: Change) -> Result<(), ApiError> {
-    store(Arc::clone(&by.worker.shared.registry), actor(by), change).await
+    store(Arc::clone(&by.worker.shared.access.registry), actor(by), change).await
 }
 
 /// As [`record`], where there is no worker.

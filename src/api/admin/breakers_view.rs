@@ -41,7 +41,7 @@ pub(crate) struct PhaseBody {
 impl BreakerBody {
     /// The breakers of a provider now.
     pub(crate) fn of_provider(worker: &GatewayView, slug: &str, clocks: Clocks) -> Vec<BreakerBody> {
-        let all = worker.shared.breaker_history.phases(slug, clock::started(), clocks.now);
+        let all = worker.shared.records.breaker_history.phases(slug, clock::started(), clocks.now);
         let body = |(Subject { model, .. }, phases): (Subject, Vec<Phase>)| BreakerBody {
             model: model.map(|model| model.to_string()),
             phases: phases.iter().map(|phase| PhaseBody::new(phase, clocks)).collect(),

@@ -47,7 +47,7 @@ impl ShortBudget {
 
     /// The notices of all budgets: teams first, then accounts, then keys.
     pub(crate) fn all(worker: &GatewayView) -> Vec<ShortBudget> {
-        let (registry, now_ms) = (&worker.shared.registry, clock::unix_millis());
+        let (registry, now_ms) = (&worker.shared.access.registry, clock::unix_millis());
         let mut short: Vec<ShortBudget> = accounts::team_names(worker)
             .into_iter()
             .filter_map(|name| {

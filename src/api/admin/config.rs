@@ -46,7 +46,7 @@ pub(crate) async fn reload(by: Administrator) -> Result<HttpResponse, ApiError> 
 pub(crate) async fn reload_by(by: &Authorized) -> Result<Reload, ApiError> {
     events::Administered { by: &by.caller.key.name, what: "reloads the configuration", whom: None }.emit();
     let shared = by.worker.shared.clone();
-    let (registry, actor) = (Arc::clone(&shared.registry), audit::actor(by));
+    let (registry, actor) = (Arc::clone(&shared.access.registry), audit::actor(by));
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
     let reloading = actix_rt::spawn(async move {
         let reload = reload::reload(&shared, ReloadTrigger::Admin).await.0;
@@ -251,7 +251,7 @@ impl SettingBody {
 
 impl ConfigBody {
     pub(crate) fn now(worker: &GatewayView) -> ConfigBody {
-        let status = &worker.shared.reloads.status;
+        let status = &worker.shared.process.reloads.status;
         let written = worker.setup.written.iter().flat_map(|written| written.places());
         let source = &worker.setup.config.source;
         let mut settings: Vec<SettingBody> =

@@ -107,11 +107,11 @@ pub(crate) struct DiffJobBody {
 pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse, ApiError> {
     let body: DiffBody = serde_json::from_slice(&body)
         .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
-    let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.ledger.is_some());
+    let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.records.ledger.is_some());
     let place = place.ok_or_else(ApiError::no_durable_ledger)?;
     let request = request(&by.worker, &body)?;
     let id = format!("diff-{:016x}", rand::random::<u64>());
-    let job = by.worker.shared.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
+    let job = by.worker.shared.process.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
     events::Administered { by: &by.caller.key.name, what: "compares a configuration", whom: None }.emit();
     let running = Arc::clone(&job);
     let thread = thread::Builder::new().name("diff".to_owned()).spawn(move || compare(&place, &request, &running));
@@ -145,7 +145,7 @@ pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpRespon
 }
 
 fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
-    worker.shared.diffs.find(id).ok_or_else(|| ApiError::no_diff(id))
+    worker.shared.process.diffs.find(id).ok_or_else(|| ApiError::no_diff(id))
 }
 
 fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {

@@ -75,7 +75,7 @@ pub(crate) async fn switch(by: &Authorized, name: &str, on: bool) -> Result<(), 
     }
     let what = if on { "enables the key" } else { "disables the key" };
     events::Administered { by: &by.caller.key.name, what, whom: Some(&key.key.name) }.emit();
-    let (registry, actor) = (Arc::clone(&by.worker.shared.registry), audit::actor(by));
+    let (registry, actor) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by));
     // An enabled key is as configured, unless the configuration disables it.
     let switched = (!on || key.key.disabled).then_some(on);
     let stored = web::block(move || match key.is_issued {
@@ -114,9 +114,9 @@ async fn respond(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiEr
 
 /// Size of the ledger, including records that have just ended.
 pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError> {
-    worker.shared.event_batchers.flush();
-    let recent = ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
-    let Some(ledger) = worker.shared.ledger.clone() else { return Ok(recent) };
+    worker.shared.actors.event_batchers.flush();
+    let recent = ask(&worker.shared.actors.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
+    let Some(ledger) = worker.shared.records.ledger.clone() else { return Ok(recent) };
     let summary = web::block(move || ledger.entries().summary(label::OWNER)).await.map_err(|_| ApiError::internal())?;
     let summary = summary.map_err(generation_list::unreadable)?;
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);

@@ -53,7 +53,7 @@ pub(crate) async fn verification(worker: &Worker) -> Result<VerificationBody, Ap
     let shared = Arc::clone(&worker.shared);
     let verified = web::block(move || {
         let found = ledger.verify(|_| ())?;
-        let spending = spending_check::check(&shared.registry, &ledger)?;
+        let spending = spending_check::check(&shared.access.registry, &ledger)?;
         Ok(VerificationBody::with_spending(&found, spending))
     });
     let verified: Result<_, Fault> = verified.await.map_err(|_| ApiError::internal())?;
@@ -81,11 +81,11 @@ pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> 
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
     let before_ms = older_than_secs.map(before);
-    by.worker.shared.event_batchers.flush();
+    by.worker.shared.actors.event_batchers.flush();
     let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
     audit::record(&by, change).await?;
-    let recent = ask(&by.worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
-    let deleted = match by.worker.shared.ledger.clone() {
+    let recent = ask(&by.worker.shared.actors.control.ledger(), DeleteRecords { before_ms, owner }).await?;
+    let deleted = match by.worker.shared.records.ledger.clone() {
         Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
         None => recent,
     };
@@ -149,7 +149,7 @@ pub(crate) struct OwnerBody {
 
 impl LedgerBody {
     pub(crate) fn new(worker: &Worker, size: &LedgerSize) -> LedgerBody {
-        let on_disk = worker.shared.ledger.as_ref();
+        let on_disk = worker.shared.records.ledger.as_ref();
         let owner_body = |&(owner, records): &(u64, usize)| OwnerBody {
             key: worker.setup.keys.name_of(owner, 0).map(|name| name.as_ref().to_owned()),
             owner: owner_id(owner),

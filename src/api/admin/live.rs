@@ -50,7 +50,7 @@ const HEAD: &str = "retry: 3000\n\n";
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let handle = request.app_data::<LocalData<WorkerHandle>>().ok_or_else(ApiError::internal)?;
     let seen = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    let subscription = worker.shared.live.subscribe(seen);
+    let subscription = worker.shared.records.live.subscribe(seen);
     let subscription = subscription.ok_or_else(|| ApiError::overloaded(Overload::LiveStreams, ROOM_WAIT))?;
     if subscription.starts_rendering {
         actix_rt::spawn(render(WorkerHandle::clone(handle)));
@@ -70,7 +70,7 @@ fn frames(
     headers: HeaderMap,
 ) -> impl futures_util::Stream<Item = Result<Bytes, ApiError>> {
     let Subscription { mut frames, missed, .. } = subscription;
-    let stopped = shared.drain.begun();
+    let stopped = shared.process.drain.begun();
     let live = stream::poll_fn(move |context| frames.poll_recv(context));
     let admitted = move |_: &Bytes| std::future::ready(shared.setup.load().keys.administrator(&headers).is_ok());
     let first = stream::iter([Bytes::from_static(HEAD.as_bytes())]).chain(stream::iter(missed));
@@ -126,14 +126,14 @@ struct Reported {
 async fn render(handle: WorkerHandle) {
     let shared = Arc::clone(handle.shared());
     let version = shared.setup.load().version;
-    let breaker_move = shared.breaker_history.last();
+    let breaker_move = shared.records.breaker_history.last();
     let mut reported = Reported { ended: newest(&handle.worker()).await, breaker_move, version, notices: Vec::new() };
     loop {
         if shared.is_draining() {
-            shared.live.end();
+            shared.records.live.end();
             return;
         }
-        if !shared.live.continues() {
+        if !shared.records.live.continues() {
             return;
         }
         // Of the setup in force: a reload may have replaced it.
@@ -152,20 +152,22 @@ async fn render(handle: WorkerHandle) {
             events.extend(event("config", &ConfigBody { version }));
         }
         let tick = tick(&worker, verdict).await.and_then(|tick| event("tick", &tick)).unwrap_or_default();
-        shared.live.send(events, &tick);
+        shared.records.live.send(events, &tick);
         actix_rt::time::sleep(INTERVAL).await;
     }
 }
 
 /// Number of the generation that ended last.
 async fn newest(worker: &Worker) -> u64 {
-    ask(&worker.shared.control.ledger(), ReadEnded { after: u64::MAX }).await.map_or(0, |ended| ended.newest)
+    ask(&worker.shared.actors.control.ledger(), ReadEnded { after: u64::MAX }).await.map_or(0, |ended| ended.newest)
 }
 
 /// The generations that have ended meanwhile; of more than 200 the newest.
 async fn generations(worker: &Worker, reported: &mut Reported, events: &mut Vec<String>) {
-    worker.shared.event_batchers.flush();
-    let Ok(ended) = ask(&worker.shared.control.ledger(), ReadEnded { after: reported.ended }).await else { return };
+    worker.shared.actors.event_batchers.flush();
+    let Ok(ended) = ask(&worker.shared.actors.control.ledger(), ReadEnded { after: reported.ended }).await else {
+        return;
+    };
     reported.ended = ended.newest;
     for generation in &ended.generations {
         let names = worker.setup.keys.names_of(generation.owner, generation.key);
@@ -176,7 +178,7 @@ async fn generations(worker: &Worker, reported: &mut Reported, events: &mut Vec<
 /// The breakers that have moved meanwhile.
 fn breaker_moves(worker: &Worker, reported: &mut Reported, events: &mut Vec<String>) {
     let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-    for (subject, one) in worker.shared.breaker_history.after(reported.breaker_move) {
+    for (subject, one) in worker.shared.records.breaker_history.after(reported.breaker_move) {
         reported.breaker_move = one.number;
         events.extend(event("breaker", &MoveBody::new(&subject, &one, clocks)));
     }

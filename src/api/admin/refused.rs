@@ -97,7 +97,7 @@ impl RefusedCallsBody {
     /// The calls that pass.
     pub(crate) fn new(view: &GatewayView, filter: &RefusedFilter) -> RefusedCallsBody {
         let most = filter.limit.unwrap_or(DEFAULT_CALLS);
-        let calls = view.shared.refused_calls.newest(most, |call| filter.passes(call));
+        let calls = view.shared.records.refused_calls.newest(most, |call| filter.passes(call));
         RefusedCallsBody { data: calls.iter().map(RefusedCallBody::new).collect(), reasons: RefusedBody::all(view) }
     }
 }

@@ -91,7 +91,7 @@ pub(crate) struct RunningAttemptBody {
 impl RunningBody {
     /// The calls that run now.
     pub(crate) fn now(worker: &Worker) -> RunningBody {
-        let running = worker.shared.running.oldest(MOST);
+        let running = worker.shared.records.running.oldest(MOST);
         RunningBody {
             data: running.oldest.iter().map(|call| RunningRequestBody::new(call, worker)).collect(),
             total: running.total,

@@ -89,8 +89,8 @@ pub(crate) type EndpointTotals = BTreeMap<(Arc<str>, Arc<str>), Totals>;
 
 /// The series now, calls included that have just ended.
 async fn read(worker: &GatewayView, by: GroupBy, span_ms: i64) -> Result<Option<SeriesRange>, ApiError> {
-    worker.shared.event_batchers.flush();
-    ask(&worker.shared.control.ledger(), ReadSeries { by, span_ms, now_ms: clock::unix_millis() }).await
+    worker.shared.actors.event_batchers.flush();
+    ask(&worker.shared.actors.control.ledger(), ReadSeries { by, span_ms, now_ms: clock::unix_millis() }).await
 }
 
 fn one_of<T: Copy, const N: usize>(param: &str, value: &str, known: [(&'static str, T); N]) -> Result<T, ApiError> {

@@ -68,8 +68,8 @@ impl StatusBody<'_> {
             actors: actors(worker).await,
             in_flight: worker.setup.admission.in_flight(),
             concurrency: worker.setup.config.limits.concurrency,
-            dropped_events: worker.shared.event_batchers.dropped(),
-            dropped_records: worker.shared.event_batchers.dropped_records(),
+            dropped_events: worker.shared.actors.event_batchers.dropped(),
+            dropped_records: worker.shared.actors.event_batchers.dropped_records(),
             refused: RefusedBody::all(worker),
             providers: providers(worker),
         }
@@ -89,7 +89,7 @@ pub(crate) struct RefusedBody {
 impl RefusedBody {
     /// The reasons that calls were refused for.
     pub(crate) fn all(worker: &GatewayView) -> Vec<RefusedBody> {
-        let refused = worker.shared.metrics.refused().into_iter();
+        let refused = worker.shared.process.metrics.refused().into_iter();
         let mut all: Vec<_> = refused.map(|(reason, count)| RefusedBody { reason, count }).collect();
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.reason.cmp(&other.reason)));
         all
@@ -137,9 +137,9 @@ pub(crate) struct ProviderBody<'a> {
 }
 
 async fn actors(worker: &GatewayView) -> Vec<ActorBody> {
-    let (control, depths) = (&worker.shared.control, &worker.shared.event_batchers.depths);
+    let (control, depths) = (&worker.shared.actors.control, &worker.shared.actors.event_batchers.depths);
     let (health_waits, ledger_waits) = (depths.health.get(), depths.ledger.get());
-    let routers = worker.shared.routers.all();
+    let routers = worker.shared.actors.routers.all();
     let routers = join_all(routers.iter().map(|router| timed(router, router::Ping)));
     let (catalog, health, ledger) = (control.catalog(), control.health(), control.ledger());
     let (catalog, health, ledger, routers) = futures_util::join!(
@@ -150,7 +150,7 @@ async fn actors(worker: &GatewayView) -> Vec<ActorBody> {
     );
     let slowest = routers.into_iter().try_fold(0.0, |slowest: f64, took| took.map(|took| slowest.max(took)));
     let actor = |name, took: Option<f64>, mailbox| {
-        let restarts = worker.shared.metrics.replacements(name);
+        let restarts = worker.shared.process.metrics.replacements(name);
         ActorBody { name, ok: took.is_some(), answered_in_ms: took, restarts, mailbox }
     };
     vec![

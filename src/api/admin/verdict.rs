@@ -75,7 +75,7 @@ async fn situation(worker: &GatewayView) -> Situation {
     let last = |skipped, minutes| Some(Totals::of(slots.as_ref()?.iter().rev().skip(skipped).take(minutes)));
     let reload = status.config.last_reload;
     let (config_faults, pending) = reload.map(|it| (it.faults, it.restart_pending)).unwrap_or_default();
-    let replicas = worker.shared.replicas.as_ref();
+    let replicas = worker.shared.records.replicas.as_ref();
     let stores = replicas.map(|it| [("postgres", it.postgres()), ("redis", it.redis())]);
     let stores = stores.iter().flatten().filter_map(|(name, store)| Some((*name, store.as_ref()?)));
     let away = stores.clone().filter(|(_, store)| store.away_since_ms.is_some());
@@ -91,7 +91,7 @@ async fn situation(worker: &GatewayView) -> Situation {
         recovering: endpoints.recovering,
         mispredicted: mispredicted(worker).await,
         missed_targets: missed_targets(worker),
-        fallen_canaries: worker.shared.canaries.fallen(&worker.setup.catalog),
+        fallen_canaries: worker.shared.records.canaries.fallen(&worker.setup.catalog),
         config_version: status.config.version,
         config_faults,
         restart_pending: pending.into_iter().map(|pending| pending.key).collect(),
@@ -107,7 +107,13 @@ async fn situation(worker: &GatewayView) -> Situation {
         shedding: worker.setup.admission.load().read().shedding,
         calls: last(1, 1).zip(last(0, usize::MAX)),
         recent_calls: last(0, RECENT_MINUTES).unwrap_or_default(),
-        catalogue: worker.shared.reloads.status.catalogue().filter(|it| clock::unix_millis() - it.at_ms < HOUR_MS),
+        catalogue: worker
+            .shared
+            .process
+            .reloads
+            .status
+            .catalogue()
+            .filter(|it| clock::unix_millis() - it.at_ms < HOUR_MS),
     }
 }
 

@@ -136,7 +136,7 @@ fn of_chat(mut chat: Box<ChatRequest>, by: &Authorized) -> Result<AskedPreview, 
     let asker = Asker::of_preview(&chat, session_id.as_deref(), worker);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, (caller, asker), Some(&default_model))?;
     // Completes the query with remembered preferences; a preview remembers none.
-    let history = &worker.shared.history;
+    let history = &worker.shared.records.history;
     let _ = history.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     Ok(AskedPreview {
         query,
@@ -158,7 +158,7 @@ fn of_embedding(body: Bytes, by: &Authorized) -> Result<AskedPreview, ApiError> 
     request_headers::check_session(request)?;
     let catalog = &*worker.setup.catalog;
     let (session, user) = (embedding.session_id.as_deref(), embedding.user.as_deref());
-    let canaries = &worker.shared.canaries;
+    let canaries = &worker.shared.records.canaries;
     let asker = Asker { session, opening: None, user, tags: &embedding.tags, canaries, is_served: false };
     Ok(AskedPreview {
         query: query::of_embedding(&embedding, catalog, &worker.setup.config, (caller, asker))?,

@@ -108,7 +108,7 @@ pub(crate) async fn read(
     ledger: &Arc<GenerationStore>,
     selection: Selection,
 ) -> Result<SelectedPage, ApiError> {
-    let (ledger, replicas) = (Arc::clone(ledger), worker.shared.replicas.clone());
+    let (ledger, replicas) = (Arc::clone(ledger), worker.shared.records.replicas.clone());
     let read = move || {
         let Selection { filter, after, limit, .. } = selection.clone();
         let query = Query { filter, after, limit, blocks: BLOCKS };
@@ -133,7 +133,7 @@ pub(crate) async fn read(
 /// # Errors
 /// 404 without one.
 pub(crate) fn ledger(worker: &Worker) -> Result<Arc<GenerationStore>, ApiError> {
-    worker.shared.ledger.clone().ok_or_else(ApiError::no_durable_ledger)
+    worker.shared.records.ledger.clone().ok_or_else(ApiError::no_durable_ledger)
 }
 
 /// Says why the ledger cannot be read: to the client if that passes, else to the log.

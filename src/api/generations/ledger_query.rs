@@ -195,7 +195,7 @@ pub(in crate::api) fn owner(name: &str, value: &str, listed: Listed<'_>) -> Resu
             found.map(|caller| Some(caller.owner)).ok_or_else(|| ApiError::bad_query("key", message))
         }
         "account" => {
-            let names = worker.shared.registry.account_names();
+            let names = worker.shared.access.registry.account_names();
             let found = names.iter().find(|(_, name)| name == value);
             let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
             let none = || ApiError::invalid(Invalid::none_of("account", &shown(value), &names));

@@ -86,15 +86,15 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     let (own, is_admin) = (caller.owner, caller.is_admin());
     let is_readable = move |owner: u64| is_admin || owner == own;
-    worker.shared.event_batchers.flush();
-    let recent = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
+    worker.shared.actors.event_batchers.flush();
+    let recent = ask(&worker.shared.actors.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
     // A foreign record takes the way of none: what becomes of the disk and of the other replicas must not tell it.
     let recent = recent.filter(|generation| is_readable(generation.owner));
-    let found = match (recent, worker.shared.ledger.clone()) {
+    let found = match (recent, worker.shared.records.ledger.clone()) {
         (None, Some(ledger)) => stored(ledger, id, is_readable).await?,
         (recent, _) => recent,
     };
-    let found = match (found, &worker.shared.replicas, &worker.shared.ledger) {
+    let found = match (found, &worker.shared.records.replicas, &worker.shared.records.ledger) {
         (None, Some(replicas), Some(ledger)) => {
             replicas.find(id, ledger, is_readable).await.map_err(|fault| match fault {
                 LookupFault::Away => ApiError::records_away(),

@@ -31,7 +31,7 @@ impl Neighbours {
     /// The neighbours of a generation in the durable ledger. None without a ledger, and when it cannot be read now: they
     /// are a convenience.
     pub(crate) async fn of(worker: &Worker, caller: &Caller, generation: &Generation) -> Neighbours {
-        let Some(ledger) = worker.shared.ledger.clone() else { return Neighbours::default() };
+        let Some(ledger) = worker.shared.records.ledger.clone() else { return Neighbours::default() };
         let key = key_of(generation);
         let read = move || find(&ledger, key);
         let found = worker.analyse(caller, read).await;

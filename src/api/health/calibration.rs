@@ -19,7 +19,7 @@ use crate::{
 /// # Errors
 /// 403 without the scope `read`, 503 when the statistics actor does not answer in time.
 pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
-    by.worker.shared.event_batchers.flush();
+    by.worker.shared.actors.event_batchers.flush();
     let calibrations = read(&by.worker, Duration::ZERO).await?;
     let body = CalibrationsBody::new(&by.worker.setup.catalog, &calibrations);
     Ok(uncached(&body))
@@ -31,7 +31,7 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
 /// 503 when the statistics actor does not answer in time.
 pub(crate) async fn read(worker: &GatewayView, max_age: Duration) -> Result<Arc<Calibrations>, ApiError> {
     let question = ReadCalibrations { now: clock::now(), patience: max_age };
-    let calibrations = ask(&worker.shared.control.health(), question).await?;
+    let calibrations = ask(&worker.shared.actors.control.health(), question).await?;
     // While a new configuration takes effect, the versions can differ. Positions are valid in one version only.
     let is_current = calibrations.catalog_version == worker.setup.version;
     Ok(if is_current { calibrations } else { Arc::default() })

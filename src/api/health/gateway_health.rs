@@ -163,7 +163,7 @@ struct ConfigBody {
 
 impl ConfigBody {
     fn now(worker: &Worker) -> ConfigBody {
-        let status = &worker.shared.reloads.status;
+        let status = &worker.shared.process.reloads.status;
         let last = status.last();
         ConfigBody {
             version: worker.setup.version,
@@ -199,8 +199,8 @@ pub(crate) fn provider_bodies<'a>(
 
 /// Pings all actors concurrently.
 async fn checks(worker: &Worker) -> Checks {
-    let control = &worker.shared.control;
-    let routers = worker.shared.routers.all();
+    let control = &worker.shared.actors.control;
+    let routers = worker.shared.actors.routers.all();
     let routers = routers.iter().map(|router| ask(router, router::Ping));
     let (catalog, health, ledger) = (control.catalog(), control.health(), control.ledger());
     let (catalog, health, ledger, routers) = futures_util::join!(

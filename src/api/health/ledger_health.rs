@@ -32,7 +32,7 @@ pub(crate) struct LedgerHealthBody {
 
 impl LedgerHealthBody {
     pub(crate) fn now(worker: &GatewayView) -> LedgerHealthBody {
-        LedgerHealthBody::new(worker.shared.ledger.as_ref().map(|ledger| ledger.entries().status()))
+        LedgerHealthBody::new(worker.shared.records.ledger.as_ref().map(|ledger| ledger.entries().status()))
     }
 
     fn new(status: Option<Status>) -> LedgerHealthBody {
@@ -51,13 +51,13 @@ impl LedgerHealthBody {
 
 /// The state of the ledger as metrics; none without a durable ledger.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    let status = worker.shared.ledger.as_ref().map(|ledger| ledger.entries().status());
+    let status = worker.shared.records.ledger.as_ref().map(|ledger| ledger.entries().status());
     status.and_then(|status| metrics(&status, sizes(worker)).ok()).unwrap_or_default()
 }
 
 /// Bytes of stored records, and most of them.
 fn sizes(worker: &Worker) -> Option<(u64, u64)> {
-    let size = worker.shared.ledger.as_ref()?.entries().size().ok()?;
+    let size = worker.shared.records.ledger.as_ref()?.entries().size().ok()?;
     Some((size.bytes, worker.setup.config.ledger.max_bytes))
 }
 

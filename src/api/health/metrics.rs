@@ -39,11 +39,11 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     if !request.app_data::<Exposure>().is_some_and(|exposure| exposure.loopback) {
         setup.keys.caller(request.headers())?.require(Scope::Read)?;
     }
-    let depths = &shared.event_batchers.depths;
+    let depths = &shared.actors.event_batchers.depths;
     // Read before the ledger is asked, because the ledger answers only after it has handled these batches.
     let (health_depth, ledger_depth) = (depths.health.get(), depths.ledger.get());
     if let Some(records) = ledger_records(&worker, CountRecords { now_ms: clock::unix_millis() }).await {
-        shared.metrics.observe_ledger(records);
+        shared.process.metrics.observe_ledger(records);
     }
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
@@ -53,21 +53,21 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(stores_health::families(&worker));
     let live = setup.published.live.view(clock::now());
     let callers = setup.keys.callers();
-    shared.metrics.name_keys(callers.iter().map(|caller| (caller.id, Arc::clone(&caller.key.name))));
-    let (accounts, teams) = (shared.registry.account_names(), accounts::team_names(&worker));
-    let (holders, now_ms) = (&shared.registry.holders, clock::unix_millis());
+    shared.process.metrics.name_keys(callers.iter().map(|caller| (caller.id, Arc::clone(&caller.key.name))));
+    let (accounts, teams) = (shared.access.registry.account_names(), accounts::team_names(&worker));
+    let (holders, now_ms) = (&shared.access.registry.holders, clock::unix_millis());
     let keys = callers.iter().map(|caller| (&*caller.key.name, caller.state.budget.read(now_ms)));
     let accounts = accounts.iter().map(|(number, name)| (&**name, holders.account(*number).budget.read(now_ms)));
     let teams = teams.iter().map(|name| (&**name, holders.team(name).budget.read(now_ms)));
     let scraped = ScrapedValues {
         in_flight: setup.admission.in_flight(),
         most_in_flight: setup.config.limits.concurrency,
-        waiting: shared.waiting.count(),
+        waiting: shared.access.waiting.count(),
         health_depth,
         ledger_depth,
-        dropped_events: shared.event_batchers.dropped(),
-        live_renderings: shared.live.renderings(),
-        dropped_records: shared.event_batchers.dropped_records(),
+        dropped_events: shared.actors.event_batchers.dropped(),
+        live_renderings: shared.records.live.renderings(),
+        dropped_records: shared.actors.event_batchers.dropped_records(),
         load: setup.admission.load().read(),
         most_buffered_bytes: setup.config.limits.buffered_bytes,
         silence: silence(&setup.catalog, &live),
@@ -75,14 +75,14 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         budgets: limited("key", keys).chain(limited("account", accounts)).chain(limited("team", teams)).collect(),
         price_ages: price_ages(setup),
     };
-    let text = shared.metrics.render(&scraped, &others).map_err(|_| ApiError::internal())?;
+    let text = shared.process.metrics.render(&scraped, &others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }
 
 /// Number of records: on disk with a durable ledger, else in memory. `None` if the ledger does not answer.
 async fn ledger_records(worker: &Worker, question: CountRecords) -> Option<usize> {
-    let recent = ask(&worker.shared.control.ledger(), question).await.ok()?;
-    match &worker.shared.ledger {
+    let recent = ask(&worker.shared.actors.control.ledger(), question).await.ok()?;
+    match &worker.shared.records.ledger {
         Some(ledger) => ledger.entries().size().ok().and_then(|size| usize::try_from(size.entries).ok()),
         None => Some(recent),
     }

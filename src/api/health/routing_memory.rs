@@ -66,7 +66,7 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
 impl RoutingMemoryBody {
     /// The state now.
     pub(crate) fn now(worker: &GatewayView) -> RoutingMemoryBody {
-        RoutingMemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()))
+        RoutingMemoryBody::new(worker.shared.process.memory.as_ref().map(|memory| memory.status()))
     }
 
     fn new(status: Option<RoutingMemoryStatus>) -> RoutingMemoryBody {
@@ -100,7 +100,7 @@ impl RoutingMemoryBody {
 
 /// The state of the routing memory as metrics; none without a file.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    let memory = worker.shared.memory.as_ref();
+    let memory = worker.shared.process.memory.as_ref();
     memory.and_then(|memory| gauges(&memory.status()).ok()).unwrap_or_default()
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
 
 /// The reports on all targets.
 pub(crate) fn reports(worker: &GatewayView) -> Vec<TargetReport> {
-    let mut reports = worker.shared.history.targets.report(clock::now());
+    let mut reports = worker.shared.records.history.targets.report(clock::now());
     let objective = worker.setup.config.routing.objective;
     let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));
     let unused: Vec<_> = configured.filter(|unused| !reports.iter().any(|report| is_same(unused, report))).collect();

@@ -13,7 +13,7 @@ const WINDOW: [&str; 5] = ["target", "objective", "percentile", "bound_seconds",
 
 /// The current gauges.
 pub(crate) fn read(worker: &Worker) -> Vec<MetricFamily> {
-    families(&worker.shared.history.targets.report(clock::now())).unwrap_or_default()
+    families(&worker.shared.records.history.targets.report(clock::now())).unwrap_or_default()
 }
 
 fn families(reports: &[TargetReport]) -> Result<Vec<MetricFamily>, Error> {

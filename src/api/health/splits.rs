@@ -19,7 +19,7 @@ use crate::{
 /// # Errors
 /// 403 without the scope `read`.
 pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
-    let canaries = &by.worker.shared.canaries;
+    let canaries = &by.worker.shared.records.canaries;
     let report = canaries.report();
     let data = report.iter().map(|divided| DividedBody::new(divided, canaries)).collect();
     Ok(uncached(&SplitsBody { object: "health.splits", data }))
@@ -127,7 +127,7 @@ impl ArmBody {
 
 /// The current gauges. Aliases and parts are those of the configuration.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    gauges(&worker.shared.canaries).unwrap_or_default()
+    gauges(&worker.shared.records.canaries).unwrap_or_default()
 }
 
 fn gauges(canaries: &Canaries) -> Result<Vec<MetricFamily>, Error> {

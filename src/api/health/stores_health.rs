@@ -58,7 +58,7 @@ const fn is_zero(count: &u64) -> bool {
 
 impl StoresBody {
     pub(in crate::api) fn now(worker: &Worker) -> Option<StoresBody> {
-        worker.shared.replicas.as_ref().map(|replicas| StoresBody::new(replicas))
+        worker.shared.records.replicas.as_ref().map(|replicas| StoresBody::new(replicas))
     }
 
     fn new(replicas: &Replicas) -> StoresBody {
@@ -86,7 +86,7 @@ impl StoreBody {
 
 /// The state of the stores as metrics; none for a gateway alone.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    let Some(replicas) = &worker.shared.replicas else { return Vec::new() };
+    let Some(replicas) = &worker.shared.records.replicas else { return Vec::new() };
     let readings = [("postgres", replicas.postgres()), ("redis", replicas.redis())];
     metrics(readings.into_iter().filter_map(|(name, reading)| Some((name, reading?)))).unwrap_or_default()
 }

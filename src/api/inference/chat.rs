@@ -78,7 +78,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
     let asker = opening.asker(chat.opening, &worker);
     let query = query::of_chat(&chat, catalog, &worker.setup.config, (&caller, asker), None);
     let mut query = query.map_err(|error| error.for_model(query::first_name(&chat.model, &chat.models)))?;
-    let (history, now) = (&worker.shared.history, clock::tick(accepted));
+    let (history, now) = (&worker.shared.records.history, clock::tick(accepted));
     let intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));

@@ -6,5 +6,5 @@ use crate::state::gateway::Worker;
 
 /// The reader of a request for this purpose.
 pub(super) fn reader(worker: &Worker, purpose: ChatPurpose) -> ClientReader<'_> {
-    ClientReader { state_key: &worker.shared.state_key, purpose, limits: &worker.setup.config.limits.request }
+    ClientReader { state_key: &worker.shared.process.state_key, purpose, limits: &worker.setup.config.limits.request }
 }

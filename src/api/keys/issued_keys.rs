@@ -47,7 +47,7 @@ pub(crate) async fn list(_: Administrator, worker: Worker, request: HttpRequest)
             _ => disabled = ledger_query::flag("include_disabled", &value)?,
         }
     }
-    let keys = worker.shared.registry.keys().into_iter().filter(|key| disabled || !key.disabled);
+    let keys = worker.shared.access.registry.keys().into_iter().filter(|key| disabled || !key.disabled);
     let page = keys.skip(usize::try_from(offset).unwrap_or(usize::MAX)).take(PAGE);
     Ok(uncached(&Data { data: page.map(|key| body(&worker, key)).collect::<Vec<_>>() }))
 }
@@ -57,7 +57,7 @@ pub(crate) async fn list(_: Administrator, worker: Worker, request: HttpRequest)
 /// # Errors
 /// 404.
 pub(crate) async fn show(_: Administrator, worker: Worker, hash: PathName) -> Result<HttpResponse, ApiError> {
-    let key = worker.shared.registry.key(id(&hash)?).ok_or_else(|| ApiError::no_such("key"))?;
+    let key = worker.shared.access.registry.key(id(&hash)?).ok_or_else(|| ApiError::no_such("key"))?;
     Ok(uncached(&Data { data: body(&worker, key) }))
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn create(by: Administrator, payload: web::Payload) -> Result<H
 pub(crate) async fn issue_key(by: &Authorized, members: &Map<String, Value>) -> Result<(IssuedKey, Secret), ApiError> {
     let (key, text) = new_key(members, &by.caller.key.name, &by.worker.setup.catalog)?;
     events::Administered { by: &by.caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
-    let (registry, actor, stored) = (Arc::clone(&by.worker.shared.registry), audit::actor(by), key.clone());
+    let (registry, actor, stored) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by), key.clone());
     done(web::block(move || registry.create(actor, stored)).await)?;
     Ok((key, text))
 }
@@ -130,7 +130,7 @@ pub(crate) async fn update(by: Administrator, payload: web::Payload, hash: PathN
 /// As [`update`].
 pub(crate) async fn change_key(by: &Authorized, id: u64, members: Map<String, Value>) -> Result<IssuedKey, ApiError> {
     let Authorized { worker, caller, .. } = by;
-    let before = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?;
+    let before = worker.shared.access.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?;
     // Checked here; applied to the key as it is when the change is made.
     let mut after = before.clone();
     set_members(&mut after, &members, false, &worker.setup.catalog)?;
@@ -138,7 +138,7 @@ pub(crate) async fn change_key(by: &Authorized, id: u64, members: Map<String, Va
         stays_administrator(&after)?;
     }
     events::Administered { by: &caller.key.name, what: "changes the key", whom: Some(&before.name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(by));
+    let (registry, actor) = (Arc::clone(&worker.shared.access.registry), audit::actor(by));
     let catalog = Arc::clone(&worker.setup.catalog);
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
@@ -181,9 +181,9 @@ pub(crate) async fn rotate(by: Administrator, hash: PathName) -> Result<HttpResp
 /// As [`rotate`].
 pub(crate) async fn rotate_key(by: &Authorized, id: u64) -> Result<(IssuedKey, Secret), ApiError> {
     let Authorized { worker, caller, .. } = by;
-    let name = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
+    let name = worker.shared.access.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     events::Administered { by: &caller.key.name, what: "rotates the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(by));
+    let (registry, actor) = (Arc::clone(&worker.shared.access.registry), audit::actor(by));
     let (text, label, sha256) = new_text();
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
@@ -209,12 +209,12 @@ pub(crate) async fn revoke(by: Administrator, hash: PathName) -> Result<HttpResp
 /// As [`revoke`].
 pub(crate) async fn revoke_key(by: &Authorized, id: u64) -> Result<(), ApiError> {
     let Authorized { worker, caller, .. } = by;
-    let name = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
+    let name = worker.shared.access.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     if id == caller.id {
         return Err(ApiError::bad_query("hash", "A key cannot revoke itself: use another key with the scope admin."));
     }
     events::Administered { by: &caller.key.name, what: "revokes the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(by));
+    let (registry, actor) = (Arc::clone(&worker.shared.access.registry), audit::actor(by));
     done(web::block(move || registry.revoke(actor, id)).await)
 }
 
@@ -252,7 +252,7 @@ fn with_text(mut response: HttpResponseBuilder, worker: &Worker, key: IssuedKey,
 }
 
 fn body(worker: &Worker, key: IssuedKey) -> IssuedKeyBody {
-    let state = worker.shared.registry.holders.key(key.id);
+    let state = worker.shared.access.registry.holders.key(key.id);
     IssuedKeyBody::new(key, &state)
 }
 

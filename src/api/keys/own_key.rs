@@ -33,7 +33,7 @@ pub(crate) async fn show(by: Authorized) -> Result<HttpResponse, ApiError> {
 pub(crate) async fn credits(by: Authorized) -> Result<HttpResponse, ApiError> {
     let now_ms = clock::unix_millis();
     let body = if by.caller.is_admin() {
-        let total = by.worker.shared.registry.holders.total_spent(now_ms);
+        let total = by.worker.shared.access.registry.holders.total_spent(now_ms);
         CreditsBody { total_credits: Dollars(Usd::ZERO), total_usage: Dollars(total) }
     } else {
         let reading = by.caller.account.budget.read(now_ms);

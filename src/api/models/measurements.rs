@@ -42,7 +42,7 @@ impl Measurements {
     /// # Errors
     /// 503 when the statistics actor does not answer in time.
     pub(crate) async fn now(worker: &GatewayView) -> Result<Measurements, ApiError> {
-        worker.shared.event_batchers.flush();
+        worker.shared.actors.event_batchers.flush();
         Measurements::read(worker, Duration::ZERO).await
     }
 
@@ -57,7 +57,7 @@ impl Measurements {
     async fn read(worker: &GatewayView, max_age: Duration) -> Result<Measurements, ApiError> {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         let question = ReadFigures { now: clocks.now, patience: max_age };
-        let figures = ask(&worker.shared.control.health(), question).await?;
+        let figures = ask(&worker.shared.actors.control.health(), question).await?;
         // While a new configuration takes effect, the versions can differ. Positions are valid in one version only.
         let is_current = figures.catalog_version == worker.setup.version;
         let figures = if is_current { figures } else { Arc::default() };

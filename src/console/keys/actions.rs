@@ -149,7 +149,7 @@ fn usage(worker: &Worker, caller: &Caller) -> Markup {
 /// 404 for an unknown name and for a key of the configuration.
 pub(super) fn issued(worker: &Worker, name: &str) -> Result<(Arc<Caller>, IssuedKey), ApiError> {
     let caller = keys::find(worker, name)?;
-    let key = worker.shared.registry.key(caller.id).ok_or_else(|| ApiError::no_such("issued key"))?;
+    let key = worker.shared.access.registry.key(caller.id).ok_or_else(|| ApiError::no_such("issued key"))?;
     Ok((caller, key))
 }
 

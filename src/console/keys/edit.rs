@@ -141,7 +141,7 @@ async fn issue(by: &Authorized, entered: &Entered) -> Result<(IssuedKey, String,
 
 /// The members with which an account joins a team; `None` if it is in it.
 fn joining(worker: &Worker, account: &str, team: &str) -> Result<Option<Map<String, Value>>, ApiError> {
-    if !worker.shared.registry.has_team(team) {
+    if !worker.shared.access.registry.has_team(team) {
         return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
     }
     let known = accounts::accounts(worker).into_iter().find(|known| known.name == account);

@@ -330,7 +330,7 @@ impl Attempt {
             self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
         // The end of the attempt is logged before the breaker change that it causes.
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
-            .emit(&self.worker.shared.metrics);
+            .emit(&self.worker.shared.process.metrics);
         self.publish(change, now);
         self.post_event(event);
     }
@@ -339,11 +339,11 @@ impl Attempt {
     fn publish(&self, change: Option<BreakerChange>, now: Tick) {
         let catalog = &self.routed.catalog;
         if let Some(change) = change {
-            events::BreakerMoved { catalog, change }.emit(&self.worker.shared.metrics);
-            self.worker.shared.breaker_history.record(catalog, &change, now);
+            events::BreakerMoved { catalog, change }.emit(&self.worker.shared.process.metrics);
+            self.worker.shared.records.breaker_history.record(catalog, &change, now);
         }
         if let Some(provider) = self.catalog_entry().and_then(|endpoint| catalog.provider_of(endpoint)) {
-            self.worker.shared.waiting.gate_may_have_moved(&provider.slug);
+            self.worker.shared.access.waiting.gate_may_have_moved(&provider.slug);
         }
     }
 

@@ -60,7 +60,7 @@ async fn reserve(
     admitted: &mut Admitted,
 ) -> Result<RequestBudget, ApiError> {
     let budgets = admitted.caller().budgets();
-    if budgets.are_limited() && !worker.shared.registry.holders.is_spending_known() {
+    if budgets.are_limited() && !worker.shared.access.registry.holders.is_spending_known() {
         return Err(ApiError::spending_unknown());
     }
     let ceiling = routed.decision.parameters.max_cost.map(|ceiling| ceiling.value);
@@ -74,7 +74,7 @@ async fn reserve(
         assumed_output_tokens: worker.setup.config.limits.assumed_output_tokens,
     };
     let amount = if state.is_limited { state.dearest(routed, || budgets.limited_holder())? } else { Usd::ZERO };
-    let reserved = match worker.shared.registry.holders.leasing() {
+    let reserved = match worker.shared.access.registry.holders.leasing() {
         Some(leasing) => leasing.reserve(&budgets, amount).await,
         None => budgets.reserve(amount),
     };

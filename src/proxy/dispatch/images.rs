@@ -63,7 +63,7 @@ impl<'a> ImageBounds<'a> {
     pub fn new(worker: &'a Worker, deadline: Instant) -> ImageBounds<'a> {
         let one = worker.setup.config.images.max_image_bytes;
         let all = worker.setup.config.limits.upstream_body_bytes.max(one);
-        ImageBounds { files: &worker.shared.images, deadline, one, all }
+        ImageBounds { files: &worker.shared.process.images, deadline, one, all }
     }
 }
 

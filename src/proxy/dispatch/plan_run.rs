@@ -122,7 +122,7 @@ impl PlanRun {
         (budget, waiting): (RequestBudget, Waiting),
     ) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
-        let tokens = &worker.shared.retry_budget;
+        let tokens = &worker.shared.access.retry_budget;
         tokens.retry.earn(policy.retry.budget_ratio);
         tokens.last_resort.earn(policy.retry.budget_ratio);
         let may_race = size.may_be_raced
@@ -399,14 +399,14 @@ impl PlanRun {
         let index = candidate.index;
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
-        let bucket = &self.worker.shared.retry_budget.retry;
+        let bucket = &self.worker.shared.access.retry_budget.retry;
         let live = &self.worker.setup.published.live;
         let has_waited = self.waiting.waited().is_some();
         let is_past_open = candidate.is_past_open_circuit();
         let refused = is_past_open.then(|| live.costs_a_token(index, clock::now(), self.caller, has_waited)).flatten();
         let costs_a_token = refused.is_some();
         if let Some(reason) = refused.filter(|_| !bucket.take()) {
-            BudgetSpent::Retry.emit(&self.worker.shared.metrics);
+            BudgetSpent::Retry.emit(&self.worker.shared.process.metrics);
             return Err(reason);
         }
         let attempt = self.claim(position, reason, permit);

@@ -93,7 +93,7 @@ impl<'a> Target<'a> {
             model: routed.catalog.model_of(endpoint)?,
             provider: routed.catalog.provider_of(endpoint)?,
             routed,
-            traces: worker.shared.traces.as_ref(),
+            traces: worker.shared.records.traces.as_ref(),
         })
     }
 
@@ -312,7 +312,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let (n, position, endpoint) = (attempt.start.n, attempt.start.position, attempt.endpoint);
         let target = Target::new(self.worker, routed, endpoint)?;
         let cap = plan.budget.output_cap(n, target.endpoint);
-        let memory = &self.worker.shared.call_signatures;
+        let memory = &self.worker.shared.process.call_signatures;
         let signs = target.endpoint.dialect == Dialect::Gemini;
         let memory = signs.then(|| RememberedSignatures::at(memory, clock::now()));
         let signatures = SignatureSources { which: plan.signatures(position), memory: memory.as_ref() };

@@ -100,7 +100,7 @@ impl GenerationOpening {
             opening,
             user: self.external_user.as_deref(),
             tags: &self.tags,
-            canaries: &worker.shared.canaries,
+            canaries: &worker.shared.records.canaries,
             is_served: true,
         }
     }
@@ -517,13 +517,13 @@ impl RunningRecord {
         let now = clock::now();
         let took = now - self.accepted;
         if let Some(intent) = &self.intent {
-            intent.ended(&self.worker.shared.history, &self.record, took, now);
+            intent.ended(&self.worker.shared.records.history, &self.record, took, now);
         }
         self.durable.set(post_ended(&self.worker, &mut self.record, took, self.started.take()));
     }
 
     fn hedge(&self, end: HedgeEnd) {
-        events::Hedged { end }.emit(&self.worker.shared.metrics);
+        events::Hedged { end }.emit(&self.worker.shared.process.metrics);
     }
 
     /// Ends the running attempts as cancelled: the client left and has seen nothing of them.
@@ -553,7 +553,7 @@ pub(super) fn post_ended(
     started: Option<Started>,
 ) -> Option<Saving> {
     let key_name = log_output::logs_requests().then(|| worker.setup.keys.name_of(record.owner, record.key)).flatten();
-    if let Some(traces) = &worker.shared.traces {
+    if let Some(traces) = &worker.shared.records.traces {
         let ended = Arc::make_mut(record);
         // The sampler compares it with `traces.slow`.
         ended.served = Some(ServedTime::ending_at(clock::unix_micros(), took));
@@ -561,7 +561,7 @@ pub(super) fn post_ended(
             ended.served = None;
         }
     }
-    events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.metrics);
+    events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.process.metrics);
     splitting::count_ended(worker, record);
     worker.record_ended(record, started)
 }
@@ -571,7 +571,7 @@ impl Drop for RunningRecord {
         if !self.posted {
             self.abandon();
             // `Cancelled` means that the client left.
-            let is_own_fault = std::thread::panicking() || self.worker.shared.drain.is_over();
+            let is_own_fault = std::thread::panicking() || self.worker.shared.process.drain.is_over();
             self.post(if is_own_fault { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
         }
     }

@@ -86,12 +86,16 @@ pub async fn answer(
                 unanswered_context(running_record.borrow().record()),
                 options,
             );
-            late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&running_record))
+            late_relay_input(
+                unless_stopped(opening, worker.shared.process.drain.over()),
+                chat,
+                Rc::clone(&running_record),
+            )
         }
     };
     let mut head = head(&running_record.borrow());
     running_record.borrow_mut().publish_running();
-    let relay = Relay::start(input, limits, share.count(), worker.shared.drain.over());
+    let relay = Relay::start(input, limits, share.count(), worker.shared.process.drain.over());
     Ok(head.body(Body { relay, durable }))
 }
 

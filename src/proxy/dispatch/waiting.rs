@@ -48,7 +48,7 @@ struct QueuedRequest {
 
 impl Drop for QueuedRequest {
     fn drop(&mut self) {
-        self.end.emit(&self.worker.shared.metrics);
+        self.end.emit(&self.worker.shared.process.metrics);
     }
 }
 
@@ -110,7 +110,7 @@ impl Waiting {
     /// Whether calls that came earlier wait for this endpoint.
     #[must_use]
     pub fn is_behind_others(&self, worker: &Worker, endpoint: EndpointId) -> bool {
-        worker.shared.waiting.has_earlier(endpoint, self.place.as_ref().map(|queued| &queued.place))
+        worker.shared.access.waiting.has_earlier(endpoint, self.place.as_ref().map(|queued| &queued.place))
     }
 
     /// Leaves the queue: an attempt has started.
@@ -132,8 +132,8 @@ impl Waiting {
         match &self.place {
             Some(queued) => queued.place.wait_for(awaited),
             None => {
-                let Some(place) = worker.shared.waiting.enter(self.owner, awaited) else {
-                    WaitEnd::Refused.emit(&worker.shared.metrics);
+                let Some(place) = worker.shared.access.waiting.enter(self.owner, awaited) else {
+                    WaitEnd::Refused.emit(&worker.shared.process.metrics);
                     self.reason = self.reason.filter(|_| !self.spent.is_zero());
                     return None;
                 };

@@ -41,7 +41,7 @@ async fn run(shared: Weak<Shared>, evaluate: impl AsyncFn(&GatewayView) -> Findi
         if !view.shared.is_draining() {
             if !view.setup.config.alerts.is_empty() {
                 look(&view, &evaluate(&view).await).await;
-            } else if !view.shared.alerts.read(Outbox::is_empty) {
+            } else if !view.shared.records.alerts.read(Outbox::is_empty) {
                 // A reload removed the last receiver.
                 look(&view, &Findings::default()).await;
             }
@@ -53,7 +53,7 @@ async fn run(shared: Weak<Shared>, evaluate: impl AsyncFn(&GatewayView) -> Findi
 
 /// Queues what is to be told, and starts to send what is due.
 async fn look(view: &GatewayView, findings: &Findings) {
-    let (receivers, alerts) = (&view.setup.config.alerts, &view.shared.alerts);
+    let (receivers, alerts) = (&view.setup.config.alerts, &view.shared.records.alerts);
     let (lost, is_changed) = {
         let mut outbox = alerts.outbox.lock();
         let before = outbox.clone();
@@ -81,8 +81,9 @@ async fn send_due(shared: Arc<Shared>, mut receiver: AlertReceiver, first: Waiti
         let sent = sender::send(&receiver, (&*waiting.id, &waiting.alert), clock::unix_millis(), TIMEOUT).await;
         let outcome = sent.as_ref().err().map_or_else(|| "sent".to_owned(), |refused| refused.why.clone());
         let now_ms = clock::unix_millis();
-        let settled = shared.alerts.outbox.lock().settle(&receiver.name, &waiting.id, sent, now_ms, rand::random());
-        shared.alerts.save().await;
+        let settled =
+            shared.records.alerts.outbox.lock().settle(&receiver.name, &waiting.id, sent, now_ms, rand::random());
+        shared.records.alerts.save().await;
         let result = match settled {
             Settled::Sent => AlertResult::Sent,
             Settled::Again => AlertResult::Failed,
@@ -94,13 +95,13 @@ async fn send_due(shared: Arc<Shared>, mut receiver: AlertReceiver, first: Waiti
         let Some(in_force) = in_force else { return };
         receiver = in_force;
         show_waiting(&shared, &receiver.name);
-        next = shared.alerts.outbox.lock().begin(&receiver.name, clock::unix_millis());
+        next = shared.records.alerts.outbox.lock().begin(&receiver.name, clock::unix_millis());
     }
 }
 
 /// Counts and logs an attempt. One that ends the matter goes into the audit log.
 async fn conclude(shared: &Arc<Shared>, receiver: &str, event: &str, result: AlertResult, outcome: &str) {
-    AlertAttempt { receiver, event, result, outcome }.emit(&shared.metrics);
+    AlertAttempt { receiver, event, result, outcome }.emit(&shared.process.metrics);
     if result != AlertResult::Failed {
         let actor = Actor { by: SENDER.to_owned(), from: String::new(), request_id: None };
         audit(shared, actor, receiver, event, outcome).await;
@@ -108,7 +109,7 @@ async fn conclude(shared: &Arc<Shared>, receiver: &str, event: &str, result: Ale
 }
 
 async fn audit(shared: &Arc<Shared>, actor: Actor, receiver: &str, event: &str, outcome: &str) {
-    let (registry, text) = (Arc::clone(&shared.registry), str::to_owned);
+    let (registry, text) = (Arc::clone(&shared.access.registry), str::to_owned);
     let change = Change::SendAlert { receiver: text(receiver), event: text(event), result: text(outcome) };
     let stored = actix_rt::task::spawn_blocking(move || registry.record(actor, change)).await;
     if let Ok(Err(fault)) = stored {
@@ -117,8 +118,8 @@ async fn audit(shared: &Arc<Shared>, actor: Actor, receiver: &str, event: &str, 
 }
 
 fn show_waiting(shared: &Shared, receiver: &str) {
-    let waiting = shared.alerts.read(|outbox| outbox.mailbox(receiver).map_or(0, Mailbox::waiting));
-    shared.metrics.alerts.waiting(receiver, waiting);
+    let waiting = shared.records.alerts.read(|outbox| outbox.mailbox(receiver).map_or(0, Mailbox::waiting));
+    shared.process.metrics.alerts.waiting(receiver, waiting);
 }
 
 /// Sends a test to one receiver now, for an administrator. It neither waits nor is it tried again.
@@ -139,9 +140,10 @@ pub async fn test(shared: &Arc<Shared>, receiver: &AlertReceiver, actor: Actor) 
         sender::send(receiver, (&*fresh_id(), &alert), now_ms, TEST_TIMEOUT).await.map_err(|refused| refused.why);
     let outcome = sent.as_ref().err().cloned().unwrap_or_else(|| "sent".to_owned());
     let delivery = Delivery { at_ms: now_ms, event: alert.event.clone(), outcome: outcome.clone() };
-    shared.alerts.outbox.lock().note(&receiver.name, delivery);
+    shared.records.alerts.outbox.lock().note(&receiver.name, delivery);
     let result = if sent.is_ok() { AlertResult::Sent } else { AlertResult::GivenUp };
-    AlertAttempt { receiver: &receiver.name, event: &alert.event, result, outcome: &outcome }.emit(&shared.metrics);
+    AlertAttempt { receiver: &receiver.name, event: &alert.event, result, outcome: &outcome }
+        .emit(&shared.process.metrics);
     audit(shared, actor, &receiver.name, &alert.event, &outcome).await;
     sent
 }

@@ -28,7 +28,7 @@ pub(super) struct KnownNames {
 impl KnownNames {
     /// The names that the caller of an answer may learn.
     pub(super) fn of(worker: &Worker, listed: Listed<'_>) -> KnownNames {
-        let (setup, registry) = (&worker.setup, &worker.shared.registry);
+        let (setup, registry) = (&worker.setup, &worker.shared.access.registry);
         let owner = listed.owner();
         let is_own = |number: u64| owner.is_none_or(|owner| owner == number);
         let mut known = KnownNames::default();

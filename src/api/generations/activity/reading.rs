@@ -75,7 +75,7 @@ pub(super) struct Sources {
 
 impl Sources {
     pub(super) fn of(worker: &Worker, listed: Listed<'_>) -> Result<Sources, ApiError> {
-        let (ledger, replicas) = (ledger(worker)?, worker.shared.replicas.clone());
+        let (ledger, replicas) = (ledger(worker)?, worker.shared.records.replicas.clone());
         Ok(Sources { ledger, replicas, names: KnownNames::of(worker, listed), owner: listed.owner() })
     }
 

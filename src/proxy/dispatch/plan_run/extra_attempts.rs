@@ -43,14 +43,14 @@ impl PlanRun {
 
     /// Starts an attempt at the first of `positions` that has a free permit, for one token.
     fn start_first(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Box<Attempt>> {
-        let tokens = &self.worker.shared.retry_budget;
+        let tokens = &self.worker.shared.access.retry_budget;
         let bucket = match budget {
             BudgetSpent::Hedge => &tokens.hedge,
             BudgetSpent::Retry => &tokens.retry,
             BudgetSpent::LastResort => &tokens.last_resort,
         };
         if !bucket.take() {
-            budget.emit(&self.worker.shared.metrics);
+            budget.emit(&self.worker.shared.process.metrics);
             return None;
         }
         let started = positions.into_iter().find_map(|position| {
