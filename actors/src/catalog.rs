@@ -25,7 +25,6 @@ pub struct CatalogActor {
 
 impl CatalogActor {
     /// The owner of `catalog`.
-    #[must_use]
     pub fn new(catalog: Arc<Catalog>) -> CatalogActor {
         CatalogActor { catalog }
     }

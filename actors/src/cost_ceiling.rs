@@ -21,13 +21,11 @@ pub struct CostCeiling {
 
 impl CostCeiling {
     /// A ceiling for a stream with this number of answers.
-    #[must_use]
     pub fn new(most: Usd, answers: u32) -> CostCeiling {
         CostCeiling { most, answers: answers.max(1), cost: Usd::ZERO, step: Usd::ZERO, is_reached: false }
     }
 
     /// Whether the stream was cut off.
-    #[must_use]
     pub fn is_reached(&self) -> bool {
         self.is_reached
     }

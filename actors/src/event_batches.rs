@@ -185,7 +185,6 @@ pub struct EventBatchers {
 
 impl EventBatchers {
     /// Batches that are sent to these addresses. Records that do not arrive are kept in `undelivered`.
-    #[must_use]
     pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>, undelivered: Undelivered) -> EventBatchers {
         let addresses = Addresses {
             health: ArcSwap::from_pointee(health),
@@ -198,7 +197,6 @@ impl EventBatchers {
     }
 
     /// Adds an empty batch for one more worker.
-    #[must_use]
     pub fn join(&self) -> Arc<EventBatcher> {
         let batcher = Arc::new(EventBatcher {
             batch: Arc::default(),
@@ -229,13 +227,11 @@ impl EventBatchers {
     }
 
     /// Events dropped by all workers since the start.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.addresses.dropped.load(Ordering::Relaxed)
     }
 
     /// Records dropped by all workers since the start.
-    #[must_use]
     pub fn dropped_records(&self) -> u64 {
         self.addresses.dropped_records.load(Ordering::Relaxed)
     }

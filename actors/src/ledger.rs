@@ -34,7 +34,6 @@ pub struct Records {
 
 impl Records {
     /// A batch that counts in the mailbox depth and goes to `undelivered` when its ledger is gone.
-    #[must_use]
     pub fn new(records: Vec<Arc<Generation>>, waiting: MailboxToken, undelivered: &Undelivered) -> Records {
         Records { records, undelivered: undelivered.clone(), _waiting: waiting }
     }
@@ -215,7 +214,6 @@ impl<S: LedgerStore> Ledger<S> {
     }
 
     /// A ledger that continues with the state of an earlier one.
-    #[must_use]
     pub fn of(state: Arc<LedgerState<S>>) -> Ledger<S> {
         Ledger { state }
     }

@@ -31,7 +31,6 @@ pub struct MailboxToken {
 
 impl MailboxDepth {
     /// Counts in a batch of `items` items.
-    #[must_use]
     pub fn enter(&self, items: usize) -> MailboxToken {
         self.0.batches.fetch_add(1, Ordering::Relaxed);
         self.0.items.fetch_add(items, Ordering::Relaxed);
@@ -39,13 +38,11 @@ impl MailboxDepth {
     }
 
     /// Number of waiting batches.
-    #[must_use]
     pub fn get(&self) -> usize {
         self.0.batches.load(Ordering::Relaxed)
     }
 
     /// Number of items in the waiting batches.
-    #[must_use]
     pub fn items(&self) -> usize {
         self.0.items.load(Ordering::Relaxed)
     }
@@ -75,7 +72,6 @@ impl Undelivered {
     }
 
     /// Removes and returns all kept records.
-    #[must_use]
     pub fn take(&self) -> Vec<Arc<Generation>> {
         std::mem::take(&mut *self.0.lock())
     }

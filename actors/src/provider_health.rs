@@ -181,13 +181,11 @@ impl<T> CachedFigures<T> {
 
 impl ProviderHealth {
     /// An actor that owns `statistics` and publishes to `published`.
-    #[must_use]
     pub fn new(statistics: Statistics, published: Arc<PublishedState>) -> ProviderHealth {
         ProviderHealth::of(Arc::new(Mutex::new(statistics)), published)
     }
 
     /// The same with shared statistics, which survive a restart of the actor.
-    #[must_use]
     pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<PublishedState>) -> ProviderHealth {
         let version = published.snapshot().version;
         ProviderHealth {

@@ -19,19 +19,16 @@ pub struct PublishedState {
 
 impl PublishedState {
     /// The state of a new configuration, with its first snapshot and the live board over its catalog.
-    #[must_use]
     pub fn new(snapshot: Snapshot, live: LiveBoard) -> PublishedState {
         PublishedState { snapshot: ArcSwap::from_pointee(snapshot), live }
     }
 
     /// The newest snapshot. Costs some nanoseconds. Do not hold the guard across an `await`.
-    #[must_use]
     pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()
     }
 
     /// The newest snapshot, shared, to be kept.
-    #[must_use]
     pub fn snapshot_to_keep(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }

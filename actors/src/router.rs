@@ -110,7 +110,6 @@ pub struct Router {
 
 impl Router {
     /// A router with these seeds.
-    #[must_use]
     pub fn new(seeds: RouterSeeds) -> Router {
         Router { seeds, sequence: 0, view: LiveView::default() }
     }
@@ -148,7 +147,6 @@ pub struct Routers(Mutex<Vec<Weak<Addr<Router>>>>);
 
 impl Routers {
     /// Adds the router of a worker. The worker must keep the returned address.
-    #[must_use]
     pub fn join(&self, router: Addr<Router>) -> Arc<Addr<Router>> {
         let router = Arc::new(router);
         self.0.lock().push(Arc::downgrade(&router));
@@ -156,7 +154,6 @@ impl Routers {
     }
 
     /// The routers of all running workers.
-    #[must_use]
     pub fn all(&self) -> Vec<Arc<Addr<Router>>> {
         let mut routers = self.0.lock();
         routers.retain(|router| router.strong_count() > 0);

@@ -46,7 +46,6 @@ pub struct Admitted {
 
 impl Admission {
     /// The limits of the configuration. The usage of `before` is kept.
-    #[must_use]
     pub fn new(limits: &LimitsConfig, load: &Arc<Load>, before: Option<&Admission>) -> Admission {
         let global = before.map_or_else(Arc::default, |before| Arc::clone(&before.global));
         global.set(&HolderLimits {
@@ -59,13 +58,11 @@ impl Admission {
     }
 
     /// Load counters of the gateway.
-    #[must_use]
     pub fn load(&self) -> &Arc<Load> {
         &self.load
     }
 
     /// Counter of the buffered bytes of a caller's key.
-    #[must_use]
     pub fn buffer(&self, caller: &Caller) -> Arc<KeyBuffer> {
         Arc::clone(&caller.state.buffer)
     }
@@ -99,7 +96,6 @@ impl Admission {
     }
 
     /// Calls of the caller in flight.
-    #[must_use]
     pub fn in_flight_of(&self, caller: &Caller) -> u32 {
         caller.state.limits.concurrency.taken()
     }
@@ -123,7 +119,6 @@ impl Admission {
     }
 
     /// Calls in flight.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.global.concurrency.taken()
     }
@@ -131,7 +126,6 @@ impl Admission {
 
 impl Admitted {
     /// The caller.
-    #[must_use]
     pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }

@@ -63,7 +63,6 @@ pub struct BudgetReading {
 
 impl Budget {
     /// A budget without a limit, of which nothing is spent.
-    #[must_use]
     pub fn new(holder: BudgetHolder) -> Budget {
         Budget { holder, state: Mutex::default() }
     }
@@ -74,7 +73,6 @@ impl Budget {
     }
 
     /// Whether there is a limit.
-    #[must_use]
     pub fn is_limited(&self) -> bool {
         self.state.lock().limit.is_some()
     }
@@ -95,7 +93,6 @@ impl Budget {
     }
 
     /// The state now.
-    #[must_use]
     pub fn read(&self, now_ms: i64) -> BudgetReading {
         let state = self.state.lock();
         BudgetReading {
@@ -220,20 +217,17 @@ pub struct Budgets {
 
 impl Budgets {
     /// The budgets of a key, its account, and its team if it has one.
-    #[must_use]
     pub fn new(key: Arc<Budget>, account: Arc<Budget>, team: Option<Arc<Team>>) -> Budgets {
         let of_team = team.as_ref().map(|team| Arc::clone(&team.budget));
         Budgets { all: [Some(key), Some(account), of_team].into_iter().flatten().collect(), team }
     }
 
     /// Whether one of them has a limit.
-    #[must_use]
     pub fn are_limited(&self) -> bool {
         self.all.iter().any(|budget| budget.is_limited())
     }
 
     /// The limit of which least is left, with its holder and what is left.
-    #[must_use]
     pub fn tightest(&self, now_ms: i64) -> Option<(BudgetHolder, SpendLimit, Usd)> {
         let limited = self.all.iter().filter_map(|budget| {
             let BudgetReading { limit, available, .. } = budget.read(now_ms);
@@ -243,13 +237,11 @@ impl Budgets {
     }
 
     /// Name of the team.
-    #[must_use]
     pub fn team_name(&self) -> Option<Arc<str>> {
         self.team.as_ref().map(|team| Arc::clone(&team.name))
     }
 
     /// The first of key, account and team that has a limit.
-    #[must_use]
     pub fn limited_holder(&self) -> Option<BudgetHolder> {
         self.all.iter().find(|budget| budget.is_limited()).map(|budget| budget.holder)
     }
@@ -289,13 +281,11 @@ pub struct Reservation {
 
 impl Reservation {
     /// Name of the team whose budget is among those that pay.
-    #[must_use]
     pub fn team(&self) -> Option<&Arc<str>> {
         self.budgets.team.as_ref().map(|team| &team.name)
     }
 
     /// The reserved amount.
-    #[must_use]
     pub fn amount(&self) -> Usd {
         self.amount
     }

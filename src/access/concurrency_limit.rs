@@ -37,13 +37,11 @@ impl ConcurrencyLimit {
     }
 
     /// The limit; 0 without one.
-    #[must_use]
     pub fn most(&self) -> u32 {
         self.most.load(Ordering::Relaxed)
     }
 
     /// Requests in progress.
-    #[must_use]
     pub fn taken(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -59,7 +57,6 @@ impl ConcurrencyLimit {
 
     /// Time after which a permit should be free: while all are taken, one of them is given up every mean time of a request,
     /// divided by the permits.
-    #[must_use]
     pub fn wait(&self) -> Duration {
         let permits = u64::from(self.most.load(Ordering::Relaxed).max(1));
         Duration::from_micros(self.mean_us.load(Ordering::Relaxed).div_ceil(permits)).clamp(MIN_WAIT, MAX_WAIT)

@@ -59,7 +59,6 @@ pub struct Holders {
 
 impl Holders {
     /// No holders, and the byte limits of `limits`.
-    #[must_use]
     pub fn new(limits: &LimitsConfig) -> Holders {
         Holders {
             load: Load::new(BufferLimits::new(limits)),
@@ -72,13 +71,11 @@ impl Holders {
     }
 
     /// Load counters of the gateway.
-    #[must_use]
     pub fn load(&self) -> &Arc<Load> {
         &self.load
     }
 
     /// The key with this number.
-    #[must_use]
     pub fn key(&self, number: u64) -> Arc<KeyState> {
         let new = || {
             Arc::new(KeyState {
@@ -92,7 +89,6 @@ impl Holders {
     }
 
     /// The account with this number.
-    #[must_use]
     pub fn account(&self, number: u64) -> Arc<AccountState> {
         let new = || {
             Arc::new(AccountState {
@@ -106,7 +102,6 @@ impl Holders {
     }
 
     /// The team with this name.
-    #[must_use]
     pub fn team(&self, name: &str) -> Arc<Team> {
         let mut teams = self.teams.lock();
         if let Some(team) = teams.get(name) {
@@ -118,13 +113,11 @@ impl Holders {
     }
 
     /// All teams that were ever named.
-    #[must_use]
     pub fn teams(&self) -> Vec<Arc<Team>> {
         self.teams.lock().values().cloned().collect()
     }
 
     /// The budgets against which a request of the past counts. `team` is the team that its record names, empty without one.
-    #[must_use]
     pub fn budgets_of(&self, account: u64, key: u64, team: &str) -> Vec<Arc<Budget>> {
         let account = self.account(account);
         let team = (!team.is_empty()).then(|| self.team(team));
@@ -149,13 +142,11 @@ impl Holders {
     }
 
     /// How spending limits are shared, if they are.
-    #[must_use]
     pub fn leasing(&self) -> Option<&Arc<Leasing>> {
         self.leases.get()
     }
 
     /// All budgets.
-    #[must_use]
     pub fn budgets(&self) -> Vec<Arc<Budget>> {
         let mut all: Vec<_> = self.keys.lock().values().map(|key| Arc::clone(&key.budget)).collect();
         all.extend(self.accounts.lock().values().map(|account| Arc::clone(&account.budget)));
@@ -164,7 +155,6 @@ impl Holders {
     }
 
     /// All budgets, each with the words for its holder: `key` or `account` with its number, `team` with its name.
-    #[must_use]
     pub fn named_budgets(&self) -> Vec<(String, Arc<Budget>)> {
         let mut all = Vec::new();
         let mut add = |name: String, budget: &Arc<Budget>| all.push((name, Arc::clone(budget)));
@@ -177,7 +167,6 @@ impl Holders {
     }
 
     /// What is to be reported of the leases of all budgets.
-    #[must_use]
     pub fn lease_reports(&self, at: Moment, is_forced: bool) -> Vec<NamedReport> {
         let mut all = Vec::new();
         let mut add = |kind: &str, number: u64, budget: &Arc<Budget>| {
@@ -192,7 +181,6 @@ impl Holders {
     }
 
     /// Whether what was spent before this start is counted. Until then no request is admitted under a spending limit.
-    #[must_use]
     pub fn is_spending_known(&self) -> bool {
         self.is_spending_known.load(Ordering::Acquire)
     }
@@ -210,7 +198,6 @@ impl Holders {
     }
 
     /// Spending of all accounts, ever.
-    #[must_use]
     pub fn total_spent(&self, now_ms: i64) -> Usd {
         self.accounts.lock().values().map(|account| account.budget.read(now_ms).spent.total).sum()
     }
@@ -240,7 +227,6 @@ impl HolderUsage {
 
 impl Holders {
     /// What keys and accounts with rate limits used since the last call.
-    #[must_use]
     pub fn take_usage(&self) -> Vec<HolderUsage> {
         let of = |limits: &RateLimits| HolderUsage {
             requests: limits.requests.take_unreported(),
@@ -276,13 +262,11 @@ impl Holders {
 }
 
 /// Number of the account with this name. It has nothing to do with the digests of its keys.
-#[must_use]
 pub fn account_number(name: &str) -> u64 {
     number_of("account", name)
 }
 
 /// Number of the configured key with this name.
-#[must_use]
 pub fn key_number(name: &str) -> u64 {
     number_of("key", name)
 }

@@ -21,13 +21,11 @@ pub struct StoredLimit {
 
 impl StoredLimit {
     /// A limit as JSON.
-    #[must_use]
     pub fn new(limit: SpendLimit) -> StoredLimit {
         StoredLimit { amount: limit.amount.to_string(), reset: limit.reset.map(|reset| reset.as_str().to_owned()) }
     }
 
     /// The limit; `None` when it cannot be read.
-    #[must_use]
     pub fn limit(&self) -> Option<SpendLimit> {
         let reset = self.reset.as_deref().map(|name| ResetPeriod::parse(name).ok_or(())).transpose().ok()?;
         Some(SpendLimit { amount: spend_amount(&self.amount)?, reset })
@@ -136,7 +134,6 @@ impl std::fmt::Debug for IssuedKey {
 
 impl IssuedKey {
     /// The key with the default limits of `limits`. `None` when a stored value cannot be read.
-    #[must_use]
     pub fn key(&self, limits: &LimitsConfig) -> Option<Key> {
         let patterns =
             |texts: &[String]| texts.iter().map(|text| text.parse().ok()).collect::<Option<Vec<ModelPattern>>>();
@@ -189,7 +186,6 @@ pub struct IssuedAccount {
 
 impl IssuedAccount {
     /// Its limits, with the defaults of `limits`.
-    #[must_use]
     pub fn limits(&self, limits: &LimitsConfig) -> HolderLimits {
         let most = |own: Option<u32>, default: Option<u32>| own.map_or(default, |own| (own > 0).then_some(own));
         HolderLimits {
@@ -283,7 +279,6 @@ pub enum Change {
 
 impl Change {
     /// Removes the settings of an account, or a team.
-    #[must_use]
     pub fn remove(kind: HolderKind, name: &str) -> Change {
         let name = name.to_owned();
         match kind {
@@ -310,7 +305,6 @@ impl Change {
     ];
 
     /// Name of the action, and of its object.
-    #[must_use]
     pub fn names(&self) -> (&'static str, Option<&str>) {
         match self {
             Change::CreateKey(key) => ("create_key", Some(&key.name)),

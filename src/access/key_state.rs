@@ -85,7 +85,6 @@ impl KeyLife {
     }
 
     /// How an administrator switched the key, if one did.
-    #[must_use]
     pub fn switched(&self) -> Option<bool> {
         let now = self.switch.load(Ordering::Acquire);
         let switches = [KeySwitch::Off, KeySwitch::On, KeySwitch::RefusedUnstored];
@@ -117,13 +116,11 @@ impl KeyLife {
     }
 
     /// Number of admitted calls.
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
     /// Time of the last admitted call, in Unix milliseconds.
-    #[must_use]
     pub fn last_call_ms(&self) -> Option<i64> {
         Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }

@@ -78,26 +78,22 @@ impl Caller {
     }
 
     /// The budgets of the key, its account and its team.
-    #[must_use]
     pub fn budgets(&self) -> Budgets {
         let team = self.account.team.load_full();
         Budgets::new(Arc::clone(&self.state.budget), Arc::clone(&self.account.budget), team)
     }
 
     /// Whether the key is disabled, by the configuration or by an administrator.
-    #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.state.life.switched().map_or(self.key.disabled, |on| !on)
     }
 
     /// Whether the key has expired.
-    #[must_use]
     pub fn is_expired(&self) -> bool {
         self.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis())
     }
 
     /// Whether the key may read the records of all keys.
-    #[must_use]
     pub fn is_admin(&self) -> bool {
         self.key.scopes.contains(&Scope::Admin)
     }
@@ -106,7 +102,6 @@ impl Caller {
 impl KeyTable {
     /// The table of the keys of `config`, and the issued keys. `startup_key` is included while no key of `config` has the
     /// scope `admin`. `caller` makes the caller of a configured key.
-    #[must_use]
     pub fn new(
         config: &Config,
         startup_key: Option<&Key>,
@@ -121,7 +116,6 @@ impl KeyTable {
     }
 
     /// All callers: those of configured keys in their order, those of issued keys by name, and the anonymous caller.
-    #[must_use]
     pub fn callers(&self) -> Vec<Arc<Caller>> {
         let mut issued: Vec<Arc<Caller>> = self.issued.0.load().values().map(Arc::clone).collect();
         issued.sort_unstable_by(|one, other| one.key.name.cmp(&other.key.name));
@@ -132,20 +126,17 @@ impl KeyTable {
     }
 
     /// The caller with this name.
-    #[must_use]
     pub fn named(&self, name: &str) -> Option<Arc<Caller>> {
         self.callers().into_iter().find(|caller| *caller.key.name == *name)
     }
 
     /// Name of the key with this number; without it, of the first key of the account.
-    #[must_use]
     pub fn name_of(&self, owner: u64, key: u64) -> Option<Arc<str>> {
         self.names_of(owner, key).key
     }
 
     /// Names of the key with this number, without it of the first key of the account, and of the account with this
     /// number.
-    #[must_use]
     pub fn names_of(&self, owner: u64, key: u64) -> HolderNames {
         let issued = self.issued.0.load();
         let callers = || self.keys.values().chain(issued.values()).chain([&self.anonymous]);
@@ -158,7 +149,6 @@ impl KeyTable {
     }
 
     /// Whether the caller is the anonymous caller, used when no key is required.
-    #[must_use]
     pub fn is_anonymous(&self, caller: &Caller) -> bool {
         caller.id == self.anonymous.id
     }
@@ -214,7 +204,6 @@ impl KeyTable {
 
 /// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored. Where
 /// only this machine can call models, it may call them too, so that the console can send a request.
-#[must_use]
 pub fn generate_startup_key(config: &Config) -> (Secret, Key) {
     let text = Secret::new(format!("sk-pointsman-v1-{}", hex::encode(rand::random::<[u8; 32]>())));
     let more: &[Scope] = if config.server.is_loopback() { &[Scope::Inference] } else { &[] };
@@ -223,7 +212,6 @@ pub fn generate_startup_key(config: &Config) -> (Secret, Key) {
 }
 
 /// Whether a key of the configuration has the scope `admin`. Disabled keys count: no key is generated then.
-#[must_use]
 pub fn names_administrator(config: &Config) -> bool {
     config.keys.iter().any(|key| key.scopes.contains(&Scope::Admin))
 }

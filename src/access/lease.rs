@@ -106,7 +106,6 @@ pub struct Moment {
 
 impl Lease {
     /// What this replica may have spent and reserved now.
-    #[must_use]
     pub fn amount(&self, limit: SpendLimit, at: Moment, terms: &LeaseTerms) -> Usd {
         let is_fresh = self.reported_at.is_some_and(|reported| at.now.since(reported) < terms.usable);
         if !is_fresh || self.period != period(limit, at.now_ms) {
@@ -122,7 +121,6 @@ impl Lease {
     }
 
     /// What the other replicas used, if Redis told.
-    #[must_use]
     pub fn others(&self, limit: SpendLimit, now_ms: i64) -> Option<Others> {
         self.others.filter(|_| self.period == period(limit, now_ms))
     }

@@ -33,7 +33,6 @@ pub struct Leasing {
 
 impl Leasing {
     /// Nothing is reached yet.
-    #[must_use]
     pub fn new(terms: LeaseTerms) -> Leasing {
         Leasing { terms, wanted: Notify::new(), answered: Notify::new(), is_reachable: AtomicBool::new(false) }
     }

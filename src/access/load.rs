@@ -38,7 +38,6 @@ pub struct Load {
 
 impl Load {
     /// Counters at zero, with the byte limits of `limits`.
-    #[must_use]
     pub fn new(limits: BufferLimits) -> Arc<Load> {
         Arc::new(Load {
             buffered_bytes: AtomicUsize::new(0),
@@ -51,7 +50,6 @@ impl Load {
     }
 
     /// The counters of `before` with the limits of `limits`; new counters without `before`.
-    #[must_use]
     pub fn carried(limits: BufferLimits, before: Option<&Arc<Load>>) -> Arc<Load> {
         let Some(before) = before else { return Load::new(limits) };
         before.max_buffered_bytes.store(limits.total, Ordering::Relaxed);
@@ -75,7 +73,6 @@ impl Load {
     }
 
     /// Current values of the counters.
-    #[must_use]
     pub fn read(&self) -> LoadReading {
         let last = self.last_shed.load(Ordering::Relaxed);
         LoadReading {

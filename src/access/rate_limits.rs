@@ -198,7 +198,6 @@ impl RequestRate {
     }
 
     /// Requests admitted since the last call. 0 without a limit.
-    #[must_use]
     pub fn take_unreported(&self) -> u32 {
         self.limiter.load().as_ref().map_or(0, |rate| rate.unreported.swap(0, Ordering::Relaxed))
     }
@@ -214,7 +213,6 @@ impl RequestRate {
     }
 
     /// State of the limit. Takes nothing.
-    #[must_use]
     pub fn state(&self, now: Tick) -> Option<RateState> {
         self.limiter.load().as_ref().map(|rate| rate.state(now))
     }
@@ -306,7 +304,6 @@ impl TokenRate {
     }
 
     /// Tokens taken since the last call; negative if more was given back. 0 without a limit.
-    #[must_use]
     pub fn take_unreported(&self) -> i64 {
         self.0.lock().as_mut().map_or(0, |bucket| std::mem::take(&mut bucket.unreported))
     }

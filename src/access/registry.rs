@@ -149,7 +149,6 @@ impl Registry {
     }
 
     /// The table of issued keys.
-    #[must_use]
     pub fn issued_table(&self) -> &Arc<IssuedTable> {
         &self.issued
     }
@@ -167,7 +166,6 @@ impl Registry {
     }
 
     /// The caller of a key of the configuration in force, or the anonymous caller.
-    #[must_use]
     pub fn configured_caller(&self, key: &Key) -> Caller {
         let state = self.state.lock();
         let anonymous = key.sha256 == Key::anonymous().sha256;
@@ -226,14 +224,12 @@ impl Registry {
     }
 
     /// Names of all accounts that have keys or limits, each with its number.
-    #[must_use]
     pub fn account_names(&self) -> Vec<(u64, String)> {
         let state = self.state.lock();
         state.account_names().into_iter().map(|name| (account_number(name), name.to_owned())).collect()
     }
 
     /// The issued keys, oldest first.
-    #[must_use]
     pub fn keys(&self) -> Vec<IssuedKey> {
         let mut keys: Vec<IssuedKey> = self.state.lock().keys.values().cloned().collect();
         keys.sort_by_key(|key| (key.created_ms, key.id));
@@ -241,25 +237,21 @@ impl Registry {
     }
 
     /// The issued key with this number.
-    #[must_use]
     pub fn key(&self, id: u64) -> Option<IssuedKey> {
         self.state.lock().keys.get(&id).cloned()
     }
 
     /// The accounts that administrators set up.
-    #[must_use]
     pub fn accounts(&self) -> Vec<IssuedAccount> {
         self.state.lock().accounts.values().cloned().collect()
     }
 
     /// The teams that administrators set up.
-    #[must_use]
     pub fn teams(&self) -> Vec<IssuedTeam> {
         self.state.lock().teams.values().cloned().collect()
     }
 
     /// Whether the configuration has an account or a team of this name.
-    #[must_use]
     pub fn is_configured(&self, kind: HolderKind, name: &str) -> bool {
         let configured = &self.state.lock().configured;
         match kind {
@@ -269,7 +261,6 @@ impl Registry {
     }
 
     /// Whether administrators set up an account or a team of this name.
-    #[must_use]
     pub fn is_set_up(&self, kind: HolderKind, name: &str) -> bool {
         let state = self.state.lock();
         match kind {
@@ -279,20 +270,17 @@ impl Registry {
     }
 
     /// Whether a team of this name exists.
-    #[must_use]
     pub fn has_team(&self, name: &str) -> bool {
         self.is_configured(HolderKind::Team, name) || self.is_set_up(HolderKind::Team, name)
     }
 
     /// The last lines of the audit log, newest first.
-    #[must_use]
     pub fn audit(&self, most: usize) -> Vec<AuditLine> {
         self.audit_of(|_| true, 0, most).0
     }
 
     /// The lines of the audit log that pass `keeps`, newest first: at most `most` after the first `skipped` of them, and how
     /// many there are.
-    #[must_use]
     pub fn audit_of(
         &self,
         keeps: impl Fn(&AuditEntry) -> bool,
@@ -305,7 +293,6 @@ impl Registry {
     }
 
     /// Name of the team of the account with this number.
-    #[must_use]
     pub fn team_of(&self, account: u64) -> Option<String> {
         let state = self.state.lock();
         let name = state.account_names().into_iter().find(|name| account_number(name) == account)?;

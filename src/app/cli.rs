@@ -149,7 +149,6 @@ pub struct CommandOutput {
 
 impl CommandOutput {
     /// Prints the text and returns the exit code. Talk goes to stderr, a result to stdout: JSON is one, whatever it tells.
-    #[must_use]
     pub fn print(&self) -> ExitCode {
         // A closed pipe (`pointsman check | head`) is not an error.
         let _ = if self.code <= EXIT_DIFFERENT || self.text.starts_with('{') {
@@ -279,7 +278,6 @@ fn is_agreed(question: &str) -> Option<bool> {
 }
 
 /// All faults, one per line, and their number.
-#[must_use]
 pub fn report(faults: &[Fault]) -> String {
     let lines: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
     let count = if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };

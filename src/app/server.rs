@@ -217,13 +217,11 @@ impl Gateway {
     }
 
     /// State shared by all parts of the gateway.
-    #[must_use]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
     /// The setup of the configuration in force.
-    #[must_use]
     pub fn setup(&self) -> Arc<Setup> {
         self.shared.setup.load_full()
     }
@@ -330,7 +328,6 @@ impl Server {
     }
 
     /// Address of the admin listener, if there is one.
-    #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
     }
@@ -346,19 +343,16 @@ impl Server {
     }
 
     /// Address of the listener.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The gateway behind the listener.
-    #[must_use]
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
     /// Handle to stop the server.
-    #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.serving.handle()
     }

@@ -397,62 +397,52 @@ impl ApiError {
     }
 
     /// The failed attempts.
-    #[must_use]
     pub fn previous(&self) -> &[PreviousError] {
         &self.0.previous
     }
 
     /// The failed attempts as JSON, for answers without an error body; `None` when there are none.
-    #[must_use]
     pub fn previous_errors(&self) -> Option<Box<str>> {
         let written = serde_json::to_string(&self.0.previous).ok().filter(|_| !self.0.previous.is_empty());
         written.map(String::into_boxed_str)
     }
 
     /// The provider that failed last.
-    #[must_use]
     pub fn provider_name(&self) -> Option<&str> {
         self.0.upstream.as_ref().map(|detail| detail.provider_name.as_str())
     }
 
     /// Status of the answer.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         self.0.status
     }
 
     /// The message for the client.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
     /// The member or parameter that is at fault.
-    #[must_use]
     pub fn param(&self) -> Option<&str> {
         self.0.param.as_deref()
     }
 
     /// Value of `error.type`.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         self.0.kind.as_str()
     }
 
     /// Value of `error.metadata.error_type`.
-    #[must_use]
     pub fn error_type(&self) -> &'static str {
         self.0.error_type
     }
 
     /// Whether an identical call fails whenever it is sent, until the gateway's administrator acts.
-    #[must_use]
     pub fn is_final(&self) -> bool {
         self.0.retry == Retry::Futile
     }
 
     /// Value of `error.metadata.reason`.
-    #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
         self.0.reason
     }
@@ -464,7 +454,6 @@ impl ApiError {
     }
 
     /// The HTTP answer.
-    #[must_use]
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
         let too_long = problem.upstream.as_ref().filter(|_| problem.reason == Some("context_length_exceeded"));

@@ -159,7 +159,6 @@ impl Metrics {
     }
 
     /// Inference calls refused before an endpoint was called: how often for each reason that there was.
-    #[must_use]
     pub fn refused(&self) -> Vec<(String, u64)> {
         let families = self.refused.collect();
         let series = families.iter().flat_map(|family| family.get_metric());
@@ -171,7 +170,6 @@ impl Metrics {
     }
 
     /// Handlers that panicked since the start.
-    #[must_use]
     pub fn panics(&self) -> u64 {
         self.panics.get()
     }

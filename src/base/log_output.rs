@@ -104,13 +104,11 @@ pub fn configure(format: LogFormat, level: Option<&str>, requests: bool) {
 }
 
 /// Whether every call has a line.
-#[must_use]
 pub fn logs_requests() -> bool {
     LOGS_REQUESTS.load(Ordering::Relaxed)
 }
 
 /// Lines dropped since the start because their writer was behind.
-#[must_use]
 pub fn dropped() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }

@@ -16,19 +16,16 @@ pub struct RequestId(Arc<str>);
 
 impl RequestId {
     /// The id that the middleware gave to `request`.
-    #[must_use]
     pub fn of(request: &HttpRequest) -> RequestId {
         request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::fresh)
     }
 
     /// The id as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The id as shared text.
-    #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }

@@ -57,7 +57,6 @@ pub struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// The limits of the configuration.
-    #[must_use]
     pub fn new(config: &Config, load: &Arc<Load>) -> ConnectionLimits {
         ConnectionLimits {
             load: Arc::clone(load),
@@ -164,7 +163,6 @@ pub struct OngoingRequest {
 
 impl OngoingRequest {
     /// Starts the call of `request`; `None` if its connection is not watched.
-    #[must_use]
     pub fn begin(request: &ServiceRequest) -> Option<OngoingRequest> {
         let call = request.conn_data().map(OngoingRequest::on)?;
         if request.head().connection_type() == ConnectionType::Close {

@@ -129,7 +129,6 @@ pub static SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 pub const MAX_SESSION_CHARS: usize = 256;
 
 /// The text of a header for the ledger, without control characters and cut to [`MAX_SESSION_CHARS`].
-#[must_use]
 pub fn header_text(request: &HttpRequest, name: &HeaderName) -> Option<String> {
     // Printable ASCII, and tabs.
     let text = request.headers().get(name)?.to_str().ok()?;

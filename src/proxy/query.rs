@@ -116,7 +116,6 @@ pub fn of_embedding(
 }
 
 /// The first requested name: the model, or else the first of the list. Empty if there is none.
-#[must_use]
 pub fn first_name<'r>(model: &'r Option<String>, models: &'r [String]) -> &'r str {
     model.as_ref().or_else(|| models.first()).map(String::as_str).unwrap_or_default()
 }

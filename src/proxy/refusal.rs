@@ -41,7 +41,6 @@ pub trait RequestRestrictions {
 /// In this order: a temporary exclusion gives 429 or 503 with `retry-after`; a key that may not use the model 403; a
 /// fixed model that lacks what the request needs 400, and so does what only endpoints with the client's API would take;
 /// anything else 404.
-#[must_use]
 pub fn explain(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &RouteError, now: Tick) -> ApiError {
     let catalog = &*snapshot.catalog;
     if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
@@ -70,7 +69,6 @@ pub fn explain(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &
 }
 
 /// The smallest change of the request after which an endpoint may serve it. `None` if no change helps.
-#[must_use]
 pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxation> {
     let catalog = &snapshot.catalog;
     let relaxation = nearest_relaxation(error, snapshot)?;

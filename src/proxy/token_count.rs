@@ -35,7 +35,6 @@ pub enum TokenCount {
 
 impl TokenCount {
     /// The number.
-    #[must_use]
     pub fn tokens(&self) -> u64 {
         match self {
             TokenCount::Counted(tokens) | TokenCount::Estimated(tokens) => *tokens,

@@ -37,7 +37,6 @@ pub struct UnknownField {
 }
 
 /// Warnings about the members at the paths `unknown_members` and the entries of `restrictions`.
-#[must_use]
 pub fn warnings(catalog: &Catalog, unknown_members: &[String], restrictions: &[Restriction]) -> Vec<UnknownField> {
     let mut warnings: Vec<UnknownField> = unknown_members.iter().map(|path| unknown_member(path)).collect();
     warnings.extend(unknown_entries(catalog, restrictions));
@@ -97,7 +96,6 @@ fn entry_problem(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Optio
 }
 
 /// Why every provider of the models that match is off. `None` if one is on, or no model matches.
-#[must_use]
 pub fn off_of(catalog: &Catalog, patterns: &[ModelPattern]) -> Option<String> {
     let is_in =
         |model: &Model| patterns.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug));
@@ -151,7 +149,6 @@ pub struct Suggestions {
 }
 
 /// Known names that resemble the unknown `name`. Visits every model once and computes the edit distance for few.
-#[must_use]
 pub fn models(catalog: &Catalog, name: &str, today: NaiveDate) -> Suggestions {
     let is_there = |model: &&Model| catalog.is_served(model, today);
     let is_other = |id: &&str| *id != name;

@@ -56,7 +56,6 @@ pub struct Trial {
 
 impl Canaries {
     /// What fell back before is read from `directory`. Requests that nothing keeps together are dealt out with `seed`. Blocks.
-    #[must_use]
     pub fn open(seed: u64, directory: Option<&Path>) -> Canaries {
         let path = directory.map(|directory| directory.join(FILE));
         let text = path.as_ref().map_or(Ok(None), |path| file::read(path)).unwrap_or_else(|error| {
@@ -74,14 +73,12 @@ impl Canaries {
     }
 
     /// Whether this canary of the alias has fallen back.
-    #[must_use]
     pub fn has_stopped(&self, alias: &str, canary: &Canary) -> bool {
         let fallen = self.fallen.lock();
         !fallen.is_empty() && fallen.contains(&line(alias, canary))
     }
 
     /// Aliases of the catalog whose canary has fallen back.
-    #[must_use]
     pub fn fallen(&self, catalog: &Catalog) -> Vec<String> {
         let canaries = catalog.aliases.iter().filter_map(|alias| Some((alias, alias.split.as_ref()?.canary.as_ref()?)));
         let fallen = canaries.filter(|(alias, canary)| self.has_stopped(&alias.id, canary));
@@ -89,7 +86,6 @@ impl Canaries {
     }
 
     /// All aliases that divided requests, by name.
-    #[must_use]
     pub fn report(&self) -> Vec<(String, DividedAlias)> {
         let mut all: Vec<_> = self.aliases.lock().iter().map(|(name, alias)| (name.clone(), alias.clone())).collect();
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));

@@ -45,7 +45,6 @@ pub struct ControlThread {
 
 impl ControlThread {
     /// Takes over a thread and the task that watches its actors.
-    #[must_use]
     pub fn new(arbiter: Arbiter, watchdog: JoinHandle<()>) -> ControlThread {
         ControlThread { arbiter, watchdog }
     }
@@ -75,7 +74,6 @@ pub struct StatsPersistence {
 impl Control {
     /// Starts the actors on `arbiter`. The owner of `statistics` publishes to `published`. A follower, if there is one, gets
     /// the records of ended generations.
-    #[must_use]
     pub fn start(
         arbiter: &Arbiter,
         statistics: Statistics,
@@ -100,26 +98,22 @@ impl Control {
     }
 
     /// The event batchers that send to these actors.
-    #[must_use]
     pub fn event_batchers(&self) -> EventBatchers {
         let (health, ledger) = (self.health().as_ref().clone(), self.ledger().as_ref().clone());
         EventBatchers::new(health.recipient(), ledger.recipient(), self.undelivered.clone())
     }
 
     /// The actor that owns the model metadata.
-    #[must_use]
     pub fn catalog(&self) -> Arc<Addr<CatalogActor>> {
         self.catalog.load_full()
     }
 
     /// The actor that owns the statistics.
-    #[must_use]
     pub fn health(&self) -> Arc<Addr<ProviderHealth>> {
         self.health.load_full()
     }
 
     /// The actor that owns the records.
-    #[must_use]
     pub fn ledger(&self) -> Arc<Addr<Ledger<MemoryStore>>> {
         self.ledger.load_full()
     }

@@ -37,7 +37,6 @@ pub enum DiffState {
 
 impl DiffJobs {
     /// Begins a comparison. `None` while another one runs.
-    #[must_use]
     pub fn begin(&self, id: String, started_ms: i64) -> Option<Arc<DiffJob>> {
         let mut current = self.0.lock();
         if current.as_ref().is_some_and(|job| job.is_running()) {
@@ -50,7 +49,6 @@ impl DiffJobs {
     }
 
     /// The comparison with this id, if it is the last one.
-    #[must_use]
     pub fn find(&self, id: &str) -> Option<Arc<DiffJob>> {
         self.0.lock().as_ref().filter(|job| job.id == id).cloned()
     }
@@ -58,7 +56,6 @@ impl DiffJobs {
 
 impl DiffJob {
     /// How far it is. One that was cancelled counts as such until its thread has ended.
-    #[must_use]
     pub fn state(&self) -> DiffState {
         let state = self.state.lock().clone();
         if state == DiffState::Running && self.stop.load(Relaxed) { DiffState::Cancelled } else { state }

@@ -48,7 +48,6 @@ impl Drain {
     }
 
     /// Whether the process was asked to stop.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Relaxed)
     }
@@ -61,7 +60,6 @@ impl Drain {
     }
 
     /// Whether the grace period is over.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }

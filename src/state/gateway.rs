@@ -143,7 +143,6 @@ pub struct SharedProcess {
 
 impl Shared {
     /// Whether the process was asked to stop.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         self.process.drain.has_begun()
     }
@@ -164,7 +163,6 @@ pub struct GatewayView {
 
 impl GatewayView {
     /// The process with the setup in force.
-    #[must_use]
     pub fn of(shared: Arc<Shared>) -> GatewayView {
         GatewayView { setup: shared.setup.load_full(), shared }
     }
@@ -223,7 +221,6 @@ impl Worker {
     }
 
     /// The worker that the frame middleware attached to a request; `None` without that middleware.
-    #[must_use]
     pub fn of(request: &HttpRequest) -> Option<Worker> {
         request.extensions().get::<Worker>().cloned()
     }
@@ -336,7 +333,6 @@ struct HandleState {
 
 impl WorkerHandle {
     /// The handle of the calling thread, with a router of its own. The thread must run an actix system.
-    #[must_use]
     pub fn new(shared: Arc<Shared>, control: Arc<ControlThread>, seeds: RouterSeeds) -> WorkerHandle {
         let router = shared.actors.routers.join(Router::new(seeds).start());
         let recorder = shared.records.ledger.as_ref().map(|ledger| ledger.recorder(seeds.worker as u16));
@@ -349,14 +345,12 @@ impl WorkerHandle {
     }
 
     /// State of the process.
-    #[must_use]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }
 
     /// The worker of the setup in force. It is rebuilt when the setup or the router has changed since the last call,
     /// which costs some microseconds per provider.
-    #[must_use]
     pub fn worker(&self) -> Worker {
         self.0.worker()
     }

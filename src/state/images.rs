@@ -53,13 +53,11 @@ pub struct ImageFile {
 
 impl ImageFiles {
     /// An empty store with these bounds.
-    #[must_use]
     pub fn new(lifetime: Duration, max_bytes: usize) -> ImageFiles {
         ImageFiles { lifetime, max_bytes, store: Mutex::default() }
     }
 
     /// Stores the images of one answer and returns their file names; `None` when together they exceed the bound.
-    #[must_use]
     pub fn insert(&self, images: Vec<Bytes>, now: Instant) -> Option<Vec<String>> {
         let size = images.iter().map(cost).sum::<usize>();
         if size > self.max_bytes {
@@ -71,7 +69,6 @@ impl ImageFiles {
     }
 
     /// The image with this file name, if it has not expired.
-    #[must_use]
     pub fn find(&self, name: &str, now: Instant) -> Option<ImageFile> {
         let mut store = self.store.lock();
         let ImageStore { files, by_use, sequence, .. } = &mut *store;
@@ -85,7 +82,6 @@ impl ImageFiles {
     }
 
     /// Time until a new link expires.
-    #[must_use]
     pub fn lifetime(&self) -> Duration {
         self.lifetime
     }
@@ -131,7 +127,6 @@ fn cost(bytes: &Bytes) -> usize {
 }
 
 /// The media type of an image by its first bytes; `None` when they are not an image format that browsers show.
-#[must_use]
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     kind(bytes).map(|(_, media_type)| media_type)
 }

@@ -15,7 +15,6 @@ const FILE: &str = "state.key";
 
 /// The key in `directory`, made if there is none. Without a directory, or if the file cannot be used, a key for this process
 /// alone: conversations then lose their reasoning at a restart.
-#[must_use]
 pub fn open(directory: Option<&Path>) -> StateKey {
     let stored = directory.map(|directory| read_or_make(&directory.join(FILE)));
     let key = stored.unwrap_or_else(|| Ok(rand::random())).unwrap_or_else(|error| {

@@ -58,7 +58,6 @@ impl RefusedCalls {
     }
 
     /// How many there were since `since_ms`, and whether there were more, which had to make room.
-    #[must_use]
     pub fn count_since(&self, since_ms: i64) -> (usize, bool) {
         let rings = self.0.lock();
         let rings = [(&rings.of_keys, MOST_OF_KEYS), (&rings.of_others, MOST_OF_OTHERS)];
@@ -69,7 +68,6 @@ impl RefusedCalls {
     }
 
     /// Times and reasons of those since `since_ms`, in no order.
-    #[must_use]
     pub fn reasons_since(&self, since_ms: i64) -> Vec<(i64, &'static str)> {
         let rings = self.0.lock();
         let recent = |ring: &VecDeque<RefusedCall>| {
@@ -80,7 +78,6 @@ impl RefusedCalls {
     }
 
     /// The calls that pass, newest first, at most `most`.
-    #[must_use]
     pub fn newest(&self, most: usize, passes: impl Fn(&RefusedCall) -> bool) -> Vec<RefusedCall> {
         let rings = self.0.lock();
         let mut calls: Vec<RefusedCall> = rings

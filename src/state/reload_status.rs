@@ -24,7 +24,6 @@ pub struct CatalogueChange {
 
 impl CatalogueChange {
     /// What is different in `after`, for endpoints and models of both catalogs; `None` if nothing is.
-    #[must_use]
     pub fn between(before: &Catalog, after: &Catalog, at_ms: i64) -> Option<CatalogueChange> {
         let known = |id| before.endpoints.iter().find(|endpoint| endpoint.id == id);
         let prices = after.endpoints.iter().filter(|new| known(new.id).is_some_and(|old| old.pricing != new.pricing));
@@ -83,7 +82,6 @@ pub enum ReloadOutcome {
 
 impl ReloadOutcome {
     /// Name in metrics and answers.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             ReloadOutcome::Changed => "changed",
@@ -93,7 +91,6 @@ impl ReloadOutcome {
     }
 
     /// The faults of a refused configuration; empty for other results.
-    #[must_use]
     pub fn faults(&self) -> &[String] {
         match self {
             ReloadOutcome::Refused(faults) => faults,
@@ -214,27 +211,23 @@ impl ReloadStatus {
     }
 
     /// The last reload that changed prices or retirements.
-    #[must_use]
     pub fn catalogue(&self) -> Option<CatalogueChange> {
         self.0.lock().catalogue.clone()
     }
 
     /// When the configuration in force was loaded, in Unix milliseconds.
-    #[must_use]
     pub fn loaded_ms(&self) -> i64 {
         self.0.lock().loaded.last().copied().unwrap_or_default()
     }
 
     /// When the process started and configurations came into force, with the word for it, oldest first: the start and the last
     /// reloads.
-    #[must_use]
     pub fn loaded(&self) -> Vec<(i64, &'static str)> {
         let words = ["start"].into_iter().chain(std::iter::repeat("reload"));
         self.0.lock().loaded.iter().copied().zip(words).collect()
     }
 
     /// The last reload since the start.
-    #[must_use]
     pub fn last(&self) -> Option<Reload> {
         self.0.lock().last.clone()
     }

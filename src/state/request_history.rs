@@ -26,14 +26,12 @@ pub struct RequestHistory {
 
 impl RequestHistory {
     /// An empty one. Ids of conversations are hashed with `secret`.
-    #[must_use]
     pub fn new(secret: [u64; 4]) -> RequestHistory {
         RequestHistory { sessions: Sessions::new(secret), targets: LatencyTargets::default() }
     }
 
     /// Sets the sticky endpoint and the latency margin in the query of a chat request, and returns what is needed to
     /// record its result. `owner` is the owner of the key. Changes nothing.
-    #[must_use]
     pub fn apply(
         &self,
         setup: &Setup,

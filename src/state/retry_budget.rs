@@ -54,7 +54,6 @@ impl TokenBucket {
     }
 
     /// Takes a token. `false` when there is none.
-    #[must_use]
     pub fn take(&self) -> bool {
         let take_one = |available: i64| (available >= TOKEN).then(|| available - TOKEN);
         self.available.fetch_update(Relaxed, Relaxed, take_one).is_ok()

@@ -71,7 +71,6 @@ pub enum LoadOutcome {
 
 impl RoutingMemory {
     /// Loads the file into `statistics`. `None` when no file is configured. Blocks.
-    #[must_use]
     pub fn load(config: &MemoryConfig, statistics: &mut Statistics) -> Option<Arc<RoutingMemory>> {
         let path = config.path.clone()?;
         let loaded = load_file(&path, statistics);
@@ -85,7 +84,6 @@ impl RoutingMemory {
     }
 
     /// Current status.
-    #[must_use]
     pub fn status(&self) -> RoutingMemoryStatus {
         self.status.lock().clone()
     }

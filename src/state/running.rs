@@ -101,7 +101,6 @@ pub struct RunningRequest {
 
 impl RunningRequests {
     /// An empty list for one more worker.
-    #[must_use]
     pub fn join(&self) -> Arc<WorkerRequests> {
         let list = Arc::new(WorkerRequests::default());
         let mut workers = self.workers.lock();
@@ -111,7 +110,6 @@ impl RunningRequests {
     }
 
     /// The oldest calls in progress, at most `most`.
-    #[must_use]
     pub fn oldest(&self, most: usize) -> OldestRequests {
         let mut found = OldestRequests { oldest: Vec::new(), total: 0 };
         for worker in self.workers.lock().iter().filter_map(Weak::upgrade) {
@@ -163,19 +161,16 @@ impl List {
 
 impl RunningRequest {
     /// Id of its generation.
-    #[must_use]
     pub fn id(&self) -> GenerationId {
         self.call.id
     }
 
     /// When it began, Unix milliseconds: the time in its id, to the millisecond.
-    #[must_use]
     pub fn created_ms(&self) -> i64 {
         self.call.created_ms
     }
 
     /// When it was admitted.
-    #[must_use]
     pub fn accepted(&self) -> Tick {
         self.call.accepted
     }
@@ -240,13 +235,11 @@ impl Drop for RunningRequest {
 
 impl RunningRequestState {
     /// What is known since the call was routed; `None` while its body is read.
-    #[must_use]
     pub fn routed(&self) -> Option<&RoutedRequest> {
         self.routed.get()
     }
 
     /// The attempts in progress, by their numbers.
-    #[must_use]
     pub fn attempts(&self) -> Vec<AttemptInProgress> {
         let slots = self.attempts.iter().map(|slot| slot.load(Ordering::Relaxed));
         let mut attempts: Vec<_> = slots.filter_map(AttemptInProgress::unpacked).collect();
@@ -255,19 +248,16 @@ impl RunningRequestState {
     }
 
     /// Attempts that have failed so far.
-    #[must_use]
     pub fn failed_attempts(&self) -> u32 {
         self.failed_attempts.load(Ordering::Relaxed)
     }
 
     /// When the first output came.
-    #[must_use]
     pub fn first_token(&self) -> Option<Tick> {
         Some(self.first_token.load(Ordering::Relaxed)).filter(|tick| *tick > 0).map(Tick)
     }
 
     /// Estimated tokens of a stream's answer so far.
-    #[must_use]
     pub fn output_tokens(&self) -> u64 {
         self.output_tokens.load(Ordering::Relaxed)
     }

@@ -62,7 +62,6 @@ struct Simulated {
 
 impl Setup {
     /// The limits for reading the caller's request bodies.
-    #[must_use]
     pub fn body_limits(&self, caller: &Caller) -> BodyLimits {
         BodyLimits {
             bytes: self.config.limits.max_body_bytes,
@@ -127,14 +126,12 @@ impl SetupDraft {
     }
 
     /// The live state for the new catalog, with the state of endpoints that `before` has too.
-    #[must_use]
     pub fn live(&self, before: &Setup) -> LiveBoard {
         before.published.live.carried(&self.catalog)
     }
 
     /// Positions of the providers whose key or address differs from `before`, and of the endpoints whose upstream name of the
     /// model does: what was refused before may be accepted now.
-    #[must_use]
     pub fn corrected(config: &Config, catalog: &Catalog, before: &Setup) -> (Vec<u32>, Vec<u32>) {
         let is_new_access = |new: &&ProviderConfig| {
             let old = before.config.providers.iter().find(|old| old.slug == new.slug);

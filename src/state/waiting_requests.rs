@@ -63,7 +63,6 @@ pub struct Place {
 
 impl WaitingRequests {
     /// Number of waiting calls.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -85,7 +84,6 @@ impl WaitingRequests {
     }
 
     /// Whether a call that came before `place`, or any call for one without a place, waits for this endpoint.
-    #[must_use]
     pub fn has_earlier(&self, endpoint: EndpointId, place: Option<&Place>) -> bool {
         self.count() > 0 && self.queue.lock().has_before(place.map_or(u64::MAX, |place| place.number), endpoint)
     }
@@ -160,13 +158,11 @@ impl Place {
     }
 
     /// Whether it was given to a call of another account.
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.calls.queue.lock().calls.binary_search_by_key(&self.number, |call| call.number).is_err()
     }
 
     /// Whether it is the first that waits for one of its endpoints.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         let queue = self.calls.queue.lock();
         let own = queue.calls.iter().find(|call| call.number == self.number);

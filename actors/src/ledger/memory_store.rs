@@ -27,7 +27,6 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     /// An empty store with these bounds.
-    #[must_use]
     pub fn new(capacity: usize, max_age: Duration) -> MemoryStore {
         MemoryStore {
             capacity: capacity.max(1),

@@ -111,14 +111,12 @@ pub struct Slot {
 
 impl Slot {
     /// Known cost, to a billionth of a dollar.
-    #[must_use]
     pub const fn cost(&self) -> Usd {
         Usd::from_femto(self.cost_nanos as i128 * FEMTO_PER_NANO)
     }
 
     /// The time to the first output that `percent` of the calls did not exceed, in milliseconds, interpolated within
     /// its bucket; `None` without a call that had output.
-    #[must_use]
     pub fn first_output_ms(&self, percent: u64) -> Option<u64> {
         first_output_ms([self], percent)
     }
@@ -153,7 +151,6 @@ impl Slot {
 }
 
 /// As [`Slot::first_output_ms`], for the calls of several slots together.
-#[must_use]
 pub fn first_output_ms<'a>(slots: impl IntoIterator<Item = &'a Slot>, percent: u64) -> Option<u64> {
     let mut counts = [0_u64; BUCKETS];
     for slot in slots {
@@ -341,7 +338,6 @@ impl Series {
 
     /// The slots of the last `span_ms`, the present one included, of each subject that had calls within them. The
     /// series of all calls is always there. `None` if the group does not reach back so far.
-    #[must_use]
     pub fn range(&self, by: GroupBy, span_ms: i64, now_ms: i64) -> Option<SeriesRange> {
         let Shape { step_ms, slots } = by.shape();
         let wanted = span_ms / step_ms;
@@ -375,7 +371,6 @@ impl Series {
     }
 
     /// Bytes of all slots.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let rings = self.groups.values().flat_map(|group| group.rings.values());
         rings.map(|ring| size_of_val(&*ring.slots)).sum()

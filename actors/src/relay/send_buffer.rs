@@ -22,7 +22,6 @@ const PIECE_BYTES: usize = 32 * 1024;
 /// Counts the buffered bytes of all streams. Dropped with the buffer.
 pub trait BufferBudget {
     /// Adds `bytes` if there is room. Returns whether there was.
-    #[must_use]
     fn grow(&mut self, bytes: usize) -> bool;
     /// Adds `bytes` even if there is no room.
     fn force(&mut self, bytes: usize);

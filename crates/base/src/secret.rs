@@ -10,13 +10,11 @@ pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// A secret with this text.
-    #[must_use]
     pub fn new(text: String) -> Secret {
         Secret(Zeroizing::new(text))
     }
 
     /// The text itself. Every call of this function is a place where the secret could leak.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }

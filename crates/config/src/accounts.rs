@@ -61,13 +61,11 @@ settings! {
 }
 
 /// Whether `name` may name an account or a team.
-#[must_use]
 pub fn is_account_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control) && name.trim() == name
 }
 
 /// A spending limit in dollars, if `text` is one.
-#[must_use]
 pub fn spend_amount(text: &str) -> Option<Usd> {
     let most = Usd::from_femto(MAX_DOLLARS * 1_000_000_000_000_000);
     text.parse::<Usd>().ok().filter(|amount| (Usd::ZERO..=most).contains(amount))

@@ -66,44 +66,37 @@ impl BaseUrl {
     }
 
     /// The URL, without a slash at the end of its path. Its query is sent with every call.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// The path, without a slash at its end.
-    #[must_use]
     pub fn path(&self) -> &str {
         let address = self.text.split('?').next().unwrap_or_default();
         address.split_once("://").and_then(|(_, rest)| rest.find('/').and_then(|at| rest.get(at..))).unwrap_or_default()
     }
 
     /// Whether the connection is encrypted.
-    #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls
     }
 
     /// The host; an IPv6 address is in brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// The port; the default port of the scheme if the URL has none.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Whether Google's own models at Vertex AI are below it.
-    #[must_use]
     pub fn is_of_google_at_vertex(&self) -> bool {
         self.text.split('?').next().is_some_and(|address| address.ends_with("/publishers/google"))
     }
 
     /// Whether the host is `localhost` or a loopback address.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())

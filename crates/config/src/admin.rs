@@ -72,13 +72,11 @@ impl AdminConfig {
     }
 
     /// Whether only this machine can reach it.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.bind.is_none_or(is_loopback)
     }
 
     /// Whether it has the default address. Then the start does not fail if the address is in use.
-    #[must_use]
     pub fn is_default(&self) -> bool {
         self.bind == Some(AdminConfig::DEFAULT_BIND)
     }

@@ -78,7 +78,6 @@ pub struct SigningKey(Arc<[u8]>);
 
 impl SigningKey {
     /// The key in this text: base64 after `whsec_`, else the bytes of the text itself. `None` if it is too short.
-    #[must_use]
     pub fn parse(text: &str) -> Option<SigningKey> {
         let bytes = match text.strip_prefix(BASE64_PREFIX) {
             Some(encoded) => STANDARD.decode(encoded).ok()?,
@@ -88,7 +87,6 @@ impl SigningKey {
     }
 
     /// The bytes. Every call of this function is a place where the key could leak.
-    #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -100,26 +98,19 @@ impl std::fmt::Debug for SigningKey {
     }
 }
 
-/// Form of the body of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AlertFormat {
-    /// All members of the alert.
-    Json,
-    /// `{"text": "…"}`, as chat services take it.
-    Slack,
+pointsman_domain::named! {
+    /// Form of the body of an alert.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AlertFormat {
+        /// All members of the alert.
+        Json = "json",
+        /// `{"text": "…"}`, as chat services take it.
+        Slack = "slack",
+    }
 }
 
 impl AlertFormat {
     const WORDS: [(&str, AlertFormat); 2] = [("json", AlertFormat::Json), ("slack", AlertFormat::Slack)];
-
-    /// The word in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            AlertFormat::Json => "json",
-            AlertFormat::Slack => "slack",
-        }
-    }
 }
 
 /// Reads all receivers. Those with a fault are left out.

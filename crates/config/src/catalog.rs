@@ -51,7 +51,6 @@ pub struct BuiltInProvider {
 }
 
 /// The providers of the built-in catalogue that need a key, in its order.
-#[must_use]
 pub fn built_in_providers() -> Vec<BuiltInProvider> {
     let providers = CATALOGUE.at(["providers"]).and_then(Node::table);
     let read = |entry: &Entry| {

@@ -45,7 +45,6 @@ impl TraceUrl {
     }
 
     /// The address of the trace with this id.
-    #[must_use]
     pub fn of(&self, trace_id: &str) -> String {
         self.0.replace(TraceUrl::PLACE, trace_id)
     }

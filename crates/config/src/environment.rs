@@ -36,7 +36,6 @@ pub struct Environment {
 
 impl Environment {
     /// The variables of this process.
-    #[must_use]
     pub fn of_process() -> Environment {
         let mut environment = Environment::default();
         for (name, value) in std::env::vars_os() {
@@ -54,7 +53,6 @@ impl Environment {
     }
 
     /// The value of a variable; `None` when it is not set.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }

@@ -30,7 +30,6 @@ impl Hosts {
     }
 
     /// Whether a request may name this host: the value of its `Host` header, or the authority of its target.
-    #[must_use]
     pub fn admit(&self, written: &str) -> bool {
         let Some(host) = without_port(written.trim_matches([' ', '\t'])).and_then(Host::parse) else { return false };
         host.is_this_machine() || self.0.contains(&host)

@@ -30,46 +30,32 @@ const MAX_ALIASES: usize = 250;
 const MIN_KEY_LENGTH: usize = 16;
 const MAX_KEY_LENGTH: usize = 512;
 
-/// Permission of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Chat completions, images, route preview.
-    Inference,
-    /// Explanations, health of providers, metrics.
-    Read,
-    /// Administration, and the records of all keys.
-    Admin,
+pointsman_domain::named! {
+    /// Permission of a key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Scope {
+        /// Chat completions, images, route preview.
+        Inference = "inference",
+        /// Explanations, health of providers, metrics.
+        Read = "read",
+        /// Administration, and the records of all keys.
+        Admin = "admin",
+    }
 }
 
 impl Scope {
-    /// Every scope.
-    pub const ALL: [Scope; 3] = [Scope::Inference, Scope::Read, Scope::Admin];
-
-    /// The name in configuration and messages.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Scope::Inference => "inference",
-            Scope::Read => "read",
-            Scope::Admin => "admin",
-        }
-    }
-
     /// The scope with this name.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Scope> {
         Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
 }
 
 /// The SHA-256 digest of a key.
-#[must_use]
 pub fn digest_of(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
 /// Parses a digest of 64 hexadecimal digits.
-#[must_use]
 pub fn from_hex(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     hex::decode_to_slice(text, &mut digest).ok()?;
@@ -130,38 +116,32 @@ impl Key {
     pub const STARTUP_KEY_NAME: &'static str = "admin-of-this-start";
 
     /// The key of all callers when no key is required. It never has the scope `admin`.
-    #[must_use]
     pub fn anonymous() -> Key {
         Section::absent(|section| Key::read(section, "anonymous", &LimitsConfig::default()))
     }
 
     /// The administrator's key that is generated at start when the configuration has none, with what else it may do.
-    #[must_use]
     pub fn startup_key(sha256: [u8; 32], more: &[Scope]) -> Key {
         let scopes = [&[Scope::Admin], more].concat();
         Key { name: Arc::from(Key::STARTUP_KEY_NAME), sha256, scopes, ..Key::anonymous() }
     }
 
     /// Name of the account that it belongs to.
-    #[must_use]
     pub fn account_name(&self) -> Arc<str> {
         Arc::clone(self.account.as_ref().unwrap_or(&self.name))
     }
 
     /// The target of the alias with this name, else the name itself.
-    #[must_use]
     pub fn meant<'n>(&'n self, name: &'n str) -> &'n str {
         self.aliases.iter().find(|(alias, _)| alias == name).map_or(name, |(_, target)| target)
     }
 
     /// Whether no other key may have this name: those of the startup key and of callers without a key.
-    #[must_use]
     pub fn is_reserved(name: &str) -> bool {
         [Key::STARTUP_KEY_NAME, "anonymous"].contains(&name)
     }
 
     /// Whether it is accepted: neither disabled nor expired.
-    #[must_use]
     pub fn is_in_force(&self, now: DateTime<Utc>) -> bool {
         !self.disabled && self.expires_at.is_none_or(|end| now < end)
     }
@@ -400,7 +380,6 @@ fn providers(section: &Section<'_>, key: &'static str) -> Vec<String> {
 }
 
 /// Whether a text can be the name or the target of an alias of a key.
-#[must_use]
 pub fn is_alias_text(text: &str) -> bool {
     !text.trim().is_empty() && text.chars().count() <= 256 && !text.chars().any(char::is_control)
 }

@@ -246,7 +246,6 @@ impl Config {
     }
 
     /// The models, endpoints, providers and aliases, with this `version`.
-    #[must_use]
     pub fn catalog(&self, version: u64) -> Catalog {
         let mut catalog = self.models.clone();
         catalog.version = version;
@@ -254,20 +253,17 @@ impl Config {
     }
 
     /// The constants of the routing, with this `version`.
-    #[must_use]
     pub fn routing_policy(&self, version: u64) -> RoutingPolicy {
         self.routing.policy.clone().stamped(version)
     }
 
     /// Sentences for the operator at start: variables that switched a provider or the simulation on or off, keys that
     /// cannot be used, unsafe settings.
-    #[must_use]
     pub fn start_up_notes(&self) -> &[String] {
         &self.notes
     }
 
     /// Warnings about keys that work, in the order of the file.
-    #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings.0
     }
@@ -285,13 +281,11 @@ impl Config {
     }
 
     /// The same for an empty configuration: all defaults, and the built-in catalogue.
-    #[must_use]
     pub fn show_defaults() -> String {
         effective("", BUILT_IN_NAME, &Environment::default())
     }
 
     /// A warning when real providers can be called without a private key; `None` when a private key is required.
-    #[must_use]
     pub fn public_spending(&self) -> Option<String> {
         let real: Vec<&str> = self.providers.iter().map(|provider| provider.slug.as_str()).collect();
         let reason = match self.auth.mode {

@@ -165,7 +165,6 @@ impl BodyPace {
     }
 
     /// Deadline for the next byte of a body that began at `begun` and of which `received` bytes have arrived.
-    #[must_use]
     pub fn next_by(&self, begun: Instant, received: usize) -> Instant {
         let whole = begun + self.whole;
         if self.bytes_per_second == 0 {

@@ -55,13 +55,11 @@ impl Listeners {
     }
 
     /// The URLs under which this machine reaches the server, the likelier first. None if the system chose the port.
-    #[must_use]
     pub fn server_urls(&self) -> Vec<String> {
         urls(self.server, self.has_tls)
     }
 
     /// The same of the admin listener, which speaks TLS outside of loopback only. None without one.
-    #[must_use]
     pub fn admin_urls(&self) -> Vec<String> {
         self.admin.map_or_else(Vec::new, |admin| urls(admin, self.has_tls && !is_loopback(admin)))
     }

@@ -94,13 +94,11 @@ impl Origin {
 
 impl Config {
     /// Reads the configuration again from its source; `None` when it was passed as text. Blocks on reading files.
-    #[must_use]
     pub fn read_again(&self) -> Option<ReadOutcome> {
         self.origin.as_ref().map(Origin::read)
     }
 
     /// The configuration file and every file that it names. Empty for a configuration that was passed as text.
-    #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let Some(origin) = &self.origin else { return Vec::new() };
         origin.path.iter().chain(self.named_files.keys()).cloned().collect()

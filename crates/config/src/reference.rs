@@ -33,7 +33,6 @@ fn record() -> Reference {
 const PREFACE: &str = include_str!("reference.md");
 
 /// The text of `docs/CONFIG.md`.
-#[must_use]
 pub fn page() -> String {
     let mut page = PREFACE.to_owned();
     // Writing to a `String` cannot fail.

@@ -19,7 +19,6 @@ const PRICED: &str = "models[].endpoints[]";
 const PRICES: [&str; 3] = ["pricing", "usd_per_million", "usd_each"];
 
 /// The schema, as text.
-#[must_use]
 pub fn schema() -> String {
     let mut root = table("");
     root.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));

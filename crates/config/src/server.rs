@@ -47,7 +47,6 @@ settings! {
 
 impl ServerConfig {
     /// Whether only this machine can reach the server.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.bind)
     }
@@ -88,7 +87,6 @@ settings! {
 
 impl CorsConfig {
     /// Whether CORS headers are sent at all.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         !self.allowed_origins.is_empty()
     }

@@ -52,7 +52,6 @@ pub struct StoreAddress {
 
 impl SharedConfig {
     /// Whether there is a store that replicas share.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.postgres.is_some() || self.redis.is_some()
     }

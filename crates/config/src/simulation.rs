@@ -14,27 +14,17 @@ use super::{
     section::{Item, Section},
 };
 
-/// When simulated providers are on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SimulationMode {
-    /// While no real provider is on.
-    #[default]
-    Auto,
-    /// Always; real providers are off.
-    On,
-    /// Never.
-    Off,
-}
-
-impl SimulationMode {
-    /// Name in configuration and messages.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            SimulationMode::Auto => "auto",
-            SimulationMode::On => "on",
-            SimulationMode::Off => "off",
-        }
+pointsman_domain::named! {
+    /// When simulated providers are on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum SimulationMode {
+        /// While no real provider is on.
+        #[default]
+        Auto = "auto",
+        /// Always; real providers are off.
+        On = "on",
+        /// Never.
+        Off = "off",
     }
 }
 

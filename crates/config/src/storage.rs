@@ -83,7 +83,6 @@ pub enum Durability {
 
 impl LedgerConfig {
     /// Directory of the durable ledger; `None` if records are kept in memory only.
-    #[must_use]
     pub fn durable_directory(&self) -> Option<&Path> {
         self.data_dir.as_deref().filter(|_| self.durability != Durability::Off)
     }

@@ -2,55 +2,30 @@
 
 use pointsman_domain::{Price, Pricing};
 
-/// A price per token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TokenClass {
-    /// Input.
-    Prompt,
-    /// Output.
-    Completion,
-    /// Reasoning.
-    Reasoning,
-    /// Input from the provider's cache.
-    CacheRead,
-    /// Input written to the provider's cache.
-    CacheWrite,
-    /// Input written to the provider's cache for one hour.
-    CacheWriteHour,
-    /// Input of audio.
-    Audio,
-    /// Output of audio.
-    AudioOutput,
+pointsman_domain::named! {
+    /// A price per token.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TokenClass {
+        /// Input.
+        Prompt = "prompt",
+        /// Output.
+        Completion = "completion",
+        /// Reasoning.
+        Reasoning = "internal_reasoning",
+        /// Input from the provider's cache.
+        CacheRead = "input_cache_read",
+        /// Input written to the provider's cache.
+        CacheWrite = "input_cache_write",
+        /// Input written to the provider's cache for one hour.
+        CacheWriteHour = "input_cache_write_1h",
+        /// Input of audio.
+        Audio = "audio",
+        /// Output of audio.
+        AudioOutput = "audio_output",
+    }
 }
 
 impl TokenClass {
-    /// All, in the order in which they are written.
-    pub const ALL: [TokenClass; 8] = [
-        TokenClass::Prompt,
-        TokenClass::Completion,
-        TokenClass::Reasoning,
-        TokenClass::CacheRead,
-        TokenClass::CacheWrite,
-        TokenClass::CacheWriteHour,
-        TokenClass::Audio,
-        TokenClass::AudioOutput,
-    ];
-
-    /// Its key in `usd_per_million` and `pricing`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            TokenClass::Prompt => "prompt",
-            TokenClass::Completion => "completion",
-            TokenClass::Reasoning => "internal_reasoning",
-            TokenClass::CacheRead => "input_cache_read",
-            TokenClass::CacheWrite => "input_cache_write",
-            TokenClass::CacheWriteHour => "input_cache_write_1h",
-            TokenClass::Audio => "audio",
-            TokenClass::AudioOutput => "audio_output",
-        }
-    }
-
     /// Whether every entry with prices has this one.
     #[must_use]
     pub const fn is_required(self) -> bool {

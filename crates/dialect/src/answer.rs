@@ -108,7 +108,6 @@ pub struct AnswerFault {
 
 impl AnswerFault {
     /// A fault that is not about content.
-    #[must_use]
     pub fn new(kind: FailureKind, detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault {
             kind,
@@ -120,19 +119,16 @@ impl AnswerFault {
     }
 
     /// The answer is malformed.
-    #[must_use]
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault::new(FailureKind::Malformed, detail)
     }
 
     /// The answer is truncated.
-    #[must_use]
     pub fn truncated(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault::new(FailureKind::Truncated, detail)
     }
 
     /// The answer exceeds a limit of this gateway. `sentence`: for the client, with the key of the configuration.
-    #[must_use]
     pub fn gateway_limit(sentence: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault::new(FailureKind::GatewayLimit, sentence)
     }

@@ -10,7 +10,6 @@ const NO_TOOLS_WITH_REASONING: [(&str, bool); 4] =
     [("gpt-5.4", false), ("gpt-5.5", true), ("gpt-5.6", true), ("gpt-6", true)];
 
 /// What an endpoint lacks.
-#[must_use]
 pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet {
     match dialect {
         Dialect::OpenAi => of_chat(upstream_model),

@@ -84,7 +84,6 @@ pub enum ClientShape {
 
 impl ClientRequest {
     /// Its dialect.
-    #[must_use]
     pub const fn dialect(&self) -> Dialect {
         match self.shape {
             ClientShape::Messages { .. } => Dialect::Anthropic,
@@ -94,7 +93,6 @@ impl ClientRequest {
     }
 
     /// Whether an endpoint has the API of the client, so that it gets the client's bytes.
-    #[must_use]
     pub fn is_native_at(&self, endpoint: &Endpoint) -> bool {
         match self.shape {
             ClientShape::Completion { .. } => {
@@ -135,7 +133,6 @@ impl FieldNames<'_> {
 
 impl ClientShape {
     /// The field that holds the prompt.
-    #[must_use]
     pub const fn prompt_field(&self) -> &'static str {
         match self {
             ClientShape::Messages { .. } => "messages",

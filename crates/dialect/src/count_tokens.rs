@@ -58,7 +58,6 @@ pub struct CountRequest {
 }
 
 /// Whether an API is known to count the tokens of this model. The configuration overrides it.
-#[must_use]
 pub fn counts_tokens(dialect: Dialect, upstream_model: &str) -> bool {
     match dialect {
         Dialect::OpenAi => false,
@@ -70,7 +69,6 @@ pub fn counts_tokens(dialect: Dialect, upstream_model: &str) -> bool {
 }
 
 /// The call that counts the prompt of a request at one endpoint. `None` if its API counts none, or has no form for the request.
-#[must_use]
 pub fn count_request(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<CountRequest> {
     if !endpoint.counts_tokens {
         return None;
@@ -109,7 +107,6 @@ pub fn count_request(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoi
 }
 
 /// The number of prompt tokens in the answer to such a call.
-#[must_use]
 pub fn counted_tokens(answer: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(std::str::from_utf8(answer).ok()?);
     let answer = cursor.value().ok()?;

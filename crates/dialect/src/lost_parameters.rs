@@ -19,7 +19,6 @@ use super::{
 };
 
 /// The first parameter that each endpoint of these targets would not get, if the request requires all of its parameters.
-#[must_use]
 pub fn lost_parameters(request: &ChatRequest, catalog: &Catalog, targets: &[Target]) -> Vec<LostParameter> {
     let may_serve = |endpoint: &&Endpoint| {
         targets.iter().any(|target| match target {
@@ -32,7 +31,6 @@ pub fn lost_parameters(request: &ChatRequest, catalog: &Catalog, targets: &[Targ
 }
 
 /// The mistake of requiring a parameter of exactly this model that none of its endpoints would get.
-#[must_use]
 pub fn unmet_translation(request: &ChatRequest, catalog: &Catalog, model: &Model) -> Option<Invalid> {
     let endpoints = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint);
     let lost = lost_at(request, &catalog.parameters, endpoints);

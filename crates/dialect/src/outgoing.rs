@@ -30,13 +30,11 @@ impl SentBody {
     }
 
     /// The parts, in order. The second is mostly empty.
-    #[must_use]
     pub const fn parts(&self) -> &[Bytes; 2] {
         &self.parts
     }
 
     /// The body in one piece. Copied the first time if it has two.
-    #[must_use]
     pub fn whole(&self) -> &Bytes {
         match &self.parts {
             [first, rest] if rest.is_empty() => first,

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 /// The text with everything but letters, digits and `-._~` in percent notation: for one segment of a path, or one name or
 /// value of a query string.
-#[must_use]
 pub fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

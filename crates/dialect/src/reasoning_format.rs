@@ -5,7 +5,6 @@ use pointsman_domain::{Dialect, ReasoningFormat};
 use super::converse;
 
 /// The format of an endpoint of a dialect with this model, by the provider's name of it.
-#[must_use]
 pub fn reasoning_format(dialect: Dialect, upstream_model: &str) -> ReasoningFormat {
     match dialect {
         Dialect::OpenAi => ReasoningFormat::Unknown,

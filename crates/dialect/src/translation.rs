@@ -37,7 +37,6 @@ use super::{
 const MIN_HELD_BYTES: usize = 64 * 1024;
 
 /// Path of chats, relative to the base address of the upstream. `client`: of another API than chat, if it is.
-#[must_use]
 pub fn chat_path(client: Option<&ClientRequest>, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
     match endpoint.dialect {
         Dialect::OpenAi if client.is_some_and(|client| client.is_native_at(endpoint)) => text_completion::PATH.into(),
@@ -51,7 +50,6 @@ pub fn chat_path(client: Option<&ClientRequest>, endpoint: &Endpoint, streamed: 
 
 /// The body of a chat for one endpoint. `most_output` lowers the limit on output tokens. `None` if the body of the request
 /// is nested too deeply to be translated.
-#[must_use]
 pub fn chat_body(
     request: &ChatRequest,
     catalog: &Catalog,
@@ -62,7 +60,6 @@ pub fn chat_body(
 }
 
 /// As [`chat_body`], with these signatures of thoughts where an endpoint wants any on calls.
-#[must_use]
 pub fn chat_body_with(
     request: &ChatRequest,
     catalog: &Catalog,
@@ -106,7 +103,6 @@ pub fn chat_body_with(
 }
 
 /// The body of an image request for one endpoint. `None` as for [`chat_body`].
-#[must_use]
 pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
     let outgoing = request.upstream_body(catalog, endpoint);
     match endpoint.dialect {
@@ -148,7 +144,6 @@ fn named_as_image(request: &ImageRequest, outgoing: OutgoingBody) -> OutgoingBod
 }
 
 /// Path of image requests, relative to the base address of the upstream.
-#[must_use]
 pub fn image_path(endpoint: &Endpoint) -> Arc<str> {
     match endpoint.dialect {
         _ if endpoint.images_through_chat => chat_path(None, endpoint, false),
@@ -175,7 +170,6 @@ pub fn images_of<'b>(
 }
 
 /// Whether an endpoint can be asked for images. `through_chat`: as a chat.
-#[must_use]
 pub fn makes_images(dialect: Dialect, upstream_model: &str, through_chat: bool) -> bool {
     match dialect {
         Dialect::OpenAi | Dialect::Responses | Dialect::Gemini => true,
@@ -369,13 +363,11 @@ fn translated(
 }
 
 /// Whether an answer refuses a signature of a thought, so that the same chat may be accepted with stand-ins.
-#[must_use]
 pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
     dialect == Dialect::Gemini && gemini::refuses_signature(status, body)
 }
 
 /// The time to wait that the body of an error names, where a dialect has no header for it.
-#[must_use]
 pub fn retry_delay(dialect: Dialect, body: &[u8]) -> Option<Duration> {
     match dialect {
         Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Converse => None,
@@ -420,7 +412,6 @@ pub fn rewrite_whole(
 }
 
 /// Usage that the upstream reports in a body that is not a valid answer, if any.
-#[must_use]
 pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context: &AnswerContext) -> Option<Usage> {
     let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
     let mut usage = UsageSink::default();

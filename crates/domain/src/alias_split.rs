@@ -59,29 +59,18 @@ pub struct Guardrail {
     pub first_token: Option<f64>,
 }
 
-/// What falls to the same part of an alias.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum StickyBy {
-    /// A conversation.
-    Session,
-    /// The client's `user`.
-    User,
-    /// The API key.
-    Key,
-    /// Nothing: each request by itself.
-    Request,
-}
-
-impl StickyBy {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            StickyBy::Session => "session",
-            StickyBy::User => "user",
-            StickyBy::Key => "key",
-            StickyBy::Request => "request",
-        }
+crate::named! {
+    /// What falls to the same part of an alias.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum StickyBy {
+        /// A conversation.
+        Session = "session",
+        /// The client's `user`.
+        User = "user",
+        /// The API key.
+        Key = "key",
+        /// Nothing: each request by itself.
+        Request = "request",
     }
 }
 
@@ -111,7 +100,6 @@ impl SplitPart {
     }
 
     /// The part with this name on the wire.
-    #[must_use]
     pub fn named(name: &str) -> Option<SplitPart> {
         let at = |number: &str| number.parse::<u32>().ok()?.checked_sub(1);
         match name.split_once(' ') {
@@ -126,7 +114,6 @@ impl SplitPart {
 
 impl AliasSplit {
     /// Where a part leads; empty for the alias itself without a ladder.
-    #[must_use]
     pub fn names(&self, part: SplitPart) -> &[String] {
         let names = match part {
             SplitPart::Own => Some(&self.ladder),

@@ -79,7 +79,6 @@ impl AttemptRecord {
     pub const LOST_RACE: &str = "lost_race";
 
     /// Name of the outcome.
-    #[must_use]
     pub fn outcome(&self) -> &str {
         self.error_type.as_deref().unwrap_or("completed")
     }

@@ -201,7 +201,6 @@ impl CapabilitySet {
     }
 
     /// The capabilities of that name.
-    #[must_use]
     pub fn named(name: &str) -> Option<CapabilitySet> {
         let of_name = Capability::ALL.into_iter().filter(|one| one.is_listed() && one.as_str() == name);
         let set = of_name.fold(CapabilitySet::NONE, CapabilitySet::with);
@@ -223,7 +222,6 @@ impl CapabilitySet {
     }
 
     /// The set of these bits.
-    #[must_use]
     pub const fn of_bits(bits: u32) -> CapabilitySet {
         CapabilitySet(bits)
     }

@@ -57,19 +57,16 @@ pub struct Provider {
 
 impl Provider {
     /// Whether it may be called.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.state == ProviderState::On
     }
 
     /// Whether `name` is its slug or its display name.
-    #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.slug.as_str()) || name.eq_ignore_ascii_case(&self.name)
     }
 
     /// Whether an entry of a provider list matches its endpoint `variant`: slug, display name, or `slug/variant`.
-    #[must_use]
     pub fn is_named(&self, entry: &str, variant: &str) -> bool {
         let both = |(name, of)| self.is_called(name) && variant.eq_ignore_ascii_case(of);
         self.is_called(entry) || entry.rsplit_once('/').is_some_and(both)
@@ -149,7 +146,6 @@ pub struct EndpointLimits {
 
 impl EndpointLimits {
     /// Longest answer, tokens; the context window when no limit is configured.
-    #[must_use]
     pub fn longest_answer(&self) -> u32 {
         self.max_completion_tokens.unwrap_or(u32::MAX)
     }
@@ -218,13 +214,11 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Whether its prices are known to be zero. Unknown prices are not free.
-    #[must_use]
     pub fn is_free(&self) -> bool {
         self.pricing.as_deref().is_some_and(Pricing::is_free)
     }
 
     /// The exact cost of `usage`; `None` where the prices are unknown.
-    #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<CostBreakdown> {
         self.pricing.as_deref().map(|pricing| pricing.cost(usage))
     }
@@ -337,7 +331,6 @@ impl Catalog {
     }
 
     /// Resolves `name` on the day `today`: a model id, a canonical slug, or any spelling of an alias.
-    #[must_use]
     pub fn resolve(&self, name: &str, today: chrono::NaiveDate) -> Resolved {
         let Some(target) = self.names.get(name).copied() else { return Resolved::Unknown };
         if let Target::Model(index) = target
@@ -350,13 +343,11 @@ impl Catalog {
     }
 
     /// Whether this is the name of a model, retired or not, or with `or_alias` a spelling of an alias.
-    #[must_use]
     pub fn knows(&self, name: &str, or_alias: bool) -> bool {
         self.names.get(name).is_some_and(|target| or_alias || matches!(target, Target::Model(_)))
     }
 
     /// The alias with this spelling.
-    #[must_use]
     pub fn alias_called(&self, name: &str) -> Option<&Alias> {
         match self.names.get(name) {
             Some(Target::Alias(position)) => self.alias(*position),
@@ -365,7 +356,6 @@ impl Catalog {
     }
 
     /// Whether `name` is a spelling of an alias, in any case.
-    #[must_use]
     pub fn names_alias(&self, name: &str) -> bool {
         let is_it = |(known, target): (&String, &Target)| {
             matches!(target, Target::Alias(_)) && known.eq_ignore_ascii_case(name)
@@ -374,7 +364,6 @@ impl Catalog {
     }
 
     /// Further spellings of aliases, each with the alias id, sorted: as [`Catalog::new`] takes them.
-    #[must_use]
     pub fn synonyms(&self) -> Vec<(String, String)> {
         let of_alias = |(spelling, target): (&String, &Target)| {
             let Target::Alias(position) = target else { return None };
@@ -387,44 +376,37 @@ impl Catalog {
     }
 
     /// The model at a position.
-    #[must_use]
     pub fn model(&self, index: u32) -> Option<&Model> {
         self.models.get(index as usize)
     }
 
     /// The endpoint at a position.
-    #[must_use]
     pub fn endpoint(&self, index: u32) -> Option<&Endpoint> {
         self.endpoints.get(index as usize)
     }
 
     /// The endpoint with this id. `index` is its position in another catalog version and is checked first.
-    #[must_use]
     pub fn find(&self, index: u32, id: EndpointId) -> Option<&Endpoint> {
         let there = self.endpoint(index).filter(|endpoint| endpoint.id == id);
         there.or_else(|| self.endpoints.iter().find(|endpoint| endpoint.id == id))
     }
 
     /// The alias at a position.
-    #[must_use]
     pub fn alias(&self, index: u32) -> Option<&Alias> {
         self.aliases.get(index as usize)
     }
 
     /// The model of an endpoint.
-    #[must_use]
     pub fn model_of(&self, endpoint: &Endpoint) -> Option<&Model> {
         self.model(endpoint.model)
     }
 
     /// The provider of an endpoint.
-    #[must_use]
     pub fn provider_of(&self, endpoint: &Endpoint) -> Option<&Provider> {
         self.providers.get(endpoint.provider as usize)
     }
 
     /// The name of an endpoint, the same across reloads and restarts: `model@provider`, or `model@provider/variant`.
-    #[must_use]
     pub fn name_of(&self, endpoint: &Endpoint) -> Option<String> {
         let (model, provider) = (self.model_of(endpoint)?, self.provider_of(endpoint)?);
         let name = format!("{}@{}", model.id, provider.slug);
@@ -438,7 +420,6 @@ impl Catalog {
 
     /// Whether the model can be called: it has not expired by `today`, and one of its endpoints is enabled at a provider
     /// that is on.
-    #[must_use]
     pub fn is_served(&self, model: &Model, today: chrono::NaiveDate) -> bool {
         let mut endpoints = self.endpoints_of(model);
         model.expiration_date.is_none_or(|gone| gone > today)
@@ -447,7 +428,6 @@ impl Catalog {
     }
 
     /// Whether an entry of a provider list matches any provider: a slug, a display name, or `slug/variant`.
-    #[must_use]
     pub fn names_provider(&self, entry: &str) -> bool {
         let names =
             |endpoint| self.provider_of(endpoint).is_some_and(|provider| provider.is_named(entry, &endpoint.variant));
@@ -455,13 +435,11 @@ impl Catalog {
     }
 
     /// Whether an entry of a model list matches any model.
-    #[must_use]
     pub fn names_model(&self, entry: &ModelPattern) -> bool {
         self.models.iter().any(|model| entry.matches(model.id.as_str(), &model.canonical_slug))
     }
 
     /// Whether the lists of an alias exclude every model.
-    #[must_use]
     pub fn is_emptied_by_lists_of(&self, alias: &Alias) -> bool {
         let is_in = |list: &[ModelPattern], model: &Model| {
             list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug))

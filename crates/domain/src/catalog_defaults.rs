@@ -17,7 +17,6 @@ use super::{
 
 impl Provider {
     /// A provider that is on and does not collect data. Its name is its slug.
-    #[must_use]
     pub fn with_defaults(slug: ProviderSlug) -> Provider {
         Provider {
             name: slug.as_str().into(),
@@ -37,7 +36,6 @@ impl Provider {
 
 impl Model {
     /// A text model, named after its id, with these endpoints.
-    #[must_use]
     pub fn with_defaults(id: ModelId, endpoints: Vec<u32>) -> Model {
         Model {
             canonical_slug: id.to_string(),
@@ -64,7 +62,6 @@ impl Model {
 impl Endpoint {
     /// A free endpoint without optional parameters and with a context window of 128,000 tokens. `model` and `provider`
     /// are positions in the catalog.
-    #[must_use]
     pub fn with_defaults(id: EndpointId, model: u32, provider: u32, upstream_model: &str) -> Endpoint {
         Endpoint {
             id,

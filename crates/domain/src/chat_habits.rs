@@ -47,7 +47,6 @@ impl AddedMembers {
     }
 
     /// The set of these bits.
-    #[must_use]
     pub const fn of_bits(bits: u8) -> AddedMembers {
         AddedMembers(bits)
     }

@@ -177,7 +177,6 @@ pub struct Candidate {
 
 impl Decision {
     /// The query that was decided.
-    #[must_use]
     pub fn query(&self) -> Query {
         let request = self.request.clone();
         Query {
@@ -216,7 +215,6 @@ impl Decision {
     }
 
     /// The endpoint at this rank of the plan, from 0.
-    #[must_use]
     pub fn at(&self, place: usize) -> Option<&Candidate> {
         let beyond = || self.standby.get(place.checked_sub(self.candidates.len())?);
         self.candidates.get(place).or_else(beyond)
@@ -238,7 +236,6 @@ pub struct OutputCostSpread {
 
 impl Candidate {
     /// Whether the call passes an open breaker. An endpoint that is only paced is healthy.
-    #[must_use]
     pub fn is_past_open_circuit(&self) -> bool {
         self.panic && self.health.circuit != Circuit::Closed
     }
@@ -246,7 +243,6 @@ impl Candidate {
     /// The 10th and the 90th percentile of its cost, dollars: lengths of answers are taken to be log-normal around
     /// their expected mean, and never beyond what the request and the endpoint allow; those of prompts, too, and
     /// neither to tell of the other.
-    #[must_use]
     pub fn cost_range(&self) -> [f64; 2] {
         /// The 90th percentile of the normal distribution, in standard deviations.
         const TENTH: f64 = 1.2816;

@@ -27,7 +27,6 @@ pub struct EndpointEvent {
 
 impl EndpointEvent {
     /// Whether routers need a new snapshot at once: a breaker changed state.
-    #[must_use]
     pub fn is_urgent(&self) -> bool {
         self.gate != GateEvent::Unmoved
     }

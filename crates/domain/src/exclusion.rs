@@ -28,7 +28,6 @@ pub const MAX_COST: &str = "max_cost";
 
 impl ExcludedEndpoint {
     /// Name of what excludes the endpoint: that of its reason, or `max_cost`, which has the reason `max_price`.
-    #[must_use]
     pub fn constraint(&self) -> &'static str {
         match &self.detail {
             ExclusionDetail::Above { what, .. } if what == ExclusionDetail::EXPECTED_COST => MAX_COST,
@@ -210,7 +209,6 @@ impl ExclusionDetail {
     pub const EXPECTED_COST: &'static str = "expected cost";
 
     /// Remaining time of the exclusion, from the decision on, if it ends by itself.
-    #[must_use]
     pub const fn wait(&self) -> Option<Duration> {
         match self {
             ExclusionDetail::Open { wait, .. }
@@ -264,7 +262,6 @@ impl fmt::Display for ExclusionDetail {
 }
 
 /// A long time in its largest unit, as in `141 years`.
-#[must_use]
 pub fn rough_time(time: Duration) -> String {
     const UNITS: [(u64, &str); 4] = [(31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "minutes")];
     let seconds = time.as_secs();

@@ -81,7 +81,6 @@ crate::named! {
 
 impl FailureKind {
     /// Kind of an HTTP status of 400 to 599, as far as the status alone decides it. `None` for other numbers.
-    #[must_use]
     pub const fn of_status(status: u64) -> Option<FailureKind> {
         Some(match status {
             401 | 402 => FailureKind::Auth,
@@ -144,7 +143,6 @@ impl Failure {
     pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
     /// A failure without status, wait or evidence.
-    #[must_use]
     pub const fn of(kind: FailureKind) -> Failure {
         Failure { kind, status: None, retry_after: None, evidence: Evidence::None }
     }

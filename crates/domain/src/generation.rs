@@ -177,19 +177,16 @@ pub struct Generation {
 
 impl Generation {
     /// The endpoint that served.
-    #[must_use]
     pub fn served_endpoint(&self) -> Option<&Endpoint> {
         self.attempts.iter().find(|attempt| attempt.served).and_then(|attempt| self.catalog.endpoint(attempt.endpoint))
     }
 
     /// Whether a second attempt raced the first.
-    #[must_use]
     pub fn hedged(&self) -> bool {
         self.attempts.iter().any(|attempt| attempt.reason == AttemptReason::Hedge)
     }
 
     /// Whether it completed although an attempt failed. An attempt that lost a race did not fail.
-    #[must_use]
     pub fn rescued(&self) -> bool {
         let harmless = [AttemptRecord::CANCELLED, AttemptRecord::LOST_RACE];
         let failed =
@@ -198,31 +195,26 @@ impl Generation {
     }
 
     /// Cost of attempts that lost a race, at their own prices; `None` where one of them is unknown.
-    #[must_use]
     pub fn hedge_cost(&self) -> Option<Usd> {
         self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() == Some(AttemptRecord::LOST_RACE))
     }
 
     /// Cost of attempts that failed or were cancelled after they had used tokens; `None` where one of them is unknown.
-    #[must_use]
     pub fn failed_cost(&self) -> Option<Usd> {
         self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE))
     }
 
     /// Cost of the answer; `None` where it is unknown.
-    #[must_use]
     pub fn total_cost(&self) -> Option<Usd> {
         self.cost.as_ref().map(CostBreakdown::total)
     }
 
     /// Cost of all attempts together; `None` where one of them is unknown.
-    #[must_use]
     pub fn spent(&self) -> Option<Usd> {
         Some(self.total_cost()? + self.cost_of_other_attempts(|_| true)?)
     }
 
     /// Cost of all attempts whose cost is known, as charged to the key.
-    #[must_use]
     pub fn known_spending(&self) -> Usd {
         let others = self.attempts.iter().filter(|attempt| !attempt.served).filter_map(|attempt| attempt.cost);
         self.total_cost().unwrap_or(Usd::ZERO) + others.sum()
@@ -233,7 +225,6 @@ impl Generation {
     }
 
     /// The code of the decision, or the code of the fallback that served.
-    #[must_use]
     pub fn decision_code(&self) -> DecisionCode {
         let served = self.attempts.iter().rfind(|attempt| attempt.error_type.is_none());
         match (self.attempts.first(), served) {

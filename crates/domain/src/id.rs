@@ -25,19 +25,16 @@ impl fmt::Display for ModelIdFault {
 
 impl ModelId {
     /// The whole id.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The whole id, shared: for records that outlive the catalog.
-    #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 
     /// The maker of the model: the part before the slash.
-    #[must_use]
     pub fn namespace(&self) -> &str {
         self.0.split_once('/').map_or("", |(namespace, _)| namespace)
     }
@@ -66,7 +63,6 @@ pub struct ProviderSlug(Arc<str>);
 
 impl ProviderSlug {
     /// The slug, if `text` is one.
-    #[must_use]
     pub fn new(text: &str) -> Option<ProviderSlug> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
         let good = !text.is_empty() && text.len() <= 64 && text.bytes().all(allowed);
@@ -74,13 +70,11 @@ impl ProviderSlug {
     }
 
     /// The slug as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The slug, shared: for records that outlive the catalog.
-    #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
@@ -99,7 +93,6 @@ pub struct EndpointId(pub u64);
 
 impl EndpointId {
     /// The id of `model` at `provider`. `variant` distinguishes several endpoints; it is empty when there is only one.
-    #[must_use]
     pub fn new(model: &str, provider: &str, variant: &str) -> EndpointId {
         // FNV-1a: stable by definition, unlike the standard library's hasher.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -135,7 +128,6 @@ impl GenerationId {
     const ALPHABET: &'static [u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
     /// The id made at `unix_seconds` from 132 random bits, of which 131 are kept.
-    #[must_use]
     pub fn new(unix_seconds: u64, random: [u64; 3]) -> GenerationId {
         let mut id = GenerationId { text: [0; Self::CAPACITY], length: 0 };
         id.extend(Self::PREFIX.as_bytes());
@@ -165,14 +157,12 @@ impl GenerationId {
     }
 
     /// The id as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         let bytes = self.text.get(..usize::from(self.length)).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
     /// The second it was made in, and its random characters. `None` in place of a second that no number can tell.
-    #[must_use]
     pub fn parts(&self) -> (Option<u64>, &[u8; Self::SUFFIX]) {
         let text = self.text.get(..usize::from(self.length)).unwrap_or_default();
         let Some((head, suffix)) = text.split_last_chunk() else { return (None, &[0; Self::SUFFIX]) };
@@ -183,7 +173,6 @@ impl GenerationId {
     }
 
     /// Parses the id. Does not check whether the generation exists.
-    #[must_use]
     pub fn parse(text: &str) -> Option<GenerationId> {
         let (seconds, suffix) = text.strip_prefix(Self::PREFIX)?.split_once('-')?;
         let shaped = !seconds.is_empty()

@@ -84,13 +84,11 @@ impl InvalidReason {
 
 impl Invalid {
     /// A mistake in the field `param`.
-    #[must_use]
     pub fn field(reason: InvalidReason, param: impl Into<String>, message: impl Into<String>) -> Invalid {
         Invalid { reason, param: Some(param.into()), message: message.into(), allowed_values: Vec::new() }
     }
 
     /// The field `param` has a value that is none of the `allowed` ones. The message names `value` first.
-    #[must_use]
     pub fn none_of(param: &str, value: &str, allowed: &[&str]) -> Invalid {
         let meant = closest_name(value, allowed.iter().copied());
         let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean '{meant}'?"));
@@ -100,7 +98,6 @@ impl Invalid {
     }
 
     /// A mistake in the body as a whole.
-    #[must_use]
     pub fn body(reason: InvalidReason, message: impl Into<String>) -> Invalid {
         Invalid { reason, param: None, message: message.into(), allowed_values: Vec::new() }
     }

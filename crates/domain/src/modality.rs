@@ -23,7 +23,6 @@ crate::named! {
 
 impl Modality {
     /// The modality of that name.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Modality> {
         Modality::ALL.into_iter().find(|modality| modality.as_str() == text)
     }

@@ -48,7 +48,6 @@ impl Usd {
     pub const ZERO: Usd = Usd(0);
 
     /// An amount given in units of 10⁻¹⁵ dollars.
-    #[must_use]
     pub const fn from_femto(femto: i128) -> Usd {
         Usd(femto)
     }
@@ -73,7 +72,6 @@ impl Usd {
 
     /// The nearest amount to a number a client wrote as JSON; `None` when it is not finite or too large.
     /// For limits only: prices and bills are parsed from text.
-    #[must_use]
     pub fn from_f64(dollars: f64) -> Option<Usd> {
         let femto = dollars * SCALE as f64;
         (femto.is_finite() && femto.abs() < 1e33).then(|| Usd(femto.round() as i128))
@@ -81,7 +79,6 @@ impl Usd {
 
     /// The nearest amount to a number as other programs write it, exponents included; `None` when it is none, or too large.
     /// For amounts that others report: prices are parsed by [`FromStr`].
-    #[must_use]
     pub fn from_number(text: &str) -> Option<Usd> {
         let (negative, number) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -188,7 +185,6 @@ impl Sum for Usd {
 const DIGITS: u32 = 3;
 
 /// An amount for people, with unit: at least two decimals, and three significant digits below one dollar. Never an exponent.
-#[must_use]
 pub fn shown_dollars(amount: Usd) -> String {
     let (sign, femto) = (if amount.0 < 0 { "-" } else { "" }, amount.0.unsigned_abs());
     if femto == 0 {
@@ -207,7 +203,6 @@ pub fn shown_dollars(amount: Usd) -> String {
 }
 
 /// A number with commas between thousands.
-#[must_use]
 pub fn grouped(value: u128) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 2);

@@ -43,7 +43,6 @@ pub struct Weights {
 
 impl Weights {
     /// The weights, if both are finite and ≥ 0 and their sum is above 0.
-    #[must_use]
     pub fn new(latency: f64, cost: f64) -> Option<Weights> {
         let good = latency.is_finite() && cost.is_finite() && latency >= 0.0 && cost >= 0.0 && latency + cost > 0.0;
         good.then_some(Weights { latency, cost })

@@ -32,7 +32,6 @@ impl ParameterSet {
     }
 
     /// The set of these bits.
-    #[must_use]
     pub const fn of_bits(bits: u128) -> ParameterSet {
         ParameterSet(bits)
     }
@@ -82,7 +81,6 @@ impl ParameterNames {
     ];
 
     /// The registry with the published names alone.
-    #[must_use]
     pub fn published() -> ParameterNames {
         ParameterNames(Self::PUBLISHED.iter().map(|name| Arc::from(*name)).collect())
     }
@@ -107,7 +105,6 @@ impl ParameterNames {
     /// Three request fields are controlled by another parameter: `max_completion_tokens` under `max_tokens`,
     /// `reasoning_effort` under `reasoning`, `parallel_tool_calls` under `tools`. `cache_control` is controlled by none,
     /// because endpoints that do not list it may have a translation of it.
-    #[must_use]
     pub fn gate(&self, name: &str) -> Option<ParameterSet> {
         self.find(match name {
             "cache_control" => return None,
@@ -119,13 +116,11 @@ impl ParameterNames {
     }
 
     /// Whether `set` has this name.
-    #[must_use]
     pub fn lists(&self, set: ParameterSet, name: &str) -> bool {
         self.find(name).is_some_and(|one| set.covers(one))
     }
 
     /// What an endpoint that lists `listed` can be sent: one that lists `reasoning_effort` gets `reasoning` in that form.
-    #[must_use]
     pub fn accepted(&self, listed: ParameterSet) -> ParameterSet {
         let reasoning = self.find("reasoning").filter(|_| self.lists(listed, "reasoning_effort"));
         listed.union(reasoning.unwrap_or_default())

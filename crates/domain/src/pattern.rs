@@ -17,7 +17,6 @@ pub struct PatternFault;
 
 impl ModelPattern {
     /// Whether a model of this id and canonical slug matches.
-    #[must_use]
     pub fn matches(&self, id: &str, canonical_slug: &str) -> bool {
         match self {
             ModelPattern::Exact(text) => id == text || canonical_slug == text,

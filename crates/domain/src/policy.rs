@@ -132,7 +132,6 @@ pub struct TargetPolicy {
 
 impl BreakerPolicy {
     /// Duration of the `opens`th consecutive opening, without jitter.
-    #[must_use]
     pub fn open_for(&self, opens: u32) -> Duration {
         let growth = libm::pow(self.factor, f64::from(opens.saturating_sub(1)));
         Duration::try_from_secs_f64(self.base.as_secs_f64() * growth).unwrap_or(self.base)

@@ -81,13 +81,11 @@ impl fmt::Display for PreferenceFault {
 
 impl Preference {
     /// A bound on the median alone.
-    #[must_use]
     pub fn median(bound: f64) -> Preference {
         Preference { p50: Some(bound), ..Preference::default() }
     }
 
     /// The bound on a percentile.
-    #[must_use]
     pub const fn bound(&self, percentile: Percentile) -> Option<f64> {
         match percentile {
             Percentile::P50 => self.p50,
@@ -104,14 +102,12 @@ impl Preference {
     }
 
     /// Checks the preference as bounds on a latency, which must not fall with the percentile.
-    #[must_use]
     pub fn latency_fault(&self) -> Option<PreferenceFault> {
         self.fault(true)
     }
 
     /// Checks the preference as bounds on a throughput, which must not rise with the percentile: p95 is reached by 95 %
     /// of the answers.
-    #[must_use]
     pub fn throughput_fault(&self) -> Option<PreferenceFault> {
         self.fault(false)
     }

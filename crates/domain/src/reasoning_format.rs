@@ -21,7 +21,6 @@ crate::named! {
 
 impl ReasoningFormat {
     /// The format of that name.
-    #[must_use]
     pub fn named(name: &str) -> ReasoningFormat {
         match name {
             "anthropic-claude-v1" => ReasoningFormat::Anthropic,

@@ -45,7 +45,6 @@ impl Reopens {
     }
 
     /// Reads what [`Reopens::recorded`] gave.
-    #[must_use]
     pub const fn of_recorded(number: u64) -> Reopens {
         match number {
             0 => Reopens::Now,

@@ -44,7 +44,6 @@ pub struct RequestFacts {
 
 impl RequestFacts {
     /// The facts of a query.
-    #[must_use]
     pub fn new(query: &Query) -> RequestFacts {
         RequestFacts {
             api: query.api,

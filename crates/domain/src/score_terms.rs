@@ -37,7 +37,6 @@ impl ScoreTerms {
     pub const MAX_TERMS: usize = 4;
 
     /// The terms of these names and values, in this order; values beyond the names are 0.
-    #[must_use]
     pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MAX_TERMS]) -> ScoreTerms {
         ScoreTerms { names, values }
     }
@@ -48,7 +47,6 @@ impl ScoreTerms {
     }
 
     /// The score.
-    #[must_use]
     pub fn sum(&self) -> f64 {
         // Unused values are 0, so no loop over the names is needed.
         self.values.iter().sum()

@@ -9,25 +9,21 @@ use super::{
 
 impl Pricing {
     /// The prices of a service tier; `None` if it has none of its own.
-    #[must_use]
     pub fn service_tier(&self, name: &ServiceName) -> Option<&Pricing> {
         self.service_tiers.iter().find(|tier| tier.name == *name).map(|tier| &tier.pricing)
     }
 
     /// The factor of a geography in thousandths; `None` if it has none.
-    #[must_use]
     pub fn geography(&self, name: &ServiceName) -> Option<u64> {
         self.geographies.iter().find(|geography| geography.name == *name).map(|geography| geography.per_mille)
     }
 
     /// The prices of the tier that served, for prompts of all lengths; the standard ones where it has none of its own.
-    #[must_use]
     pub fn of_tier(&self, served: &ServedService) -> &Pricing {
         served.tier.and_then(|name| self.service_tier(&name)).unwrap_or(self)
     }
 
     /// The prices of what served, for a prompt of this length.
-    #[must_use]
     pub fn served(&self, served: &ServedService, prompt_tokens: u64) -> Cow<'_, Pricing> {
         let pricing = self.of_tier(served).at(prompt_tokens);
         match served.geography.and_then(|name| self.geography(&name)) {

@@ -20,7 +20,6 @@ pub struct ServiceName {
 
 impl ServiceName {
     /// The name in lower case. `None` if it is no word of 1 to 23 letters, digits, `_`, `-` and `.`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<ServiceName> {
         let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if text.is_empty() || !text.bytes().all(is_fit) {
@@ -33,13 +32,11 @@ impl ServiceName {
     }
 
     /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.bytes.get(..usize::from(self.length)).and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
     }
 
     /// Whether it is a word for the service that costs the standard price.
-    #[must_use]
     pub fn is_standard(&self) -> bool {
         STANDARD.contains(&self.as_str())
     }
@@ -51,7 +48,6 @@ impl ServiceName {
     }
 
     /// The other word for the same service, if there is one.
-    #[must_use]
     pub fn other_word(&self) -> Option<ServiceName> {
         let other = SAME.iter().find(|word| **word != self.as_str())?;
         ServiceName::parse(other).filter(|_| SAME.contains(&self.as_str()))
@@ -88,7 +84,6 @@ pub enum ServicePreference {
 
 impl ServicePreference {
     /// What this word asks for.
-    #[must_use]
     pub fn of(word: &str) -> ServicePreference {
         match ServiceName::parse(word) {
             Some(name) if name.as_str() == "auto" => ServicePreference::Any,
@@ -136,7 +131,6 @@ impl RequestedService {
     pub const FIELDS: [&str; 3] = ["service_tier", "speed", "inference_geo"];
 
     /// What fields with these values ask for.
-    #[must_use]
     pub fn of<'v>(value: impl Fn(&'static str) -> Option<Cow<'v, str>>) -> RequestedService {
         let [tier, speed, geography] = Self::FIELDS.map(|name| value(name).map(|word| ServicePreference::of(&word)));
         RequestedService {

@@ -9,7 +9,6 @@ const MAX_LISTED: usize = 8;
 
 /// The name in `known` that is most similar to `text`, if any is similar enough: a few typing errors away, or one is a
 /// prefix of the other. Ignores case.
-#[must_use]
 pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let apart = |name: &'k str| Some((name_distance(text, name)?, name));
     known.into_iter().filter_map(apart).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
@@ -17,13 +16,11 @@ pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) ->
 
 /// The names in `known` for a message about `text`, which is none of them: the most similar first, and no more than
 /// eight.
-#[must_use]
 pub fn listed_names<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     listed(text, known, str::to_owned)
 }
 
 /// The same with each name in quotes.
-#[must_use]
 pub fn quoted_names<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     listed(text, known, |name| format!("\"{name}\""))
 }
@@ -37,7 +34,6 @@ fn listed<'k>(text: &str, known: impl IntoIterator<Item = &'k str>, written: imp
 }
 
 /// Number of typing errors between two names; `None` when they are too different. Ignores case.
-#[must_use]
 pub fn name_distance(text: &str, name: &str) -> Option<usize> {
     if text.len() > LONGEST || name.len() > LONGEST {
         return None;

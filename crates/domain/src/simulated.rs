@@ -74,7 +74,6 @@ impl Default for ProviderSettings {
 
 impl ProviderSettings {
     /// The model with this name.
-    #[must_use]
     pub fn model(&self, id: &str) -> Option<&SimulatedModel> {
         self.models.iter().find(|model| model.id == id)
     }
@@ -99,7 +98,6 @@ pub struct SimulatedModel {
 
 impl SimulatedModel {
     /// A model that reads and writes text and calls tools.
-    #[must_use]
     pub fn text(id: &str) -> SimulatedModel {
         SimulatedModel {
             id: id.to_owned(),
@@ -112,7 +110,6 @@ impl SimulatedModel {
     }
 
     /// A model that generates images from text and does not support tools.
-    #[must_use]
     pub fn image(id: &str) -> SimulatedModel {
         let outputs = Modalities::NONE.with(Modality::Image);
         SimulatedModel { outputs, tools: false, ..SimulatedModel::text(id) }

@@ -31,7 +31,6 @@ crate::named! {
 
 impl ResetPeriod {
     /// The period with this name.
-    #[must_use]
     pub fn parse(name: &str) -> Option<ResetPeriod> {
         ResetPeriod::ALL.into_iter().find(|period| period.as_str() == name)
     }
@@ -116,7 +115,6 @@ impl SpendingMeter {
     }
 
     /// The sums at a time in Unix milliseconds.
-    #[must_use]
     pub fn read(&self, now_ms: i64) -> Spent {
         let in_period = |period| self.since_reset(Some(period), now_ms);
         Spent {
@@ -128,19 +126,16 @@ impl SpendingMeter {
     }
 
     /// The amount that counts at a time, Unix milliseconds, against a limit with this period.
-    #[must_use]
     pub fn since_reset(&self, reset: Option<ResetPeriod>, now_ms: i64) -> Usd {
         reset.map_or(self.total, |period| self.days.range(period.days(now_ms)).map(|(_, sum)| *sum).sum())
     }
 
     /// Reserved for running requests.
-    #[must_use]
     pub fn reserved(&self) -> Usd {
         self.reserved
     }
 
     /// What may still be spent or reserved; never negative.
-    #[must_use]
     pub fn available(&self, limit: SpendLimit, now_ms: i64) -> Usd {
         let used = self.since_reset(limit.reset, now_ms) + self.reserved;
         (limit.amount - used).max(Usd::ZERO)
@@ -163,7 +158,6 @@ impl SpendingMeter {
     }
 
     /// Whether the limit is used up, so that not even a request without cost is admitted. A limit of zero never is.
-    #[must_use]
     pub fn is_exhausted(&self, limit: SpendLimit, now_ms: i64) -> bool {
         !limit.amount.is_zero() && self.since_reset(limit.reset, now_ms) >= limit.amount
     }

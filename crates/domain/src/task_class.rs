@@ -27,7 +27,6 @@ crate::named! {
 
 impl Task {
     /// The class of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Task> {
         Task::ALL.into_iter().find(|task| task.as_str() == name)
     }
@@ -46,7 +45,6 @@ pub struct TaskClass {
 
 impl TaskClass {
     /// The class of a request in which these features were seen, if nobody names one.
-    #[must_use]
     pub fn of_features(features: TaskFeatures) -> TaskClass {
         match features.task() {
             Some(task) => TaskClass { task, source: TaskClassSource::Features, features },

@@ -4,7 +4,6 @@ use super::{price_tier::PriceTier, usage::Pricing};
 
 impl PriceTier {
     /// The token prices of `pricing`, for longer prompts.
-    #[must_use]
     pub fn new(above_prompt_tokens: u64, pricing: &Pricing) -> PriceTier {
         PriceTier {
             above_prompt_tokens,
@@ -20,7 +19,6 @@ impl PriceTier {
     }
 
     /// All prices of the tier: what is not counted in tokens costs as much as at any length.
-    #[must_use]
     pub fn pricing(&self, base: &Pricing) -> Pricing {
         Pricing {
             prompt: self.prompt,
@@ -43,13 +41,11 @@ impl PriceTier {
 
 impl Pricing {
     /// The tier of a prompt of this length; `None` below the first.
-    #[must_use]
     pub fn tier(&self, prompt_tokens: u64) -> Option<&PriceTier> {
         self.tiers.iter().rev().find(|tier| tier.above_prompt_tokens < prompt_tokens)
     }
 
     /// The prices for a prompt of this length.
-    #[must_use]
     pub fn at(&self, prompt_tokens: u64) -> Cow<'_, Pricing> {
         match self.tier(prompt_tokens) {
             Some(tier) => Cow::Owned(tier.pricing(self)),

@@ -25,7 +25,6 @@ impl TraceParent {
     /// Reads the header. `None` if it is invalid: then the request counts as one without a trace.
     ///
     /// Later versions may be longer; what follows the flags is ignored then.
-    #[must_use]
     pub fn parse(text: &str) -> Option<TraceParent> {
         let (known, rest) = text.as_bytes().split_at_checked(TraceParent::LENGTH)?;
         let mut parts = std::str::from_utf8(known).ok()?.split('-');
@@ -53,7 +52,6 @@ pub struct ServedTime {
 
 impl ServedTime {
     /// The time of a generation that took `took` and ended at `until_us`.
-    #[must_use]
     pub fn ending_at(until_us: i64, took: Duration) -> ServedTime {
         let took = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
         ServedTime { from_us: until_us.saturating_sub(took), until_us }
@@ -62,14 +60,12 @@ impl ServedTime {
 
 /// The trace of a generation that belongs to no trace of its client. It follows from the id, so that nothing has to be kept
 /// until the spans are made.
-#[must_use]
 pub fn trace_of(id: GenerationId) -> u128 {
     let digest = digest(id, u32::MAX);
     u128::from_be_bytes(digest.first_chunk().copied().unwrap_or_default()).max(1)
 }
 
 /// The span of attempt `n` of a generation; that of the generation itself for 0.
-#[must_use]
 pub fn span_of(id: GenerationId, n: u32) -> u64 {
     u64::from_be_bytes(digest(id, n).first_chunk().copied().unwrap_or_default()).max(1)
 }
@@ -80,7 +76,6 @@ fn digest(id: GenerationId, n: u32) -> [u8; 32] {
 
 /// Whether a trace belongs to the given share of all traces: the same for a trace on every replica, and as the sampler
 /// `traceidratio` of OpenTelemetry decides.
-#[must_use]
 pub fn is_in_share(trace: u128, share: f64) -> bool {
     const TRACES: f64 = (1_u64 << 63) as f64;
     let number = (trace as u64) >> 1;

@@ -60,7 +60,6 @@ pub struct Pricing {
 
 impl Pricing {
     /// Whether prompt, completion and request all cost nothing, at any length and of any service: the rule of the free pool.
-    #[must_use]
     pub fn is_free(&self) -> bool {
         let costs_nothing = |prompt: Price, completion: Price| prompt.is_zero() && completion.is_zero();
         costs_nothing(self.prompt, self.completion)
@@ -71,7 +70,6 @@ impl Pricing {
 
     /// Highest possible price of a request: every token in its dearest class and tier, and one web search where searches have
     /// a price. `service`: what is sent.
-    #[must_use]
     pub fn worst_case(
         &self,
         service: &RequestedService,
@@ -94,7 +92,6 @@ impl Pricing {
     }
 
     /// Price of an output token in its dearest class and tier, for a prompt of about this length.
-    #[must_use]
     pub fn dearest_output(&self, service: &RequestedService, prompt_tokens: u64) -> Usd {
         self.dearest(service, prompt_tokens, Pricing::dearest_output_in_tier)
     }
@@ -105,7 +102,6 @@ impl Pricing {
 
     /// The exact price of `usage`, of the service that served and in the tier of its prompt. Token classes are disjoint: cached, cache-written, audio and plain
     /// input tokens add up to `prompt_tokens`, reasoning, audio and plain output tokens to `completion_tokens`.
-    #[must_use]
     pub fn cost(&self, usage: &Usage) -> CostBreakdown {
         self.served(&usage.service, usage.prompt_tokens).cost_in_tier(usage)
     }
@@ -167,7 +163,6 @@ pub struct Usage {
 
 impl Usage {
     /// Input and output tokens together, independent of the total reported by the provider.
-    #[must_use]
     pub fn total_tokens(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
@@ -202,19 +197,16 @@ pub struct CostBreakdown {
 
 impl CostBreakdown {
     /// The cost of the input: all its tokens, and images.
-    #[must_use]
     pub fn input(&self) -> Usd {
         self.prompt + self.cache_read + self.cache_write + self.cache_write_1h + self.audio + self.image
     }
 
     /// The cost of the output tokens.
-    #[must_use]
     pub fn output(&self) -> Usd {
         self.completion + self.reasoning + self.audio_output
     }
 
     /// The whole cost.
-    #[must_use]
     pub fn total(&self) -> Usd {
         let parts = [
             self.prompt,

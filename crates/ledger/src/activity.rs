@@ -17,13 +17,11 @@ pub const SLOT: Duration = Duration::from_secs(15 * 60);
 pub type Sums = BTreeMap<(i64, ActivityKey), ActivityCounters>;
 
 /// Number of the slot that a time lies in.
-#[must_use]
 pub fn slot(ms: i64) -> i64 {
     ms.div_euclid(SLOT.as_millis() as i64)
 }
 
 /// Beginning of a slot, Unix milliseconds.
-#[must_use]
 pub fn slot_start(slot: i64) -> i64 {
     slot.saturating_mul(SLOT.as_millis() as i64)
 }
@@ -34,13 +32,11 @@ pub struct ActivityKey([String; Dimension::ALL.len()]);
 
 impl ActivityKey {
     /// The key under which an entry with these facts counts.
-    #[must_use]
     pub fn of(facts: &FactsView<'_>) -> ActivityKey {
         ActivityKey(Dimension::ALL.map(|dimension| facts.label(dimension.label()).to_owned()))
     }
 
     /// Its name in a dimension.
-    #[must_use]
     pub fn get(&self, dimension: Dimension) -> &str {
         self.0.get(dimension as usize).map_or("", String::as_str)
     }
@@ -99,13 +95,11 @@ macro_rules! counters {
             pub const COUNT: usize = [$(stringify!($name)),*].len();
 
             /// All counters but the cost.
-            #[must_use]
             pub const fn counts(&self) -> [u64; ActivityCounters::COUNT] {
                 [$(self.$name),*]
             }
 
             /// Counters in the order of [`ActivityCounters::NAMES`], and a cost.
-            #[must_use]
             pub const fn with(counts: [u64; ActivityCounters::COUNT], cost: Usd) -> ActivityCounters {
                 let [$($name),*] = counts;
                 ActivityCounters { $($name,)* cost }

@@ -252,7 +252,6 @@ impl Ledger {
     }
 
     /// Bytes of the write-ahead log.
-    #[must_use]
     pub fn wal_bytes(&self) -> u64 {
         self.wal.load(Relaxed)
     }

@@ -80,13 +80,11 @@ impl Directory {
     }
 
     /// The path of the directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.disk.root()
     }
 
     /// The files of the directory.
-    #[must_use]
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::new(self.disk.clone())
     }

@@ -106,13 +106,11 @@ pub struct SystemDisk {
 
 impl SystemDisk {
     /// The directory `root`, which must exist.
-    #[must_use]
     pub fn new(root: &Path) -> SystemDisk {
         SystemDisk { root: root.to_owned() }
     }
 
     /// The directory.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -86,7 +86,6 @@ impl Shared {
     }
 
     /// Everything empty, nothing opened. `run` must differ from that of every earlier process.
-    #[must_use]
     pub fn new(disk: Arc<dyn Disk>, settings: Settings, run: u64, now_ms: i64) -> Arc<Shared> {
         Arc::new(Shared {
             journal: Arc::new(Journal::new(
@@ -144,7 +143,6 @@ pub struct Engine {
 
 impl Engine {
     /// An engine that has done nothing yet.
-    #[must_use]
     pub fn new(shared: Arc<Shared>) -> Engine {
         Engine {
             shared,

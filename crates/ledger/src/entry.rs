@@ -15,7 +15,6 @@ impl Id {
     pub const MIN: Id = Id([0; Id::LENGTH]);
 
     /// The id of `time` with `tail`, which tells ids of one time apart.
-    #[must_use]
     pub fn new(time: u64, tail: [u8; 24]) -> Id {
         let mut bytes = [0; Id::LENGTH];
         for (to, from) in bytes.iter_mut().zip(time.to_be_bytes().into_iter().chain(tail)) {
@@ -25,7 +24,6 @@ impl Id {
     }
 
     /// The time that the id begins with.
-    #[must_use]
     pub fn time(&self) -> u64 {
         self.0.first_chunk().map_or(0, |time| u64::from_be_bytes(*time))
     }
@@ -64,7 +62,6 @@ pub struct Entry {
 
 impl Entry {
     /// Place in the order of pages.
-    #[must_use]
     pub fn key(&self) -> Key {
         Key { created_ms: self.created_ms, id: self.id }
     }
@@ -103,13 +100,11 @@ impl TextFilter {
 
 impl Filter {
     /// Whether an entry of this time may pass.
-    #[must_use]
     pub fn has_time(&self, created_ms: i64) -> bool {
         self.since_ms.is_none_or(|since| created_ms >= since) && self.until_ms.is_none_or(|until| created_ms <= until)
     }
 
     /// Whether an entry passes.
-    #[must_use]
     pub fn admits(&self, created_ms: i64, facts: &Facts) -> bool {
         let has = |field: u8, texts: &[Box<str>]| {
             facts.labels.iter().any(|(other, text)| *other == field && texts.contains(text))

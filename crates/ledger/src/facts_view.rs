@@ -13,7 +13,6 @@ pub struct FactsView<'a> {
 
 impl<'a> FactsView<'a> {
     /// The view of stored facts, of which the numbers begin at `numbers_at`. Empty if these bytes are none.
-    #[must_use]
     pub fn new(facts: &'a [u8], numbers_at: usize) -> FactsView<'a> {
         let Some((mut labels, mut numbers)) = facts.split_at_checked(numbers_at) else { return FactsView::default() };
         match (take::<u32>(&mut labels), take::<u32>(&mut numbers)) {
@@ -23,7 +22,6 @@ impl<'a> FactsView<'a> {
     }
 
     /// All labels as they are stored: two entries with the same bytes have the same labels.
-    #[must_use]
     pub const fn label_bytes(&self) -> &'a [u8] {
         self.labels
     }
@@ -41,7 +39,6 @@ impl<'a> FactsView<'a> {
     }
 
     /// The first label of a field; empty if there is none.
-    #[must_use]
     pub fn label(&self, field: u8) -> &'a str {
         self.labels().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
     }

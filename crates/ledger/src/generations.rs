@@ -101,7 +101,6 @@ impl GenerationStore {
     }
 
     /// A recorder for one worker thread.
-    #[must_use]
     pub fn recorder(&self, worker: u16) -> GenerationRecorder {
         GenerationRecorder {
             recorder: self.store.recorder(worker),
@@ -168,13 +167,11 @@ impl GenerationStore {
     }
 
     /// Catalogs and policies that are in memory.
-    #[must_use]
     pub fn known_versions(&self) -> HashSet<ContentHash> {
         self.versions.known()
     }
 
     /// The entries of the ledger: their state, sums and replication.
-    #[must_use]
     pub fn entries(&self) -> &Store {
         &self.store
     }
@@ -264,7 +261,6 @@ impl GenerationRecorder {
     }
 
     /// Whether records wait for [`GenerationRecorder::write`].
-    #[must_use]
     pub const fn is_waiting(&self) -> bool {
         self.batch.is_some()
     }
@@ -286,7 +282,6 @@ impl GenerationRecorder {
 }
 
 /// The id of a generation in the store: its seconds, then its random characters.
-#[must_use]
 pub fn entry_id(id: GenerationId) -> Id {
     let (seconds, suffix) = id.parts();
     let mut tail = [0; 24];
@@ -297,19 +292,16 @@ pub fn entry_id(id: GenerationId) -> Id {
 }
 
 /// The owner of an entry.
-#[must_use]
 pub fn owner_of(entry: &Entry) -> u64 {
     u64::from_str_radix(label_of(&entry.facts, label::OWNER), 16).unwrap_or_default()
 }
 
 /// The label of an owner or of a key.
-#[must_use]
 pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
 }
 
 /// An amount in [`number::COST_NANOS`], rounded down.
-#[must_use]
 pub fn nanos(cost: Usd) -> i64 {
     const PER_NANO: i64 = FEMTO_PER_NANO as i64;
     let of_many = |_| i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX);

@@ -135,7 +135,6 @@ impl Store {
     }
 
     /// A recorder for one worker thread.
-    #[must_use]
     pub fn recorder(&self, worker: u16) -> Recorder {
         let writer = self.control.shared.journal.writer(worker);
         Recorder { writer, blobs: Vec::new(), batch: Vec::new(), control: Arc::clone(&self.control) }
@@ -217,7 +216,6 @@ impl Store {
     }
 
     /// At most `most` of the first entries that wait for the database, after the one with this ordinal.
-    #[must_use]
     pub fn waiting_after(&self, ordinal: u64, most: usize) -> Vec<(u64, Packed)> {
         self.control.shared.queue.entries_after(ordinal, most)
     }
@@ -257,7 +255,6 @@ impl Store {
     }
 
     /// Whether no entry can be lost for want of room: the disk works, or memory has room for so many more.
-    #[must_use]
     pub fn has_room_for(&self, entries: usize) -> bool {
         let shared = &self.control.shared;
         let works = shared.journal.trouble().is_none() && shared.trouble.load().is_none();
@@ -265,7 +262,6 @@ impl Store {
     }
 
     /// How the store is.
-    #[must_use]
     pub fn status(&self) -> Status {
         let shared = &self.control.shared;
         let load = shared.queue.load();
@@ -391,7 +387,6 @@ impl Recorder {
 
     /// Becomes ready when the entry at `position` is durable: the `fsync` is made at once, by the thread of the
     /// journal, for all who wait.
-    #[must_use]
     pub fn durable(&self, position: Position) -> oneshot::Receiver<io::Result<()>> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.control.waiting.lock();

@@ -59,7 +59,6 @@ impl GenerationStore {
     }
 
     /// What was found in the journal when the ledger was opened.
-    #[must_use]
     pub fn recovery(&self) -> Recovery {
         self.store.status().recovery
     }

@@ -54,7 +54,6 @@ pub struct Segment {
 
 impl Segment {
     /// A segment that an earlier process left, of which the database holds everything before `committed`.
-    #[must_use]
     pub fn left_over(name: String, needed: u64, committed: u64, damaged: bool) -> Segment {
         Segment {
             name,
@@ -77,37 +76,31 @@ impl Segment {
     }
 
     /// Path below the directory of the store.
-    #[must_use]
     pub fn path(&self) -> String {
         format!("{JOURNAL}/{}", self.name)
     }
 
     /// Whether frames wait in the file that were not put into the queue.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         self.queued.load(SeqCst) < self.needed.load(SeqCst)
     }
 
     /// End of the last frame that has to reach the database.
-    #[must_use]
     pub fn needed(&self) -> u64 {
         self.needed.load(SeqCst)
     }
 
     /// End of the last frame that the kernel has.
-    #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(SeqCst)
     }
 
     /// Whether everything up to `end` is durable.
-    #[must_use]
     pub fn is_synced(&self, end: u64) -> bool {
         self.synced.load(SeqCst) >= end
     }
 
     /// Whether nobody needs the file any more.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         // Read in this order: a writer raises `needed` and `running` before it seals.
         self.sealed.load(SeqCst)
@@ -173,7 +166,6 @@ pub struct Journal {
 
 impl Journal {
     /// A journal without segments. `run` must differ from that of every earlier journal with segments left.
-    #[must_use]
     pub fn new(disk: Arc<dyn Disk>, start_ms: i64, run: u64, (segment_bytes, most_bytes): (u64, u64)) -> Journal {
         let prefix = format!("{:014}-{run:016x}", start_ms.max(0));
         let segments = Mutex::new(Vec::new());
@@ -197,7 +189,6 @@ impl Journal {
     }
 
     /// Whether this journal writes, or wrote, the segment of this name.
-    #[must_use]
     pub fn is_own(&self, name: &str) -> bool {
         name.starts_with(&self.prefix)
     }
@@ -225,7 +216,6 @@ impl Journal {
     }
 
     /// The segments that have not been deleted.
-    #[must_use]
     pub fn segments(&self) -> Vec<Arc<Segment>> {
         self.segments.lock().clone()
     }
@@ -264,7 +254,6 @@ impl Journal {
     }
 
     /// Why entries are not journaled at present.
-    #[must_use]
     pub fn trouble(&self) -> Option<Arc<Trouble>> {
         self.trouble.load_full()
     }

@@ -21,7 +21,6 @@ pub struct ForeignPage {
 
 /// One page of two that were read by the same query. Nothing is given out that lies beyond the end of one of them, because
 /// it could have a record in between.
-#[must_use]
 pub fn merge(own: Page, foreign: Vec<Entry>, foreign_next: Option<Key>, limit: usize) -> Page {
     if foreign.is_empty() && foreign_next.is_none() {
         return own;

@@ -35,7 +35,6 @@ pub struct Packed {
 
 impl Packed {
     /// Packs an entry.
-    #[must_use]
     pub fn new(entry: &Entry) -> Packed {
         let labels: Vec<_> = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
         let mut packer = Packer::default();
@@ -45,7 +44,6 @@ impl Packed {
     }
 
     /// What [`Packed::bytes`] gave. `None` if it is no entry.
-    #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Packed> {
         let mut rest = bytes;
         let (id, created_ms) = take(&mut rest)?;
@@ -58,50 +56,42 @@ impl Packed {
     }
 
     /// The entry.
-    #[must_use]
     pub fn entry(&self) -> Entry {
         let facts = postcard::from_bytes(self.facts_bytes()).unwrap_or_default();
         Entry { id: self.id, created_ms: self.created_ms, facts, bytes: self.record().to_vec() }
     }
 
     /// Its identity.
-    #[must_use]
     pub const fn id(&self) -> &Id {
         &self.id
     }
 
     /// Place in the order of pages.
-    #[must_use]
     pub const fn key(&self) -> Key {
         Key { created_ms: self.created_ms, id: self.id }
     }
 
     /// What filters see.
-    #[must_use]
     pub fn facts(&self) -> FactsView<'_> {
         FactsView::new(self.facts_bytes(), self.places.numbers - self.places.facts)
     }
 
     /// The same as stored bytes.
-    #[must_use]
     pub fn facts_bytes(&self) -> &[u8] {
         self.bytes.get(self.places.facts..self.places.record).unwrap_or_default()
     }
 
     /// The record itself.
-    #[must_use]
     pub fn record(&self) -> &[u8] {
         self.bytes.get(self.places.record..).unwrap_or_default()
     }
 
     /// Everything.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Memory that the entry takes, in bytes; an estimate for bounds.
-    #[must_use]
     pub fn weight(&self) -> usize {
         OVERHEAD + self.bytes.len()
     }

@@ -189,7 +189,6 @@ pub struct Queue {
 
 impl Queue {
     /// An empty queue. `batch` items wake the engine.
-    #[must_use]
     pub fn new(bounds: Bounds, batch: usize) -> Queue {
         Queue { state: Mutex::default(), work: Condvar::new(), bounds, batch, dropped: AtomicU64::new(0) }
     }
@@ -237,7 +236,6 @@ impl Queue {
     }
 
     /// The first items, at most `limit`. They stay until [`Queue::commit`] or [`Queue::release`].
-    #[must_use]
     pub fn hold(&self, limit: usize) -> Vec<Queued> {
         let mut state = self.state.lock();
         let front: Vec<Queued> = state.items.iter().take(limit).cloned().collect();
@@ -265,7 +263,6 @@ impl Queue {
     }
 
     /// How much waits.
-    #[must_use]
     pub fn load(&self) -> Load {
         let state = self.state.lock();
         Load {
@@ -282,7 +279,6 @@ impl Queue {
     }
 
     /// Whether so many more entries of average size are within the bounds.
-    #[must_use]
     pub fn has_room_for(&self, entries: usize) -> bool {
         let state = self.state.lock();
         let average = state.bytes / state.items.len().max(1);
@@ -290,13 +286,11 @@ impl Queue {
     }
 
     /// Entries lost because the queue was full and no journal held them.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(SeqCst)
     }
 
     /// The entry with this id, if it waits.
-    #[must_use]
     pub fn entry(&self, id: &Id) -> Option<Packed> {
         let state = self.state.lock();
         let ordinal = state.ordinals.get(id)?;
@@ -308,19 +302,16 @@ impl Queue {
     }
 
     /// The blob with this hash, if it waits.
-    #[must_use]
     pub fn blob(&self, hash: &[u8; 32]) -> Option<Arc<[u8]>> {
         self.state.lock().blobs.get(hash).cloned()
     }
 
     /// All entries that wait, with their ordinals.
-    #[must_use]
     pub fn entries(&self) -> Vec<(u64, Packed)> {
         self.entries_after(0, usize::MAX)
     }
 
     /// At most `most` of the first entries with a greater ordinal than `after`.
-    #[must_use]
     pub fn entries_after(&self, after: u64, most: usize) -> Vec<(u64, Packed)> {
         let state = self.state.lock();
         let from = state.items.partition_point(|queued| queued.ordinal <= after);

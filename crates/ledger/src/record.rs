@@ -29,7 +29,6 @@ pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
     /// Whether it is the hash of these bytes.
-    #[must_use]
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         self.0 == *Sha256::digest(bytes)
     }
@@ -58,7 +57,6 @@ impl Version {
     }
 
     /// The version of a catalog.
-    #[must_use]
     pub fn of_catalog(catalog: &Catalog) -> Version {
         let names: Vec<_> = catalog.parameters.names(ParameterSet::of_bits(u128::MAX)).collect();
         let Catalog { version, providers, models, endpoints, aliases, .. } = catalog;
@@ -66,7 +64,6 @@ impl Version {
     }
 
     /// The version of a policy.
-    #[must_use]
     pub fn of_policy(policy: &RoutingPolicy) -> Version {
         Version::of(policy)
     }
@@ -226,7 +223,6 @@ pub fn read(bytes: &[u8], versions: &impl Versions) -> Result<Generation, Record
 }
 
 /// The hashes of the catalog and of the policy that a record names. `None` if these are not the bytes of a record.
-#[must_use]
 pub fn versions_of(bytes: &[u8]) -> Option<[ContentHash; 2]> {
     opened(bytes).and_then(hashes).ok().map(|(hashes, _)| hashes)
 }

@@ -22,43 +22,36 @@ pub struct Counters {
 
 impl Counters {
     /// Requests for chat and images, including refused ones.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
     }
 
     /// Requests admitted and not ended.
-    #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Relaxed)
     }
 
     /// Complete answers.
-    #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed.load(Acquire)
     }
 
     /// Requests whose client disconnected before the end, including those that hang.
-    #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled.load(Acquire)
     }
 
     /// Requests answered with a simulated 500.
-    #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.load(Acquire)
     }
 
     /// Answers that were truncated.
-    #[must_use]
     pub fn truncated(&self) -> u64 {
         self.truncated.load(Acquire)
     }
 
     /// Requests answered with a 429.
-    #[must_use]
     pub fn rate_limited(&self) -> u64 {
         self.rate_limited.load(Relaxed)
     }

@@ -40,7 +40,6 @@ pub(super) enum Outcome {
 
 /// Factor of all times with `in_flight` requests, including the current one: 1 up to the capacity, then
 /// `(in_flight / capacity) ^ power`.
-#[must_use]
 pub fn slowdown(in_flight: u32, capacity: u32, power: f64) -> f64 {
     let utilization = f64::from(in_flight) / f64::from(capacity.max(1));
     if utilization <= 1.0 || !power.is_finite() { 1.0 } else { utilization.powf(power.max(0.0)) }

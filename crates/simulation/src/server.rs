@@ -57,13 +57,11 @@ pub struct ProviderServer {
 
 impl ProviderServer {
     /// The base URL for clients.
-    #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
     /// Its counters. They stay valid after this value is dropped.
-    #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         self.provider.counters()
     }

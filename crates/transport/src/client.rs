@@ -143,7 +143,6 @@ struct FailedSend {
 
 impl UpstreamClient {
     /// A client without open connections.
-    #[must_use]
     pub fn new(
         connection: &Connection,
         tls: &Arc<ClientConfig>,
@@ -155,7 +154,6 @@ impl UpstreamClient {
 
     /// As [`UpstreamClient::new`], but with the open connections of `before`, a client of the same provider, if address and
     /// transport are the same. Key and headers may differ.
-    #[must_use]
     pub fn renewed(
         before: Option<&UpstreamClient>,
         connection: &Connection,
@@ -270,7 +268,6 @@ impl UpstreamClient {
     }
 
     /// The path of a call to `model`, whose usual path is `path`.
-    #[must_use]
     pub fn path_for(&self, path: Arc<str>, model: &str) -> Arc<str> {
         self.connection.path_for(path, model)
     }
@@ -284,13 +281,11 @@ impl UpstreamClient {
     }
 
     /// Most bytes of a plain answer.
-    #[must_use]
     pub fn max_body(&self) -> usize {
         self.limits.max_body
     }
 
     /// Whether calls to this provider carry a `traceparent`.
-    #[must_use]
     pub fn forwards_traceparent(&self) -> bool {
         self.connection.forwards_traceparent
     }

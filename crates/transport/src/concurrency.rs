@@ -38,7 +38,6 @@ pub struct Permit {
 
 impl ProviderConcurrency {
     /// `most` free permits.
-    #[must_use]
     pub fn new(most: usize) -> Arc<ProviderConcurrency> {
         Arc::new(ProviderConcurrency {
             free: Arc::new(Semaphore::new(most)),
@@ -64,7 +63,6 @@ impl ProviderConcurrency {
     }
 
     /// Permits in use, and the limit. More permits than the limit are in use after the limit shrank.
-    #[must_use]
     pub fn usage(&self) -> (usize, usize) {
         let most = *self.most.lock();
         (most.saturating_sub(self.free.available_permits()) + self.excess.load(Ordering::Relaxed), most)

@@ -211,7 +211,6 @@ impl Connection {
     }
 
     /// The secret sent with every call, for redaction.
-    #[must_use]
     pub fn secret(&self) -> Option<&Secret> {
         self.credentials.as_ref().map(|credentials| &credentials.secret)
     }

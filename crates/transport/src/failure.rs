@@ -45,7 +45,6 @@ pub struct UpstreamError {
 
 impl UpstreamError {
     /// A failure without a refusal. `detail` is for our log.
-    #[must_use]
     pub fn new(kind: FailureKind, detail: impl Into<String>) -> UpstreamError {
         UpstreamError {
             failure: Box::new(Failure::of(kind)),
@@ -70,7 +69,6 @@ impl UpstreamError {
     }
 
     /// A timeout. `detail` names the awaited event.
-    #[must_use]
     pub fn timeout(detail: impl Into<String>) -> UpstreamError {
         UpstreamError::new(FailureKind::Timeout, detail)
     }

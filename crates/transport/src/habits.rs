@@ -89,7 +89,6 @@ impl Habits {
 
 impl ProviderHabits {
     /// What is known so far.
-    #[must_use]
     pub fn known(&self) -> Habits {
         let bits = self.known.load(Ordering::Relaxed);
         let history = match bits & (CONTENT | REQUIRED) {

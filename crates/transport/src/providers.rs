@@ -102,7 +102,6 @@ impl Providers {
 
     /// Clients for the calling thread. A client keeps the open connections of its provider in `before`, if the address is the
     /// same.
-    #[must_use]
     pub fn clients(&self, before: Option<(&Providers, &[Option<UpstreamClient>])>) -> Vec<Option<UpstreamClient>> {
         let client = |provider: &ProviderClient| {
             let (connection, tls) = provider.connection.as_ref()?;

@@ -36,7 +36,6 @@ pub struct Redactor {
 
 impl Redactor {
     /// Removes these secrets, also as escaped in JSON strings.
-    #[must_use]
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Redactor {
         let mut known: Vec<Secret> = Vec::new();
         for secret in secrets.into_iter().filter(|secret| secret.expose().len() >= MIN_SECRET_LENGTH) {
@@ -50,7 +49,6 @@ impl Redactor {
     /// `text` without control characters and secrets, cut to at most `limit` bytes.
     ///
     /// Line breaks and tabs become spaces, so that JSON stays JSON.
-    #[must_use]
     pub fn clean(&self, text: &str, limit: usize) -> String {
         // Control characters are removed first, because one inside a secret would hide it.
         let mut text: String = text.chars().filter_map(printable).collect();

@@ -9,7 +9,6 @@ const MAX_WAIT: Duration = Duration::from_secs(1_000_000_000_000);
 
 /// The wait in `retry-after-ms` or `Retry-After` (seconds, or an HTTP date, which is compared with `now`), however long.
 /// `None` without a valid header.
-#[must_use]
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let milliseconds = text("retry-after-ms").and_then(|value| number(value, 1000.0));

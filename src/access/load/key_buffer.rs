@@ -47,7 +47,6 @@ pub struct BufferLimits {
 
 impl BufferLimits {
     /// The limits of the configuration.
-    #[must_use]
     pub fn new(limits: &LimitsConfig) -> BufferLimits {
         BufferLimits {
             total: limits.buffered_bytes,
@@ -74,7 +73,6 @@ pub enum BufferLimitReached {
 
 impl KeyBuffer {
     /// The counter of a key, at zero.
-    #[must_use]
     pub fn new(load: &Arc<Load>) -> Arc<KeyBuffer> {
         Arc::new(KeyBuffer { load: Arc::clone(load), buffered_bytes: AtomicUsize::new(0) })
     }
@@ -223,7 +221,6 @@ pub struct Pieces {
 
 impl Pieces {
     /// A body that is counted elsewhere.
-    #[must_use]
     pub fn of(body: Bytes) -> Pieces {
         Pieces { body, _counter: None }
     }

@@ -29,7 +29,6 @@ pub struct SharedChange {
 
 impl SharedChange {
     /// The change in this line.
-    #[must_use]
     pub fn new(line: Vec<u8>) -> SharedChange {
         SharedChange { id: Sha256::digest(&line).into(), line }
     }
@@ -57,7 +56,6 @@ pub(super) struct Sharing {
 }
 
 /// Whether this version can read the change in this line, with all values of its key.
-#[must_use]
 pub fn is_readable(line: &[u8]) -> bool {
     let Ok(entry) = serde_json::from_slice::<AuditEntry>(line) else { return false };
     match &entry.change {
@@ -76,7 +74,6 @@ impl Registry {
     }
 
     /// The changes that have no place in the common order yet, oldest first.
-    #[must_use]
     pub fn unsent(&self) -> Vec<SharedChange> {
         self.sharing.lock().as_ref().map_or_else(Vec::new, |sharing| sharing.unsent.iter().cloned().collect())
     }

@@ -37,7 +37,6 @@ impl LookupMembers {
 }
 
 /// The id in the query, as `generation_id` or `id`.
-#[must_use]
 pub(crate) fn id_in_query(query: &QueryParameters) -> Option<String> {
     query.get("generation_id").or_else(|| query.get("id")).map(str::to_owned)
 }
@@ -118,7 +117,6 @@ async fn stored(
 
 /// The record with the selection probability of each candidate. Takes a few hundred draws: do not call it on a worker
 /// thread.
-#[must_use]
 pub fn with_probabilities(generation: &Generation) -> Generation {
     let mut decision = (*generation.decision).clone();
     fill_selection_probabilities(&mut decision, &generation.policy);

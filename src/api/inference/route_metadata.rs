@@ -69,13 +69,11 @@ struct Attempt<'a> {
 }
 
 /// Whether the request asks for the member.
-#[must_use]
 pub fn is_wanted(request: &HttpRequest) -> bool {
     request.headers().get(&HEADER).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
 
 /// Appends the member to an unstreamed answer. An answer that is not a JSON object is returned unchanged.
-#[must_use]
 pub fn add_to_answer(body: Bytes, generation: &Generation, routed: &Routed) -> Bytes {
     let attempts: Vec<Attempt<'_>> = generation.attempts.iter().map(Attempt::of_record).collect();
     let served = generation.attempts.iter().find(|attempt| attempt.served).map(|attempt| attempt.endpoint);
@@ -90,7 +88,6 @@ pub fn add_to_answer(body: Bytes, generation: &Generation, routed: &Routed) -> B
 }
 
 /// Adds the member to an error, except to a 500.
-#[must_use]
 pub fn add_to_error(error: ApiError, requested: &str, routed: &Routed) -> ApiError {
     let attempts = error.previous().iter().map(Attempt::of_error).collect();
     match build(requested, routed, None, attempts) {

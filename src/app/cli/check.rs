@@ -102,7 +102,6 @@ fn callable<'c>(catalog: &'c Catalog, model: &'c Model) -> Vec<&'c str> {
 }
 
 /// The summary: address, providers with reasons, models, keys, warnings and notes.
-#[must_use]
 pub fn summary(config: &Config) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.

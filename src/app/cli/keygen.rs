@@ -7,25 +7,21 @@ pub struct NewKey(String);
 
 impl NewKey {
     /// 256 random bits from the system's generator.
-    #[must_use]
     pub fn random() -> NewKey {
         NewKey::from_bits(rand::random())
     }
 
     /// The key with these bits: `sk-pointsman-v1-` and 64 hexadecimal digits.
-    #[must_use]
     pub fn from_bits(bits: [u8; 32]) -> NewKey {
         NewKey(format!("sk-pointsman-v1-{}", hex::encode(bits)))
     }
 
     /// The key itself, to be shown once.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// The configuration lines that accept the key. They hold only its SHA-256.
-    #[must_use]
     pub fn configuration(&self, name: &str) -> String {
         let name = toml::Value::String(name.to_owned());
         let sha256 = hex::encode(digest_of(&self.0));
@@ -33,7 +29,6 @@ impl NewKey {
     }
 
     /// Output of `keygen --json`.
-    #[must_use]
     pub fn json(&self, name: &str) -> String {
         let (key, sha256) = (&self.0, hex::encode(digest_of(&self.0)));
         let configuration = self.configuration(name);
@@ -42,7 +37,6 @@ impl NewKey {
     }
 
     /// Output of `keygen`: the key, and the configuration lines that accept it.
-    #[must_use]
     pub fn report(&self, name: &str) -> String {
         format!(
             "The new key. It is shown only once and not stored:\n\n  {}\n\n\

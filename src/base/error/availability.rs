@@ -80,7 +80,6 @@ impl Availability {
     }
 
     /// For providers that may serve the request later; `excluded_by` excludes them now.
-    #[must_use]
     pub fn capacity(
         requested_models: Vec<String>,
         affected_providers: Vec<String>,

@@ -253,7 +253,6 @@ impl Attempt {
 
     /// What is recorded of the attempt if the process is killed before it ends: given up, and billed as one whose request was
     /// sent, since that is known only when it ends.
-    #[must_use]
     pub fn so_far(&self) -> AttemptRecord {
         let (bill, error_type) = (self.bill_without_answer(Some(self.usage_so_far())), Some(AttemptRecord::CANCELLED));
         self.record(clock::now(), AttemptEnd { status: None, error_type, cause: None, bill, served: false })
@@ -380,7 +379,6 @@ impl Attempt {
     }
 
     /// Names of the endpoint. Empty if the catalog does not know it.
-    #[must_use]
     pub fn names(&self) -> EndpointNames {
         let catalog = &self.routed.catalog;
         let endpoint = self.catalog_entry();

@@ -93,7 +93,6 @@ fn asks_free_pool(routed: &Routed) -> bool {
 
 impl RequestBudget {
     /// Admits attempt `n` at an endpoint, if its worst-case cost fits beside what earlier attempts cost.
-    #[must_use]
     pub fn begin(&self, n: u32, catalog: &Catalog, endpoint: u32) -> bool {
         let mut state = self.0.borrow_mut();
         if !state.is_limited {
@@ -121,7 +120,6 @@ impl RequestBudget {
     /// Most output tokens of each answer of attempt `n` at an endpoint, so that the request stays below its ceiling. `None`
     /// without a ceiling, where output costs nothing, and where no answer can be so long, whatever the prompt counts. Never
     /// more than the estimate of the prompt leaves of the context: providers refuse such limits.
-    #[must_use]
     pub fn output_cap(&self, n: u32, endpoint: &Endpoint) -> Option<u32> {
         let state = self.0.borrow();
         let others = state.running.iter().filter(|(running, _)| *running != n).map(|(_, worst)| *worst);
@@ -132,19 +130,16 @@ impl RequestBudget {
     }
 
     /// Name of the team that pays too, if there is one.
-    #[must_use]
     pub fn team(&self) -> Option<Arc<str>> {
         self.0.borrow().reservation.as_ref().and_then(Reservation::team).cloned()
     }
 
     /// Number of answers of the request.
-    #[must_use]
     pub fn answers(&self) -> u32 {
         self.0.borrow().size.answers
     }
 
     /// Highest cost of attempt `n`, if the request has a ceiling.
-    #[must_use]
     pub fn ceiling_of(&self, n: u32) -> Option<Usd> {
         let state = self.0.borrow();
         let others = state.running.iter().filter(|(running, _)| *running != n).map(|(_, worst)| *worst);

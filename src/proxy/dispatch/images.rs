@@ -59,7 +59,6 @@ pub struct ImageBounds<'a> {
 
 impl<'a> ImageBounds<'a> {
     /// The configured limits, for a request that ends at `deadline`.
-    #[must_use]
     pub fn new(worker: &'a Worker, deadline: Instant) -> ImageBounds<'a> {
         let one = worker.setup.config.images.max_image_bytes;
         let all = worker.setup.config.limits.upstream_body_bytes.max(one);
@@ -76,7 +75,6 @@ fn mount_prefix(path: &str) -> &str {
 
 impl ImageWork {
     /// Links in the answer use the address that the client called.
-    #[must_use]
     pub fn new(request: ImageRequest, call: &HttpRequest) -> ImageWork {
         let connection = call.connection_info();
         let encrypted = Worker::of(call).is_some_and(|worker| worker.setup.config.tls.is_some());

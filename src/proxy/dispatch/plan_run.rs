@@ -195,7 +195,6 @@ impl PlanRun {
     }
 
     /// How long the request has waited, and for what; `None` if it did not.
-    #[must_use]
     pub fn waited(&self) -> Option<Waited> {
         self.waiting.waited()
     }
@@ -240,7 +239,6 @@ impl PlanRun {
     }
 
     /// When a second attempt may race the one at `position`, counted from the start of the first.
-    #[must_use]
     pub fn race_times(&self, position: usize) -> [Option<(Duration, Lateness)>; 2] {
         let (policy, streamed) = (&self.routed.policy, self.size.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
@@ -312,7 +310,6 @@ impl PlanRun {
     }
 
     /// What the candidate at `position` was found to want: in this request, else by its provider before.
-    #[must_use]
     pub fn habits(&self, position: usize, provider: u32) -> Habits {
         self.correction(self.index_at(position)).map(|(habits, _)| habits).unwrap_or_else(|| {
             self.worker.setup.habits.get(provider as usize).map(ProviderHabits::known).unwrap_or_default()
@@ -352,7 +349,6 @@ impl PlanRun {
     }
 
     /// The signatures of thoughts for the candidate at `position`.
-    #[must_use]
     pub fn signatures(&self, position: usize) -> Signatures {
         if self.refused_signature.contains(&self.index_at(position)) {
             Signatures::StandIns
@@ -363,7 +359,6 @@ impl PlanRun {
 
     /// Deadline of an attempt at a plain answer: half of the time that is left, as long as another candidate can take over.
     /// A second attempt races an overdue one long before.
-    #[must_use]
     pub fn plain_deadline(&self) -> Instant {
         if !self.has_next() {
             return self.deadline;
@@ -374,7 +369,6 @@ impl PlanRun {
 
     /// Timeout for the first byte of a stream of the candidate at `position`: a multiple of its usual time. The configured
     /// timeout if nothing was measured yet, or no other candidate can take over.
-    #[must_use]
     pub fn first_byte_timeout(&self, position: usize) -> Duration {
         let (decision, policy) = (&self.routed.decision, &self.routed.policy);
         let candidate = decision.at(position).filter(|candidate| candidate.predicted.measured);

@@ -93,7 +93,6 @@ impl UnsupportedParameters {
 
 impl GenerationOpening {
     /// By what the request falls to a part of a divided alias.
-    #[must_use]
     pub fn asker<'a>(&'a self, opening: Option<ConversationOpening>, worker: &'a Worker) -> Asker<'a> {
         Asker {
             session: self.session_id.as_deref(),
@@ -244,13 +243,11 @@ impl RunningRecord {
     }
 
     /// When the record is safe on disk. Before it is posted nothing is waited for.
-    #[must_use]
     pub fn durable(&self) -> Durable {
         self.durable.clone()
     }
 
     /// The record so far.
-    #[must_use]
     pub fn record(&self) -> &Generation {
         &self.record
     }

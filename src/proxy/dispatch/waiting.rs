@@ -54,13 +54,11 @@ impl Drop for QueuedRequest {
 
 impl Waiting {
     /// Makes the waiting state for a call that the account `owner` made.
-    #[must_use]
     pub fn of(owner: u64) -> Waiting {
         Waiting { owner, ..Waiting::default() }
     }
 
     /// How long the call has waited, and for what; `None` if it did not.
-    #[must_use]
     pub fn waited(&self) -> Option<Waited> {
         Some(Waited { ms: millis(self.spent), reason: self.reason? })
     }
@@ -108,7 +106,6 @@ impl Waiting {
     }
 
     /// Whether calls that came earlier wait for this endpoint.
-    #[must_use]
     pub fn is_behind_others(&self, worker: &Worker, endpoint: EndpointId) -> bool {
         worker.shared.access.waiting.has_earlier(endpoint, self.place.as_ref().map(|queued| &queued.place))
     }

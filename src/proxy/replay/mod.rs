@@ -115,7 +115,6 @@ struct Versions {
 
 impl Recorded {
     /// The record of a decision. Names come from `catalog`, as far as it still knows the endpoints.
-    #[must_use]
     pub fn new(decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> Recorded {
         let [time, cost, failed, second] = decision.baselines;
         let candidate = |candidate| RecordedCandidate::new(candidate, catalog);
@@ -197,14 +196,12 @@ impl Recorded {
     }
 
     /// The name of a candidate, such as `acme/small at acme`. Its id if the name is unknown.
-    #[must_use]
     pub fn name(&self, endpoint: u64) -> String {
         let known = self.candidates.iter().chain(&self.rivals).find(|candidate| candidate.id() == endpoint);
         known.and_then(RecordedCandidate::name).unwrap_or_else(|| endpoint.to_string())
     }
 
     /// The decision in one line.
-    #[must_use]
     pub fn summary(&self) -> String {
         let candidates = self.candidates.len() + self.rivals.len();
         let omitted = match self.omitted.len() {

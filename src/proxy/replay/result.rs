@@ -86,7 +86,6 @@ struct Term {
 
 impl ReplayResult {
     /// The result of `replay` for the decision of `recorded`.
-    #[must_use]
     pub fn new(replay: &Replay, recorded: &Recorded) -> ReplayResult {
         let name = |endpoint: &EndpointId| recorded.name(endpoint.0);
         let scored = replay.candidates.iter().map(|remade| ReplayedCandidate {

@@ -31,7 +31,6 @@ pub struct Alerts {
 
 impl Alerts {
     /// The outbox that an earlier process left in `directory`. Blocks on reading it.
-    #[must_use]
     pub fn open(directory: Option<&Path>) -> Alerts {
         let path = directory.map(|directory| directory.join(FILE));
         let read = |path: &PathBuf| match file::read(path) {

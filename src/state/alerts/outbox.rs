@@ -158,13 +158,11 @@ impl Outbox {
     }
 
     /// Whether nothing is known of any receiver.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.receivers.is_empty()
     }
 
     /// The state of a receiver; `None` before it was first looked at.
-    #[must_use]
     pub fn mailbox(&self, receiver: &str) -> Option<&Mailbox> {
         self.receivers.get(receiver)
     }
@@ -172,19 +170,16 @@ impl Outbox {
 
 impl Mailbox {
     /// What it was told and lasts.
-    #[must_use]
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
 
     /// Alerts that wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// The last delivery or attempt at one.
-    #[must_use]
     pub fn last(&self) -> Option<&Delivery> {
         self.last.as_ref()
     }

@@ -146,7 +146,6 @@ impl Replicas {
     }
 
     /// Name of this replica.
-    #[must_use]
     pub fn node(&self) -> &str {
         &self.node
     }
@@ -157,13 +156,11 @@ impl Replicas {
     }
 
     /// State of PostgreSQL; `None` if it is not configured.
-    #[must_use]
     pub fn postgres(&self) -> Option<StoreReading> {
         self.postgres.as_ref().map(|status| status.read())
     }
 
     /// State of Redis; `None` if it is not configured.
-    #[must_use]
     pub fn redis(&self) -> Option<StoreReading> {
         self.redis.as_ref().map(|status| status.read())
     }

@@ -52,7 +52,6 @@ impl SharedLog {
     }
 
     /// The last place and the change there.
-    #[must_use]
     pub fn last(&self) -> Option<(i64, ChangeId)> {
         self.placed.last().map(|placed| (placed.seq, placed.change.id))
     }
@@ -80,7 +79,6 @@ impl SharedLog {
 
     /// All changes in the order in which they take effect: those with a place, then those of `own` without. Also the
     /// latter alone, and the identities of all of `own`.
-    #[must_use]
     pub fn merge(&self, own: Vec<Vec<u8>>) -> Merged {
         let placed: HashSet<ChangeId> = self.placed.iter().map(|placed| placed.change.id).collect();
         let own: Vec<SharedChange> = own.into_iter().map(SharedChange::new).collect();

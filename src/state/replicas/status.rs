@@ -72,7 +72,6 @@ pub struct StoreReading {
 
 impl StoreStatus {
     /// A store that was not reached yet.
-    #[must_use]
     pub fn new(name: &'static str) -> Arc<StoreStatus> {
         Arc::new(StoreStatus {
             name,
@@ -135,7 +134,6 @@ impl StoreStatus {
     }
 
     /// Whether the store is there.
-    #[must_use]
     pub fn is_there(&self) -> bool {
         self.away_since_ms.lock().is_none()
     }
@@ -157,7 +155,6 @@ impl StoreStatus {
     }
 
     /// The state now.
-    #[must_use]
     pub fn read(&self) -> StoreReading {
         StoreReading {
             away_since_ms: *self.away_since_ms.lock(),

@@ -31,7 +31,6 @@ pub type NamesOf = Box<dyn Fn(u64, u64) -> HolderNames + Send + Sync>;
 
 /// What attempt `n` of `record` sends as `traceparent` to a provider that shall have one: its own span, so that the
 /// provider's spans become its children. While traces are off, what the client sent.
-#[must_use]
 pub fn parent_for_provider(traces: Option<&Arc<Traces>>, record: &Generation, n: u32) -> Option<TraceParent> {
     match traces {
         Some(traces) => Some(traces.sampler().context(record, n)),

@@ -41,7 +41,6 @@ struct Stop {
 impl Traces {
     /// Starts the thread, if a collector is configured. `instance` distinguishes this process from its replicas. A gateway
     /// that cannot send spans serves all the same, so that a failure is only logged.
-    #[must_use]
     pub fn start(config: &TracesConfig, counts: SpanCounts, instance: u64) -> Option<Arc<Traces>> {
         let collector = config.collector.as_ref()?;
         let (queue, records) = mpsc::channel(config.batches.queue);
@@ -78,7 +77,6 @@ impl Traces {
     }
 
     /// Which generations have spans.
-    #[must_use]
     pub fn sampler(&self) -> &Sampler {
         &self.sampler
     }

@@ -14,19 +14,16 @@ pub struct Sampler {
 
 impl Sampler {
     /// The sampler of a configuration.
-    #[must_use]
     pub fn new(config: &TracesConfig) -> Sampler {
         Sampler { ratio: config.sample_ratio, slow: config.slow }
     }
 
     /// Whether the spans of an ended generation are sent.
-    #[must_use]
     pub fn keeps(&self, record: &Generation) -> bool {
         self.is_sampled_at_head(record) || self.is_worth_a_look(record)
     }
 
     /// The span of attempt `n` of a generation, or of the generation itself for 0, as its children name it.
-    #[must_use]
     pub fn context(&self, record: &Generation, n: u32) -> TraceParent {
         TraceParent {
             trace: trace_of_record(record),
@@ -52,7 +49,6 @@ impl Sampler {
 }
 
 /// The trace of a generation: its client's, or else its own.
-#[must_use]
 pub fn trace_of_record(record: &Generation) -> u128 {
     record.trace_parent.map_or_else(|| trace_of(record.id), |parent| parent.trace)
 }

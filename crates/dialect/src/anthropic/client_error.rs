@@ -48,13 +48,11 @@ impl<'a> From<&'a StreamError> for MessagesError<'a> {
 
 impl MessagesError<'_> {
     /// The status for a client of this API: an overload has one of its own, which its SDKs know.
-    #[must_use]
     pub fn messages_status(&self) -> u16 {
         if self.status == 503 { 529 } else { self.status }
     }
 
     /// `error.type`, which follows from the status.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.status {
             401 => "authentication_error",
@@ -73,7 +71,6 @@ impl MessagesError<'_> {
 
     /// The refusal of an upstream with this API, as it came but for the id of the request. Clients read its words: they leave a
     /// feature out, or shorten the conversation. `None` if it has another form.
-    #[must_use]
     pub fn passed_on(&self, refusal: &str) -> Option<Bytes> {
         let refusal = &lone_halves_replaced(refusal);
         let whole = object(refusal).ok()?;
@@ -87,7 +84,6 @@ impl MessagesError<'_> {
     }
 
     /// The body of an answer with this error.
-    #[must_use]
     pub fn body(&self) -> Bytes {
         let mut out = BytesMut::new();
         push_error(self, &mut out);
@@ -130,7 +126,6 @@ fn push_as(kind: &str, error: &MessagesError<'_>, out: &mut BytesMut) {
 
 /// The message about a prompt that does not fit, in the words that clients of this API read: they shorten the conversation
 /// after the first, and ask for fewer output tokens after the second.
-#[must_use]
 pub fn too_long_message(prompt_tokens: u64, max_tokens: u64, context_length: u64) -> String {
     if prompt_tokens >= context_length {
         return format!("prompt is too long: {prompt_tokens} tokens > {context_length} maximum");
@@ -143,7 +138,6 @@ pub fn too_long_message(prompt_tokens: u64, max_tokens: u64, context_length: u64
 
 /// The same about a prompt that a provider refused, with the numbers of its text. `None` unless these are two: the length of
 /// the prompt and the limit.
-#[must_use]
 pub fn too_long_by(refusal: &str) -> Option<String> {
     let numbers = refusal.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
     let numbers: BTreeSet<u64> = numbers.filter(|number| *number >= LEAST_WINDOW).collect();

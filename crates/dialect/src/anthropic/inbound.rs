@@ -92,7 +92,6 @@ pub fn read_count_tokens<'a>(body: &'a [u8], state_key: &StateKey) -> Result<Inb
 }
 
 /// The answer of `count_tokens`.
-#[must_use]
 pub fn count_tokens_body(input_tokens: u64) -> Bytes {
     Bytes::from(format!("{{\"input_tokens\":{input_tokens}}}"))
 }

@@ -38,7 +38,6 @@ pub struct ModelPage<'a> {
 }
 
 /// The body of an entry.
-#[must_use]
 pub fn messages_model(model: &MessagesModel<'_>) -> Bytes {
     let mut out = BytesMut::new();
     push_model(model, &mut out);

@@ -60,7 +60,6 @@ pub enum EmbeddingSupport {
 }
 
 /// What embeddings of a model can be made of at a provider of this dialect.
-#[must_use]
 pub fn embedding_support(dialect: Dialect, platform: Platform, upstream_model: &str) -> EmbeddingSupport {
     match EmbeddingApi::of(dialect, platform, upstream_model) {
         Some(EmbeddingApi::OpenAi) => EmbeddingSupport::TextsAndTokens,
@@ -70,7 +69,6 @@ pub fn embedding_support(dialect: Dialect, platform: Platform, upstream_model: &
 }
 
 /// Path of embeddings, relative to the base address of the upstream. All calls of a request have the same.
-#[must_use]
 pub fn embedding_path(endpoint: &Endpoint) -> Arc<str> {
     let model = || percent::encoded(&endpoint.upstream_model);
     match EmbeddingApi::of_endpoint(endpoint) {
@@ -81,7 +79,6 @@ pub fn embedding_path(endpoint: &Endpoint) -> Arc<str> {
 }
 
 /// The bodies of an embedding request for one endpoint. `None` if its API has no form for the input.
-#[must_use]
 pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
     let gated = request.upstream_body(catalog, endpoint);
     let api = EmbeddingApi::of_endpoint(endpoint)?;
@@ -117,7 +114,6 @@ pub fn embeddings_of<'b>(
 }
 
 /// Prompt tokens that these answers, which are not all, were counted with.
-#[must_use]
 pub fn embedding_tokens(answers: &[BufferedAnswer], endpoint: &Endpoint) -> u64 {
     let Some(api) = EmbeddingApi::of_endpoint(endpoint) else { return 0 };
     answers.iter().filter_map(|answer| api.read(answer).ok()?.tokens).sum()

@@ -45,7 +45,6 @@ pub struct EventStreamSplitter {
 
 impl EventStreamSplitter {
     /// A splitter at the beginning of a stream.
-    #[must_use]
     pub fn new(max_frame_bytes: usize) -> EventStreamSplitter {
         EventStreamSplitter { pending: BytesMut::new(), max_frame_bytes }
     }
@@ -79,7 +78,6 @@ impl EventStreamSplitter {
     }
 
     /// Whether the stream ended within a frame.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         !self.pending.is_empty()
     }

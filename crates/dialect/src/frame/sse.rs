@@ -23,7 +23,6 @@ pub struct SseSplitter {
 
 impl SseSplitter {
     /// A splitter at the beginning of a stream.
-    #[must_use]
     pub fn new(max_event_bytes: usize) -> SseSplitter {
         SseSplitter { pending: BytesMut::new(), search: Search::default(), max_event_bytes, begun: false }
     }
@@ -52,7 +51,6 @@ impl SseSplitter {
     }
 
     /// The unfinished event at the end of the stream, if it has data.
-    #[must_use]
     pub fn unfinished(&self) -> Option<StreamEvent<'_>> {
         read_event(&self.pending)
     }

@@ -54,7 +54,6 @@ pub struct RememberedSignatures {
 
 impl RememberedSignatures {
     /// The memory at `now`.
-    #[must_use]
     pub fn at(memory: &Arc<SignatureMemory>, now: Tick) -> RememberedSignatures {
         RememberedSignatures { memory: Arc::clone(memory), now }
     }

@@ -288,16 +288,18 @@ impl Reasoning {
     }
 }
 
-/// Reasoning effort, from none to most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Effort {
-    None,
-    Minimal,
-    Low,
-    Medium,
-    High,
-    XHigh,
-    Max,
+pointsman_domain::named! {
+    /// Reasoning effort, from none to most.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Effort {
+        None = "none",
+        Minimal = "minimal",
+        Low = "low",
+        Medium = "medium",
+        High = "high",
+        XHigh = "xhigh",
+        Max = "max",
+    }
 }
 
 impl Effort {
@@ -313,19 +315,6 @@ impl Effort {
             "max" => Effort::Max,
             _ => return None,
         })
-    }
-
-    /// Its name.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Effort::None => "none",
-            Effort::Minimal => "minimal",
-            Effort::Low => "low",
-            Effort::Medium => "medium",
-            Effort::High => "high",
-            Effort::XHigh => "xhigh",
-            Effort::Max => "max",
-        }
     }
 
     /// Its budget of reasoning tokens.

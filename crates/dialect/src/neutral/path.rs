@@ -39,7 +39,6 @@ impl fmt::Display for Path<'_> {
 }
 
 /// A caller's value as a message may show it: one line, no control characters, cut.
-#[must_use]
 pub fn shown(value: &str) -> String {
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut shown: String = value.chars().take(SHOWN_CHARS).map(clean).collect();

@@ -8,12 +8,14 @@ use pointsman_domain::{Invalid, InvalidReason};
 use super::{lone_halves_replaced, path::shown, syntax};
 use crate::json::{Cursor, JsonFault, MAX_DEPTH, Raw, object};
 
-/// The JSON type of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemberType {
-    String,
-    Boolean,
-    Array,
+pointsman_domain::named! {
+    /// The JSON type of a member.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum MemberType {
+        String = "a string",
+        Boolean = "a boolean",
+        Array = "an array",
+    }
 }
 
 impl MemberType {
@@ -22,14 +24,6 @@ impl MemberType {
             MemberType::String => value.is_string(),
             MemberType::Boolean => matches!(value.bytes(), b"true" | b"false"),
             MemberType::Array => value.is_array(),
-        }
-    }
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            MemberType::String => "a string",
-            MemberType::Boolean => "a boolean",
-            MemberType::Array => "an array",
         }
     }
 }

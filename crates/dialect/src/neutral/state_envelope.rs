@@ -40,7 +40,6 @@ impl StateKey {
     pub(crate) const PREFIX: &'static str = "pm1.";
 
     /// A key of these bytes.
-    #[must_use]
     pub const fn new(bytes: [u8; 32]) -> StateKey {
         StateKey(bytes)
     }

@@ -54,13 +54,11 @@ impl UnsupportedFields {
     }
 
     /// Fields that were left out.
-    #[must_use]
     pub fn dropped(&self) -> &[Arc<str>] {
         &self.dropped
     }
 
     /// Fields whose meaning was produced by other means.
-    #[must_use]
     pub fn emulated(&self) -> &[Arc<str>] {
         &self.emulated
     }

@@ -44,7 +44,6 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
 }
 
 /// The usage that an upstream reports in a body that is not a valid answer, if any.
-#[must_use]
 pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
     let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));

@@ -129,7 +129,6 @@ pub fn rewrite_image_answer(
 
 impl ImageAnswer {
     /// The body for the client, with every image as its source is now.
-    #[must_use]
     pub fn body(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(512 + self.images.iter().map(MadeImage::bytes).sum::<usize>());
         out.put_slice(b"{\"created\":");

@@ -84,7 +84,6 @@ pub struct Refusal {
 }
 
 /// Reads an answer with an error status.
-#[must_use]
 pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
     let said = Said::of_body(body, call.amazon_type);
     let by_status = match (call.dialect, call.status) {

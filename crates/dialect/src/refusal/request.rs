@@ -296,7 +296,6 @@ struct Texts {
 
 impl<'a> RefusedRequest<'a> {
     /// One with this body.
-    #[must_use]
     pub fn new(body: &'a [u8]) -> RefusedRequest<'a> {
         RefusedRequest { body, value: OnceCell::new(), doubt: OnceCell::new(), texts: OnceCell::new() }
     }
@@ -306,7 +305,6 @@ impl<'a> RefusedRequest<'a> {
     }
 
     /// What the request holds that a refusal may be about.
-    #[must_use]
     pub fn doubt(&self) -> Doubt {
         *self.doubt.get_or_init(|| self.value().map(Doubt::of).unwrap_or_default())
     }
@@ -338,7 +336,6 @@ impl<'a> RefusedRequest<'a> {
     }
 
     /// Whether a value, or a name below the top, holds the word. `word` in lower case.
-    #[must_use]
     pub fn repeats(&self, word: &str) -> bool {
         finds(&self.texts().others, word)
     }
@@ -408,7 +405,6 @@ fn finds(texts: &str, text: &str) -> bool {
 
 impl Doubt {
     /// Finds what the request with this body gives reason to doubt.
-    #[must_use]
     pub fn of_request(body: &[u8]) -> Doubt {
         RefusedRequest::new(body).doubt()
     }

@@ -87,7 +87,6 @@ pub(crate) fn prompt_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Prom
 }
 
 /// The answer of `POST /responses/input_tokens`.
-#[must_use]
 pub fn input_tokens_body(input_tokens: u64) -> Bytes {
     Bytes::from(format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{input_tokens}}}"))
 }

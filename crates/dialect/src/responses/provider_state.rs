@@ -17,13 +17,11 @@ pub enum ProviderState {
 
 impl ProviderState {
     /// As an endpoint allows it.
-    #[must_use]
     pub fn at(endpoint: &Endpoint) -> ProviderState {
         if endpoint.lacks.has(Capability::KeptResponses) { ProviderState::Refused } else { ProviderState::Allowed }
     }
 
     /// `Allowed` if any endpoint of the catalog allows it.
-    #[must_use]
     pub fn anywhere_in(catalog: &Catalog) -> ProviderState {
         let mut states = catalog.endpoints.iter().map(ProviderState::at);
         states.find(|state| *state == ProviderState::Allowed).unwrap_or_default()

@@ -13,54 +13,27 @@ use pointsman_domain::Usd;
 use super::ActivityCounters;
 use crate::facts::FEMTO_PER_NANO;
 
-/// A cause of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// More or fewer requests were answered.
-    Requests,
-    /// Prompts became longer or shorter.
-    Prompts,
-    /// Answers became longer or shorter.
-    Answers,
-    /// A token of the same kind costs another amount at the same model and provider: its price, its tier or its mix of audio and
-    /// reasoning changed.
-    Prices,
-    /// Requests went to other models or providers.
-    Models,
-    /// More or fewer tokens came from caches of providers, or were written to them.
-    Caches,
-    /// Attempts that served nobody: they failed, or lost a race.
-    Attempts,
-    /// Prices of requests, images and searches.
-    Fees,
-}
-
-impl Cause {
-    /// All causes.
-    pub const ALL: [Cause; 8] = [
-        Cause::Requests,
-        Cause::Prompts,
-        Cause::Answers,
-        Cause::Prices,
-        Cause::Models,
-        Cause::Caches,
-        Cause::Attempts,
-        Cause::Fees,
-    ];
-
-    /// The name in answers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Cause::Requests => "requests",
-            Cause::Prompts => "prompts",
-            Cause::Answers => "answers",
-            Cause::Prices => "prices",
-            Cause::Models => "models",
-            Cause::Caches => "caches",
-            Cause::Attempts => "attempts",
-            Cause::Fees => "fees",
-        }
+pointsman_domain::named! {
+    /// A cause of a change.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Cause {
+        /// More or fewer requests were answered.
+        Requests = "requests",
+        /// Prompts became longer or shorter.
+        Prompts = "prompts",
+        /// Answers became longer or shorter.
+        Answers = "answers",
+        /// A token of the same kind costs another amount at the same model and provider: its price, its tier or its mix of audio and
+        /// reasoning changed.
+        Prices = "prices",
+        /// Requests went to other models or providers.
+        Models = "models",
+        /// More or fewer tokens came from caches of providers, or were written to them.
+        Caches = "caches",
+        /// Attempts that served nobody: they failed, or lost a race.
+        Attempts = "attempts",
+        /// Prices of requests, images and searches.
+        Fees = "fees",
     }
 }
 
@@ -86,7 +59,6 @@ pub struct Part {
 }
 
 /// The parts of the change from one bill to another, largest first and none of them zero. They add up to the change exactly.
-#[must_use]
 pub fn explain(before: &Bill, after: &Bill) -> Vec<Part> {
     let mut changes: BTreeMap<Cause, i128> = BTreeMap::new();
     let mut note = |cause, from: i128, to: i128| *changes.entry(cause).or_default() += to.saturating_sub(from);

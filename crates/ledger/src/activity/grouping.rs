@@ -29,14 +29,12 @@ pub struct Grouping {
 
 impl Grouping {
     /// All sums of these slots, with nothing added up.
-    #[must_use]
     pub fn all(slots: RangeInclusive<i64>) -> Grouping {
         let period = Some(Period { slots: 1, offset: 0 });
         Grouping { slots, by: Dimension::ALL.to_vec(), period, only: Vec::new() }
     }
 
     /// Under which slot and key the sum of another slot and key counts; `None` if it does not.
-    #[must_use]
     pub fn place(&self, slot: i64, key: ActivityKey) -> Option<(i64, ActivityKey)> {
         let counts =
             |(dimension, names): &(Dimension, Vec<String>)| names.iter().any(|name| name == key.get(*dimension));

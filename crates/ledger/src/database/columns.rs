@@ -60,38 +60,32 @@ const ID_MASK: i64 = (1 << ID_BITS) - 1;
 const LAST_MS: i64 = (1 << (63 - ID_BITS)) - 1;
 
 /// The least key of a time.
-#[must_use]
 pub fn first_key(ms: i64) -> i64 {
     ms.clamp(0, LAST_MS) << ID_BITS
 }
 
 /// The greatest key of a time.
-#[must_use]
 pub fn last_key(ms: i64) -> i64 {
     first_key(ms) | ID_MASK
 }
 
 /// The time in a key.
-#[must_use]
 pub const fn ms_of(key: i64) -> i64 {
     key >> ID_BITS
 }
 
 /// Where an entry is stored, unless another one is there: ordered by its time, then by the beginning of its id.
-#[must_use]
 pub fn key_of(created_ms: i64, id: &Id) -> i64 {
     let beginning = id.0.iter().skip(8).take(3).fold(0, |bits, byte| bits << 7 | i64::from(byte & 0x7f));
     first_key(created_ms) | beginning
 }
 
 /// The next place of the same millisecond.
-#[must_use]
 pub const fn key_after(key: i64) -> i64 {
     (key & !ID_MASK) | ((key + 1) & ID_MASK)
 }
 
 /// What tells ids of one second apart: text, if it is text.
-#[must_use]
 pub fn tail_of(id: &Id) -> rusqlite::types::ValueRef<'_> {
     use rusqlite::types::ValueRef;
     let tail = id.0.get(8..).unwrap_or_default();
@@ -171,13 +165,11 @@ impl Row {
     }
 
     /// The names that sums are kept by.
-    #[must_use]
     pub fn dimensions(&self) -> [i64; DIMENSIONS] {
         *self.names.first_chunk().unwrap_or(&[0; DIMENSIONS])
     }
 
     /// What it adds to sums.
-    #[must_use]
     pub fn counters(&self) -> ActivityCounters {
         let counted = [1, u64::from(self.failed), u64::from(self.cost_unknown)].into_iter();
         let numbers = self.numbers.iter().map(|number| u64::try_from(number.unwrap_or_default()).unwrap_or_default());
@@ -187,7 +179,6 @@ impl Row {
     }
 
     /// All columns, in order.
-    #[must_use]
     pub fn values(&self) -> [Option<i64>; Row::COUNT] {
         let costs = [self.cost_nanos, self.cost_rest, i64::from(self.cost_unknown)];
         let labels = self.names.into_iter().chain([self.events]).map(Some);
@@ -212,7 +203,6 @@ impl Row {
     }
 
     /// The names of the columns, with commas between.
-    #[must_use]
     pub fn columns() -> String {
         let labels = LABELS.iter().map(|(_, column)| *column).chain(["events"]);
         let numbers = NUMBERS.iter().map(|(_, column)| *column).chain(["cost_nanos", "cost_rest", "cost_unknown"]);
@@ -227,7 +217,6 @@ impl Row {
 pub const FAILED: &str = pointsman_domain::GenerationStatus::Failed.as_str();
 
 /// An amount in whole billionths of a dollar, and the rest. Both can be added up.
-#[must_use]
 pub fn divided(cost: Usd) -> (i64, i64) {
     let cost = cost.femto();
     let whole = i64::try_from(cost / FEMTO_PER_NANO).unwrap_or(i64::MAX);
@@ -235,7 +224,6 @@ pub fn divided(cost: Usd) -> (i64, i64) {
 }
 
 /// Undoes [`divided`].
-#[must_use]
 pub fn whole(nanos: i64, rest: i64) -> Usd {
     Usd::from_femto(i128::from(nanos) * FEMTO_PER_NANO + i128::from(rest))
 }

@@ -39,7 +39,6 @@ pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The entry in a place of an expanded group. `None` if it was deleted, or the bytes are no entry.
-#[must_use]
 pub fn entry(bytes: &[u8], place: usize) -> Option<Packed> {
     Packed::read(entries(bytes).nth(place)?)
 }

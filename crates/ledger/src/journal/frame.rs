@@ -68,13 +68,11 @@ pub struct Frame<'b> {
 
 impl Frame<'_> {
     /// The entry of an `Entry` or `Started` frame. `None` if the payload is none.
-    #[must_use]
     pub fn entry(&self) -> Option<Packed> {
         Packed::read(self.payload)
     }
 
     /// Hash and bytes of a `Blob` frame.
-    #[must_use]
     pub fn blob(&self) -> Option<([u8; 32], Vec<u8>)> {
         let (hash, bytes) = self.payload.split_first_chunk()?;
         Some((*hash, bytes.to_vec()))
@@ -90,13 +88,11 @@ pub struct Frames<'b> {
 
 impl<'b> Frames<'b> {
     /// Frames of `bytes`, of which the first byte lies `at` bytes after the beginning of the segment.
-    #[must_use]
     pub fn new(bytes: &'b [u8], at: u64) -> Frames<'b> {
         Frames { rest: bytes, at }
     }
 
     /// Bytes that no frame was read from: after the last frame, what a torn write left.
-    #[must_use]
     pub fn left(&self) -> &'b [u8] {
         self.rest
     }
@@ -124,7 +120,6 @@ impl<'b> Iterator for Frames<'b> {
 }
 
 /// Whether bytes that are no frame are more than a torn write leaves, which is the beginning of a frame or zeros.
-#[must_use]
 pub fn is_damage(left: &[u8]) -> bool {
     let Some(length) = left.first_chunk().filter(|_| left.len() >= HEAD) else { return false };
     let length = u32::from_le_bytes(*length) as usize;

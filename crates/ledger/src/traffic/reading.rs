@@ -46,7 +46,6 @@ pub struct Sample {
 
 impl Sample {
     /// About `wanted` of `all`. `None` if that is all.
-    #[must_use]
     pub fn of(wanted: u64, all: u64) -> Option<Sample> {
         let share = wanted as f64 / all.max(1) as f64;
         (wanted < all).then_some(Sample { most: (share * u64::MAX as f64) as u64 })
@@ -95,7 +94,6 @@ impl Traffic {
     }
 
     /// What an export says of itself; `None` for a ledger.
-    #[must_use]
     pub fn exported(&self) -> Option<&Exported> {
         match &self.source {
             Source::Database(_) => None,

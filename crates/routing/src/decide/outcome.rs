@@ -39,7 +39,6 @@ pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) ->
 
 /// The decision that no endpoint could take the request, for its record. `snapshot` is the one that was refused with, or a
 /// later one of the same configuration.
-#[must_use]
 pub fn without_candidates(error: &RouteError, snapshot: &Snapshot, now: Tick) -> Decision {
     let query = &*error.query;
     Decision {

@@ -56,7 +56,6 @@ pub struct Outlook {
 }
 
 /// What to hope for, and wait for at most for `limit`.
-#[must_use]
 pub fn outlook(
     (catalog, live): (&Catalog, &LiveView),
     hopes: impl Iterator<Item = Hope>,

@@ -83,13 +83,11 @@ impl Arm {
     }
 
     /// Share of failures.
-    #[must_use]
     pub fn failure_share(&self) -> f64 {
         self.failures as f64 / self.requests.max(1) as f64
     }
 
     /// Dollars per request.
-    #[must_use]
     pub fn mean_spend(&self) -> f64 {
         self.spend / self.requests.max(1) as f64
     }
@@ -112,7 +110,6 @@ impl Arm {
     }
 
     /// The 95th percentile of the seconds to the first content.
-    #[must_use]
     pub fn first_token_p95(&self) -> Option<f64> {
         self.percentile().map(seconds)
     }
@@ -135,7 +132,6 @@ fn seconds(bucket: usize) -> f64 {
 
 impl Evidence {
     /// The first limit that the canary surely exceeds.
-    #[must_use]
     pub fn breach(&self, guardrail: &Guardrail) -> Option<Breach> {
         let Evidence { canary, others } = self;
         if canary.requests < FEWEST || others.requests < FEWEST {

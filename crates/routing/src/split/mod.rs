@@ -20,7 +20,6 @@ use crate::stats::{seeded_hash, splitmix64};
 pub const PLACES: u32 = 1 << 16;
 
 /// The place of a request at an alias. `owner` keeps the names of different callers apart.
-#[must_use]
 pub fn place(alias: &str, owner: u64, key: &[u8]) -> u16 {
     (seeded_hash(seeded_hash(hash(alias.as_bytes()), owner), hash(key)) >> 48) as u16
 }
@@ -52,7 +51,6 @@ fn stretches(split: &AliasSplit, canary_stopped: bool) -> impl Iterator<Item = S
 }
 
 /// Every part that requests without a matching rule fall to, with its probability.
-#[must_use]
 pub fn parts(split: &AliasSplit, canary_stopped: bool) -> Vec<(SplitPart, f64)> {
     let share = |places: u32| f64::from(places) / f64::from(PLACES);
     let canary: u32 = stretches(split, canary_stopped).map(|one| one.canary_end - one.start).sum();
@@ -62,7 +60,6 @@ pub fn parts(split: &AliasSplit, canary_stopped: bool) -> Vec<(SplitPart, f64)> 
 }
 
 /// The part at a place, and its probability.
-#[must_use]
 pub fn part_at(split: &AliasSplit, place: u16, canary_stopped: bool) -> (SplitPart, f64) {
     let place = u32::from(place);
     let found = stretches(split, canary_stopped).find(|one| place < one.end);
@@ -72,7 +69,6 @@ pub fn part_at(split: &AliasSplit, place: u16, canary_stopped: bool) -> (SplitPa
 }
 
 /// A place of the most probable part: for previews of requests of which nothing is known.
-#[must_use]
 pub fn likeliest_place(split: &AliasSplit, canary_stopped: bool) -> u16 {
     let all = parts(split, canary_stopped);
     let most = all.iter().map(|(_, probability)| *probability).fold(0.0, f64::max);
@@ -83,7 +79,6 @@ pub fn likeliest_place(split: &AliasSplit, canary_stopped: bool) -> u16 {
 }
 
 /// Position of the first rule that these tags meet.
-#[must_use]
 pub fn matching_rule(split: &AliasSplit, tags: &[(String, String)]) -> Option<u32> {
     let meets = |wanted: &(String, String)| tags.contains(wanted);
     let position = split.rules.iter().position(|rule| rule.tags.iter().all(meets))?;
@@ -91,7 +86,6 @@ pub fn matching_rule(split: &AliasSplit, tags: &[(String, String)]) -> Option<u3
 }
 
 /// Whether a recorded request falls to the recorded part again, with the same probability bit for bit.
-#[must_use]
 pub fn is_reproduced(taken: &TakenSplit) -> bool {
     let (part, probability) = match taken.part {
         SplitPart::Rule(_) => (taken.part, 1.0),
@@ -101,7 +95,6 @@ pub fn is_reproduced(taken: &TakenSplit) -> bool {
 }
 
 /// Another place of the same part, drawn with `seed`: one that tells nothing of whose request it is.
-#[must_use]
 pub fn another_place(taken: &TakenSplit, seed: u64) -> u16 {
     if matches!(taken.part, SplitPart::Rule(_)) {
         return (splitmix64(seed) >> 48) as u16;
@@ -138,7 +131,6 @@ pub struct Divided {
 
 /// Divides the first of the requested aliases that divides its requests; of further ones their ladder counts. `None` if there
 /// is none.
-#[must_use]
 pub fn divide(
     catalog: &Catalog,
     requested: &[Target],

@@ -145,7 +145,6 @@ impl RequestedTarget<'_> {
 impl FirstTokenWait {
     /// The wait of an ended generation that took `elapsed`; `None` while it runs, and where the request itself was wrong,
     /// so that no endpoint could have met a target.
-    #[must_use]
     pub fn of(record: &Generation, elapsed: Duration) -> Option<FirstTokenWait> {
         let first_token = record.latency_ms.map(Duration::from_millis);
         match record.status {
@@ -179,7 +178,6 @@ impl FirstTokenWait {
 }
 
 /// Whether an ended generation missed one of its latency targets. Plain answers show no first token, so they have none.
-#[must_use]
 pub fn missed_target(record: &Generation) -> bool {
     let decision = &record.decision;
     let Some(preference) = decision.parameters.preferred_max_latency.filter(|_| record.streamed) else { return false };
@@ -192,7 +190,6 @@ pub fn missed_target(record: &Generation) -> bool {
 
 /// Whether the first output of the attempt that served came later than its predicted 95th percentile. A plain answer shows no
 /// first token, and an attempt without measurements has no prediction to be held to.
-#[must_use]
 pub fn slower_than_predicted(record: &Generation) -> bool {
     let Some(served) = record.attempts.iter().rfind(|attempt| attempt.served && record.streamed) else { return false };
     let mut plan = record.decision.plan();

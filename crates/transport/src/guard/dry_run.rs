@@ -22,7 +22,6 @@ pub struct ExaminedExchange {
 }
 
 /// Sends one request over a guarded connection that returns `reads`, one per read, and then ends.
-#[must_use]
 pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> ExaminedExchange {
     let mut cx = Context::from_waker(noop_waker_ref());
     let reads = reads.into_iter().filter(|read| !read.is_empty()).collect();

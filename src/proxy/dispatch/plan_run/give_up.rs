@@ -14,7 +14,6 @@ use crate::{
 
 impl PlanRun {
     /// The client's error when no candidate is left.
-    #[must_use]
     pub fn give_up(&self) -> ApiError {
         // The wait that a provider names beside a refusal that no time cures would keep the client from the other endpoints.
         let passing = self.failures.iter().filter(|failed| !failed.is_final());

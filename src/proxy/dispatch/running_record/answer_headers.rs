@@ -115,7 +115,6 @@ impl RunningRecord {
     }
 
     /// Adds the generation's id to an error, and `Server-Timing` if a provider was called.
-    #[must_use]
     pub fn annotate(&self, error: ApiError) -> ApiError {
         let error = error.of_generation(self.record.id);
         match header_value(&self.server_timing(clock::now())) {

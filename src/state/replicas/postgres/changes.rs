@@ -37,7 +37,6 @@ pub struct Changes {
 
 impl Changes {
     /// Goes on where the file ends.
-    #[must_use]
     pub fn new(log: SharedLog) -> Changes {
         Changes { log, is_checked: false, unreadable: 0, deletions: VecDeque::new(), refused: HashSet::new() }
     }

@@ -75,7 +75,6 @@ impl fmt::Display for PostgresFault {
 impl PostgresFault {
     /// Whether values in a row are the reason, so that other rows may be taken: values that cannot be converted or are too long,
     /// or that a check or a trigger refuses.
-    #[must_use]
     pub fn is_about_values(&self) -> bool {
         let PostgresFault::Server(error) = self else { return false };
         let is_refused = |code: &str| {

@@ -38,7 +38,6 @@ pub struct Pieces<'a, T>(Vec<&'a [T]>);
 
 impl<'a, T> Pieces<'a, T> {
     /// All rows as one piece; no piece without rows.
-    #[must_use]
     pub fn of(rows: &'a [T]) -> Pieces<'a, T> {
         Pieces(if rows.is_empty() { Vec::new() } else { vec![rows] })
     }

@@ -155,7 +155,6 @@ impl Sums {
 }
 
 /// The oldest slot of the sums that are kept.
-#[must_use]
 pub fn oldest(current: i64) -> i64 {
     current.saturating_sub((MAX_AGE.as_secs() / SLOT.as_secs()) as i64)
 }

@@ -49,7 +49,6 @@ pub struct Worker {
 
 impl Worker {
     /// A worker that has not connected yet.
-    #[must_use]
     pub fn new(sources: Sources, server: Server, log: SharedLog, wake: Arc<Notify>) -> Worker {
         let (sender, sums, changes) = (Sender::default(), Sums::default(), Changes::new(log));
         Worker { sources, server, wake, sender, sums, changes, retention_at: None }

@@ -65,7 +65,6 @@ impl fmt::Display for RedisFault {
 
 impl RedisFault {
     /// Whether Redis does not let this user do what it was asked, or does not know the command.
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, RedisFault::Server(error) if matches!(error.code(), Some("NOPERM" | "ERR")))
     }

@@ -52,7 +52,6 @@ pub struct Leases {
 
 impl Leases {
     /// Nothing is leased yet.
-    #[must_use]
     pub fn new(node: &str, prefix: &str, expiry: std::time::Duration, leasing: Arc<Leasing>) -> Leases {
         let expiry_ms = u64::try_from(expiry.as_millis()).unwrap_or(u64::MAX);
         let (node, prefix) = (node.to_owned(), prefix.to_owned());

@@ -29,7 +29,6 @@ pub struct Listener {
 
 impl Listener {
     /// A listener that has not connected yet. `run` tells own messages from those of others.
-    #[must_use]
     pub fn new(
         server: Server,
         channel: String,

@@ -36,7 +36,6 @@ pub struct UsageMessage {
 }
 
 /// What this replica admitted since the last call, as messages.
-#[must_use]
 pub fn messages(run: u64, holders: &Holders) -> Vec<String> {
     let usage = holders.take_usage();
     let message = |holders: &[HolderUsage]| {
@@ -46,7 +45,6 @@ pub fn messages(run: u64, holders: &Holders) -> Vec<String> {
 }
 
 /// The open breakers of this replica as a message, if there are some.
-#[must_use]
 pub fn hint(run: u64, at_ms: i64, health: &HealthPort) -> Option<String> {
     let open = (health.open)();
     (!open.is_empty()).then(|| serde_json::to_string(&HintMessage { run, at_ms, open }).ok()).flatten()

@@ -48,7 +48,6 @@ pub struct Worker {
 
 impl Worker {
     /// A worker that has not connected yet. All spending limits are leased from now on.
-    #[must_use]
     pub fn new(
         server: Server,
         config: &SharedConfig,

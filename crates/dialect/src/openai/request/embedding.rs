@@ -96,26 +96,22 @@ impl EmbeddingRequest {
     }
 
     /// What restricts it, and where that stands in its body. Reads the body again.
-    #[must_use]
     pub fn restrictions(&self) -> Vec<Restriction> {
         restrictions::of(&self.envelope.body)
     }
 
     /// Names of the members that are not for the gateway alone, sorted.
-    #[must_use]
     pub fn given_names(&self) -> Vec<String> {
         self.envelope.given_names()
     }
 
     /// What the request cannot do without: a model that makes embeddings, of what was given.
-    #[must_use]
     pub fn needs(&self) -> Needs {
         let output = Modalities::NONE.with(Modality::Embeddings);
         Needs { output, capabilities: self.capabilities(), service: self.service, ..Needs::default() }
     }
 
     /// The mistake of requesting this model: it makes no embeddings, or none of what was given.
-    #[must_use]
     pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         if !model.architecture.output.contains(Modality::Embeddings) {
             return Some(wrong_endpoint(model));
@@ -128,7 +124,6 @@ impl EmbeddingRequest {
     }
 
     /// The body for one endpoint.
-    #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         let mut outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
         for (position, member) in self.envelope.members.iter().enumerate() {

@@ -133,20 +133,17 @@ impl ImageRequest {
     }
 
     /// What restricts it, and where that stands in its body. Reads the body again.
-    #[must_use]
     pub fn restrictions(&self) -> Vec<Restriction> {
         restrictions::of(&self.envelope.body)
     }
 
     /// The body as it came.
-    #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.envelope.body
     }
 
     /// What the request cannot do without: a model that makes images, and under
     /// `provider.require_parameters` every gated parameter that was given.
-    #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
         let gate = |member: &BodyMember| match member.forwarding {
             Forwarding::Parameter | Forwarding::Unknown => names.gate(&self.envelope.name(member)),
@@ -163,7 +160,6 @@ impl ImageRequest {
     }
 
     /// The mistake of requesting this model: it makes no images, or not of this size.
-    #[must_use]
     pub fn unmet(&self, model: &Model) -> Option<Invalid> {
         if !model.architecture.output.contains(Modality::Image) {
             return Some(wrong_endpoint(model));
@@ -184,7 +180,6 @@ impl ImageRequest {
     }
 
     /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
-    #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
         if endpoint.images_through_chat { self.chat(outgoing, endpoint.dialect) } else { self.image(outgoing) }

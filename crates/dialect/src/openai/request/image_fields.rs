@@ -17,24 +17,15 @@ const MAX_SIZE_DIGITS: usize = 5;
 /// Sizes by name.
 const TIERS: [&str; 4] = ["auto", "1K", "2K", "4K"];
 
-/// How the images are to come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ImageFormat {
-    /// As bytes in the answer.
-    #[default]
-    Base64,
-    /// As an address to fetch them from.
-    Url,
-}
-
-impl ImageFormat {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ImageFormat::Base64 => "b64_json",
-            ImageFormat::Url => "url",
-        }
+pointsman_domain::named! {
+    /// How the images are to come back.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum ImageFormat {
+        /// As bytes in the answer.
+        #[default]
+        Base64 = "b64_json",
+        /// As an address to fetch them from.
+        Url = "url",
     }
 }
 

@@ -303,13 +303,11 @@ impl ChatRequest {
     }
 
     /// The restrictions of the request with their paths. Parses the body again.
-    #[must_use]
     pub fn restrictions(&self) -> Vec<Restriction> {
         restrictions::of(&self.envelope.body)
     }
 
     /// Names of the members at the top level of the client's body that are not for the gateway alone, sorted.
-    #[must_use]
     pub fn given_names(&self) -> Vec<String> {
         match self.client.as_deref() {
             Some(client) => top_level_names(&client.body).into_iter().filter(|name| !is_for_gateway(name)).collect(),
@@ -318,14 +316,12 @@ impl ChatRequest {
     }
 
     /// The body as it came.
-    #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.envelope.body
     }
 }
 
 /// Names of the members of a JSON object, sorted; none if it is something else.
-#[must_use]
 pub fn top_level_names(body: &[u8]) -> Vec<String> {
     let whole = str::from_utf8(body).ok().and_then(|text| object(text).ok());
     let members = whole.into_iter().flat_map(Raw::members).filter(|(_, value)| !value.is_null());

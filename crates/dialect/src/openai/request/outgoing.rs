@@ -143,13 +143,11 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
 
 impl ChatRequest {
     /// The body for one endpoint.
-    #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         self.limited_body(catalog, endpoint, None)
     }
 
     /// The body for one endpoint. `most_output` lowers the limit on output tokens.
-    #[must_use]
     pub fn limited_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> OutgoingBody {
         let envelope = &self.envelope;
         let lower = most_output.filter(|most| self.max_tokens.is_none_or(|given| *most < given));

@@ -114,7 +114,6 @@ impl RequestedFeatures {
 
 impl ChatRequest {
     /// What an endpoint must support. The output of a chat without `modalities` is text.
-    #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
         let demands = &self.demands;
         let gate = |name: &str, wanted: bool| names.gate(name).filter(|_| wanted).unwrap_or_default();
@@ -178,7 +177,6 @@ impl ChatRequest {
 
     /// The mistake of asking exactly this model for something that none of its endpoints can do; `None`
     /// when it can do everything that was asked.
-    #[must_use]
     pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         let needs = self.needs(&catalog.parameters);
         let unmet = self
@@ -240,7 +238,6 @@ impl ChatRequest {
     }
 
     /// The mistake of sending a chat to endpoints that do not speak chat: it has something that the gateway does not understand.
-    #[must_use]
     pub fn not_understood(&self) -> Option<&Invalid> {
         self.demands.not_understood.as_deref()
     }

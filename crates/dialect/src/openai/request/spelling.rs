@@ -6,7 +6,6 @@ use super::ChatRequest;
 
 impl ChatRequest {
     /// Whether the request uses the deprecated `functions`, so that its client expects `function_call`.
-    #[must_use]
     pub fn legacy_functions(&self) -> bool {
         self.envelope.gives("functions") && !self.envelope.gives("tools")
     }

@@ -48,20 +48,17 @@ const PARAMETERS: [&str; 21] = [
 const MAX_TYPING_ERRORS: usize = 2;
 
 /// The field of `metadata` that the unknown `name` was probably meant to be.
-#[must_use]
 pub fn field_meant_in_metadata(name: &str) -> Option<&'static str> {
     nearest(name, &EVERYWHERE)
 }
 
 /// The field of the top level that the unknown `name` was probably meant to be.
-#[must_use]
 pub fn field_meant_at_top_level(name: &str) -> Option<&'static str> {
     nearest(name, &EVERYWHERE).or_else(|| nearest(name, &OUTSIDE_METADATA))
 }
 
 /// The parameter of a chat that the unknown `name` of the top level was probably meant to be: one typing error away, and
 /// with the same first letter. The name is passed on all the same, because a provider may know it.
-#[must_use]
 pub fn parameter_meant(name: &str) -> Option<&'static str> {
     let first = name.bytes().next()?.to_ascii_lowercase();
     let is_alike =

@@ -90,7 +90,6 @@ pub struct ChatStream {
 
 impl ChatStream {
     /// A rewriter at the beginning of a stream.
-    #[must_use]
     pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
         ChatStream {
             reader: StreamReader::new(Framing::ServerSent, options.max_event_bytes),
@@ -102,7 +101,6 @@ impl ChatStream {
 
     /// A rewriter of the answer to `outgoing`, or of the error if there is none, for the client of another dialect if there
     /// is a `client`.
-    #[must_use]
     pub fn between(
         outgoing: Option<&OutgoingBody>,
         client: Option<&ClientRequest>,
@@ -186,14 +184,12 @@ impl ChatStream {
 
     /// Whether a content event was seen that the client gets to see, or a finish. Until then another upstream
     /// may answer in the place of this one. Reasoning that the client excluded is progress, but does not count here.
-    #[must_use]
     pub fn has_content(&self) -> bool {
         self.chat.has_content()
     }
 
     /// How long the upstream may send nothing that shows that it works: `usual`, or longer while it is at work of which it
     /// sends nothing until it is done.
-    #[must_use]
     pub fn longest_silence(&self, usual: Duration) -> Duration {
         let works_silently = self.translator.as_ref().is_some_and(|translator| translator.works_silently());
         if works_silently { usual.max(SILENT_WORK) } else { usual }
@@ -201,7 +197,6 @@ impl ChatStream {
 
     /// Whether every choice has finished, so that even a broken connection or a silent one loses nothing of the
     /// answer: then [`ChatStream::end`] is right where otherwise [`ChatStream::fail`] would be.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.chat.is_whole()
     }
@@ -301,25 +296,21 @@ impl ChatStream {
     }
 
     /// Whether `[DONE]` was written: nothing more will be.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.chat.is_done()
     }
 
     /// Usage of an attempt that failed or was cancelled, if the upstream reported usage or produced output.
-    #[must_use]
     pub fn spent(&self) -> Option<Usage> {
         self.chat.spent()
     }
 
     /// Tokens of the output so far, estimated from its length. Cheap.
-    #[must_use]
     pub fn produced_tokens(&self) -> u64 {
         self.chat.produced_tokens()
     }
 
     /// Usage and cost so far: as reported by the upstream, or estimated from its output.
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.chat.outcome()
     }

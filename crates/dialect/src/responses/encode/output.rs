@@ -12,21 +12,13 @@ const ID_CHARS: usize = 40;
 /// Between prefix and rest of the ids that are made here.
 pub(in crate::responses) const GENERATED: &str = "_gen";
 
-/// How far an item is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ItemStatus {
-    InProgress,
-    Completed,
-    Incomplete,
-}
-
-impl ItemStatus {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            ItemStatus::InProgress => "in_progress",
-            ItemStatus::Completed => "completed",
-            ItemStatus::Incomplete => "incomplete",
-        }
+pointsman_domain::named! {
+    /// How far an item is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum ItemStatus {
+        InProgress = "in_progress",
+        Completed = "completed",
+        Incomplete = "incomplete",
     }
 }
 

@@ -47,7 +47,6 @@ pub(super) enum Kind {
 
 impl Change {
     /// Whether it is the default objective, beside what it was in each decision.
-    #[must_use]
     pub fn is_recorded_objective(&self) -> bool {
         self.kind == Kind::Objective && self.values.as_ref().is_some_and(|[before, _]| before == AS_RECORDED)
     }

@@ -82,7 +82,6 @@ pub enum SelfTest {
 
 impl Comparison {
     /// Between `before`, or the configuration of the decisions, and `after`.
-    #[must_use]
     pub fn new(catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>, before: Option<&Side>, after: &Side) -> Comparison {
         let own = Side { catalog: Arc::clone(catalog), policy: Arc::clone(policy), objective: None };
         let sides = [before.unwrap_or(&own).clone(), after.clone()];
@@ -98,13 +97,11 @@ impl Comparison {
     }
 
     /// The differences between the configurations.
-    #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
     /// Makes a decision again under its own configuration.
-    #[must_use]
     pub fn self_test(&self, decision: &Decision) -> SelfTest {
         match Remade::recorded(decision, &self.recorded) {
             _ if decision.algorithm != ALGORITHM => SelfTest::OtherAlgorithm,
@@ -114,7 +111,6 @@ impl Comparison {
     }
 
     /// Makes a decision again under both configurations. `None` if it does not even come out under its own.
-    #[must_use]
     pub fn decide(&self, generation: &Generation, calibration: &Calibration) -> Option<Redecided> {
         let (decision, tags) = (&generation.decision, &generation.tags);
         let own = Remade::recorded(decision, &self.recorded)?;
@@ -139,7 +135,6 @@ impl Comparison {
     }
 
     /// The name of an endpoint, as `model at provider`.
-    #[must_use]
     pub fn name(&self, endpoint: EndpointId) -> Option<String> {
         let of = |catalog: &Catalog| {
             let found = catalog.endpoints.iter().find(|one| one.id == endpoint)?;

@@ -54,7 +54,6 @@ pub struct Estimate {
 
 impl Tally {
     /// The figures that there are.
-    #[must_use]
     pub fn estimates(&self) -> Vec<Estimate> {
         Metric::ALL.into_iter().filter_map(|metric| self.estimate(metric)).collect()
     }
@@ -72,7 +71,6 @@ impl Tally {
 
     /// How far spending would be off if every uncertain choice were the cheapest or the dearest one possible: least and highest
     /// difference, as a share of the figure before. `None` if every choice is certain.
-    #[must_use]
     pub fn spend_bounds(&self) -> Option<[f64; 2]> {
         let [before, after] = self.cost;
         let is_uncertain = self.cost_bounds != [0, 0];

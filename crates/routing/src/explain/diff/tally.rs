@@ -85,7 +85,6 @@ pub struct Example {
 
 impl Example {
     /// The score of the choice before and that of the choice after, each under its own configuration.
-    #[must_use]
     pub fn scores(&self) -> [f64; 2] {
         self.scores.map(f64::from_bits)
     }
@@ -93,7 +92,6 @@ impl Example {
 
 impl Tally {
     /// Without decisions, to keep so many examples.
-    #[must_use]
     pub fn new(most_examples: usize) -> Tally {
         Tally {
             decisions: 0,
@@ -251,7 +249,6 @@ impl Tally {
     }
 
     /// Number of clusters; `None` if there are more than are counted.
-    #[must_use]
     pub fn clusters(&self) -> Option<usize> {
         Some(self.clusters.len()).filter(|count| *count <= MOST_CLUSTERS)
     }

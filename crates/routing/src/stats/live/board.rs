@@ -85,7 +85,6 @@ pub struct Claim {
 
 impl Claim {
     /// An event of this attempt.
-    #[must_use]
     pub const fn event(&self, at: Tick, kind: EventKind) -> EndpointEvent {
         let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
         EndpointEvent { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateEvent::Unmoved, kind }
@@ -109,7 +108,6 @@ impl LiveBoard {
     }
 
     /// A board for another catalog that shares the state of endpoints and providers in both.
-    #[must_use]
     pub fn carried(&self, catalog: &Catalog) -> LiveBoard {
         let endpoints = catalog.endpoints.iter().map(|endpoint| {
             let known = self.endpoints.iter().find(|slot| slot.cell.id == endpoint.id);

@@ -74,7 +74,6 @@ impl OutputLengths {
     }
 
     /// The same lengths in another catalog, whose models had these positions in this one.
-    #[must_use]
     pub(crate) fn carried(&self, positions: &[Option<usize>]) -> OutputLengths {
         let carried = |models: &Vec<Length>| {
             let length = |position: &Option<usize>| position.and_then(|at| models.get(at)).copied().unwrap_or_default();

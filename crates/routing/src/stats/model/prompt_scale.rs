@@ -105,7 +105,6 @@ impl PromptScales {
     }
 
     /// The same ratios in another catalog, whose models had these positions in this one.
-    #[must_use]
     pub(crate) fn carried(&self, positions: &[Option<usize>]) -> PromptScales {
         let ratio = |position: &Option<usize>| position.and_then(|at| self.0.get(at)).copied().unwrap_or_default();
         PromptScales(positions.iter().map(ratio).collect())

@@ -153,7 +153,6 @@ impl Prices {
 
     /// The prices for a prompt of this length.
     #[inline]
-    #[must_use]
     pub fn at(&self, prompt_tokens: f64) -> Rates {
         let Some(tiers) = &self.tiers else { return self.base };
         let tier = tiers.iter().rev().find(|(above, _)| *above < prompt_tokens);
@@ -162,7 +161,6 @@ impl Prices {
 
     /// The same of the service that the endpoint will be asked for. Without the name of one that has a price it is the standard.
     #[inline]
-    #[must_use]
     pub fn asked(&self, service: RequestedService, prompt_tokens: f64) -> Rates {
         match &self.services {
             Some((pricing, factor)) if service != RequestedService::default() => {
@@ -177,7 +175,6 @@ impl Prices {
     }
 
     /// The same prices times a factor.
-    #[must_use]
     pub fn times(&self, factor: f64) -> Prices {
         let tiers =
             self.tiers.as_ref().map(|tiers| tiers.iter().map(|(above, rates)| (*above, rates.times(factor))).collect());
@@ -186,7 +183,6 @@ impl Prices {
     }
 
     /// Expected dollars of a request.
-    #[must_use]
     pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
         self.at(prompt_tokens).cost(prompt_tokens, output_tokens, images)
     }
@@ -228,7 +224,6 @@ impl Rates {
     }
 
     /// Expected dollars of a request.
-    #[must_use]
     pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
         prompt_tokens * self.prompt + output_tokens * self.completion + self.request + images * self.image
     }
