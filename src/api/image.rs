@@ -12,7 +12,7 @@ use crate::{
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
-        dispatch::{RequestedWork, attempt::RequestSize, images::ImageWork, running_record::GenerationOpening},
+        dispatch::{RequestedWork, attempt::RequestSize, images::ImageWork, record_builder::GenerationOpening},
         query, request_headers,
     },
     state::gateway::Worker,

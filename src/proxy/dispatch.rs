@@ -1,7 +1,7 @@
 //! Runs the plan of one request: attempt after attempt, until one gives content.
 //!
 //! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running
-//! attempt. `race` calls the endpoints, one after the other or two at once. [`running_record`] is the record of the request
+//! attempt. `race` calls the endpoints, one after the other or two at once. [`record_builder`] is the record of the request
 //! while it runs, [`unserved`] that of a request for which none is called. [`waiting`]
 //! holds a request back while all endpoints that could serve it rest. [`plain`] and [`stream`] answer the client. Once
 //! content was sent to the client, no other endpoint is tried. The retries of all requests together are limited in
@@ -17,7 +17,7 @@ pub mod images;
 pub mod plain;
 pub mod plan_run;
 mod race;
-pub mod running_record;
+pub mod record_builder;
 pub mod stream;
 pub mod unserved;
 pub mod waiting;

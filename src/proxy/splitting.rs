@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pointsman_dialect::ChatRequest;
 use pointsman_domain::{
-    Alias, AliasSplit, Catalog, ConversationOpening, Generation, GenerationStatus, StickyBy, TakenSplit,
+    Alias, AliasSplit, Catalog, Generation, GenerationStatus, SessionOpening, StickyBy, TakenSplit,
 };
 use pointsman_routing::split::{Drawn, guard::Ended, likeliest_place, matching_rule, place};
 
@@ -45,7 +45,7 @@ pub struct Asker<'a> {
     /// The session that the request names.
     pub session: Option<&'a str>,
     /// The beginning of its conversation.
-    pub opening: Option<ConversationOpening>,
+    pub opening: Option<SessionOpening>,
     /// Its `user`.
     pub user: Option<&'a str>,
     /// Its tags.

@@ -11,9 +11,7 @@ use pointsman_domain::{
     Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, TaskClass,
     TaskClassSource, Tick,
 };
-use pointsman_routing::stats::{
-    ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions,
-};
+use pointsman_routing::stats::{FirstTokenWait, LatencyTargets, RequestedTarget, SessionStart, SessionTurn, Sessions};
 
 use crate::{base::error::ApiError, state::setup::Setup};
 
@@ -43,7 +41,7 @@ impl RequestHistory {
     ) -> RequestIntent {
         let policy = &setup.policy;
         let name = target_name(&setup.catalog, query);
-        let start = ConversationStart {
+        let start = SessionStart {
             owner,
             target: name,
             session_id: session_id.filter(|id| !id.is_empty()),
@@ -72,7 +70,7 @@ impl RequestHistory {
 /// The conversation turn and the latency target of one chat request.
 pub struct RequestIntent {
     policy: Arc<RoutingPolicy>,
-    turn: Option<ConversationTurn>,
+    turn: Option<SessionTurn>,
     latency_target: Option<StreamLatencyTarget>,
 }
 

@@ -7,7 +7,7 @@ use super::id::EndpointId;
 /// A chat request repeats all earlier messages and appends new ones, so its beginning identifies the conversation. The
 /// hashes use a public key; to identify a conversation they are hashed again with its owner and a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConversationOpening {
+pub struct SessionOpening {
     /// Hash of the tools and the leading system and developer messages, which many conversations may share.
     pub instructions: u128,
     /// Estimated tokens of the tools and these messages.

@@ -69,7 +69,7 @@ pub use catalog::{
 };
 pub use chat_habits::{AddedMember, AddedMembers, ReasoningHistory};
 pub use circuit::Circuit;
-pub use conversation::{ConversationOpening, StickyEndpoint};
+pub use conversation::{SessionOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };

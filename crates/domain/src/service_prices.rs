@@ -277,7 +277,7 @@ mod tests {
         #[test]
         fn whatever_an_answer_tells_no_request_with_such_a_field_costs_more_than_was_reserved(
             (tier, speed, geography) in (wish(), wish(), wish()),
-            (told_tier, told_geography) in (told(), told()),
+            (reported_tier, reported_geography) in (told(), told()),
             (prompt_tokens, completion_tokens, web_searches) in (0_u64..3_000, 0_u64..100, 0_u64..=1),
         ) {
             let pricing = priced();
@@ -285,8 +285,8 @@ mod tests {
             let sent = asked.sent_to(Some(&pricing));
             // Of a field that is not sent, only the settings of the account tell what comes.
             let is_open = sent.tier == ServicePreference::Open && sent.speed == ServicePreference::Open;
-            let tier = told_tier.filter(|_| !is_open);
-            let geography = told_geography.filter(|_| sent.geography != ServicePreference::Open);
+            let tier = reported_tier.filter(|_| !is_open);
+            let geography = reported_geography.filter(|_| sent.geography != ServicePreference::Open);
             let service = asked.served(ServedService { tier, geography }, Some(&pricing));
             let usage = Usage { prompt_tokens, completion_tokens, web_searches, service, ..Usage::default() };
             let reserved = pricing.worst_case(&sent, prompt_tokens, completion_tokens, 0);

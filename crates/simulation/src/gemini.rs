@@ -228,7 +228,7 @@ struct Content {
     finish: &'static str,
     prompt_tokens: u32,
     cached_tokens: u32,
-    thought_tokens: u32,
+    reasoning_tokens: u32,
     reports_usage: bool,
     tokens_per_chunk: u32,
 }
@@ -255,7 +255,7 @@ impl Content {
             finish,
             prompt_tokens: answer.prompt_tokens,
             cached_tokens: answer.cached_tokens,
-            thought_tokens: thought.as_deref().map_or(0, words::tokens),
+            reasoning_tokens: thought.as_deref().map_or(0, words::tokens),
             reports_usage: settings.reports_usage,
             tokens_per_chunk: settings.tokens_per_chunk,
         }
@@ -272,11 +272,11 @@ impl Content {
         }
         let mut chunk = json!({ "candidates": [candidate], "modelVersion": self.model, "responseId": self.id });
         if self.reports_usage {
-            let visible = self.output_tokens() - self.thought_tokens.min(self.output_tokens());
+            let visible = self.output_tokens() - self.reasoning_tokens.min(self.output_tokens());
             let mut usage = json!({
                 "promptTokenCount": self.prompt_tokens, "candidatesTokenCount": visible,
-                "thoughtsTokenCount": self.thought_tokens,
-                "totalTokenCount": self.prompt_tokens + visible + self.thought_tokens,
+                "thoughtsTokenCount": self.reasoning_tokens,
+                "totalTokenCount": self.prompt_tokens + visible + self.reasoning_tokens,
             });
             if self.cached_tokens > 0 {
                 put(&mut usage, "cachedContentTokenCount", json!(self.cached_tokens));

@@ -21,7 +21,7 @@ use crate::{
         attempt::RequestSize,
         plain::{self, PlainAnswer},
         plan_run::PlanRun,
-        running_record::{GenerationOpening, RunningRecord},
+        record_builder::{GenerationOpening, RecordBuilder},
     },
     state::running::RunningRequest,
 };
@@ -89,13 +89,13 @@ impl AdmittedRequest {
             }
         };
         let record = opening.record(&request, &routed, &running);
-        let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
-        let running_record = running_record.with_ignored(ignored);
+        let record_builder = RecordBuilder::new(&worker, running, admitted, budget.clone(), record);
+        let record_builder = record_builder.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);
-        let PlainAnswer { body, held, running_record } =
-            plain::answer(&worker, &work, plan, running_record, &share).await?;
+        let PlainAnswer { body, held, record_builder } =
+            plain::answer(&worker, &work, plan, record_builder, &share).await?;
         let mut response = HttpResponse::Ok();
-        running_record.write_headers(&mut response);
+        record_builder.write_headers(&mut response);
         Ok(response.insert_header(ContentType::json()).body(held.answer(body)))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
             attempt::RequestSize,
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
-            running_record::{GenerationOpening, RunningRecord},
+            record_builder::{GenerationOpening, RecordBuilder},
             stream,
         },
         query, request_headers,
@@ -99,13 +99,13 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
     let record = opening.record(&request, &routed, &running);
-    let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
-    let running_record = running_record.with_intent(intent).with_ignored(ignored);
+    let record_builder = RecordBuilder::new(&worker, running, admitted, budget.clone(), record);
+    let record_builder = record_builder.with_intent(intent).with_ignored(ignored);
     let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);
     let answered = match streamed {
-        Some(options) => stream::answer(&worker, work, plan, running_record, options, &share).await,
+        Some(options) => stream::answer(&worker, work, plan, record_builder, options, &share).await,
         None => {
-            answer_unstreamed(&worker, &work, plan, running_record, &share, metadata.as_ref().map(|(_, routed)| routed))
+            answer_unstreamed(&worker, &work, plan, record_builder, &share, metadata.as_ref().map(|(_, routed)| routed))
                 .await
         }
     };
@@ -166,15 +166,15 @@ async fn answer_unstreamed(
     worker: &Worker,
     work: &RequestedWork,
     plan: PlanRun,
-    running_record: Box<RunningRecord>,
+    record_builder: Box<RecordBuilder>,
     share: &Arc<KeyBuffer>,
     metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let PlainAnswer { body, held, running_record } = plain::answer(worker, work, plan, running_record, share).await?;
+    let PlainAnswer { body, held, record_builder } = plain::answer(worker, work, plan, record_builder, share).await?;
     let mut response = HttpResponse::Ok();
-    running_record.write_headers(&mut response);
+    record_builder.write_headers(&mut response);
     let body = match metadata {
-        Some(routed) => route_metadata::add_to_answer(body, running_record.record(), routed),
+        Some(routed) => route_metadata::add_to_answer(body, record_builder.record(), routed),
         None => body,
     };
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(body)))

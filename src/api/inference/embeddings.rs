@@ -11,7 +11,7 @@ use crate::{
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
-        dispatch::{RequestedWork, attempt::RequestSize, running_record::GenerationOpening},
+        dispatch::{RequestedWork, attempt::RequestSize, record_builder::GenerationOpening},
         query, request_headers,
     },
 };

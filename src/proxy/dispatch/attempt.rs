@@ -350,7 +350,7 @@ impl Attempt {
         self.worker.schedule_flush(self.worker.events.event(event));
     }
 
-    /// The record of the attempt. The running record makes `started_ms` relative to the time when the request was accepted.
+    /// The record of the attempt. The builder of the record makes `started_ms` relative to the time when the request was accepted.
     fn record(&self, now: Tick, end: AttemptEnd) -> AttemptRecord {
         let EndpointNames { model, provider, slug } = self.names();
         AttemptRecord {

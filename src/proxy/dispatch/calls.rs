@@ -35,7 +35,7 @@ pub(super) async fn answer(
     // A head may come long before the work is done. Only bytes of the body show that the provider answers.
     let body = response.body.collect_while(|bytes| {
         if !std::mem::replace(&mut has_begun, true) {
-            attempt.running_record.borrow_mut().first_token(attempt.n, clock::now());
+            attempt.record_builder.borrow_mut().first_token(attempt.n, clock::now());
         }
         held.borrow_mut().grow_answer(bytes)
     });

@@ -15,7 +15,7 @@ use crate::{
         images::ImageBounds,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head, doubted},
-        running_record::RunningRecord,
+        record_builder::RecordBuilder,
     },
     state::gateway::Worker,
 };
@@ -31,7 +31,7 @@ pub struct PlainAnswer {
     /// Its bytes in the caller's share, until the client has them.
     pub held: BufferedBytes,
     /// Its record, already posted and as safe as `ledger.durability` asks.
-    pub running_record: Box<RunningRecord>,
+    pub record_builder: Box<RecordBuilder>,
 }
 
 /// Runs the plan until an endpoint gives a complete answer.
@@ -43,11 +43,11 @@ pub async fn answer(
     worker: &Worker,
     work: &RequestedWork,
     mut plan: PlanRun,
-    running_record: Box<RunningRecord>,
+    record_builder: Box<RecordBuilder>,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
-    let durable = running_record.durable();
-    let answered = answer_now(worker, work, &mut plan, running_record, share).await;
+    let durable = record_builder.durable();
+    let answered = answer_now(worker, work, &mut plan, record_builder, share).await;
     durable.wait().await;
     answered
 }
@@ -57,30 +57,30 @@ async fn answer_now(
     worker: &Worker,
     work: &RequestedWork,
     plan: &mut PlanRun,
-    running_record: Box<RunningRecord>,
+    record_builder: Box<RecordBuilder>,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
-    let running_record = RefCell::new(running_record);
+    let record_builder = RefCell::new(record_builder);
     let (n, output) = {
-        let race = Race { worker, work, running_record: &running_record, runner: &PlainRunner { worker, work, share } };
+        let race = Race { worker, work, record_builder: &record_builder, runner: &PlainRunner { worker, work, share } };
         let mut running = pin!(race.run(plan));
         match timeout(UNRECORDED, running.as_mut()).await {
             Ok(ended) => ended?,
             Err(_) => {
-                running_record.borrow_mut().publish_running();
+                record_builder.borrow_mut().publish_running();
                 running.await?
             }
         }
     };
-    let mut running_record = running_record.into_inner();
+    let mut record_builder = record_builder.into_inner();
     match output {
         Ok((Answer { body, outcome }, held)) => {
-            running_record.complete(n, outcome);
-            Ok(PlainAnswer { body, held, running_record })
+            record_builder.complete(n, outcome);
+            Ok(PlainAnswer { body, held, record_builder })
         }
         Err(full) => {
-            running_record.fail_without_room(n);
-            Err(running_record.annotate(share.refuse(full)))
+            record_builder.fail_without_room(n);
+            Err(record_builder.annotate(share.refuse(full)))
         }
     }
 }
@@ -124,7 +124,7 @@ impl AttemptRunner for PlainRunner<'_> {
         let mut held = held.into_inner();
         let context = {
             let told = answers.first().and_then(|answer| answer.service_tier);
-            target.answer_context(attempt.running_record.borrow().record(), self.work, &outgoing, told)
+            target.answer_context(attempt.record_builder.borrow().record(), self.work, &outgoing, told)
         };
         let translation = outgoing.translation.as_ref();
         let bounds = ImageBounds::new(self.worker, attempt.deadline);

@@ -26,7 +26,7 @@ use crate::{
         RequestedWork,
         attempt::Attempt,
         plan_run::{AfterFailure, PlanRun},
-        running_record::{RunningRecord, UnsupportedParameters},
+        record_builder::{RecordBuilder, UnsupportedParameters},
     },
     state::{
         gateway::Worker,
@@ -52,7 +52,7 @@ pub(super) trait AttemptRunner {
 #[derive(Clone, Copy)]
 pub(super) struct AttemptHandle<'a> {
     /// Holds the attempt. Never borrowed across an await.
-    pub running_record: &'a RefCell<Box<RunningRecord>>,
+    pub record_builder: &'a RefCell<Box<RecordBuilder>>,
     /// Number of the attempt.
     pub n: u32,
     /// End of the time for a plain answer.
@@ -64,7 +64,7 @@ pub(super) struct AttemptHandle<'a> {
 impl AttemptHandle<'_> {
     /// Updates the attempt, if it still runs.
     pub(super) fn update(&self, change: impl FnOnce(&mut Attempt)) {
-        if let Some(attempt) = self.running_record.borrow_mut().attempt(self.n) {
+        if let Some(attempt) = self.record_builder.borrow_mut().attempt(self.n) {
             change(attempt);
         }
     }
@@ -100,8 +100,8 @@ impl<'a> Target<'a> {
     /// Adds `traceparent` to `call`, if the provider shall have it.
     pub(super) fn with_traceparent(&self, mut call: UpstreamRequest, attempt: AttemptHandle<'_>) -> UpstreamRequest {
         if self.client.forwards_traceparent() {
-            let running_record = attempt.running_record.borrow();
-            let parent = traces::parent_for_provider(self.traces, running_record.record(), attempt.n);
+            let record_builder = attempt.record_builder.borrow();
+            let parent = traces::parent_for_provider(self.traces, record_builder.record(), attempt.n);
             call.headers.extend(parent.map(|parent| ("traceparent".into(), parent.to_string())));
         }
         call
@@ -181,7 +181,7 @@ impl<'a> Target<'a> {
 pub(super) struct Race<'a, A> {
     pub worker: &'a Worker,
     pub work: &'a RequestedWork,
-    pub running_record: &'a RefCell<Box<RunningRecord>>,
+    pub record_builder: &'a RefCell<Box<RecordBuilder>>,
     pub runner: &'a A,
 }
 
@@ -214,14 +214,14 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         loop {
             let attempt = plan.next().await;
             if let Some(waited) = plan.waited() {
-                self.running_record.borrow_mut().waited(waited, &plan.routed.decision);
+                self.record_builder.borrow_mut().waited(waited, &plan.routed.decision);
             }
             let Some(attempt) = attempt else { return Err(self.give_up(plan.give_up())) };
             // A running attempt borrows the plan while `plan` is asked for its rival.
             let routed = plan.routed.clone();
             match self.round(plan, &routed, attempt).await {
                 RaceOutcome::Won(n, output) => {
-                    self.running_record.borrow_mut().won(n);
+                    self.record_builder.borrow_mut().won(n);
                     return Ok((n, output));
                 }
                 RaceOutcome::Failed => {}
@@ -242,7 +242,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
                 return self.alone(plan, first, result);
             }
             let at_work =
-                self.running_record.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
+                self.record_builder.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
             let hedge = if at_work { None } else { plan.hedge(position, lateness) };
             if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
                 // Boxed for the same reason as the attempts: few requests are raced.
@@ -295,7 +295,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         error: &UpstreamError,
         raced: bool,
     ) -> AfterFailure {
-        self.running_record.borrow_mut().failed(started.handle.n, error);
+        self.record_builder.borrow_mut().failed(started.handle.n, error);
         plan.failed(started.position, error, raced)
     }
 
@@ -322,18 +322,18 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
             dropped: std::mem::take(&mut outgoing.dropped),
             emulated: std::mem::take(&mut outgoing.emulated),
         };
-        self.running_record.borrow_mut().begin(attempt, unsupported);
+        self.record_builder.borrow_mut().begin(attempt, unsupported);
         let (deadline, first_byte) = (plan.plain_deadline(), plan.first_byte_timeout(position));
-        let handle = AttemptHandle { running_record: self.running_record, n, deadline, first_byte };
+        let handle = AttemptHandle { record_builder: self.record_builder, n, deadline, first_byte };
         let runner = self.runner;
         let running = async move { runner.run(&target, outgoing, handle).await };
         Some((StartedAttempt { handle, position }, running.boxed_local()))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {
-        let mut running_record = self.running_record.borrow_mut();
-        running_record.fail();
-        running_record.annotate(error)
+        let mut record_builder = self.record_builder.borrow_mut();
+        record_builder.fail();
+        record_builder.annotate(error)
     }
 }
 

@@ -34,13 +34,13 @@ use crate::{
         durable::Durable,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_request},
-        running_record::RunningRecord,
+        record_builder::RecordBuilder,
     },
     state::gateway::Worker,
 };
 
-/// A running record that first the attempts and then the relay update.
-type SharedRunningRecord = Rc<RefCell<Box<RunningRecord>>>;
+/// The builder of a record that first the attempts and then the relay update.
+type SharedRecordBuilder = Rc<RefCell<Box<RecordBuilder>>>;
 
 /// An upstream stream whose first content was read.
 struct OpenStream {
@@ -57,7 +57,7 @@ pub async fn answer(
     worker: &Worker,
     work: RequestedWork,
     plan: PlanRun,
-    running_record: Box<RunningRecord>,
+    record_builder: Box<RecordBuilder>,
     options: StreamOptions,
     share: &Arc<KeyBuffer>,
 ) -> Result<HttpResponse, ApiError> {
@@ -69,10 +69,10 @@ pub async fn answer(
         write_stall: worker.setup.config.timeouts.client_write_stall,
         deadline: plan.deadline,
     };
-    let durable = running_record.durable();
-    let running_record = Rc::new(RefCell::new(running_record));
+    let durable = record_builder.durable();
+    let record_builder = Rc::new(RefCell::new(record_builder));
     let client = work.client().cloned();
-    let mut opening = open(worker.clone(), work, plan, Rc::clone(&running_record), options).boxed_local();
+    let mut opening = open(worker.clone(), work, plan, Rc::clone(&record_builder), options).boxed_local();
     let input = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => relay_input(open),
         Ok(Err(error)) => {
@@ -83,25 +83,25 @@ pub async fn answer(
             let chat = ChatStream::between(
                 None,
                 client.as_ref(),
-                unanswered_context(running_record.borrow().record()),
+                unanswered_context(record_builder.borrow().record()),
                 options,
             );
             late_relay_input(
                 unless_stopped(opening, worker.shared.process.drain.over()),
                 chat,
-                Rc::clone(&running_record),
+                Rc::clone(&record_builder),
             )
         }
     };
-    let mut head = head(&running_record.borrow());
-    running_record.borrow_mut().publish_running();
+    let mut head = head(&record_builder.borrow());
+    record_builder.borrow_mut().publish_running();
     let relay = Relay::start(input, limits, share.count(), worker.shared.process.drain.over());
     Ok(head.body(Body { relay, durable }))
 }
 
-fn head(running_record: &RunningRecord) -> actix_web::HttpResponseBuilder {
+fn head(record_builder: &RecordBuilder) -> actix_web::HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
-    running_record.write_headers(&mut response);
+    record_builder.write_headers(&mut response);
     response.insert_header((header::CONTENT_TYPE, "text/event-stream; charset=utf-8"));
     response.insert_header((header::CACHE_CONTROL, "no-cache, no-store"));
     response.insert_header(("x-accel-buffering", "no"));
@@ -121,15 +121,15 @@ fn relay_input(open: OpenStream) -> RelayInputStream {
 fn late_relay_input(
     opening: LocalBoxFuture<'static, Result<OpenStream, ApiError>>,
     chat: ChatStream,
-    running_record: SharedRunningRecord,
+    record_builder: SharedRecordBuilder,
 ) -> RelayInputStream {
     let opened = opening.map(move |outcome| match outcome {
         Ok(open) => {
-            running_record.borrow().update_running();
+            record_builder.borrow().update_running();
             relay_input(open)
         }
         Err(error) => {
-            let unopened = StreamNotOpened { chat, error: stream_error(&error, running_record.borrow().record()) };
+            let unopened = StreamNotOpened { chat, error: stream_error(&error, record_builder.borrow().record()) };
             stream::iter([RelayInput::Failed(Box::new(unopened))]).boxed_local()
         }
     });
@@ -156,16 +156,16 @@ async fn open(
     worker: Worker,
     work: RequestedWork,
     mut plan: PlanRun,
-    running_record: SharedRunningRecord,
+    record_builder: SharedRecordBuilder,
     options: StreamOptions,
 ) -> Result<OpenStream, ApiError> {
     let content_timeout = plan.routed.policy.clocks.first_content;
     let budget = plan.budget.clone();
     let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline, budget: &budget };
-    let race = Race { worker: &worker, work: &work, running_record: &running_record, runner: &runner };
+    let race = Race { worker: &worker, work: &work, record_builder: &record_builder, runner: &runner };
     let (n, (partial, body, request)) = race.run(&mut plan).await?;
     let PartialStream { chat, held, ceiling } = partial;
-    let observer = Box::new(StreamObserver { running_record, n, request });
+    let observer = Box::new(StreamObserver { record_builder, n, request });
     Ok(OpenStream { opened: StreamOpened { chat, held, observer, ceiling }, body })
 }
 
@@ -231,7 +231,7 @@ impl AttemptRunner for StreamRunner<'_> {
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota, &outgoing.bytes));
         let context = target.answer_context(
-            attempt.running_record.borrow().record(),
+            attempt.record_builder.borrow().record(),
             self.work,
             &outgoing,
             response.service_tier,
@@ -241,9 +241,9 @@ impl AttemptRunner for StreamRunner<'_> {
         let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
-                let mut running_record = attempt.running_record.borrow_mut();
-                running_record.produced(partial.chat.produced_tokens());
-                running_record.first_token(attempt.n, clock::now());
+                let mut record_builder = attempt.record_builder.borrow_mut();
+                record_builder.produced(partial.chat.produced_tokens());
+                record_builder.first_token(attempt.n, clock::now());
                 Ok((partial, body, RequestLeft::of(outgoing.bytes.whole())))
             }
             Err(error) => {
@@ -296,7 +296,7 @@ impl StreamRunner<'_> {
 
 /// Ends the attempt and posts the record when the stream ends.
 struct StreamObserver {
-    running_record: SharedRunningRecord,
+    record_builder: SharedRecordBuilder,
     /// The attempt that serves.
     n: u32,
     request: RequestLeft,
@@ -304,25 +304,25 @@ struct StreamObserver {
 
 impl RelayObserver for StreamObserver {
     fn ended(self: Box<Self>, ending: StreamEnd, outcome: Outcome) {
-        let mut running_record = self.running_record.borrow_mut();
+        let mut record_builder = self.record_builder.borrow_mut();
         match ending {
-            StreamEnd::Completed => running_record.complete(self.n, outcome),
-            StreamEnd::Failed(fault) => running_record.broke(self.n, &self.request.failure(fault.into()), outcome),
-            StreamEnd::Stopped => running_record.stop(self.n, outcome),
-            StreamEnd::ClientLeft => running_record.cancel(self.n, outcome),
+            StreamEnd::Completed => record_builder.complete(self.n, outcome),
+            StreamEnd::Failed(fault) => record_builder.broke(self.n, &self.request.failure(fault.into()), outcome),
+            StreamEnd::Stopped => record_builder.stop(self.n, outcome),
+            StreamEnd::ClientLeft => record_builder.cancel(self.n, outcome),
         }
     }
 
     fn produced(&self, tokens: u64) {
-        self.running_record.borrow().produced(tokens);
+        self.record_builder.borrow().produced(tokens);
     }
 
     fn error(&self, fault: &AnswerFault, tokens: u64, silence: Duration) -> StreamError {
         if fault.kind == FailureKind::GatewayLimit {
             return self.stream_error(&ApiError::gateway_limit(&fault.detail, Vec::new()));
         }
-        let running_record = self.running_record.borrow();
-        let provider = running_record.record().provider_name.as_deref();
+        let record_builder = self.record_builder.borrow();
+        let provider = record_builder.record().provider_name.as_deref();
         self.stream_error(&ApiError::broken_stream(&BrokenStream { kind: fault.kind, provider, silence, tokens }))
     }
 
@@ -333,10 +333,10 @@ impl RelayObserver for StreamObserver {
 
 impl StreamObserver {
     fn stream_error(&self, error: &ApiError) -> StreamError {
-        let running_record = self.running_record.borrow();
+        let record_builder = self.record_builder.borrow();
         StreamError {
-            provider_name: running_record.record().provider_name.clone(),
-            ..stream_error(error, running_record.record())
+            provider_name: record_builder.record().provider_name.clone(),
+            ..stream_error(error, record_builder.record())
         }
     }
 }

@@ -9,7 +9,7 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_domain::{Generation, GenerationStatus, Waited};
 
-use super::{durable::Durable, running_record::post_ended};
+use super::{durable::Durable, record_builder::post_ended};
 use crate::{
     access::admission::Admitted,
     base::error::ApiError,

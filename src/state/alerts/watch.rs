@@ -103,7 +103,7 @@ pub struct Watched {
     severity: String,
     /// When it began. Unix milliseconds, as all of these.
     pub since_ms: i64,
-    told_ms: i64,
+    reported_ms: i64,
     /// Since when there is no notice of it.
     gone_ms: Option<i64>,
     /// When its end was told.
@@ -172,10 +172,10 @@ impl Watch {
             *known = Watched { returns, ..Watched::new(notice, now_ms) };
             return Some((Phase::Began, now_ms));
         }
-        if MOMENTARY.contains(&notice.event) || now_ms.saturating_sub(known.told_ms) < period_ms {
+        if MOMENTARY.contains(&notice.event) || now_ms.saturating_sub(known.reported_ms) < period_ms {
             return None;
         }
-        known.told_ms = now_ms;
+        known.reported_ms = now_ms;
         Some((Phase::Lasts, known.since_ms))
     }
 }
@@ -195,7 +195,7 @@ impl Watched {
         Watched {
             severity: notice.severity.to_owned(),
             since_ms: now_ms,
-            told_ms: now_ms,
+            reported_ms: now_ms,
             gone_ms: None,
             ended_ms: None,
             returns: 0,

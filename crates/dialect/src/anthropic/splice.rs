@@ -195,7 +195,7 @@ pub(crate) fn final_delta(outcome: &Outcome) -> Bytes {
 }
 
 /// Whether a `message_delta` tells the reason of the end.
-pub(crate) fn tells_reason(event: Raw<'_>) -> bool {
+pub(crate) fn reports_reason(event: Raw<'_>) -> bool {
     event.member(b"delta").and_then(|delta| delta.member(b"stop_reason")).is_some_and(Raw::is_string)
 }
 

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Decoder {
     names: ToolNames,
     /// The format of the thoughts.
-    thoughts_of: ReasoningFormat,
+    reasoning_of: ReasoningFormat,
     has_started: bool,
     is_done: bool,
     /// The unfinished block and its index.
@@ -60,7 +60,7 @@ impl Decoder {
     pub(crate) fn new(names: ToolNames, upstream_model: &str) -> Decoder {
         Decoder {
             names,
-            thoughts_of: reasoning_format(upstream_model),
+            reasoning_of: reasoning_format(upstream_model),
             has_started: false,
             is_done: false,
             open: None,
@@ -131,7 +131,7 @@ impl Decoder {
                 None => Ok(()),
             },
             Some((_, Block::Reasoning { index, pairs, .. })) => match pairs.rest() {
-                Some(rest) => ReasoningBlock { index: *index, format: self.thoughts_of }.send(
+                Some(rest) => ReasoningBlock { index: *index, format: self.reasoning_of }.send(
                     ReasoningKind::Text,
                     Some(rest),
                     None,
@@ -218,7 +218,7 @@ impl Decoder {
             (b"citation", Block::Text { start, .. }) => cite(value, *start, self.characters, sink),
             (b"citationsContent", Block::Text { .. }) => self.cited_text(value, sink),
             (b"reasoningContent", Block::Reasoning { index, pairs, signature }) => {
-                let thought = ReasoningBlock { index: *index, format: self.thoughts_of };
+                let thought = ReasoningBlock { index: *index, format: self.reasoning_of };
                 thought.delta(value, pairs, signature, sink)
             }
             (b"toolUse", Block::Call { call, pairs }) => {
@@ -272,7 +272,7 @@ impl Decoder {
         self.break_off(sink)?;
         match self.open.take() {
             Some((_, Block::Reasoning { index, signature, .. })) if !signature.is_empty() => {
-                let thought = ReasoningBlock { index, format: self.thoughts_of };
+                let thought = ReasoningBlock { index, format: self.reasoning_of };
                 let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
                 thought.send(ReasoningKind::Text, None, Some(signature), sink)
             }

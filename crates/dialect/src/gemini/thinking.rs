@@ -77,7 +77,7 @@ fn budget(
 
 /// The level, and whether it is what was asked for. `None`: as much as the model finds right.
 fn level(reasoning: &Reasoning, levels: &[Effort]) -> (Option<Effort>, bool) {
-    let (wanted, is_told) = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
+    let (wanted, is_reported) = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
         (true, ..) => (Effort::None, true),
         (_, Some(effort), _) => (effort, true),
         (_, None, Some(tokens)) => (Effort::of_budget(tokens), false),
@@ -85,5 +85,5 @@ fn level(reasoning: &Reasoning, levels: &[Effort]) -> (Option<Effort>, bool) {
     };
     let lower = levels.iter().rev().find(|level| **level <= wanted);
     let given = lower.or_else(|| levels.first()).copied();
-    (given, is_told && given == Some(wanted))
+    (given, is_reported && given == Some(wanted))
 }

@@ -302,7 +302,7 @@ impl<'a> AnswerRewriter<'a> {
         if !summary.has_content {
             push_member(&mut self.out, b"content", if speaks { &b"null"[..] } else { b"\"\"" });
         }
-        if !summary.tells_refusal {
+        if !summary.reports_refusal {
             push_member(&mut self.out, b"refusal", b"null");
         }
         self.out.put_u8(b'}');
@@ -349,7 +349,7 @@ impl<'a> AnswerRewriter<'a> {
                 }
                 summary.thought = summary.thought.or(value.filled_string());
             }
-            MessageMember::Refusal => (summary.tells_refusal, summary.has_refusal) = (true, value.is_filled()),
+            MessageMember::Refusal => (summary.reports_refusal, summary.has_refusal) = (true, value.is_filled()),
             MessageMember::Audio => summary.has_audio = value.is_filled(),
             _ => {}
         }
@@ -495,7 +495,7 @@ struct MessageSummary<'a> {
     /// Whether it has a content other than null.
     has_content: bool,
     /// Whether the member `refusal` is there at all.
-    tells_refusal: bool,
+    reports_refusal: bool,
     has_refusal: bool,
     has_audio: bool,
     /// Whether `reasoning` is there and says something.

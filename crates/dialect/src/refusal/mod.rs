@@ -325,10 +325,10 @@ impl<'a> Reader<'a> {
         match kind {
             // Something that the request names is in use.
             FailureKind::Server if self.status == Some(409) && is_doubtful => self.refusal(FailureKind::RefusedHere),
-            FailureKind::Auth if brings_its_own && self.tells_the_client() => self.refusal(FailureKind::RefusedHere),
+            FailureKind::Auth if brings_its_own && self.is_about_the_client() => self.refusal(FailureKind::RefusedHere),
             FailureKind::Auth if is_doubtful => self.refusal(kind),
             // What says what is wrong with the request says nothing about the model.
-            FailureKind::Forbidden | FailureKind::NotFound if is_doubtful || self.tells_the_client() => {
+            FailureKind::Forbidden | FailureKind::NotFound if is_doubtful || self.is_about_the_client() => {
                 self.refusal(FailureKind::RefusedHere)
             }
             FailureKind::Auth | FailureKind::BadRequest | FailureKind::Forbidden | FailureKind::NotFound => {
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the message says more than a status, and nothing about the gateway's account or names of models.
-    fn tells_the_client(&self) -> bool {
+    fn is_about_the_client(&self) -> bool {
         let text = &self.words.text;
         text.split(' ').count() >= TELLING_WORDS
             && !self.speaks_about_us()

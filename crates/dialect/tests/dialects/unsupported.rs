@@ -84,10 +84,10 @@ fn every_member_of_the_published_type_has_a_fate_in_every_dialect() {
             let with = sent(&catalog, dialect, &body([beside, &json!({*name: value})]));
             let without = sent(&catalog, dialect, &body([beside, &json!({})]));
             let OutgoingBody { bytes, dropped, emulated, .. } = &with;
-            let is_told = is_named(dropped, name) || is_named(emulated, name);
+            let is_reported = is_named(dropped, name) || is_named(emulated, name);
             // The path of a Gemini call says whether it is a stream, and Responses and Anthropic always name the model.
             let is_elsewhere = CONSUMED.contains(name) || *name == "model" || *name == "stream";
-            if !is_told && !is_elsewhere && **bytes == *without.bytes {
+            if !is_reported && !is_elsewhere && **bytes == *without.bytes {
                 lost.push(format!("{dialect:?}: {name}"));
             }
             if is_named(dropped, name) && is_named(emulated, name) {

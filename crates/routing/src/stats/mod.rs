@@ -40,7 +40,7 @@ pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
 pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 pub use publish::statistics::Statistics;
 pub use seeded_hash::{seeded_hash, splitmix64};
-pub use sessions::{ConversationStart, ConversationTurn, Sessions};
+pub use sessions::{SessionStart, SessionTurn, Sessions};
 pub use targets::{
     DAY_SLOT, FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target,
     slower_than_predicted,

@@ -3,7 +3,7 @@
 //!
 //! [`Sessions`] is read before the decision and written after a complete answer. It gives a bonus in the score
 //! ([`crate::decide`]), never a pin. It stores no text: the key of a conversation is a 128-bit keyed hash of the
-//! caller, the requested model or alias, and the caller's `session_id` or the [`ConversationOpening`] of the prompt.
+//! caller, the requested model or alias, and the caller's `session_id` or the [`SessionOpening`] of the prompt.
 //! Callers never share entries.
 //!
 //! Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages),
@@ -19,7 +19,7 @@ use std::{
 
 use highway::{HighwayHash as _, HighwayHasher, Key};
 use parking_lot::Mutex;
-use pointsman_domain::{ConversationOpening, EndpointId, StickyEndpoint, StickyPolicy, TaskClass, Tick, Usage};
+use pointsman_domain::{EndpointId, SessionOpening, StickyEndpoint, StickyPolicy, TaskClass, Tick, Usage};
 
 /// Number of locks, above the number of workers that look up at the same time.
 const SHARDS: usize = 16;
@@ -37,7 +37,7 @@ pub struct Sessions {
 
 /// What identifies a conversation.
 #[derive(Debug, Clone, Copy)]
-pub struct ConversationStart<'a> {
+pub struct SessionStart<'a> {
     /// The caller's key.
     pub owner: u64,
     /// The requested model or alias.
@@ -45,14 +45,14 @@ pub struct ConversationStart<'a> {
     /// The caller's `session_id`.
     pub session_id: Option<&'a str>,
     /// Hashes of the beginning of the prompt.
-    pub opening: Option<ConversationOpening>,
+    pub opening: Option<SessionOpening>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
 }
 
 /// Keys of one turn of a conversation. Kept with the request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConversationTurn {
+pub struct SessionTurn {
     conversation: u128,
     instructions: Option<Shared>,
     prompt_tokens: u32,
@@ -108,13 +108,13 @@ impl Sessions {
     }
 
     /// The keys of a request; `None` if its prompt is too short for caches to matter.
-    pub fn turn(&self, policy: &StickyPolicy, start: &ConversationStart<'_>) -> Option<ConversationTurn> {
+    pub fn turn(&self, policy: &StickyPolicy, start: &SessionStart<'_>) -> Option<SessionTurn> {
         if !policy.enabled || start.prompt_tokens < policy.min_prompt_tokens {
             return None;
         }
         let conversation = match (start.session_id, start.opening) {
             (Some(id), _) => self.key(start, KeyKind::Session, id.as_bytes()),
-            (None, Some(opening)) => self.key(start, KeyKind::ConversationOpening, &opening.conversation.to_le_bytes()),
+            (None, Some(opening)) => self.key(start, KeyKind::SessionOpening, &opening.conversation.to_le_bytes()),
             (None, None) => return None,
         };
         let long = start.opening.filter(|opening| opening.instruction_tokens >= policy.min_prompt_tokens);
@@ -122,11 +122,11 @@ impl Sessions {
             key: self.key(start, KeyKind::Instructions, &opening.instructions.to_le_bytes()),
             tokens: opening.instruction_tokens,
         });
-        Some(ConversationTurn { conversation, instructions, prompt_tokens: start.prompt_tokens })
+        Some(SessionTurn { conversation, instructions, prompt_tokens: start.prompt_tokens })
     }
 
     /// Endpoints whose cache may hold the prompt or its beginning. Changes nothing.
-    pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<StickyEndpoint> {
+    pub fn sticky(&self, policy: &StickyPolicy, turn: &SessionTurn, now: Tick) -> Option<StickyEndpoint> {
         let entry = self.entries(policy, turn, now).next()?;
         let share = self.caches.lock().get(&entry.endpoint).copied().unwrap_or_default().share();
         let tokens = f64::from(entry.tokens.min(turn.prompt_tokens)) * share;
@@ -134,7 +134,7 @@ impl Sessions {
     }
 
     /// Class of the conversation's task as it was when the conversation was served last. Changes nothing.
-    pub fn task(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<TaskClass> {
+    pub fn task(&self, policy: &StickyPolicy, turn: &SessionTurn, now: Tick) -> Option<TaskClass> {
         let entry = self.shard(turn.conversation)?.lock().get(turn.conversation)?;
         entry.task.filter(|_| now.since(entry.at) < policy.ttl)
     }
@@ -143,7 +143,7 @@ impl Sessions {
     pub fn served(
         &self,
         policy: &StickyPolicy,
-        turn: &ConversationTurn,
+        turn: &SessionTurn,
         endpoint: EndpointId,
         task: Option<TaskClass>,
         usage: &Usage,
@@ -164,7 +164,7 @@ impl Sessions {
     }
 
     /// Unexpired entries of the turn's keys, the better first.
-    fn entries(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> impl Iterator<Item = CacheEntry> {
+    fn entries(&self, policy: &StickyPolicy, turn: &SessionTurn, now: Tick) -> impl Iterator<Item = CacheEntry> {
         let ttl = policy.ttl;
         let keys = [Some(turn.conversation), turn.instructions.map(|shared| shared.key)];
         let found = keys.into_iter().flatten().filter_map(|key| self.shard(key)?.lock().get(key));
@@ -196,7 +196,7 @@ impl Sessions {
     }
 
     /// The key of a value under the secret. The caller is part of it, so two callers never share one.
-    fn key(&self, start: &ConversationStart<'_>, kind: KeyKind, what: &[u8]) -> u128 {
+    fn key(&self, start: &SessionStart<'_>, kind: KeyKind, what: &[u8]) -> u128 {
         let mut hasher = HighwayHasher::new(Key(self.secret));
         hasher.append(&start.owner.to_le_bytes());
         hasher.append(&[kind as u8]);
@@ -213,7 +213,7 @@ impl Sessions {
 #[repr(u8)]
 enum KeyKind {
     Session,
-    ConversationOpening,
+    SessionOpening,
     Instructions,
 }
 

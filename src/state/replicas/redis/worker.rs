@@ -76,7 +76,7 @@ impl Worker {
     /// Reports until `stop`, and once more then.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut session: Option<Session> = None;
-        let mut told_at = Instant::now();
+        let mut reported_at = Instant::now();
         loop {
             let stopping = *stop.borrow();
             // The gateway was dropped: nobody is left who could stop this loop, and waiting for a stop would not wait.
@@ -87,9 +87,9 @@ impl Worker {
                 self.leases.give_back(&self.registry.holders);
             }
             // A new connection begins with the claim of the name.
-            let is_time = stopping || session.is_none() || told_at <= Instant::now();
+            let is_time = stopping || session.is_none() || reported_at <= Instant::now();
             if is_time {
-                told_at = Instant::now() + self.every;
+                reported_at = Instant::now() + self.every;
             }
             let done = timeout(EXCHANGE_TIMEOUT, self.step(&mut session, is_time)).await;
             match done.unwrap_or(Err(RedisFault::Timeout)) {

@@ -36,7 +36,7 @@ pub(super) struct Candidate {
     calls: Vec<EscapedText<'static>>,
     /// Blocks of reasoning that have ended.
     thoughts: u32,
-    is_in_thought: bool,
+    is_in_reasoning: bool,
     /// Whether there was a text, a call or a medium.
     pub(super) has_content: bool,
     /// Whether there was anything at all, also what is not shown.
@@ -83,7 +83,7 @@ impl Candidate {
     /// # Errors
     /// Fails if the sink does.
     pub(super) fn flush(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.end_thought(sink)?;
+        self.end_reasoning(sink)?;
         match self.text.rest() {
             Some(rest) => self.push_text(rest, sink),
             None => Ok(()),
@@ -106,19 +106,19 @@ impl Candidate {
         if signature.as_ref().is_some_and(|signature| signature.bytes().len() > MAX_SIGNATURE) {
             return Err(AnswerFault::malformed("the signature of a thought is too long"));
         }
-        let is_thought = thought.is_some_and(|thought| thought.bytes() == b"true");
+        let is_reasoning = thought.is_some_and(|thought| thought.bytes() == b"true");
         if let Some(call) = call.filter(|call| call.is_object()) {
             return self.call(call, signature, context, sink);
         }
         if let Some(text) = text.filter(|text| text.is_string()) {
             if let Some(text) = text.filled_string() {
-                self.text(text, is_thought, sink)?;
+                self.text(text, is_reasoning, sink)?;
             }
         } else {
             self.has_parts = true;
             // A draft within a thought is not the image.
-            if let Some(data) = data.filter(|data| data.is_object() && !is_thought) {
-                self.end_thought(sink)?;
+            if let Some(data) = data.filter(|data| data.is_object() && !is_reasoning) {
+                self.end_reasoning(sink)?;
                 self.medium(data, sink)?;
             }
         }
@@ -140,16 +140,16 @@ impl Candidate {
         self.citations.read(sources, &self.positions, self.choice, sink)
     }
 
-    fn text(&mut self, piece: Raw<'_>, is_thought: bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn text(&mut self, piece: Raw<'_>, is_reasoning: bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         self.has_parts = true;
-        if !is_thought {
-            self.end_thought(sink)?;
+        if !is_reasoning {
+            self.end_reasoning(sink)?;
             return match self.text.piece(piece) {
                 Some(text) => self.push_text(text, sink),
                 None => Ok(()),
             };
         }
-        self.is_in_thought = true;
+        self.is_in_reasoning = true;
         match self.thought.piece(piece) {
             Some(text) => sink.event(self.thought(ReasoningKind::Text, Some(text), None, None)),
             None => Ok(()),
@@ -163,11 +163,11 @@ impl Candidate {
     }
 
     /// Ends the block of reasoning that is open, if one is.
-    fn end_thought(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn end_reasoning(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         if let Some(rest) = self.thought.rest() {
             sink.event(self.thought(ReasoningKind::Text, Some(rest), None, None))?;
         }
-        if std::mem::take(&mut self.is_in_thought) {
+        if std::mem::take(&mut self.is_in_reasoning) {
             self.thoughts = self.thoughts.saturating_add(1);
         }
         Ok(())
@@ -180,7 +180,7 @@ impl Candidate {
         id: Option<EscapedText<'_>>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        self.end_thought(sink)?;
+        self.end_reasoning(sink)?;
         let event = self.thought(ReasoningKind::Encrypted, None, Some(signature), id);
         self.thoughts = self.thoughts.saturating_add(1);
         sink.event(event)
@@ -222,7 +222,7 @@ impl Candidate {
         if self.calls.len() >= MAX_CALLS {
             return Err(AnswerFault::malformed("too many tool calls"));
         }
-        self.end_thought(sink)?;
+        self.end_reasoning(sink)?;
         (self.has_parts, self.has_content) = (true, true);
         let args = call.member(b"args").filter(|args| args.is_object());
         let args = args.and_then(|args| std::str::from_utf8(args.bytes()).ok()).unwrap_or("{}");

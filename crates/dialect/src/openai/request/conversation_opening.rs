@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use highway::{HighwayHash as _, HighwayHasher};
-use pointsman_domain::ConversationOpening;
+use pointsman_domain::SessionOpening;
 
 use super::prompt_size::PromptSize;
 
@@ -74,7 +74,7 @@ impl OpeningHasher {
         tools: impl Iterator<Item = &'t [u8]>,
         tool_bytes: usize,
         whole: &PromptSize,
-    ) -> Option<ConversationOpening> {
+    ) -> Option<SessionOpening> {
         if whole.bytes < LEAST_BYTES {
             return None;
         }
@@ -88,7 +88,7 @@ impl OpeningHasher {
             u128::from(high) << 64 | u128::from(low)
         };
         let instructed = PromptSize { bytes: self.instruction_bytes + tool_bytes, ..PromptSize::default() };
-        Some(ConversationOpening {
+        Some(SessionOpening {
             instructions: with_tools(self.instructions.unwrap_or_default()),
             instruction_tokens: instructed.tokens(0),
             conversation: with_tools(self.hasher),

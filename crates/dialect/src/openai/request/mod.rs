@@ -49,7 +49,7 @@ mod tool_calls;
 mod tools;
 
 use pointsman_domain::{
-    ConversationOpening, Invalid, ReasoningFormat, RequestedService, RoutingParameters, TaskFeatures, WhatIf,
+    Invalid, ReasoningFormat, RequestedService, RoutingParameters, SessionOpening, TaskFeatures, WhatIf,
 };
 
 pub(crate) use conversation_summary::ChatExtras;
@@ -146,7 +146,7 @@ pub struct ChatRequest {
     /// The session of the request. A header may name it too; the body has precedence.
     pub session_id: Option<String>,
     /// Hashes of the beginning of the conversation, if its prompt is long enough for prompt caches.
-    pub opening: Option<ConversationOpening>,
+    pub opening: Option<SessionOpening>,
     /// Format of the reasoning before calls whose results the model has not answered yet; `Unknown` if there is none.
     pub open_state: ReasoningFormat,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.

@@ -412,7 +412,7 @@ impl ClientStream {
                 self.arguments = None;
             }
             "content_block_stop" => self.open_block = None,
-            "message_delta" => self.has_reason |= anthropic::splice::tells_reason(value),
+            "message_delta" => self.has_reason |= anthropic::splice::reports_reason(value),
             "message_stop" => self.put_reason(chat, out),
             _ => {}
         }

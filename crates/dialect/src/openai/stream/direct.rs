@@ -14,19 +14,19 @@ use crate::{
 impl ChatRewriter {
     /// Counts an event that the client gets as it is. False for one that must become a chunk.
     pub(super) fn passes(&mut self, event: &AnswerEvent<'_>, progress: &mut Progress) -> bool {
-        let (index, text, is_thought) = match event {
+        let (index, text, is_reasoning) = match event {
             AnswerEvent::Text { choice, text } => (*choice, text, false),
             AnswerEvent::Reasoning { choice, text: Some(text), sealed: None, .. } => (*choice, text, true),
             _ => return false,
         };
         let ends_calls = self.call_order == ToolCallOrder::OneByOne;
-        let is_hidden = is_thought && self.context.exclude_reasoning;
+        let is_hidden = is_reasoning && self.context.exclude_reasoning;
         let Some(bytes) = plain_bytes(text).filter(|_| !is_hidden) else { return false };
         let Some(choice) = self.begun_choice(index).filter(|choice| !(choice.has_called && ends_calls)) else {
             return false;
         };
-        choice.has_text |= !is_thought;
-        if is_thought {
+        choice.has_text |= !is_reasoning;
+        if is_reasoning {
             self.produced.reasoning_bytes += bytes;
         } else {
             self.produced.text_bytes += bytes;

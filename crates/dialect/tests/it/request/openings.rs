@@ -1,16 +1,16 @@
 //! What names a conversation from one turn to the next.
 
-use pointsman_domain::ConversationOpening;
+use pointsman_domain::SessionOpening;
 use serde_json::{Value, json};
 
 use super::world::read;
 
 /// The opening of a request with these messages and further members.
-fn opening_of(messages: Value, more: &str) -> Option<ConversationOpening> {
+fn opening_of(messages: Value, more: &str) -> Option<SessionOpening> {
     read(format!(r#"{{"model":"acme/able","messages":{messages}{more}}}"#)).opening
 }
 
-fn opening(messages: Value) -> ConversationOpening {
+fn opening(messages: Value) -> SessionOpening {
     opening_of(messages, "").expect("long enough")
 }
 

@@ -140,11 +140,11 @@ impl<'r> RecordedPool<'r> {
     /// Whether the record tells how long answers are and which endpoints count as saturated under this setup.
     pub(super) fn tells_all(&self, candidates: &[PooledEndpoint<'_>], setup: &Setup) -> bool {
         let [now, before] = setup.saturations();
-        let is_told = |candidate: &PooledEndpoint<'_>| {
+        let is_reported = |candidate: &PooledEndpoint<'_>| {
             candidate.stats.estimates.fit.knee_is_sure || candidate.forecast.load <= now.min(before)
         };
-        let tells_saturation = now.to_bits() == before.to_bits() || candidates.iter().all(is_told);
-        tells_saturation && self.known.iter().all(|known| known.output.is_some())
+        let reports_saturation = now.to_bits() == before.to_bits() || candidates.iter().all(is_reported);
+        reports_saturation && self.known.iter().all(|known| known.output.is_some())
     }
 }
 

@@ -113,7 +113,7 @@ struct Making<'m, 'p> {
     /// Whether everything that decides is as recorded, what is not recorded included.
     is_unchanged: bool,
     /// Whether baselines, lengths and saturation are those of the setup.
-    is_told: bool,
+    is_reported: bool,
     /// The recorded scoring, where only weights differ and everything that is weighed is as recorded.
     recorded_scoring: Option<Scoring>,
     /// The highest score of the candidates recorded before those that are left out.
@@ -167,7 +167,7 @@ fn remake<R>(
         unknown: &pool.unknown,
         basis,
         is_unchanged,
-        is_told: tells_all && is_reproduced,
+        is_reported: tells_all && is_reproduced,
         recorded_scoring,
         before_omitted: before_omitted(decision),
     };
@@ -262,7 +262,7 @@ impl Making<'_, '_> {
         };
         let is_new = |unknown: &&UnknownEndpoint| !self.setup.was_there(unknown.index);
         let unmeasured = could_win.iter().any(is_new) || (self.order.is_empty() && !could_win.is_empty());
-        let grade = match (could_win.is_empty() && self.is_told, unmeasured) {
+        let grade = match (could_win.is_empty() && self.is_reported, unmeasured) {
             (_, true) => Grade::None,
             (true, false) => Grade::Exact,
             (false, false) => Grade::Partial,
@@ -276,7 +276,7 @@ impl Making<'_, '_> {
         if grade == Grade::Exact {
             return None;
         }
-        let known = if self.is_told { self.order.get(..1) } else { self.order.get(..) }.unwrap_or_default();
+        let known = if self.is_reported { self.order.get(..1) } else { self.order.get(..) }.unwrap_or_default();
         let known = known.iter().map(|candidate| [candidate.live.cost; 2]);
         let ranges = known.chain(could_win.iter().map(|unknown| unknown.cost_range));
         ranges.reduce(|[least, most], [low, high]| [least.min(low), most.max(high)])
@@ -359,7 +359,7 @@ impl Making<'_, '_> {
         let order = self.order.iter().map(|made| made.endpoint());
         let is_ordered_alike = order.take(places).eq(recorded().map(|candidate| candidate.endpoint).take(places));
         let is_drawn_alike = !decision.omitted.is_empty() || self.explored() == decision.explored;
-        self.is_told && is_ordered_alike && is_drawn_alike && recorded().all(is_scored_alike)
+        self.is_reported && is_ordered_alike && is_drawn_alike && recorded().all(is_scored_alike)
     }
 
     fn is_alike(&self, made: &PooledEndpoint<'_>, candidate: &Candidate) -> bool {

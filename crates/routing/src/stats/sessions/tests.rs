@@ -18,9 +18,9 @@ fn count(sessions: &Sessions) -> usize {
 }
 
 /// A conversation with this opening and length.
-fn conversation(instructions: u128, first: u128, prompt_tokens: u32) -> ConversationStart<'static> {
-    let opening = ConversationOpening { instructions, instruction_tokens: 1500, conversation: first };
-    ConversationStart { owner: 7, target: "service/auto", session_id: None, opening: Some(opening), prompt_tokens }
+fn conversation(instructions: u128, first: u128, prompt_tokens: u32) -> SessionStart<'static> {
+    let opening = SessionOpening { instructions, instruction_tokens: 1500, conversation: first };
+    SessionStart { owner: 7, target: "service/auto", session_id: None, opening: Some(opening), prompt_tokens }
 }
 
 fn used(prompt_tokens: u64, cached_tokens: u64) -> Usage {
@@ -32,17 +32,13 @@ fn at(seconds: u64) -> Tick {
 }
 
 /// Where this turn would go, and with how many cached tokens.
-fn expected_cache(
-    sessions: &Sessions,
-    conversation: &ConversationStart<'_>,
-    seconds: u64,
-) -> Option<(EndpointId, u32)> {
+fn expected_cache(sessions: &Sessions, conversation: &SessionStart<'_>, seconds: u64) -> Option<(EndpointId, u32)> {
     let sticky = sessions.sticky(&POLICY, &sessions.turn(&POLICY, conversation)?, at(seconds))?;
     Some((sticky.endpoint, sticky.cached_tokens))
 }
 
 /// Records that the endpoint answered and read this much from its cache.
-fn serve(sessions: &Sessions, conversation: &ConversationStart<'_>, endpoint: EndpointId, cached: u64, seconds: u64) {
+fn serve(sessions: &Sessions, conversation: &SessionStart<'_>, endpoint: EndpointId, cached: u64, seconds: u64) {
     let turn = sessions.turn(&POLICY, conversation).expect("long enough");
     sessions.served(&POLICY, &turn, endpoint, None, &used(u64::from(conversation.prompt_tokens), cached), at(seconds));
 }
@@ -63,10 +59,10 @@ fn the_next_turn_is_expected_to_find_prompt_and_answer_of_the_last() {
 #[test]
 fn a_session_id_names_the_conversation_whatever_the_prompt_says() {
     let sessions = sessions();
-    let named = |first| ConversationStart { session_id: Some("s-1"), ..conversation(1, first, 2000) };
+    let named = |first| SessionStart { session_id: Some("s-1"), ..conversation(1, first, 2000) };
     serve(&sessions, &named(2), A, 0, 0);
     assert_eq!(expected_cache(&sessions, &named(99), 10), Some((A, 2000)));
-    let other = ConversationStart { session_id: Some("s-2"), opening: None, ..conversation(1, 2, 2000) };
+    let other = SessionStart { session_id: Some("s-2"), opening: None, ..conversation(1, 2, 2000) };
     assert_eq!(expected_cache(&sessions, &other, 10), None);
 }
 
@@ -76,9 +72,9 @@ fn other_requests_with_the_same_instructions_find_these() {
     serve(&sessions, &conversation(1, 2, 3000), A, 0, 0);
     assert_eq!(expected_cache(&sessions, &conversation(1, 3, 2000), 10), Some((A, 1500)));
     assert_eq!(expected_cache(&sessions, &conversation(5, 3, 2000), 10), None);
-    let short = ConversationOpening { instructions: 1, instruction_tokens: 900, conversation: 3 };
+    let short = SessionOpening { instructions: 1, instruction_tokens: 900, conversation: 3 };
     assert_eq!(
-        expected_cache(&sessions, &ConversationStart { opening: Some(short), ..conversation(1, 3, 2000) }, 10),
+        expected_cache(&sessions, &SessionStart { opening: Some(short), ..conversation(1, 3, 2000) }, 10),
         None,
         "too short to share"
     );
@@ -97,11 +93,11 @@ fn callers_and_models_never_share() {
     let sessions = sessions();
     let conversation = conversation(1, 2, 2000);
     serve(&sessions, &conversation, A, 0, 0);
-    assert_eq!(expected_cache(&sessions, &ConversationStart { owner: 8, ..conversation }, 10), None);
-    assert_eq!(expected_cache(&sessions, &ConversationStart { target: "acme/small", ..conversation }, 10), None);
-    let named = ConversationStart { session_id: Some("s"), ..conversation };
+    assert_eq!(expected_cache(&sessions, &SessionStart { owner: 8, ..conversation }, 10), None);
+    assert_eq!(expected_cache(&sessions, &SessionStart { target: "acme/small", ..conversation }, 10), None);
+    let named = SessionStart { session_id: Some("s"), ..conversation };
     serve(&sessions, &named, A, 0, 0);
-    let foreign = ConversationStart { owner: 8, opening: None, ..named };
+    let foreign = SessionStart { owner: 8, opening: None, ..named };
     assert_eq!(expected_cache(&sessions, &foreign, 10), None);
 }
 
@@ -172,8 +168,8 @@ fn estimated_usage_teaches_nothing() {
 #[test]
 fn the_size_is_bounded_and_unused_entries_are_dropped() {
     let sessions = sessions();
-    let lone = |first| ConversationStart {
-        opening: Some(ConversationOpening { instructions: 0, instruction_tokens: 0, conversation: first }),
+    let lone = |first| SessionStart {
+        opening: Some(SessionOpening { instructions: 0, instruction_tokens: 0, conversation: first }),
         ..conversation(0, 0, 2000)
     };
     for first in 0..50_000 {

@@ -1,6 +1,6 @@
 //! The record of a generation while its request runs, with its running attempts.
 //!
-//! The record reaches the ledger however the request ends. A running record that is dropped before posts it: as cancelled
+//! The record reaches the ledger however the request ends. A builder that is dropped before posts it: as cancelled
 //! when the client left, as failed when a handler panicked or the gateway stops.
 
 mod answer_headers;
@@ -15,8 +15,8 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_dialect::Outcome;
 use pointsman_domain::{
-    ApiType, AttemptReason, AttemptRecord, ConversationOpening, CostBreakdown, Decision, Dialect, Generation,
-    GenerationStatus, ServedTime, Tick, TraceParent, Usage, Waited,
+    ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationStatus, ServedTime,
+    SessionOpening, Tick, TraceParent, Usage, Waited,
 };
 use pointsman_ledger::{journal::Started, write_batch::Saving};
 use pointsman_transport::UpstreamError;
@@ -93,7 +93,7 @@ impl UnsupportedParameters {
 
 impl GenerationOpening {
     /// By what the request falls to a part of a divided alias.
-    pub fn asker<'a>(&'a self, opening: Option<ConversationOpening>, worker: &'a Worker) -> Asker<'a> {
+    pub fn asker<'a>(&'a self, opening: Option<SessionOpening>, worker: &'a Worker) -> Asker<'a> {
         Asker {
             session: self.session_id.as_deref(),
             opening,
@@ -159,7 +159,7 @@ fn trace_parent(request: &HttpRequest) -> Option<TraceParent> {
 }
 
 /// A record and the attempts that still run for it.
-pub struct RunningRecord {
+pub struct RecordBuilder {
     worker: Worker,
     accepted: Tick,
     /// Duration of the routing.
@@ -168,7 +168,7 @@ pub struct RunningRecord {
     upstream_time: Duration,
     /// Start of the current wait for a provider.
     waiting_since: Option<Tick>,
-    running: [Option<RunningAttempt>; MOST_ATTEMPTS],
+    running: [Option<AttemptBuilder>; MOST_ATTEMPTS],
     /// Phases of the attempt that serves, or of the last that ended.
     latest: Option<AttemptPhases>,
     /// Shared with the ledger once it was posted; later changes are made to a copy.
@@ -188,14 +188,14 @@ pub struct RunningRecord {
     durable: Durable,
 }
 
-struct RunningAttempt {
+struct AttemptBuilder {
     attempt: Box<Attempt>,
     /// Request parameters that were not sent to the endpoint.
     unsupported: UnsupportedParameters,
 }
 
-impl RunningRecord {
-    /// The running record made of `record`, for a call that was routed just now. Boxed: it is moved through several
+impl RecordBuilder {
+    /// The builder of `record`, for a call that was routed just now. Boxed: it is moved through several
     /// futures, and each would hold room for it.
     pub fn new(
         worker: &Worker,
@@ -203,10 +203,10 @@ impl RunningRecord {
         admitted: Admitted,
         budget: RequestBudget,
         mut record: Generation,
-    ) -> Box<RunningRecord> {
+    ) -> Box<RecordBuilder> {
         record.team = budget.team();
         call.routed(&record);
-        Box::new(RunningRecord {
+        Box::new(RecordBuilder {
             worker: worker.clone(),
             accepted: call.accepted(),
             routing: clock::now() - record.decision.tick,
@@ -230,14 +230,14 @@ impl RunningRecord {
 
     /// Sets the preferences that are updated when the request ends.
     #[must_use]
-    pub fn with_intent(mut self: Box<Self>, intent: RequestIntent) -> Box<RunningRecord> {
+    pub fn with_intent(mut self: Box<Self>, intent: RequestIntent) -> Box<RecordBuilder> {
         self.intent = Some(intent);
         self
     }
 
     /// Sets the paths of request members that had no effect.
     #[must_use]
-    pub fn with_ignored(mut self: Box<Self>, paths: Vec<String>) -> Box<RunningRecord> {
+    pub fn with_ignored(mut self: Box<Self>, paths: Vec<String>) -> Box<RecordBuilder> {
         self.ignored = paths;
         self
     }
@@ -280,7 +280,7 @@ impl RunningRecord {
         let free = self.running.iter_mut().find(|slot| slot.is_none());
         debug_assert!(free.is_some(), "at most two attempts run at once");
         if let Some(slot) = free {
-            *slot = Some(RunningAttempt { attempt, unsupported });
+            *slot = Some(AttemptBuilder { attempt, unsupported });
         }
     }
 
@@ -435,7 +435,7 @@ impl RunningRecord {
         self.post(GenerationStatus::Failed);
     }
 
-    fn take(&mut self, n: u32) -> Option<RunningAttempt> {
+    fn take(&mut self, n: u32) -> Option<AttemptBuilder> {
         if let Some(call) = &self.call {
             call.attempt_ended(n);
         }
@@ -563,7 +563,7 @@ pub(super) fn post_ended(
     worker.record_ended(record, started)
 }
 
-impl Drop for RunningRecord {
+impl Drop for RecordBuilder {
     fn drop(&mut self) {
         if !self.posted {
             self.abandon();

@@ -12,7 +12,7 @@ use itoa::Integer;
 use pointsman_base::clock;
 use pointsman_domain::{AttemptRecord, Dialect, Tick};
 
-use super::RunningRecord;
+use super::RecordBuilder;
 use crate::{
     access::rate_limits::RateState,
     base::{error::ApiError, events},
@@ -64,7 +64,7 @@ impl AttemptPhases {
     }
 }
 
-impl RunningRecord {
+impl RecordBuilder {
     /// Writes the headers of a successful response.
     pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
         let record = &*self.record;
@@ -96,8 +96,8 @@ impl RunningRecord {
     /// The cost of an answer that does not tell it itself, in USD. Unknown before the end of a stream.
     fn cost_header(&self) -> Option<HeaderValue> {
         let record = &*self.record;
-        let tells_none = record.client_dialect != Dialect::OpenAi && !record.streamed;
-        let cost = record.cost.as_ref().filter(|_| tells_none)?;
+        let reports_none = record.client_dialect != Dialect::OpenAi && !record.streamed;
+        let cost = record.cost.as_ref().filter(|_| reports_none)?;
         header_value(&cost.total().to_string())
     }
 
