@@ -53,7 +53,7 @@ async fn page(visit: &Visit, found: Option<&VerificationBody>) -> Result<HttpRes
         @if let Some(found) = found { (verification(found)) }
         div.columns {
             section { h2 { "Records" } (facts(&body, &health)) }
-            section { h2 { "Check" } (check(&frame, &body)) }
+            section { h2 { "Check" } (check(frame, &body)) }
         }
         (owners(&body.by_key))
         (api_line("/api/v1/admin/ledger"))

@@ -68,7 +68,7 @@ pub(super) async fn show(visit: Visit, question: web::Query<Question>) -> Result
         prompt: question.prompt.unwrap_or(SAMPLE.0).min(MOST_TOKENS),
         completion: question.completion.unwrap_or(SAMPLE.1).min(MOST_TOKENS),
     };
-    let measurements = Measurements::now(&worker).await?;
+    let measurements = Measurements::now(worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let measured = stats::endpoint_bodies(&snapshot, &measurements, None);
     let table = Table { catalog, dates: &worker.setup.config.price_dates, measured: &measured, sample };

@@ -182,7 +182,6 @@ fn known_but_off(catalog: &Catalog, name: &str, today: NaiveDate) -> Option<(Str
 
 impl Suggestions {
     /// The error for the unknown `name` in the field `param`.
-    #[must_use]
     pub fn unknown(self, param: &str, name: &str) -> ApiError {
         match self.off {
             Some((known, why)) => ApiError::model_is_off(param, name, &known, &why, self.served),

@@ -110,7 +110,7 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished 
         .map_err(|why| CommandOutput { text: format!("pointsman: {why}\n"), code: why.exit_code() })?;
     let report = DiffReport::new(&compared, &request, clock::unix_millis());
     let text = match (command.json, command.markdown) {
-        (true, _) => serde_json::to_string_pretty(&report).map_err(|error| refused(error))? + "\n",
+        (true, _) => serde_json::to_string_pretty(&report).map_err(refused)? + "\n",
         (_, true) => text::markdown(&report),
         _ => text::plain(&report),
     };

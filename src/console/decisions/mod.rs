@@ -58,11 +58,11 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
         };
         frame.page("Decisions", Some(Nav::Decisions), content)
     };
-    match generation_list::select(&worker, &caller, listed, query.trim_start_matches('?')).await {
+    match generation_list::select(worker, caller, listed, query.trim_start_matches('?')).await {
         Ok(selected) => {
-            let body = selected.body(&worker, listed);
+            let body = selected.body(worker, listed);
             let all = match filters.get("sums").is_some() {
-                true => Some(Sums::of_all(&worker, &caller, &filters).await?),
+                true => Some(Sums::of_all(worker, caller, &filters).await?),
                 false => None,
             };
             Ok(answer::page(page(list(&body, all, &filters))))

@@ -55,7 +55,7 @@ pub(super) fn run(
         None => of_directory(place, environment)?,
     };
     if json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| refused(error))?;
+        let text = serde_json::to_string_pretty(&report).map_err(refused)?;
         writeln!(output, "{text}")?;
     } else {
         write_text(&report, output)?;
