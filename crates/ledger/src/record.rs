@@ -1,7 +1,7 @@
 //! Records of generations as bytes, and back, every figure bit for bit.
 //!
 //! A record begins with the number of its format, and is what `postcard` makes of a [`Generation`], followed by its candidates
-//! ([`candidate`]). It does not hold the catalog and the policy of its decision, but their hashes: they are stored once per
+//! (`candidate`). It does not hold the catalog and the policy of its decision, but their hashes: they are stored once per
 //! version, each as a [`Version`]. What this module writes still repeats itself from record to record: callers compress many
 //! records together.
 
