@@ -392,9 +392,12 @@ async fn limits_of_an_account_count_all_its_keys_together() {
 async fn the_free_pool_has_a_limit_of_its_own() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let world = world(&upstream, &folder).model(&Model::new("acme/gratis").at("acme", "0", "0"));
-    let gateway = world.with("[limits]\nfree_requests_per_minute = 1").start().await;
+    let led = "[[aliases]]\nname = \"team\"\nladder = [\"service/free\"]\n[limits]\nfree_requests_per_minute = 1";
+    let gateway = world.with(led).start().await;
     gateway.chat(&ask("service/free")).await.expect(200);
-    let refused = gateway.chat(&ask("service/free")).await;
-    assert_eq!(error_of(&refused, 429)["metadata"]["reason"], "free_pool");
+    for name in ["service/free", "service/team"] {
+        let refused = gateway.chat(&ask(name)).await;
+        assert_eq!(error_of(&refused, 429)["metadata"]["reason"], "free_pool", "{name}");
+    }
     gateway.chat(&ask("acme/small")).await.expect(200);
 }

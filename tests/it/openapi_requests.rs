@@ -178,7 +178,7 @@ async fn a_chat_is_taken_and_refused_as_its_schema_says() {
         ("n", json!(0), false),
         ("logit_bias", json!({"50256": 101}), false),
         ("response_format", json!({"type": "json_object"}), true),
-        ("response_format", json!({"type": "xml"}), false),
+        ("response_format", json!({"type": "xml"}), true),
         ("response_format", json!({"type": "json_schema"}), false),
         ("reasoning", json!({"effort": "huge"}), false),
         ("repetition_penalty", json!(0), false),

@@ -24,8 +24,8 @@ pub(super) fn read<'t>(alias: &Section<'t>) -> Option<(AliasSplit, Vec<Item<'t>>
         /// models that its lists allow.
         ladder = texts(MAX_NAMES) [allowed = "model ids and aliases"],
         /// What stays at the same part of the alias when it has shares or a canary. `session`: a conversation, by its
-        /// `session_id`, else by its beginning. `user`: the `user` of requests. `key`: the API key. `request`: nothing. A
-        /// request without a `user` counts by its conversation; one without either by itself.
+        /// `session_id`, else by its beginning, if that has 1 KiB. `user`: the `user` of requests. `key`: the API key.
+        /// `request`: nothing. A request without a `user` counts by its conversation; one without either by itself.
         sticky = choice_or(&STICKY, StickyBy::Session),
     }
     let ladder = ladder.unwrap_or_default();

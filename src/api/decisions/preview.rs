@@ -32,7 +32,6 @@ use crate::{
     },
     base::error::ApiError,
     proxy::{
-        body::{SESSION_ID, header_text},
         dispatch::RequestedWork,
         query, refusal, request_headers,
         splitting::Asker,
@@ -132,7 +131,7 @@ fn of_chat(mut chat: Box<ChatRequest>, by: &Authorized) -> Result<AskedPreview, 
     request_headers::add_models(&mut chat.models, request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
-    let session_id = chat.session_id.clone().or_else(|| header_text(request, &SESSION_ID));
+    let session_id = chat.session_id.clone().or_else(|| chat::session_header(request));
     let asker = Asker::of_preview(&chat, session_id.as_deref(), worker);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, (caller, asker), Some(&default_model))?;
     // Completes the query with remembered preferences; a preview remembers none.

@@ -144,7 +144,7 @@ fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
 }
 
 /// The session that a header names: ours, or that of an agent.
-fn session_header(request: &HttpRequest) -> Option<String> {
+pub(crate) fn session_header(request: &HttpRequest) -> Option<String> {
     [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS).find_map(|name| header_text(request, name))
 }
 

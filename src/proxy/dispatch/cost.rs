@@ -7,7 +7,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use pointsman_actors::router::Routed;
-use pointsman_domain::{Catalog, Endpoint, Usd};
+use pointsman_domain::{Catalog, Endpoint, Target, Usd};
 
 use super::attempt::RequestSize;
 use crate::{
@@ -85,10 +85,13 @@ async fn reserve(
     Ok(RequestBudget(Rc::new(RefCell::new(state))))
 }
 
-/// Whether the request names an alias of free models only.
+/// Whether the first alias that may serve is one of free models only, also as a part of a divided one.
 fn asks_free_pool(routed: &Routed) -> bool {
-    let named = routed.decision.router.as_ref();
-    named.is_some_and(|name| routed.catalog.aliases.iter().any(|alias| alias.id == *name && alias.free_only))
+    let alias = routed.decision.request.targets.iter().find_map(|target| match target {
+        Target::Alias(position) => routed.catalog.alias(*position),
+        Target::Model(_) => None,
+    });
+    alias.is_some_and(|alias| alias.free_only)
 }
 
 impl RequestBudget {

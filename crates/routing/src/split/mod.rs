@@ -150,7 +150,10 @@ pub fn divide(
     for target in requested {
         let leads = match alias_of(catalog, *target).and_then(|alias| alias.split.as_ref()) {
             Some(_) if *target == Target::Alias(position) => {
-                of_part = found(catalog, split.names(part), today, *target);
+                let names = split.names(part);
+                // A share or canary whose models are all gone is served as what no share is for.
+                let names = if is_gone(catalog, names, today) { &split.ladder } else { names };
+                of_part = found(catalog, names, today, *target);
                 of_part.clone()
             }
             Some(other) => found(catalog, &other.ladder, today, *target),
@@ -184,11 +187,20 @@ fn alias_of(catalog: &Catalog, target: Target) -> Option<&Alias> {
     }
 }
 
-/// What these names mean today; without any, the alias itself.
+/// Whether all of these names are retired models.
+fn is_gone(catalog: &Catalog, names: &[String], today: NaiveDate) -> bool {
+    !names.is_empty() && names.iter().all(|name| matches!(catalog.resolve(name, today), Resolved::Retired(_)))
+}
+
+/// What these names mean today; without any, the alias itself. A retired model stays: a filter excludes it and says why.
 fn found(catalog: &Catalog, names: &[String], today: NaiveDate, own: Target) -> Vec<Target> {
     let target = |name: &String| match catalog.resolve(name, today) {
         Resolved::Found(target) => Some(target),
-        Resolved::Retired(_) | Resolved::Unknown => None,
+        Resolved::Retired(_) => {
+            let position = catalog.models.iter().position(|model| model.id.as_str() == name)?;
+            Some(Target::Model(position as u32))
+        }
+        Resolved::Unknown => None,
     };
     let all: Vec<Target> = names.iter().filter_map(target).collect();
     if all.is_empty() { vec![own] } else { all }

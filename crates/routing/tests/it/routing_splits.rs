@@ -90,3 +90,29 @@ fn under_other_shares_who_stays_is_exact_and_who_moves_was_never_measured_there(
         assert_eq!((made.grade, made.from == made.to), (expected, !moves), "{place}");
     }
 }
+
+#[test]
+fn retired_models_of_a_part_lead_to_the_ladder_and_never_to_other_models() {
+    let split = |ladder: &str, shared: &str| AliasSplit {
+        sticky: StickyBy::Session,
+        ladder: vec![ladder.to_owned()],
+        rules: Vec::new(),
+        canary: None,
+        shares: vec![SplitShare { weight: 0.5, names: vec![shared.to_owned()] }],
+    };
+    let chosen = |split: AliasSplit, place: u16| -> Vec<String> {
+        let chat = Alias { split: Some(Arc::new(split)), ..alias("service/chat") };
+        let world = World::aliased("a/old@w expired | b/new@x | c/other@y", RoutingPolicy::default(), vec![chat]);
+        let query = world.query(Objective::Balanced, "service/chat");
+        let drawn = Drawn { sticky: StickyBy::Session, place, rule: None, canary_stopped: false };
+        let divided = divide(world.catalog(), &query.targets, query.today, |_, _| drawn).expect("it divides");
+        let query = Query { targets: divided.targets, ..query };
+        let Ok(decision) = decide_to_serve(&world.snapshot, &world.live, &query, NOW, Some(7)) else {
+            return Vec::new();
+        };
+        let model = |index: u32| world.catalog().model_of(world.catalog().endpoint(index)?).map(|it| it.id.to_string());
+        decision.candidates.iter().filter_map(|candidate| model(candidate.index)).collect()
+    };
+    assert_eq!(chosen(split("b/new", "a/old"), 0), ["b/new"], "a share");
+    assert_eq!(chosen(split("a/old", "b/new"), 65_000), Vec::<String>::new(), "a ladder");
+}
