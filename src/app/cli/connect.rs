@@ -5,15 +5,17 @@ mod json;
 mod lines;
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, OpenOptions, Permissions},
     io::{self, ErrorKind, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    process,
 };
 
 use clap::{Args, ValueEnum};
-use pointsman_config::{DEVELOPMENT_KEY, Environment};
+use pointsman_config::Environment;
 use serde_json::{Value, json};
+use yaml_rust2::YamlLoader;
 
 use super::{
     Finished,
@@ -85,44 +87,52 @@ fn connect(request: &ConnectRequest, file: &Path, environment: &Environment) -> 
     // A copy of a JSON file as it was before, empty if there was none; other files have it as comments.
     let copy = PathBuf::from(format!("{shown_file}.before-pointsman"));
     let (now, before) = (read(file)?, read(&copy)?);
-    let text = now.as_deref().unwrap_or_default();
+    let text = match now.as_deref() {
+        // Something to give back: what is empty afterwards did not exist.
+        Some("") if !request.off => "\n",
+        now => now.unwrap_or_default(),
+    };
     let told = if request.off { Told::default() } else { told(request, environment)? };
     let settings = agent.settings(&told);
-    let changed = match (agent, request.off) {
-        (Agent::Claude | Agent::Opencode, false) => json::with(text, settings).map(Some),
-        (Agent::Claude | Agent::Opencode, true) => match &before {
-            Some(before) => json::without(text, before, settings),
-            None => Ok(now.clone()),
-        },
-        (Agent::Codex | Agent::Aider, true) => Ok(Some(lines::without(text)).filter(|text| !text.trim().is_empty())),
-        (Agent::Codex, false) => {
-            let text = lines::with(text, " =", &settings);
-            let checked: Result<toml::Table, _> = toml::from_str(&text);
-            checked.map(|_| Some(text)).map_err(|error| format!("cannot be extended: {}", error.message()))
-        }
-        (Agent::Aider, false) => {
-            let text = lines::with(text, ":", &settings);
-            let checked = yaml_rust2::YamlLoader::load_from_str(&text);
-            checked.map(|_| Some(text)).map_err(|error| format!("cannot be extended: {error}"))
-        }
+    let is_json = matches!(agent, Agent::Claude | Agent::Opencode);
+    // A copy from before someone else took the settings out is out of date.
+    let before = before.filter(|_| is_json && json::has(text, &settings));
+    let changed = match (is_json, request.off) {
+        (true, false) => json::with(text, settings).map(Some),
+        (true, true) => before.as_ref().map_or_else(|| Ok(now.clone()), |before| json::without(text, before, settings)),
+        (false, false) => lines::with(text, if agent == Agent::Codex { " =" } else { ":" }, &settings).map(Some),
+        (false, true) => lines::without(text, &settings).map(|left| match left == text {
+            true => now.clone(),
+            false => Some(left).filter(|left| !left.is_empty()),
+        }),
     };
+    let changed = changed.and_then(|changed| if changed == now { Ok(changed) } else { agent.checked(changed) });
     let changed = changed.map_err(|why| format!("{shown_file}: {why}"))?;
     let difference = lines::difference(text, changed.as_deref().unwrap_or_default());
-    let is_secret = !told.key.is_empty() && told.key != DEVELOPMENT_KEY;
-    let difference = if is_secret { difference.replace(&told.key, "…") } else { difference };
     let is_new = changed != now;
     let is_written =
         is_new && (request.yes || is_agreed(&format!("{shown_file}\n{difference}\nWrite it?")) == Some(true));
+    let mut is_restricted = false;
     if is_written {
-        let is_first = !request.off && before.is_none() && matches!(agent, Agent::Claude | Agent::Opencode);
-        let kept = if is_first { write(&copy, text) } else { Ok(()) };
-        let written = kept.and_then(|()| changed.map_or_else(|| fs::remove_file(file), |text| write(file, &text)));
-        let cleared =
-            written.and_then(|()| if request.off && before.is_some() { fs::remove_file(&copy) } else { Ok(()) });
-        cleared.map_err(|error| format!("{shown_file} cannot be written: {error}"))?;
+        let kept = if is_json && !request.off && before.is_none() { write(&copy, text) } else { Ok(false) };
+        let target = target(file);
+        let written = kept.and_then(|_| match changed {
+            None => fs::remove_file(target).map(|()| false),
+            Some(text) => write(&target, &text),
+        });
+        let cleared = written.and_then(|is_restricted| match request.off && before.is_some() {
+            true => fs::remove_file(&copy).map(|()| is_restricted),
+            false => Ok(is_restricted),
+        });
+        is_restricted = cleared.map_err(|error| format!("{shown_file} cannot be written: {error}"))?;
     }
     if request.json {
-        let page = json!({ "file": shown_file.to_string(), "difference": difference, "written": is_written });
+        let page = json!({
+            "file": shown_file.to_string(),
+            "difference": difference,
+            "written": is_written,
+            "restricted": is_restricted,
+        });
         return Ok(format!("{page}\n"));
     }
     let said = match (is_new, is_written) {
@@ -132,7 +142,8 @@ fn connect(request: &ConnectRequest, file: &Path, environment: &Environment) -> 
         (true, true) if request.off => "Written.".to_owned(),
         (true, true) => format!("Written.{} --off takes the settings out again.", agent.next(&told, environment)),
     };
-    Ok(format!("{shown_file}\n{difference}\n{said}\n"))
+    let rights = if is_restricted { " Only you can read the file now: it has a key." } else { "" };
+    Ok(format!("{shown_file}\n{difference}\n{said}{rights}\n"))
 }
 
 fn told(request: &ConnectRequest, environment: &Environment) -> Result<Told, String> {
@@ -184,7 +195,7 @@ impl Agent {
                 let models = json!({ model: { "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } } });
                 let options = json!({ "baseURL": base, "apiKey": key });
                 let provider = json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
-                &[(&["model"], json!(format!("pointsman/{model}"))), (&["provider", "pointsman"], provider)]
+                &[(&["provider", "pointsman"], provider), (&["model"], json!(format!("pointsman/{model}")))]
             }
             Agent::Aider => &[
                 (&["model"], json!(format!("openai/{model}"))),
@@ -194,6 +205,21 @@ impl Agent {
             ],
         };
         settings.to_vec()
+    }
+
+    /// The file with its new text, if the agent can read it.
+    fn checked(self, text: Option<String>) -> Result<Option<String>, String> {
+        let new = text.as_deref().unwrap_or_default();
+        let why = match self {
+            Agent::Claude | Agent::Opencode => None,
+            Agent::Codex => toml::from_str::<toml::Table>(new).err().map(|error| error.message().to_owned()),
+            Agent::Aider => match YamlLoader::load_from_str(new) {
+                Ok(documents) if documents.len() > 1 => Some("it would be more than one document".to_owned()),
+                Ok(_) => None,
+                Err(error) => Some(error.to_string()),
+            },
+        };
+        why.map_or(Ok(text), |why| Err(format!("cannot be changed: {why}")))
     }
 
     /// What to do next.
@@ -215,9 +241,29 @@ fn read(file: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// A new file is for its owner alone: it may hold a key. One that exists keeps its rights, and a link stays a link.
-fn write(file: &Path, text: &str) -> io::Result<()> {
+/// The file that links lead to.
+fn target(file: &Path) -> PathBuf {
+    let mut file = file.to_owned();
+    while let Ok(to) = fs::read_link(&file) {
+        file.set_file_name(to);
+    }
+    file
+}
+
+/// Replaces the file as a whole. A new one is for its owner alone, and so is one with a key; others keep their rights.
+/// Returns whether others lost theirs.
+fn write(file: &Path, text: &str) -> io::Result<bool> {
     file.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let mut open = OpenOptions::new();
-    open.write(true).create(true).truncate(true).mode(0o600).open(file)?.write_all(text.as_bytes())
+    let old = fs::metadata(file).map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
+    let mode = if lines::has_key(text) { old & 0o700 } else { old };
+    let mut temporary = file.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", process::id()));
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let written = new.write_all(text.as_bytes()).and_then(|()| new.set_permissions(Permissions::from_mode(mode)));
+    let replaced = written.and_then(|()| new.sync_all()).and_then(|()| fs::rename(&temporary, file));
+    if replaced.is_err() {
+        // The error that counts is the first.
+        let _ = fs::remove_file(&temporary);
+    }
+    replaced.map(|()| mode != old)
 }

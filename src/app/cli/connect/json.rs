@@ -56,7 +56,7 @@ pub(super) fn with(text: &str, settings: Vec<(Place, Value)>) -> Result<String, 
             return Err(format!("'{}' is no object, so nothing can be added to it", place.first().unwrap_or(&"")));
         }
     }
-    Ok(written(&file))
+    Ok(written(&file, text))
 }
 
 /// The text with what it had `before` at the places of the settings; `None` if nothing is left of a file that did not exist.
@@ -75,7 +75,18 @@ pub(super) fn without(text: &str, before: &str, settings: Vec<(Place, Value)>) -
     match file == was {
         // Also its spaces and lines.
         true => Ok(Some(before.to_owned()).filter(|before| !before.is_empty())),
-        false => Ok(Some(written(&file))),
+        false => Ok(Some(written(&file, text))),
+    }
+}
+
+/// Whether the text has the settings, by the one that tells: the address of a gateway, or an object of its name.
+pub(super) fn has(text: &str, settings: &[(Place, Value)]) -> bool {
+    let place = settings.first().map_or(&[][..], |(place, _)| place);
+    match parse(text).as_ref().map(|file| file.get(place)) {
+        Ok(Some(Json::Other(Value::String(url)))) => url.ends_with("/api"),
+        Ok(found) => found.is_some(),
+        // It cannot be told; that is said where they are needed.
+        Err(_) => true,
     }
 }
 
@@ -89,8 +100,10 @@ fn parse(text: &str) -> Result<Json, String> {
     }
 }
 
-fn written(file: &Json) -> String {
-    serde_json::to_string_pretty(file).map(|text| text + "\n").unwrap_or_default()
+/// With the ends of lines of the text before.
+fn written(file: &Json, text: &str) -> String {
+    let written = serde_json::to_string_pretty(file).map(|text| text + "\n").unwrap_or_default();
+    if text.contains("\r\n") { written.replace('\n', "\r\n") } else { written }
 }
 
 impl Json {
@@ -155,6 +168,7 @@ mod tests {
         }
         let changed = with("{\"z\": 1, \"b\": 2}", members()).unwrap();
         assert!(changed.find("\"z\"") < changed.find("\"b\""), "{changed}");
+        assert!(!with("{\r\n}", members()).unwrap().replace("\r\n", "").contains('\n'));
         let alone = with("", members()).unwrap();
         assert_eq!(without(&alone, "", members()), Ok(None), "a file that did not exist");
     }
