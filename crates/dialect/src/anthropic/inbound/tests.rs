@@ -474,3 +474,17 @@ fn a_thread_is_refused_with_the_name_after_which_clients_send_the_whole_conversa
     body["thread"] = Value::Null;
     assert_eq!(read(body).native_feature, None);
 }
+
+#[test]
+fn a_hundred_thousand_tools_are_read_without_comparing_each_with_all_others() {
+    let tool = |number: usize| format!(r#"{{"name":"{}{number}","input_schema":{{}}}}"#, "f".repeat(100));
+    let tools = |last: usize| (0..100_000).chain([last]).map(tool).collect::<Vec<_>>().join(",");
+    let body = |last| {
+        format!(
+            r#"{{"model":"m","max_tokens":1,"messages":[{{"role":"user","content":"a"}}],"tools":[{}]}}"#,
+            tools(last)
+        )
+    };
+    assert_eq!(read_messages(body(100_000).as_bytes(), &KEY).unwrap().prompt.tools.len(), 100_001);
+    assert_eq!(read_messages(body(5).as_bytes(), &KEY).unwrap_err().param.as_deref(), Some("tools[100000].name"));
+}
