@@ -1,8 +1,8 @@
 //! Names of tools and ids of calls: each endpoint gets them in a form that it takes, and the client sees its own.
 
 use bytes::{Bytes, BytesMut};
-use pointsman_dialect::{ChatRequest, ChatStream, OutgoingBody, StreamOptions, rewrite_whole};
-use pointsman_domain::Dialect;
+use pointsman_dialect::{ChatRequest, ChatStream, OutgoingBody, StreamOptions, lost_parameters, rewrite_whole};
+use pointsman_domain::{Dialect, Target};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -203,4 +203,16 @@ fn tools_of_extra_body_are_sent_with_the_same_names_as_their_calls_and_choices()
     for answer in answered(&chat, &outgoing, sent) {
         assert!(answer.contains(&name), "{answer}");
     }
+}
+
+#[test]
+fn a_choice_among_tools_of_extra_body_is_lost_nowhere() {
+    let tool = json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}});
+    let chat = of_messages(&json!({
+        "model": "acme/m", "max_tokens": 9, "tool_choice": {"type": "tool", "name": "look"},
+        "extra_body": {"tools": [tool]}, "provider": {"require_parameters": true},
+        "messages": [{"role": "user", "content": "Hi"}],
+    }));
+    let lost = lost_parameters(&chat, &catalog(), &[Target::Model(0)]);
+    assert_eq!(lost.iter().map(|lost| &*lost.name).collect::<Vec<_>>(), Vec::<&str>::new());
 }
