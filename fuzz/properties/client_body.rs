@@ -25,7 +25,7 @@ pub(crate) fn messages(body: &[u8]) {
 
 /// Requests for the completion of a text.
 pub(crate) fn completion(body: &[u8]) {
-    match read_completion_request(body) {
+    match read_completion_request(body, RequestLimits::default().max_depth) {
         Ok(chat) => a_chat(body, chat, &["prompt", "suffix", "echo", "best_of"]),
         Err(invalid) => said(&invalid),
     }

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use pointsman_domain::Invalid;
 
 use super::{
-    anthropic::inbound::{InboundMessages, read_count_tokens, read_messages},
+    anthropic::inbound::{self, InboundMessages, Purpose},
     client_request::{ClientRequest, ClientShape, MessageApi, MessageSource},
+    json::MAX_DEPTH,
     neutral::{Prompt, StateKey, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
     openai::{
         request::{ChatPurpose, ChatRequest, RequestLimits},
@@ -43,7 +44,7 @@ impl ClientReader<'_> {
         headers: &UpstreamHeaders,
     ) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let read = read_messages(body, self.state_key)?;
+            let read = inbound::read(body, Purpose::Answer, self.state_key, self.max_depth())?;
             read.check_version(version)?;
             self.chat_of_messages(read, body, headers)
         })
@@ -54,7 +55,10 @@ impl ClientReader<'_> {
     /// # Errors
     /// As [`ClientReader::messages`].
     pub fn counted_messages(&self, body: Bytes, headers: &UpstreamHeaders) -> Result<Box<ChatRequest>, Invalid> {
-        self.read(body, |body| self.chat_of_messages(read_count_tokens(body, self.state_key)?, body, headers))
+        self.read(body, |body| {
+            let read = inbound::read(body, Purpose::Count, self.state_key, self.max_depth())?;
+            self.chat_of_messages(read, body, headers)
+        })
     }
 
     /// Reads a body of `POST /responses`. `state`: whether a provider may keep responses. `drops_hosted_tools`: tools that run
@@ -69,7 +73,7 @@ impl ClientReader<'_> {
         drops_hosted_tools: bool,
     ) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let read = read_responses_with(body, self.state_key, &state)?;
+            let read = read_responses_with(body, self.state_key, &state, self.max_depth())?;
             let native_feature = read.native_feature.or(read.hosted_tool.filter(|_| !drops_hosted_tools));
             let shape = ClientShape::Responses(read.echo);
             let client = ClientRequest { native_feature, ..self.client(shape, body, read.unsupported) };
@@ -85,7 +89,7 @@ impl ClientReader<'_> {
     /// As [`ClientReader::messages`].
     pub fn completion(&self, body: Bytes) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let chat = read_completion_request(body)?;
+            let chat = read_completion_request(body, self.max_depth())?;
             let chat = ChatRequest::parse(chat, self.purpose, self.limits);
             let shows_usage = chat.as_ref().is_ok_and(|chat| chat.include_usage == Some(true));
             let shape = ClientShape::Completion { shows_usage };
@@ -104,7 +108,7 @@ impl ClientReader<'_> {
             Err(refused) => refused,
         };
         self.read(body, |body| {
-            let read = read_agent_chat(body, self.state_key).ok_or_else(|| refused.clone())?;
+            let read = read_agent_chat(body, self.state_key, self.max_depth()).ok_or_else(|| refused.clone())?;
             let (mut chat, unsupported) = match read? {
                 AgentChat::Body(chat, unsupported) => {
                     (ChatRequest::parse(chat, self.purpose, self.limits)?, unsupported)
@@ -166,6 +170,11 @@ impl ClientReader<'_> {
         chat.extras.odd_base64 = has_odd_base64;
         chat.message_source = Some(source);
         Ok(chat)
+    }
+
+    /// How deep a body may be nested.
+    fn max_depth(&self) -> usize {
+        self.limits.max_depth.min(MAX_DEPTH)
     }
 
     fn client(&self, shape: ClientShape, body: &Bytes, unsupported: UnsupportedFields) -> ClientRequest {

@@ -55,7 +55,7 @@ impl MessageSource {
         }
     }
 
-    /// Whether a text alone is written as a string to chat servers. Clients of Responses are told apart by lists.
+    /// Whether a text alone is written as a string to chat servers. For clients of Responses it stays a list of one part.
     pub(crate) fn has_short_texts(&self) -> bool {
         self.api == MessageApi::Messages
     }

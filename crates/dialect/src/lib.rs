@@ -74,7 +74,7 @@ pub use openai::{
 pub use outgoing::{OutgoingBody, SentBody, Translation, UpstreamHeaders};
 pub use reasoning_format::reasoning_format;
 pub use refusal::{Doubt, Refusal, RefusedAttempt, RefusedRequest, TokenLimit, read_refusal};
-pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses, read_responses_with};
+pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use responses::provider_state::ProviderState;
 pub use stream_error::StreamError;
 pub use translation::{

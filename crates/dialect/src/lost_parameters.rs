@@ -68,7 +68,9 @@ fn lost_at<'e>(
     // A parameter that an endpoint lists is lost all the same where its dialect has none.
     let given = request.given_parameters(names);
     let mut parameters = read_members(given.members);
-    if let Some(prompt) = request.message_source.as_ref().and_then(|source| source.prompt()) {
+    if let Some(prompt) = request.message_source.as_ref().and_then(|source| source.prompt())
+        && !prompt.tools.is_empty()
+    {
         parameters.tools = prompt.tools;
     }
     let lost = endpoints.filter_map(|endpoint| {

@@ -270,12 +270,17 @@ fn written_chat(
     prompt.turns = results_behind_calls(prompt.turns, false, &mut unsupported);
     let server = ChatServer::of(catalog, endpoint, &prompt.turns);
     let mut writer = PromptWriter::new(&server, &prompt, source.has_short_texts(), &mut unsupported);
+    let whole = object(text).ok()?;
+    if let Some(tools) = whole.member(b"tools") {
+        writer.take_names(tools);
+    }
     let mut splice = Splice::new(text);
     let mut cuts_mark = false;
-    splice.members(object(text).ok()?, |key, value, splice| {
+    splice.members(whole, |key, value, splice| {
         match &*key.name() {
             b"messages" => splice.replace(value, &writer.messages()),
             b"tools" if !value.is_filled() => splice.replace(value, &writer.tools()),
+            b"tools" => writer.rename_tools(value, splice),
             b"tool_choice" => {
                 writer.tool_choice(&tool_choice(value)).into_iter().for_each(|choice| splice.replace(value, &choice))
             }

@@ -86,7 +86,7 @@ fn block_of_image(source: &MediaSource<'_>) -> Option<Block> {
         MediaSource::Base64 { media_type, .. } => image_type(&media_type.unescaped()).map(|_| Block::Image),
         MediaSource::Url(url) => is_https(url).then_some(Block::Image),
         MediaSource::FileId(_) => Some(Block::Image),
-        MediaSource::Text(_) => None,
+        MediaSource::Text { .. } => None,
     }
 }
 
@@ -99,7 +99,7 @@ fn block_of_file(source: &MediaSource<'_>) -> Option<Block> {
         },
         MediaSource::Url(url) => is_https(url).then_some(Block::Remote),
         MediaSource::FileId(_) => Some(Block::Remote),
-        MediaSource::Text(_) => Some(Block::Text),
+        MediaSource::Text { .. } => Some(Block::Text),
     }
 }
 
@@ -142,7 +142,7 @@ fn push_media(block: Block, source: &MediaSource<'_>, out: &mut BytesMut) -> boo
             out.put_slice(b"\"file\",\"file_id\":");
             id.push_quoted(out);
         }
-        (MediaSource::Text(text), None) => text.push_quoted(out),
+        (MediaSource::Text { text, .. }, None) => text.push_quoted(out),
     }
     out.put_u8(b'}');
     true
@@ -159,7 +159,7 @@ fn push_base64(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
 /// text: better than nothing.
 fn plain_text<'a>(source: &MediaSource<'a>) -> Option<EscapedText<'a>> {
     match source {
-        MediaSource::Text(text) => Some(text.clone()),
+        MediaSource::Text { text, .. } => Some(text.clone()),
         MediaSource::Base64 { data, .. } => {
             let text = match STANDARD.decode(data.unescaped().as_bytes()) {
                 Ok(bytes) => EscapedText::escaping(&String::from_utf8_lossy(&bytes)),

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
-    json::{Raw, push_member, push_string},
+    json::{MAX_DEPTH, Raw, push_member, push_string},
     neutral::{
         MemberType, Prompt, StateKey, UnsupportedFields, body_members, none_of, optional_member, with_lone_references,
     },
@@ -80,7 +80,7 @@ impl InboundMessages<'_> {
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_messages<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
-    read(body, Purpose::Answer, state_key)
+    read(body, Purpose::Answer, state_key, MAX_DEPTH)
 }
 
 /// Reads a body of `POST /v1/messages/count_tokens`: the same, and it needs no limit on the output.
@@ -88,7 +88,7 @@ pub fn read_messages<'a>(body: &'a [u8], state_key: &StateKey) -> Result<Inbound
 /// # Errors
 /// Fails as [`read_messages`] does.
 pub fn read_count_tokens<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
-    read(body, Purpose::Count, state_key)
+    read(body, Purpose::Count, state_key, MAX_DEPTH)
 }
 
 /// The answer of `count_tokens`.
@@ -98,7 +98,8 @@ pub fn count_tokens_body(input_tokens: u64) -> Bytes {
 
 /// What a body is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
+    /// To be answered.
     Answer,
     /// To count the tokens of its prompt.
     Count,
@@ -106,15 +107,24 @@ enum Purpose {
 
 /// The messages and tools of a body that was read before.
 pub(crate) fn prompt_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Prompt<'a>> {
-    let members = Members::read(body).ok()?;
+    let members = Members::read(body, MAX_DEPTH).ok()?;
     let mut reader = ChatReader::new(0, state_key);
     reader.messages(members.system, members.messages?).ok()?;
     members.tools.map_or(Ok(()), |tools| reader.tools(tools)).ok()?;
     Some(reader.prompt)
 }
 
-fn read<'a>(body: &'a [u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
-    let members = Members::read(body)?;
+/// Reads a body, which may be nested at most `max_depth` deep.
+///
+/// # Errors
+/// Fails as [`read_messages`] does.
+pub(crate) fn read<'a>(
+    body: &'a [u8],
+    purpose: Purpose,
+    state_key: &StateKey,
+    max_depth: usize,
+) -> Result<InboundMessages<'a>, Invalid> {
+    let members = Members::read(body, max_depth)?;
     let mut reader = ChatReader::new(1_024, state_key);
     reader.read(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
@@ -168,9 +178,9 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(body: &'a [u8]) -> Result<Members<'a>, Invalid> {
+    fn read(body: &'a [u8], max_depth: usize) -> Result<Members<'a>, Invalid> {
         let mut members = Members::default();
-        for (key, value) in body_members(body)? {
+        for (key, value) in body_members(body, max_depth)? {
             let name = key.name();
             let slot = match &*name {
                 b"model" => &mut members.model,

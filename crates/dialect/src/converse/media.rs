@@ -80,7 +80,7 @@ impl MediaWriter {
     fn document(&mut self, source: &MediaSource<'_>, out: &mut BytesMut) -> bool {
         let of_text;
         let (format, data) = match source {
-            MediaSource::Text(text) => {
+            MediaSource::Text { text, .. } => {
                 of_text = EscapedText::escaping(&STANDARD.encode(text.unescaped().as_bytes()));
                 ("txt", &of_text)
             }
@@ -133,7 +133,7 @@ fn moving(source: &MediaSource<'_>, out: &mut BytesMut) -> bool {
 pub(super) fn is_document(content: &Content<'_>) -> bool {
     let Content::File { source, .. } = content else { return false };
     match source {
-        MediaSource::Text(_) => true,
+        MediaSource::Text { .. } => true,
         MediaSource::Base64 { media_type, .. } => {
             named(source, &DOCUMENTS).is_some() || FileKind::of(&media_type.unescaped()) == FileKind::Text
         }

@@ -75,7 +75,7 @@ fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
             address.push_quoted(out);
             out.put_u8(b'}');
         }
-        MediaSource::Text(text) => {
+        MediaSource::Text { text, .. } => {
             out.put_slice(b"{\"text\":");
             text.push_quoted(out);
         }

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 
+use super::media_type::data_url;
 use crate::json::{Raw, Splice, SpliceAction, object, quoted};
 
-/// What separates the head of a data URL from its data.
-const MARK: &str = ";base64,";
-/// Where a head ends at the latest.
-const MAX_HEAD: usize = 256;
+/// Where the scheme of an address ends at the latest.
+const MAX_SCHEME: usize = 256;
 
 /// Whether the data of a string are not written as providers want them, or are none: a look, which decodes nothing. `is_bare`:
 /// they may stand there without the head of a data URL.
@@ -29,10 +28,9 @@ fn is_odd(data: &str) -> bool {
 /// The data of a data URL, or what has no head.
 fn data_of(text: &str, is_bare: bool) -> Option<&str> {
     if text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
-        let end = memchr::memmem::find(text.as_bytes().get(..MAX_HEAD).unwrap_or(text.as_bytes()), MARK.as_bytes())?;
-        return text.get(end + MARK.len()..);
+        return data_url(text).filter(|url| url.is_base64).map(|url| url.data);
     }
-    let is_address = || text.bytes().take(MAX_HEAD).any(|byte| byte == b':');
+    let is_address = || text.bytes().take(MAX_SCHEME).any(|byte| byte == b':');
     (is_bare && !is_address()).then_some(text)
 }
 

@@ -177,8 +177,8 @@ pub(crate) enum MediaSource<'a> {
     Url(EscapedText<'a>),
     /// A file that was uploaded to the provider.
     FileId(EscapedText<'a>),
-    /// Plain text.
-    Text(EscapedText<'a>),
+    /// Plain text, with what stands before it in its data URL: a type and its parameters, or nothing.
+    Text { head: EscapedText<'a>, text: EscapedText<'a> },
 }
 
 /// Reasoning of an earlier answer, as the provider that wrote it wants it back.

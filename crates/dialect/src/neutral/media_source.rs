@@ -2,7 +2,7 @@
 
 use super::{
     conversation::MediaSource,
-    media_type::{is_bare_base64, type_of_file},
+    media_type::{DataUrl, data_url, is_bare_base64, type_of_file},
     text::EscapedText,
 };
 
@@ -10,8 +10,8 @@ impl<'a> MediaSource<'a> {
     /// A data URL, or an address. Data that is written without escapes is not copied.
     pub(crate) fn at(text: EscapedText<'a>) -> MediaSource<'a> {
         let media = match text.as_plain() {
-            Some(url) => data_url(url, EscapedText::plain),
-            None => data_url(&text.unescaped(), EscapedText::escaping),
+            Some(url) => data_of(url, EscapedText::plain),
+            None => data_of(&text.unescaped(), EscapedText::escaping),
         };
         media.unwrap_or(MediaSource::Url(text))
     }
@@ -41,10 +41,12 @@ impl<'a> MediaSource<'a> {
     }
 }
 
-fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) -> Option<MediaSource<'a>> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let Some(media_type) = head.strip_suffix(";base64") else { return Some(MediaSource::Text(escaped(data))) };
-    Some(MediaSource::Base64 { media_type: written_type(media_type), data: escaped(data) })
+fn data_of<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) -> Option<MediaSource<'a>> {
+    let DataUrl { head, is_base64, data } = data_url(url)?;
+    Some(match is_base64 {
+        true => MediaSource::Base64 { media_type: written_type(head), data: escaped(data) },
+        false => MediaSource::Text { head: escaped(head), text: escaped(data) },
+    })
 }
 
 /// A type without parameters, in lower case.

@@ -160,7 +160,28 @@ pub(crate) fn bare_data(data: EscapedText<'_>) -> EscapedText<'_> {
 }
 
 fn without_head(data: &str) -> &str {
-    data.strip_prefix("data:").and_then(|url| url.split_once(";base64,")).map_or(data, |(_, data)| data)
+    match data_url(data) {
+        Some(DataUrl { is_base64: true, data, .. }) => data,
+        _ => data,
+    }
+}
+
+/// What a data URL has.
+pub(crate) struct DataUrl<'u> {
+    /// The type and its parameters.
+    pub(crate) head: &'u str,
+    pub(crate) is_base64: bool,
+    pub(crate) data: &'u str,
+}
+
+/// Reads a data URL; `None` if it is none.
+pub(crate) fn data_url(url: &str) -> Option<DataUrl<'_>> {
+    const MARK: &str = ";base64";
+    let (_, rest) = url.split_at_checked("data:".len()).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("data:"))?;
+    let (head, data) = rest.split_once(',')?;
+    let in_base64 = head.len().checked_sub(MARK.len()).and_then(|end| head.split_at_checked(end));
+    let in_base64 = in_base64.filter(|(_, mark)| mark.eq_ignore_ascii_case(MARK));
+    Some(DataUrl { head: in_base64.map_or(head, |(head, _)| head), is_base64: in_base64.is_some(), data })
 }
 
 #[cfg(test)]
@@ -199,7 +220,9 @@ mod tests {
         for other in ["https://a.example/b", "data:text/plain;base64,AA", "gs://b/c", "", "==", "a b.pdf", "file.pdf"] {
             assert!(!is_bare_base64(other), "{other}");
         }
-        for written in ["data:audio/wav;base64,AAAA", "AAAA", "data:audio\\/wav;base64,AAAA"] {
+        for written in
+            ["data:audio/wav;base64,AAAA", "DATA:audio/wav;BASE64,AAAA", "AAAA", "data:audio\\/wav;base64,AAAA"]
+        {
             let quoted = format!("\"{written}\"");
             let data = EscapedText::of(json_value(&quoted).unwrap()).unwrap();
             assert_eq!(bare_data(data).unescaped(), "AAAA", "{written}");

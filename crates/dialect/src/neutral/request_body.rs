@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pointsman_domain::{Invalid, InvalidReason};
 
 use super::{lone_halves_replaced, path::shown, syntax};
-use crate::json::{Cursor, JsonFault, MAX_DEPTH, Raw, object};
+use crate::json::{Cursor, JsonFault, Raw, object};
 
 pointsman_domain::named! {
     /// The JSON type of a member.
@@ -104,20 +104,20 @@ pub fn with_whole_characters<T>(body: &mut Bytes, read: impl Fn(&Bytes) -> Resul
     read(body)
 }
 
-/// The members of the body, a JSON object, that are not null.
+/// The members of the body, a JSON object nested at most `max_depth` deep, that are not null.
 ///
 /// # Errors
 /// The 400 for anything else, and for a name that is given twice.
-pub(crate) fn body_members(body: &[u8]) -> Result<Vec<(Raw<'_>, Raw<'_>)>, Invalid> {
+pub(crate) fn body_members(body: &[u8], max_depth: usize) -> Result<Vec<(Raw<'_>, Raw<'_>)>, Invalid> {
     let text = syntax::text(body)?;
-    let (mut cursor, mut members) = (Cursor::new(text), Vec::new());
+    let (mut cursor, mut members) = (Cursor::within(text, max_depth), Vec::new());
     let read = cursor.each_member(|cursor, key| {
         members.push((key, cursor.value()?));
         Ok::<_, JsonFault>(())
     });
-    let other = read.and_then(|other| cursor.end().map(|()| other)).map_err(|_| syntax::broken(text, MAX_DEPTH))?;
+    let other = read.and_then(|other| cursor.end().map(|()| other)).map_err(|_| syntax::broken(text, max_depth))?;
     if cursor.has_lone_surrogate() {
-        return Err(syntax::broken(text, MAX_DEPTH));
+        return Err(syntax::broken(text, max_depth));
     }
     if other.is_some() {
         return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));

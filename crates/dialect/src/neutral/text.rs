@@ -64,7 +64,7 @@ impl<'a> EscapedText<'a> {
         Cow::Owned(without_escapes(&self.0))
     }
 
-    /// The text as JSON value, if it is one.
+    /// Whether there is no text.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -27,11 +27,11 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Puts results behind their calls, in the order of these. A call without a result gets one, which has failed if `fails_made`;
+/// Puts results behind their calls, in the order of these. A call without a result gets one, which has failed if `marks_made_as_failed`;
 /// a result of an unknown call becomes a text of the user. Both are named in `unsupported`.
 pub(crate) fn results_behind_calls<'a>(
     turns: Vec<Turn<'a>>,
-    fails_made: bool,
+    marks_made_as_failed: bool,
     unsupported: &mut UnsupportedFields,
 ) -> Vec<Turn<'a>> {
     if are_in_place(&turns) {
@@ -64,7 +64,7 @@ pub(crate) fn results_behind_calls<'a>(
             let result = results.take(&id, last).and_then(|place| taken(&mut left, place));
             ordered.push(result.unwrap_or_else(|| {
                 unsupported.emulate("messages[].tool_calls[].id");
-                made_result(id, fails_made)
+                made_result(id, marks_made_as_failed)
             }));
         }
     }

@@ -97,7 +97,7 @@ impl ToolNames {
     }
 
     /// Adds a name. What is sent for it depends on nothing but the name and the rules.
-    fn add(&mut self, name: &str, rules: NameRules) {
+    pub(crate) fn add(&mut self, name: &str, rules: NameRules) {
         if rules.fits(name) || self.sent.contains_key(name) {
             return;
         }

@@ -12,7 +12,7 @@ use super::{
     tool_writer::{push_reference, push_tool},
 };
 use crate::{
-    json::push_member,
+    json::{Raw, Splice, SpliceAction, push_member, quoted},
     neutral::{
         CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, Prompt, ReasoningKind, ReasoningState, Role,
         Tool, ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
@@ -321,6 +321,22 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
         self.out.put_u8(b'}');
     }
 
+    /// Takes up the names of tools that stand in the body itself, out of `extra_body`.
+    pub(crate) fn take_names(&mut self, tools: Raw<'_>) {
+        let names = tools.elements().filter_map(name_of).filter_map(Raw::text);
+        names.for_each(|name| self.names.add(&name, CHAT_NAMES));
+    }
+
+    /// Gives such tools the names that they are sent with.
+    pub(crate) fn rename_tools<'t>(&self, tools: Raw<'t>, splice: &mut Splice<'t>) {
+        splice.elements(tools, |tool, splice| {
+            if let Some((place, name)) = name_of(tool).and_then(|place| Some((place, EscapedText::of(place)?))) {
+                splice.replace(place, &quoted(&self.names.sent(&name).unescaped()));
+            }
+            SpliceAction::Kept
+        });
+    }
+
     /// A choice that names tools, some of which are sent with other names. `None` if it stays as it is.
     pub(crate) fn tool_choice(&mut self, choice: &ToolChoice<'a>) -> Option<BytesMut> {
         if self.names == ToolNames::default() {
@@ -348,6 +364,11 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     }
 }
 
+/// Where the name of a tool of chat stands.
+fn name_of(tool: Raw<'_>) -> Option<Raw<'_>> {
+    [b"function".as_slice(), b"custom"].into_iter().find_map(|kind| tool.member(kind))?.member(b"name")
+}
+
 /// Who speaks: of instructions, it does not matter which.
 fn author(role: Role) -> Role {
     if role == Role::Developer { Role::System } else { role }
@@ -371,9 +392,10 @@ fn push_source(source: &MediaSource<'_>, out: &mut BytesMut) {
                 out.put_slice(piece);
             }
         }
-        MediaSource::Text(text) => {
-            out.put_slice(b"data:text/plain,");
-            out.put_slice(text.bytes());
+        MediaSource::Text { head, text } => {
+            for piece in [b"data:", head.bytes(), b",", text.bytes()] {
+                out.put_slice(piece);
+            }
         }
         MediaSource::Url(text) | MediaSource::FileId(text) => out.put_slice(text.bytes()),
     }

@@ -23,7 +23,7 @@ pub use self::echo::ResponseEcho;
 pub(crate) use self::field_names::{field_name, given_fields};
 use self::{input::Answer, tools::DeclaredTools};
 use crate::{
-    json::{Raw, push_member},
+    json::{MAX_DEPTH, Raw, push_member},
     neutral::{Prompt, StateKey, Turn, UnsupportedFields, body_members, none_of},
     openai::request::gateway_members::is_for_gateway,
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
@@ -52,20 +52,21 @@ pub struct InboundResponses<'a> {
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_responses<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundResponses<'a>, Invalid> {
-    read_responses_with(body, state_key, || ProviderState::Refused)
+    read_responses_with(body, state_key, || ProviderState::Refused, MAX_DEPTH)
 }
 
-/// As [`read_responses`]; where a provider may keep responses, the body may name one that it continues. `state` is asked only
+/// As [`read_responses`], of a body that is nested at most `max_depth` deep; where a provider may keep responses, the body may name one that it continues. `state` is asked only
 /// if it does.
 ///
 /// # Errors
 /// The same.
-pub fn read_responses_with<'a>(
+pub(crate) fn read_responses_with<'a>(
     body: &'a [u8],
     state_key: &StateKey,
     state: impl Fn() -> ProviderState,
+    max_depth: usize,
 ) -> Result<InboundResponses<'a>, Invalid> {
-    let members = Members::read(body, state)?;
+    let members = Members::read(body, state, max_depth)?;
     let mut reader = ChatReader::new(1_024, state_key);
     reader.read(&members)?;
     let ChatReader { out, turns, has_odd_base64, tools, unsupported, native_feature, .. } = reader;
@@ -77,7 +78,7 @@ pub fn read_responses_with<'a>(
 
 /// The messages and tools of a body that was read before.
 pub(crate) fn prompt_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Prompt<'a>> {
-    let members = Members::read(body, || ProviderState::Allowed).ok()?;
+    let members = Members::read(body, || ProviderState::Allowed, MAX_DEPTH).ok()?;
     let mut reader = ChatReader::new(0, state_key);
     if let Some(tools) = members.tools {
         reader.tools(tools, "tools").ok()?;
@@ -117,8 +118,8 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(body: &'a [u8], state: impl Fn() -> ProviderState) -> Result<Members<'a>, Invalid> {
-        let mut members = Members { all: body_members(body)?, ..Members::default() };
+    fn read(body: &'a [u8], state: impl Fn() -> ProviderState, max_depth: usize) -> Result<Members<'a>, Invalid> {
+        let mut members = Members { all: body_members(body, max_depth)?, ..Members::default() };
         for (key, value) in members.all.clone() {
             let name = key.name();
             let slot = match &*name {

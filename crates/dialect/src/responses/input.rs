@@ -305,7 +305,7 @@ fn push_image(source: &MediaSource<'_>, detail: Option<&EscapedText<'_>>, out: &
         MediaSource::Base64 { media_type, data } => push_data_url(b"image_url", media_type, data, out),
         MediaSource::Url(url) => push_text_member(out, b"image_url", url),
         MediaSource::FileId(id) => push_text_member(out, b"file_id", id),
-        MediaSource::Text(_) => return false,
+        MediaSource::Text { .. } => return false,
     }
     push_text_member(out, b"detail", detail.unwrap_or(&EscapedText::plain("auto")));
     true
@@ -319,7 +319,7 @@ fn push_file(source: &MediaSource<'_>, name: Option<&EscapedText<'_>>, out: &mut
             push_data_url(b"file_data", media_type, data, out);
             if &*media_type.unescaped() == "application/pdf" { "document.pdf" } else { "document" }
         }
-        MediaSource::Text(text) => {
+        MediaSource::Text { text, .. } => {
             let data = EscapedText::escaping(&STANDARD.encode(text.unescaped().as_bytes()));
             push_data_url(b"file_data", &EscapedText::plain("text/plain"), &data, out);
             "document.txt"

@@ -14,6 +14,8 @@ mod halves;
 #[cfg(test)]
 mod legacy_functions;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod media;
 #[cfg(test)]
 mod numbers_and_order;

@@ -440,3 +440,38 @@ fn base64_in_any_form_reaches_every_dialect_as_providers_want_it() {
         }
     }
 }
+
+#[test]
+fn a_file_of_a_client_of_responses_needs_what_the_same_file_of_a_client_of_chat_needs() {
+    for (data, name) in [
+        ("data:application/zip,PK", "a.zip"),
+        ("data:text/csv;charset=utf-8,a%2Cb", "a.csv"),
+        ("data:image/svg+xml,%3Csvg%2F%3E", "a.svg"),
+        ("DATA:application/zip;BASE64,UEsDBA==", "a.zip"),
+        ("/tmp/a.zip?", "a.zip"),
+        ("<b>", "a.html"),
+        ("https://a.example/b.docx", "b.docx"),
+    ] {
+        let part = json!({"type": "input_file", "file_data": data, "filename": name});
+        let of_responses = of_responses(&json!({"model": "acme/m", "input": [{"role": "user", "content": [part]}]}));
+        for dialect in [Dialect::Anthropic, Dialect::Gemini, Dialect::Converse] {
+            let of_chat = missing(dialect, &chat(json!([file(data, name)])));
+            assert_eq!(missing(dialect, &of_responses), of_chat, "{dialect:?} {data}");
+        }
+    }
+}
+
+#[test]
+fn a_data_url_of_text_keeps_its_type_at_a_chat_server_and_schemes_have_no_case() {
+    for (given, sent) in [
+        ("data:text/csv;charset=utf-8,a%2Cb", "data:text/csv;charset=utf-8,a%2Cb"),
+        ("data:,hi", "data:,hi"),
+        ("DATA:text/plain,hi", "data:text/plain,hi"),
+        ("Data:application/PDF;Base64,JVBERi0=", "data:application/pdf;base64,JVBERi0="),
+    ] {
+        let part = json!({"type": "input_file", "file_data": given, "filename": "a"});
+        let chat = of_responses(&json!({"model": "acme/m", "input": [{"role": "user", "content": [part]}]}));
+        let body = body(Dialect::OpenAi, &chat);
+        assert_eq!(body["messages"][0]["content"][0]["file"]["file_data"], sent, "{body}");
+    }
+}

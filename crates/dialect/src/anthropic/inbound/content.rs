@@ -109,14 +109,17 @@ impl<'a> ChatReader<'a> {
         if let Some(system) = system {
             self.system(system, &Path::Field("system"), true)?;
         }
-        let (mut count, mut objects) = (0, messages.objects());
+        let message_count = || refused(path, format!("'messages' must have between 1 and {MAX_MESSAGES} elements."));
+        let (mut is_empty, mut objects) = (true, messages.objects());
         while let Some((index, message)) = objects.next_object() {
-            count = index + 1;
+            if index == MAX_MESSAGES {
+                return Err(message_count());
+            }
+            is_empty = false;
             self.message(message, &path.item(index))?;
         }
-        if count == 0 || count > MAX_MESSAGES {
-            let message = format!("'messages' must have between 1 and {MAX_MESSAGES} elements.");
-            return Err(refused(path, message));
+        if is_empty {
+            return Err(message_count());
         }
         if self.prompt.turns.is_empty() && self.native_feature.is_some() {
             self.prompt.turns.push(Turn::empty());

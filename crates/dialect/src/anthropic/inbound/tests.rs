@@ -474,3 +474,26 @@ fn a_thread_is_refused_with_the_name_after_which_clients_send_the_whole_conversa
     body["thread"] = Value::Null;
     assert_eq!(read(body).native_feature, None);
 }
+
+#[test]
+fn a_hundred_thousand_tools_are_read_without_comparing_each_with_all_others() {
+    let tool = |number: usize| format!(r#"{{"name":"{}{number}","input_schema":{{}}}}"#, "f".repeat(100));
+    let tools = |last: usize| (0..100_000).chain([last]).map(tool).collect::<Vec<_>>().join(",");
+    let body = |last| {
+        format!(
+            r#"{{"model":"m","max_tokens":1,"messages":[{{"role":"user","content":"a"}}],"tools":[{}]}}"#,
+            tools(last)
+        )
+    };
+    assert_eq!(read_messages(body(100_000).as_bytes(), &KEY).unwrap().prompt.tools.len(), 100_001);
+    assert_eq!(read_messages(body(5).as_bytes(), &KEY).unwrap_err().param.as_deref(), Some("tools[100000].name"));
+}
+
+#[test]
+fn reading_stops_at_the_first_message_that_is_too_many() {
+    let messages = format!("[{}7]", r#"{"role":"user","content":"a"},"#.repeat(MAX_MESSAGES));
+    let body = format!(r#"{{"model":"m","max_tokens":1,"messages":{messages}}}"#);
+    let refusal = read_messages(body.as_bytes(), &KEY).unwrap_err();
+    assert_eq!(refusal.message, "'messages' must have between 1 and 100000 elements.");
+    assert_eq!(param(asking(json!([]))), "messages");
+}

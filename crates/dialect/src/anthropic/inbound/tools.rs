@@ -1,5 +1,7 @@
 //! Tools and their choice.
 
+use std::collections::HashSet;
+
 use bytes::BufMut as _;
 use pointsman_domain::Invalid;
 
@@ -20,6 +22,7 @@ impl<'a> ChatReader<'a> {
         if !tools.is_array() {
             return Err(mistyped("tools", "an array"));
         }
+        let mut names = HashSet::new();
         for (index, tool) in tools.elements().enumerate() {
             let kind = tool.member(b"type").and_then(Raw::text);
             if kind.as_deref().is_some_and(|kind| kind != "custom") {
@@ -28,7 +31,7 @@ impl<'a> ChatReader<'a> {
                 continue;
             }
             let tool = self.tool(tool, index)?;
-            if self.prompt.tools.iter().any(|known| known.name == tool.name) {
+            if !names.insert(tool.name.clone()) {
                 return Err(refused(format!("tools[{index}].name"), "Tool names must be unique."));
             }
             self.prompt.tools.push(tool);

@@ -315,7 +315,8 @@ impl ChatRequest {
         }
     }
 
-    /// The body as it came.
+    /// The chat body: that of a client of chat as it came, that of another client as the gateway wrote it, where `messages` and
+    /// `tools` may be empty.
     pub fn body(&self) -> &Bytes {
         &self.envelope.body
     }

@@ -257,7 +257,7 @@ fn modalities(raw: Raw<'_>, path: &Path<'_>) -> Result<Modalities, Invalid> {
     json::elements(raw, path, MAX_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
-/// The format of the answer, and the schema that is to be followed strictly, if one is.
+/// The schema, if it is to be followed strictly.
 fn schema<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Option<StrictSchema<'a>>, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("name");

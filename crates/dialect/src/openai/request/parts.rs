@@ -17,7 +17,7 @@ use crate::{
     converse,
     json::{Cursor, Raw},
     neutral::{
-        Content, MediaSource, Path,
+        Content, EscapedText, MediaSource, Path,
         base64::has_odd_base64,
         media_type::{FileKind, type_of_file, type_of_name},
         shown,
@@ -146,11 +146,9 @@ fn note(conversation: &mut ConversationSummary<'_>, kind: PartKind, content: Par
 
 /// Notes a medium that came in another API; nothing for any other content.
 pub(super) fn note_medium(conversation: &mut ConversationSummary<'_>, medium: &Content<'_>, place: (usize, usize)) {
-    let (kind, source, of) = match medium {
-        Content::Image { source, .. } => {
-            (PartKind::Image, source, PartContent::of_image_type as fn(&str) -> PartContent)
-        }
-        Content::File { source, .. } => (PartKind::File, source, PartContent::of_file_type as fn(&str) -> PartContent),
+    let (kind, source, name) = match medium {
+        Content::Image { source, .. } => (PartKind::Image, source, None),
+        Content::File { source, name } => (PartKind::File, source, name.as_ref().map(EscapedText::unescaped)),
         Content::Audio { format, data } => {
             conversation.opening.medium(data.as_str());
             let content = PartContent::of_sound(&format.unescaped());
@@ -158,24 +156,37 @@ pub(super) fn note_medium(conversation: &mut ConversationSummary<'_>, medium: &C
         }
         _ => return,
     };
+    let of = |media_type: &str| match kind {
+        PartKind::File => PartContent::of_file_type(media_type),
+        _ => PartContent::of_image_type(media_type),
+    };
     let (text, content) = match source {
         MediaSource::Base64 { media_type, data } => (data, of(media_type.as_str())),
         MediaSource::FileId(id) => (id, PartContent::medium(true)),
-        MediaSource::Text(text) => (text, PartContent::medium(false)),
-        MediaSource::Url(url) => {
-            let address = url.unescaped();
-            let is_unsafe = is_scheme(&address, "http://");
-            let is_remote = is_unsafe || is_scheme(&address, "https://");
-            let other = match type_of_name(&address) {
-                Some(media_type) if kind == PartKind::File => of_file(media_type),
-                _ => CapabilitySet::NONE,
-            };
-            let other = if kind == PartKind::File && is_remote { other.with(Capability::FileUrl) } else { other };
-            (url, PartContent { is_unsafe, other, ..PartContent::medium(is_remote) })
+        MediaSource::Text { head, text } => {
+            let head = head.unescaped();
+            // That is what a data URL without a type is.
+            let given = head.split(';').next().filter(|given| !given.is_empty()).unwrap_or("text/plain");
+            (text, of(&type_of_file(given, name.as_deref(), text.as_str())))
         }
+        MediaSource::Url(url) => (url, at_address(&url.unescaped(), kind, name.as_deref())),
     };
     conversation.opening.medium(text.as_str());
     note(conversation, kind, content, place);
+}
+
+/// A medium at an address, or what stands in its place.
+fn at_address(address: &str, kind: PartKind, name: Option<&str>) -> PartContent {
+    let is_unsafe = is_scheme(address, "http://");
+    let is_remote = is_unsafe || is_scheme(address, "https://");
+    if kind != PartKind::File {
+        return PartContent { is_unsafe, ..PartContent::medium(is_remote) };
+    }
+    if !is_remote {
+        return PartContent::of_file_type(&type_of_file("", name.or(Some(address)), address));
+    }
+    let other = type_of_name(address).map_or(CapabilitySet::NONE, of_file).with(Capability::FileUrl);
+    PartContent { is_unsafe, other, ..PartContent::medium(true) }
 }
 
 /// What one part says of itself, whatever order its members come in.

@@ -26,14 +26,15 @@ const OF_CHAT: [&[u8]; 9] = [
     b"response_format",
 ];
 
-/// Reads a body of `POST /completions`, as the chat body that is measured in its place.
+/// Reads a body of `POST /completions`, as the chat body that is measured in its place. It may be nested at most `max_depth`
+/// deep.
 ///
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_completion_request(body: &[u8]) -> Result<Bytes, Invalid> {
+pub fn read_completion_request(body: &[u8], max_depth: usize) -> Result<Bytes, Invalid> {
     let mut reader =
         Reader { messages: BytesMut::with_capacity(body.len() + 64), others: BytesMut::new(), has_prompt: false };
-    for (key, value) in body_members(body)? {
+    for (key, value) in body_members(body, max_depth)? {
         reader.member(key, value)?;
     }
     if !reader.has_prompt {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 fn read(body: &Value) -> Value {
-    json(&read_completion_request(body.to_string().as_bytes()).unwrap())
+    json(&read_completion_request(body.to_string().as_bytes(), 64).unwrap())
 }
 
 fn json(bytes: &[u8]) -> Value {
@@ -52,11 +52,11 @@ fn mistakes_name_the_field() {
         (json!({"prompt": "a", "logprobs": true}), "logprobs", InvalidReason::InvalidType),
         (json!({"prompt": "a", "messages": []}), "messages", InvalidReason::UnsupportedParameter),
     ] {
-        let invalid = read_completion_request(body.to_string().as_bytes()).unwrap_err();
+        let invalid = read_completion_request(body.to_string().as_bytes(), 64).unwrap_err();
         assert_eq!((invalid.param.as_deref(), invalid.reason), (Some(param), reason), "{body}");
     }
     for body in ["", "[]", "{\"prompt\":\"a\"", "{\"prompt\":\"a\",\"prompt\":\"b\"}", "\u{0}"] {
-        assert!(read_completion_request(body.as_bytes()).is_err(), "{body}");
+        assert!(read_completion_request(body.as_bytes(), 64).is_err(), "{body}");
     }
 }
 
@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn no_bytes_cause_a_panic_and_what_is_accepted_is_json(body in prop::collection::vec(any::<u8>(), 0..200), text in ".{0,60}") {
         for body in [body, format!("{{\"prompt\":{text}}}").into_bytes(), format!("{{\"prompt\":\"{text}\",\"suffix\":{text}}}").into_bytes()] {
-            if let Ok(read) = read_completion_request(&body) {
+            if let Ok(read) = read_completion_request(&body, 64) {
                 prop_assert!(serde_json::from_slice::<Value>(&read).is_ok());
             }
             let event = StreamEvent { data: Cow::Borrowed(&body), is_error: false };

@@ -4,11 +4,12 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::Invalid;
 
-use super::{ChatReader, InboundResponses, read_responses, tools::is_flat, unsupported_member};
+use super::{ChatReader, InboundResponses, read_responses_with, tools::is_flat, unsupported_member};
 use crate::{
     json::{Raw, Splice, SpliceAction, object},
     neutral::{StateKey, ToolNames, UnsupportedFields},
     openai::tool_writer::push_tool,
+    responses::provider_state::ProviderState,
 };
 
 /// A chat that was meant.
@@ -19,22 +20,26 @@ pub(crate) enum AgentChat<'a> {
     Body(Bytes, UnsupportedFields),
 }
 
-/// The chat that a body in this form means. `None` if the body has nothing of this form.
+/// The chat that a body in this form means, whose `input` is nested at most `max_depth` deep. `None` if the body has nothing of this form.
 ///
 /// # Errors
 /// The 400 for its first offending field.
-pub(crate) fn read_agent_chat<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Result<AgentChat<'a>, Invalid>> {
+pub(crate) fn read_agent_chat<'a>(
+    body: &'a [u8],
+    state_key: &StateKey,
+    max_depth: usize,
+) -> Option<Result<AgentChat<'a>, Invalid>> {
     let text = std::str::from_utf8(body).ok()?;
     let whole = object(text).ok()?;
     if whole.member(b"messages").is_none() && whole.member(b"input").is_some_and(Raw::is_array) {
-        return Some(of_input(body, state_key).map(AgentChat::Items));
+        return Some(of_input(body, state_key, max_depth).map(AgentChat::Items));
     }
     let tools = whole.member(b"tools").filter(|tools| tools.elements().any(is_flat))?;
     Some(with_nested_tools(text, whole, tools, state_key))
 }
 
-fn of_input<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundResponses<'a>, Invalid> {
-    let read = read_responses(body, state_key)?;
+fn of_input<'a>(body: &'a [u8], state_key: &StateKey, max_depth: usize) -> Result<InboundResponses<'a>, Invalid> {
+    let read = read_responses_with(body, state_key, || ProviderState::Refused, max_depth)?;
     match &read.native_feature {
         Some(path) => Err(unsupported_member(path, "An item of this type is only for '/responses'.")),
         None => Ok(read),

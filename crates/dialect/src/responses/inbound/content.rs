@@ -77,17 +77,20 @@ impl<'a> ContentPart<'a> {
 impl<'a> ChatReader<'a> {
     /// The content of a message of the user, the developer or the system, or the output of a call.
     pub(super) fn content(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<Vec<Part<'a>>, Invalid> {
-        self.each(content, path, |reader, part, path| reader.part(part, path))
+        self.each(content, path, |reader, part, path| {
+            let content = reader.part(part, path)?;
+            Ok(content.map(|content| Part::marked(content, part.prompt_cache_breakpoint)))
+        })
     }
 
-    /// The content of a message of the model.
+    /// The content of a message of the model, where no mark of the cache may stand.
     pub(super) fn answer(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<Vec<Part<'a>>, Invalid> {
         self.each(content, path, |_, part, path| {
-            Ok(Some(match &*part.kind(path)? {
+            Ok(Some(Part::new(match &*part.kind(path)? {
                 "output_text" | "input_text" | "text" => Content::Text(part.text(path)?),
                 "refusal" => Content::Refusal(needed_text(part.refusal, path, "refusal")?),
                 _ => return Err(none_of(path.member("type"), part.kind, &["output_text", "refusal"])),
-            }))
+            })))
         })
     }
 
@@ -96,7 +99,7 @@ impl<'a> ChatReader<'a> {
         &mut self,
         content: Raw<'a>,
         path: &Path<'_>,
-        mut read: impl FnMut(&mut Self, &ContentPart<'a>, &Path<'_>) -> Result<Option<Content<'a>>, Invalid>,
+        mut read: impl FnMut(&mut Self, &ContentPart<'a>, &Path<'_>) -> Result<Option<Part<'a>>, Invalid>,
     ) -> Result<Vec<Part<'a>>, Invalid> {
         if let Some(text) = EscapedText::of(content) {
             return Ok(vec![Part::new(Content::Text(text))]);
@@ -111,8 +114,7 @@ impl<'a> ChatReader<'a> {
             for (key, value) in &part.others {
                 self.unsupported.drop_member(holder, &key.name(), *value);
             }
-            let content = read(self, &part, &path.item(index))?;
-            parts.extend(content.map(|content| Part::marked(content, part.prompt_cache_breakpoint)));
+            parts.extend(read(self, &part, &path.item(index))?);
         }
         Ok(parts)
     }

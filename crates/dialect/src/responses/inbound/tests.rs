@@ -416,3 +416,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_the_model_said_gets_no_mark_of_the_cache() {
+    let part = |kind: &str| json!({"type": kind, "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}});
+    let said = |role: &str, kind: &str| json!({"role": role, "content": [part(kind)]});
+    let body = json!({"model": "m", "input": [said("user", "input_text"), said("assistant", "output_text")]});
+    let chat = whole(&read(&body));
+    assert!(chat["messages"][0]["content"][0].get("cache_control").is_some(), "{chat}");
+    assert_eq!(chat["messages"][1]["content"], json!([{"type": "text", "text": "a"}]));
+}

@@ -1,5 +1,7 @@
 //! Tools and their choice.
 
+use std::collections::HashSet;
+
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Invalid;
 
@@ -23,7 +25,7 @@ const OF_HOLDERS: [&[u8]; 3] = [b"type", b"function", b"custom"];
 #[derive(Debug, Default)]
 pub(super) struct DeclaredTools<'a> {
     pub(super) list: Vec<Tool<'a>>,
-    names: Vec<String>,
+    names: HashSet<String>,
     pub(super) namespaces: Namespaces,
     /// Path of the first tool that runs at the provider.
     pub(super) hosted: Option<String>,
@@ -38,7 +40,7 @@ impl DeclaredTools<'_> {
     /// The flat name of a function in a namespace.
     pub(super) fn flat(&mut self, namespace: &str, name: &str) -> String {
         let DeclaredTools { names, namespaces, .. } = self;
-        namespaces.flat(namespace, name, |flat| names.iter().any(|known| known == flat))
+        namespaces.flat(namespace, name, |flat| names.contains(flat))
     }
 }
 
