@@ -1,4 +1,4 @@
-use pointsman_domain::{Alias, Guardrail, StickyBy};
+use pointsman_domain::{Alias, Guardrail, ParameterNames, StickyBy};
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn alias(name: &str, split: Option<Arc<AliasSplit>>) -> Alias {
 }
 
 fn catalog(version: u64, aliases: Vec<Alias>) -> Catalog {
-    Catalog { version, aliases, ..Catalog::default() }
+    Catalog::new(version, Vec::new(), Vec::new(), Vec::new(), aliases, &[], ParameterNames::default()).unwrap()
 }
 
 /// The catalog of this version, whose only alias divides its requests so.
