@@ -54,10 +54,7 @@ use crate::{
         load::{BufferLimitReached, BufferedBytes},
     },
     base::{error::ApiError, events},
-    proxy::{
-        refusal::{self, RequestRestrictions},
-        splitting,
-    },
+    proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
 };
 
@@ -299,14 +296,10 @@ async fn reopened(
         }
     }
     let (snapshot, now) = (worker.setup.published.snapshot(), clock::now());
-    let unserved = Unserved::after(refusal::explain(&snapshot, work, &error, now), waiting.waited(), || Routed {
+    Err(Unserved::after(refusal::explain(&snapshot, work, &error, now), waiting.waited(), || Routed {
         decision: Arc::new(without_candidates(&error, &snapshot, now)),
         catalog: Arc::clone(&snapshot.catalog),
         policy: Arc::clone(&snapshot.policy),
         took: Duration::ZERO,
-    });
-    if let Some(taken) = error.query.split.as_deref().filter(|_| !unserved.is_recorded()) {
-        splitting::count_refused(worker, &snapshot.catalog, taken);
-    }
-    Err(unserved)
+    }))
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use pointsman_dialect::ChatRequest;
-use pointsman_domain::{
-    Alias, AliasSplit, Catalog, Generation, GenerationStatus, SessionOpening, StickyBy, TakenSplit,
-};
+use pointsman_domain::{Alias, AliasSplit, Generation, SessionOpening, StickyBy};
 use pointsman_routing::split::{Drawn, guard::Ended, likeliest_place, matching_rule, place};
 
 use crate::{
@@ -14,27 +12,15 @@ use crate::{
     state::{canaries::Canaries, gateway::Worker},
 };
 
-/// Counts a request of a divided alias that ended.
+/// Counts a request of a divided alias that ended. What is refused for a fault of the request or a limit of its key has no
+/// record, and so counts for no part.
 pub(crate) fn count_ended(worker: &Worker, record: &Generation) {
     let Some(taken) = &record.decision.split else { return };
     #[expect(clippy::disallowed_methods, reason = "means of spending are compared, nothing is billed")]
     let spend = record.known_spending().to_f64();
-    let failed = matches!(record.status, GenerationStatus::Failed | GenerationStatus::Truncated);
-    count(
-        worker,
-        &record.catalog,
-        taken,
-        Ended { failed, spend, first_token: record.latency_ms.map(Duration::from_millis) },
-    );
-}
-
-/// Counts a request of a divided alias that no endpoint of its part could take, and of which there is no record.
-pub(crate) fn count_refused(worker: &Worker, catalog: &Catalog, taken: &TakenSplit) {
-    count(worker, catalog, taken, Ended { failed: true, spend: 0.0, first_token: None });
-}
-
-fn count(worker: &Worker, catalog: &Catalog, taken: &TakenSplit, ended: Ended) {
-    if let Some((alias, breach)) = worker.shared.records.canaries.ended(catalog, taken, ended) {
+    let ended =
+        Ended { failed: record.status.is_failure(), spend, first_token: record.latency_ms.map(Duration::from_millis) };
+    if let Some((alias, breach)) = worker.shared.records.canaries.ended(&record.catalog, taken, ended) {
         events::CanaryFellBack { alias: &alias, breach }.emit();
     }
 }

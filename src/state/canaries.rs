@@ -4,14 +4,18 @@
 //! definitions are written to a file in the data directory. Each replica judges by its own requests.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
 };
 
 use parking_lot::Mutex;
 use pointsman_base::clock;
-use pointsman_domain::{Canary, Catalog, SplitPart, TakenSplit, Target};
+use pointsman_domain::{AliasSplit, Canary, Catalog, SplitPart, TakenSplit, Target};
 use pointsman_routing::{
     split::guard::{Breach, Ended, Evidence},
     stats::seeded_hash,
@@ -28,10 +32,20 @@ const DRAWS: u64 = 0x7370_6c69_7473;
 pub struct Canaries {
     seed: u64,
     drawn: AtomicU64,
-    aliases: Mutex<HashMap<String, DividedAlias>>,
-    fallen: Mutex<BTreeSet<String>>,
+    divided: Mutex<Divided>,
+    fallen: Arc<Mutex<BTreeSet<String>>>,
+    /// Held while the file is written, so that the last one to write it knows everything.
+    writer: Arc<Mutex<()>>,
     /// `None`: what fell back is kept in memory only.
     path: Option<PathBuf>,
+}
+
+/// The requests of the aliases that the newest catalog divides.
+#[derive(Default)]
+struct Divided {
+    /// Version of the newest catalog.
+    version: u64,
+    aliases: BTreeMap<String, DividedAlias>,
 }
 
 /// The requests of one alias.
@@ -63,8 +77,8 @@ impl Canaries {
             None
         });
         let fallen = String::from_utf8_lossy(&text.unwrap_or_default()).lines().map(str::to_owned).collect();
-        let (seed, drawn, aliases) = (seed ^ DRAWS, AtomicU64::new(0), Mutex::default());
-        Canaries { seed, drawn, aliases, fallen: Mutex::new(fallen), path }
+        let (drawn, divided, writer) = (AtomicU64::new(0), Mutex::default(), Arc::default());
+        Canaries { seed: seed ^ DRAWS, drawn, divided, fallen: Arc::new(Mutex::new(fallen)), writer, path }
     }
 
     /// The place of a request that nothing keeps with others.
@@ -85,31 +99,39 @@ impl Canaries {
         fallen.map(|(alias, _)| alias.id.clone()).collect()
     }
 
-    /// All aliases that divided requests, by name.
-    pub fn report(&self) -> Vec<(String, DividedAlias)> {
-        let mut all: Vec<_> = self.aliases.lock().iter().map(|(name, alias)| (name.clone(), alias.clone())).collect();
-        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        all
+    /// All aliases of the catalog that divided requests, by name.
+    pub fn report(&self, catalog: &Catalog) -> Vec<(String, DividedAlias)> {
+        let mut divided = self.divided.lock();
+        divided.follow(catalog);
+        divided.aliases.iter().map(|(name, alias)| (name.clone(), alias.clone())).collect()
     }
 
-    /// Counts a request that ended like this, of the alias of this catalog. Gives the alias and the breach if its canary falls back for it.
+    /// Counts a request that ended like this, of the alias of this catalog, which is that of the request. Gives the alias and the
+    /// breach if its canary falls back for it.
     pub fn ended(&self, catalog: &Catalog, taken: &TakenSplit, ended: Ended) -> Option<(String, Breach)> {
         // Behind other models the alias served what they could not, which is no fair sample.
         if taken.requested.first() != Some(&Target::Alias(taken.alias)) {
             return None;
         }
         let name = &catalog.alias(taken.alias)?.id;
-        let mut aliases = self.aliases.lock();
-        if !aliases.contains_key(name) {
-            aliases.insert(name.clone(), DividedAlias::default());
+        let mut divided = self.divided.lock();
+        divided.follow(catalog);
+        let is_current = catalog.version == divided.version;
+        if is_current && !divided.aliases.contains_key(name) {
+            divided.aliases.insert(name.clone(), DividedAlias::default());
         }
-        let alias = aliases.get_mut(name)?;
+        let alias = divided.aliases.get_mut(name)?;
         match alias.parts.iter_mut().find(|(part, _)| *part == taken.part) {
             Some((_, count)) => *count += 1,
-            None => alias.parts.push((taken.part, 1)),
+            None if is_current => alias.parts.push((taken.part, 1)),
+            None => {}
         }
         let canary = taken.split.canary.as_ref().filter(|_| !matches!(taken.part, SplitPart::Rule(_)))?;
-        let trial = alias.trial_of(canary);
+        if is_current && alias.trial.is_none() {
+            alias.trial = Some(Trial { canary: canary.clone(), evidence: Evidence::default(), breach: None });
+        }
+        // A request from before a reload counts if the reload left the canary as it is.
+        let trial = alias.trial.as_mut().filter(|trial| trial.canary == *canary)?;
         if self.has_stopped(name, canary) {
             return None;
         }
@@ -124,29 +146,46 @@ impl Canaries {
     }
 
     /// Writes the file on a thread of its own: it happens once in the life of a canary.
-    fn stop(&self, line: String) {
-        let mut fallen = self.fallen.lock();
-        fallen.insert(line);
-        let text = fallen.iter().map(|line| format!("{line}\n")).collect::<String>();
-        let Some(path) = self.path.clone() else { return };
-        std::thread::spawn(move || {
+    fn stop(&self, line: String) -> Option<JoinHandle<()>> {
+        self.fallen.lock().insert(line);
+        let (path, fallen, writer) = (self.path.clone()?, Arc::clone(&self.fallen), Arc::clone(&self.writer));
+        Some(std::thread::spawn(move || {
+            let _turn = writer.lock();
+            let text = fallen.lock().iter().map(|line| format!("{line}\n")).collect::<String>();
             let written = Lock::take(&path).and_then(|lock| file::replace(&path, text.as_bytes(), &lock));
             if let Err(error) = written {
                 log::error!(event = "canaries"; "{FILE} cannot be written, so a restart begins the canary anew: {error}");
             }
+        }))
+    }
+}
+
+impl Divided {
+    /// Forgets what a newer catalog defines no more. An older one changes nothing.
+    fn follow(&mut self, catalog: &Catalog) {
+        if catalog.version <= self.version {
+            return;
+        }
+        self.version = catalog.version;
+        self.aliases.retain(|name, alias| {
+            let defined = catalog.aliases.iter().find(|defined| defined.id == *name);
+            let split = defined.and_then(|defined| defined.split.as_deref());
+            split.inspect(|split| alias.keep(split)).is_some()
         });
     }
 }
 
 impl DividedAlias {
-    /// The trial of this canary; a canary of another definition begins anew.
-    fn trial_of(&mut self, canary: &Canary) -> &mut Trial {
-        let earlier = self.trial.take().filter(|trial| trial.canary == *canary);
-        let new = || Trial { canary: canary.clone(), evidence: Evidence::default(), breach: None };
-        self.trial.insert(earlier.unwrap_or_else(new))
+    /// Forgets parts that the definition does not have, and a canary of another definition.
+    fn keep(&mut self, split: &AliasSplit) {
+        self.parts.retain(|(part, _)| *part == SplitPart::Own || !split.names(*part).is_empty());
+        self.trial.take_if(|trial| split.canary.as_ref() != Some(&trial.canary));
     }
 }
 
 fn line(alias: &str, canary: &Canary) -> String {
     format!("{alias} {canary:?}")
 }
+
+#[cfg(test)]
+mod tests;

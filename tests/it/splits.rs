@@ -239,6 +239,35 @@ async fn a_canary_that_is_as_good_stays_at_its_share_and_is_not_promoted() {
 }
 
 #[actix_web::test]
+async fn what_a_client_gets_refused_for_its_own_request_counts_for_no_part() {
+    let upstreams = all_well();
+    let gateway = gateway(CANARY, &upstreams).await;
+    let unpaid = and(ask("service/chat"), json!({"provider": {"max_price": {"prompt": 0}}}));
+    for _ in 0..160 {
+        gateway.chat(&unpaid).await.expect(404);
+        gateway.chat(&ask("service/chat")).await.expect(200);
+    }
+    let shown = gateway.get("/api/v1/health/splits").await.expect(200)["data"][0].take();
+    let canary = &shown["canary"];
+    let requests = ["canary", "others"].map(|of| canary[of]["requests"].as_u64().unwrap());
+    assert_eq!((&canary["serves"], requests[0] + requests[1]), (&json!(true), 160), "{shown}");
+    assert_eq!((&canary["canary"]["failures"], &canary["others"]["failures"]), (&json!(0), &json!(0)));
+}
+
+#[actix_web::test]
+async fn an_alias_that_divides_no_more_is_shown_no_more() {
+    let upstreams = all_well();
+    let gateway = gateway(CANARY, &upstreams).await;
+    gateway.chat(&ask("service/chat")).await.expect(200);
+    assert!(gateway.get("/metrics").await.text().contains("pointsman_split_requests{alias=\"service/chat\""));
+    let world = World::new().provider("first", upstreams[0].address());
+    let world = world.model(&Model::new("acme/a").at("first", PRICE, PRICE));
+    world.with("[[aliases]]\nname = \"chat\"").take_over(&gateway).await;
+    assert_eq!(gateway.get("/api/v1/health/splits").await.expect(200)["data"], json!([]));
+    assert!(!gateway.get("/metrics").await.text().contains("service/chat\",part"));
+}
+
+#[actix_web::test]
 async fn a_divided_alias_is_no_model_of_embeddings() {
     let upstreams = all_well();
     let gateway = gateway("[[aliases]]\nname = \"chat\"\nladder = [\"acme/a\"]", &upstreams).await;
@@ -298,6 +327,10 @@ fn every_fault_of_a_division_names_its_line_column_and_what_to_do() {
         (
             canary("share = 0\nuse = [\"acme/b\"]\nmax_spend = 0.1"),
             "f:4:9: aliases[0].canary.share: 0 is out of range; allowed: a number from 0.0001 to 1",
+        ),
+        (
+            canary("share = 0.75\nuse = [\"acme/b\"]\nmax_spend = 0.1"),
+            "f:4:9: aliases[0].canary.share: 0.75 is more than half of the requests; allowed: from 0.0001 to 0.5; to give it more, make what is on trial the 'ladder' of the alias and the old one the canary",
         ),
         (
             "[[aliases.rules]]\nuse = [\"acme/b\"]".to_owned(),

@@ -12,6 +12,7 @@ const MAX_SHARES: usize = 32;
 const MAX_TAGS: usize = 16;
 /// Shares of requests: a request has one of 65,536 places.
 const SHARE: RangeInclusive<f64> = 0.0001..=1.0;
+const MOST_ON_TRIAL: f64 = 0.5;
 /// Sums of weights up to this are 1, as three times 0.333…
 const WHOLE: f64 = 1.0 + 1e-9;
 const STICKY: [(&str, StickyBy); 4] =
@@ -112,7 +113,7 @@ fn read_canary<'t>(section: &Section<'t>) -> (Canary, Vec<Item<'t>>) {
         //! than a guardrail allows, and stays so until this table changes; it is never promoted by itself. At least one
         //! guardrail is required.
         /// Share of the requests, such as 0.01, 0.05, 0.25.
-        share = with(share_of_requests) [absent = "required"],
+        share = with(share_on_trial) [absent = "required", allowed = "0.0001 to 0.5"],
         /// By which share its mean cost of a request may exceed that of the other requests.
         spend "max_spend" = number(0.0..=100.0) [absent = "not judged"],
         /// By how much its share of failed requests may exceed that of the others; 0.005 is half a percentage point.
@@ -129,6 +130,16 @@ fn read_canary<'t>(section: &Section<'t>) -> (Canary, Vec<Item<'t>>) {
         section.absence("max_failures", "is missing, and so is every other guardrail", allowed);
     }
     (Canary { share, names, guardrail }, items)
+}
+
+/// The share of a canary, which is compared with what it leaves.
+fn share_on_trial(section: &Section<'_>, key: &'static str) -> f64 {
+    let share = share_of_requests(section, key);
+    if share > MOST_ON_TRIAL {
+        let allowed = "from 0.0001 to 0.5; to give it more, make what is on trial the 'ladder' of the alias and the old one the canary";
+        section.fault(key, format!("{share} is more than half of the requests"), allowed);
+    }
+    share
 }
 
 /// A share of the requests; 0 after a fault.

@@ -1,6 +1,7 @@
 //! `GET /health/splits`: the parts of divided aliases, and their canaries; the same as gauges.
 
 use actix_web::HttpResponse;
+use pointsman_domain::{Catalog, SplitPart};
 use pointsman_routing::split::guard::Arm;
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
@@ -14,13 +15,13 @@ use crate::{
     },
 };
 
-/// Shows every alias that divided requests since the start.
+/// Shows every alias that divides its requests and had some since the start.
 ///
 /// # Errors
 /// 403 without the scope `read`.
 pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
     let canaries = &by.worker.shared.records.canaries;
-    let report = canaries.report();
+    let report = canaries.report(&by.worker.setup.catalog);
     let data = report.iter().map(|divided| DividedBody::new(divided, canaries)).collect();
     Ok(uncached(&SplitsBody { object: "health.splits", data }))
 }
@@ -30,7 +31,7 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
 pub(crate) struct SplitsBody<'a> {
     /// Always `health.splits`.
     pub(crate) object: &'static str,
-    /// The aliases that divided requests since the start of the process, by name.
+    /// The aliases that divide their requests and had some since the start of the process, by name.
     pub(crate) data: Vec<DividedBody<'a>>,
 }
 
@@ -89,10 +90,8 @@ pub(crate) struct ArmBody {
 impl<'a> DividedBody<'a> {
     fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) -> DividedBody<'a> {
         let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
-        let requests = |(part, requests): &(pointsman_domain::SplitPart, u64)| PartRequestsBody {
-            part: part.name(),
-            requests: *requests,
-        };
+        let requests =
+            |(part, requests): &(SplitPart, u64)| PartRequestsBody { part: part.name(), requests: *requests };
         DividedBody {
             alias,
             parts: divided.parts.iter().map(requests).collect(),
@@ -127,10 +126,10 @@ impl ArmBody {
 
 /// The current gauges. Aliases and parts are those of the configuration.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    gauges(&worker.shared.records.canaries).unwrap_or_default()
+    gauges(&worker.shared.records.canaries, &worker.setup.catalog).unwrap_or_default()
 }
 
-fn gauges(canaries: &Canaries) -> Result<Vec<MetricFamily>, Error> {
+fn gauges(canaries: &Canaries, catalog: &Catalog) -> Result<Vec<MetricFamily>, Error> {
     let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let gauge = |name: &str, help: &str, labels: &[&str]| {
         let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
@@ -140,7 +139,7 @@ fn gauges(canaries: &Canaries) -> Result<Vec<MetricFamily>, Error> {
     let serves = gauge("canary_serves", "0 once the canary of the alias has fallen back", &["alias"])?;
     let failures = gauge("canary_failure_ratio", "Share of failed requests", &["alias", "of"])?;
     let spend = gauge("canary_spend_dollars", "Mean cost of a request", &["alias", "of"])?;
-    for (alias, divided) in &canaries.report() {
+    for (alias, divided) in &canaries.report(catalog) {
         for (part, count) in &divided.parts {
             requests.with_label_values(&[alias.as_str(), part.name().as_str()]).set(*count as f64);
         }

@@ -38,11 +38,6 @@ impl Unserved {
         Unserved { error, routed: is_recorded.then(|| Box::new(routed())), waited }
     }
 
-    /// Whether there will be a record of it.
-    pub(super) const fn is_recorded(&self) -> bool {
-        self.routed.is_some()
-    }
-
     /// Ends the call. If the request is recorded, the error names its generation, and the record is as safe as
     /// `ledger.durability` asks. Callers box the future, so that it does not enlarge that of every call.
     pub async fn end(

@@ -20,6 +20,8 @@ const BUCKETS: usize = 300;
 const BUCKET: f64 = 1.05;
 /// The percentile of times that is compared.
 const PERCENTILE: f64 = 0.95;
+/// Excess of a sum of dollars, as a share of it, that is left to rounding.
+const ROUNDING: f64 = 1e-9;
 
 /// How one request ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,10 +94,10 @@ impl Arm {
         self.spend / self.requests.max(1) as f64
     }
 
-    /// Variance of the mean.
+    /// Variance of the mean; at least as if one request had cost nothing or twice as much, so that equal costs do not make it 0.
     fn spend_variance(&self) -> f64 {
         let (requests, mean) = (self.requests.max(1) as f64, self.mean_spend());
-        (self.spend_squares / requests - mean * mean).max(0.0) / requests
+        (self.spend_squares / requests - mean * mean).max(mean * mean / requests) / requests
     }
 
     /// The bucket of the 95th percentile of times.
@@ -153,7 +155,8 @@ impl Evidence {
         let factor = 1.0 + guardrail.spend?;
         let [canary, others] = [&self.canary, &self.others].map(Arm::mean_spend);
         let variance = self.canary.spend_variance() + factor * factor * self.others.spend_variance();
-        let is_sure = is_sure(canary - factor * others, variance, self.canary.requests);
+        let excess = canary - factor * others * (1.0 + ROUNDING);
+        let is_sure = is_sure(excess, variance, self.canary.requests);
         is_sure.then_some(Breach { limit: "max_spend", canary, others })
     }
 
@@ -167,7 +170,9 @@ impl Evidence {
         let bound = usual + (libm::log(factor) / libm::log(BUCKET)).ceil() as usize;
         let (late, timed) = (self.canary.later_than(bound), self.canary.timed);
         let excess = late as f64 / timed as f64 - (1.0 - PERCENTILE);
-        let is_sure = is_sure(excess, share_variance(late, timed), timed);
+        // The others' percentile is an estimate, too.
+        let of_percentile = PERCENTILE * (1.0 - PERCENTILE) / self.others.timed as f64;
+        let is_sure = is_sure(excess, share_variance(late, timed) + of_percentile, timed);
         let canary = self.canary.first_token_p95()?;
         is_sure.then_some(Breach { limit: "max_ttft", canary, others: seconds(usual) })
     }

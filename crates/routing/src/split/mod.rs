@@ -96,12 +96,15 @@ pub fn is_reproduced(taken: &TakenSplit) -> bool {
 
 /// Another place of the same part, drawn with `seed`: one that tells nothing of whose request it is.
 pub fn another_place(taken: &TakenSplit, seed: u64) -> u16 {
-    if matches!(taken.part, SplitPart::Rule(_)) {
-        return (splitmix64(seed) >> 48) as u16;
-    }
-    let mut drawn = (0..u64::from(PLACES)).map(|n| (seeded_hash(seed, n) >> 48) as u16);
-    let is_alike = |place: &u16| part_at(&taken.split, *place, taken.canary_stopped).0 == taken.part;
-    drawn.find(is_alike).unwrap_or(taken.place)
+    let of_part = |one: Stretch| match taken.part {
+        SplitPart::Rule(_) => one.start..one.end,
+        SplitPart::Canary => one.start..one.canary_end,
+        part if part == one.part => one.canary_end..one.end,
+        _ => 0..0,
+    };
+    let places = || stretches(&taken.split, taken.canary_stopped).flat_map(of_part);
+    let count = places().count().max(1) as u64;
+    places().nth((splitmix64(seed) % count) as usize).map_or(taken.place, |place| place as u16)
 }
 
 /// What decides about the part of one request.

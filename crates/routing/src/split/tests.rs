@@ -106,6 +106,30 @@ fn the_first_rule_whose_tags_are_all_there_counts() {
     }
 }
 
+#[test]
+fn another_place_of_a_small_part_does_not_depend_on_the_true_one() {
+    let split = Arc::new(split(&[0.0001], Some(0.5)));
+    for (part, probability) in parts(&split, false) {
+        let of_part = || places().filter(|place| part_at(&split, *place, false).0 == part);
+        let [first, last] = [of_part().next(), of_part().last()].map(Option::unwrap);
+        let taken = |place| TakenSplit {
+            requested: Vec::new(),
+            alias: 0,
+            split: Arc::clone(&split),
+            sticky: StickyBy::User,
+            place,
+            canary_stopped: false,
+            part,
+            probability,
+        };
+        let another = |place, seed| another_place(&taken(place), seed);
+        assert!((0..2_000).all(|seed| another(first, seed) == another(last, seed)), "{part:?}");
+        let drawn: std::collections::BTreeSet<u16> = (0..2_000).map(|seed| another(first, seed)).collect();
+        assert!(drawn.len() > 1_900.min((probability * f64::from(PLACES)) as usize - 1), "{part:?}: {}", drawn.len());
+        assert!(drawn.iter().all(|place| part_at(&split, *place, false).0 == part), "{part:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_definition_gives_the_recorded_part_again(

@@ -25,17 +25,16 @@ fn ended(kind: Kind, seed: u64) -> Ended {
     Ended { failed, spend, first_token: (!failed).then(|| Duration::from_secs_f64(time)) }
 }
 
-/// The breach and the number of requests after which it was seen, with a canary of 5 %.
-fn run(canary: Kind, guardrail: Guardrail, requests: u64, seed: u64) -> Option<(&'static str, u64)> {
+/// The breach and the number of requests after which it was seen, with a canary of this share.
+fn run(share: f64, canary: Kind, guardrail: Guardrail, requests: u64, seed: u64) -> Option<(&'static str, u64)> {
     let mut evidence = Evidence::default();
     for n in 0..requests {
         let draw = splitmix64(seed.wrapping_mul(1_000_003) ^ n);
-        let is_canary = uniform(draw ^ 0xcccc) < 0.05;
-        match is_canary {
+        match uniform(draw ^ 0xcccc) < share {
             true => evidence.canary.add(ended(canary, draw)),
             false => evidence.others.add(ended(USUAL, draw)),
         }
-        if let Some(breach) = evidence.breach(&guardrail).filter(|_| is_canary) {
+        if let Some(breach) = evidence.breach(&guardrail) {
             return Some((breach.limit, n));
         }
     }
@@ -44,8 +43,35 @@ fn run(canary: Kind, guardrail: Guardrail, requests: u64, seed: u64) -> Option<(
 
 #[test]
 fn an_equal_canary_stays_although_it_is_looked_at_after_every_request() {
-    let fallen = (0..60).filter(|seed| run(USUAL, DEFAULTS, 20_000, *seed).is_some()).count();
+    let fallen = (0..60).filter(|seed| run(0.05, USUAL, DEFAULTS, 20_000, *seed).is_some()).count();
     assert!(fallen <= 3, "{fallen} of 60");
+}
+
+#[test]
+fn an_equal_canary_of_half_of_the_requests_stays_although_nothing_more_is_allowed() {
+    let guardrails = [
+        Guardrail { first_token: Some(0.0), ..Guardrail::default() },
+        Guardrail { spend: Some(0.0), failures: Some(0.0), first_token: Some(0.0) },
+    ];
+    for guardrail in guardrails {
+        let fallen = (0..100).filter(|seed| run(0.5, USUAL, guardrail, 4_000, *seed).is_some()).count();
+        assert!(fallen <= 5, "{fallen} of 100 with {guardrail:?}");
+    }
+}
+
+#[test]
+fn equal_costs_that_differ_by_rounding_do_not_stop_a_canary() {
+    let none_more = Guardrail { spend: Some(0.0), ..Guardrail::default() };
+    let answer = |spend| Ended { failed: false, spend, first_token: None };
+    let mut evidence = Evidence::default();
+    for _ in 0..10_000 {
+        // The same dollars, added up in another way.
+        evidence.canary.add(answer(0.1 + 0.2));
+        evidence.others.add(answer(0.3));
+        assert_eq!(evidence.breach(&none_more), None);
+    }
+    (0..400).for_each(|_| evidence.canary.add(answer(1.0)));
+    assert_eq!(evidence.breach(&none_more).map(|breach| breach.limit), Some("max_spend"));
 }
 
 #[test]
@@ -57,7 +83,7 @@ fn a_canary_that_is_worse_falls_back_by_the_limit_that_it_exceeds() {
     ];
     for (limit, kind, most) in worse {
         for seed in 0..10 {
-            let (found, after) = run(kind, DEFAULTS, 40_000, seed).expect(limit);
+            let (found, after) = run(0.05, kind, DEFAULTS, 40_000, seed).expect(limit);
             assert!(found == limit && after < most, "{found} after {after} requests, expected {limit}");
         }
     }
@@ -66,7 +92,7 @@ fn a_canary_that_is_worse_falls_back_by_the_limit_that_it_exceeds() {
 #[test]
 fn what_has_no_limit_is_not_judged() {
     let only_spend = Guardrail { spend: Some(0.1), ..Guardrail::default() };
-    assert_eq!(run(Kind { failures: 0.5, ..USUAL }, only_spend, 5_000, 1), None);
+    assert_eq!(run(0.05, Kind { failures: 0.5, ..USUAL }, only_spend, 5_000, 1), None);
 }
 
 #[test]
