@@ -44,7 +44,7 @@ settings! {
         /// is `https://bedrock-runtime.<region>.amazonaws.com` and the key is a Bedrock API key unless `auth` is
         /// `sigv4`).
         pub(super) dialect: Dialect = choice_or(&DIALECTS, inherited.dialect),
-        /// Who serves the dialect.
+        /// The service that serves the dialect.
         pub(super) platform: Platform => inherited.platform,
         /// Tokens of reasoning of each effort.
         pub(super) effort_budgets: EffortBudgets => inherited.effort_budgets,
@@ -211,7 +211,7 @@ fn lacks(section: &Section<'_>, key: &'static str) -> Option<CapabilitySet> {
     let items = section.texts(key, MAX_CAPABILITIES)?;
     let set = items.iter().filter_map(|item| {
         let set = CapabilitySet::named(item.text);
-        // Who refuses open schemas takes only the form that has a limit of optional properties as well.
+        // An endpoint that refuses open schemas needs the closed form, which limits optional properties, too.
         let set =
             set.map(|set| if set.has(Capability::OpenSchema) { set.with(Capability::OptionalProperties) } else { set });
         if set.is_none() {

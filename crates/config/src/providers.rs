@@ -105,7 +105,7 @@ pub enum Routes {
 }
 
 impl Routes {
-    /// Who serves the dialect.
+    /// The service that serves the dialect.
     const fn platform(self) -> Platform {
         match self {
             Routes::Standard | Routes::Deployments => Platform::Native,

@@ -40,7 +40,7 @@ pub(super) struct Section<'t> {
     recorder: Option<&'t RefCell<Reference>>,
     known: RefCell<Vec<&'static str>>,
     refused: RefCell<Vec<&'static str>>,
-    /// Whose values absent keys have while [`Section::inheriting`] runs, for the reference.
+    /// The section whose values absent keys take while [`Section::inheriting`] runs; the reference names it.
     inherited_from: Cell<Option<&'static str>>,
 }
 

@@ -260,7 +260,7 @@ fn a_provider_where_the_gateway_is_administered_is_refused_or_noted() {
             f:4:12: providers.a.base_url: is where this gateway is administered (admin.bind): no model answers there; allowed: another port, here or in admin.bind
         "#]],
     );
-    // Nobody chose the default: it gives way to whoever was there first.
+    // The operator did not choose the default address, so it gives way to the provider.
     let config = Config::parse(&providers(8081), "f", Path::new("."), &Environment::default()).unwrap();
     let notes = config.start_up_notes().join("\n");
     assert!(notes.contains("providers.a.base_url is the default address of admin.bind"), "{notes}");

@@ -22,15 +22,15 @@ fn a_bound_is_a_number_of_the_median_or_a_table_of_percentiles() {
                 preferred_min_throughput = 30\n[[aliases]]\nname = \"steady\"\n\
                 preferred_min_throughput = { p50 = 40, p90 = 20.5 }";
     let catalog = read(toml).unwrap().catalog(1);
-    let wishes = |name: &str| {
+    let targets_of = |name: &str| {
         let alias = catalog.aliases.iter().find(|alias| alias.id == name).unwrap();
         (alias.preferred_max_latency, alias.preferred_min_throughput)
     };
     let latency = Preference { p50: Some(0.3), p95: Some(0.8), ..Preference::default() };
-    assert_eq!(wishes("service/quick"), (Some(latency), Some(Preference::median(30.0))));
+    assert_eq!(targets_of("service/quick"), (Some(latency), Some(Preference::median(30.0))));
     let throughput = Preference { p50: Some(40.0), p90: Some(20.5), ..Preference::default() };
-    assert_eq!(wishes("service/steady"), (None, Some(throughput)));
-    assert_eq!(wishes("service/auto"), (None, None));
+    assert_eq!(targets_of("service/steady"), (None, Some(throughput)));
+    assert_eq!(targets_of("service/auto"), (None, None));
 }
 
 #[test]
