@@ -6,7 +6,7 @@ use pointsman_domain::Usd;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{
-    activity::ActivityCounters,
+    activity::counters::ActivityCounters,
     entry::Id,
     event::Event,
     facts::{FEMTO_PER_MILLI, FEMTO_PER_NANO, label, number},
