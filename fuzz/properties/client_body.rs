@@ -1,5 +1,5 @@
-//! The readers of requests of the Messages API, of completions of texts and of embeddings: what they take becomes one chat body,
-//! or bodies of calls, without members of that API; what they refuse, they refuse with words.
+//! The readers of requests of the Messages API, of completions of texts and of embeddings: what they take becomes a chat, or bodies
+//! of calls; what they refuse, they refuse with words.
 
 use bytes::Bytes;
 use pointsman_dialect::{
@@ -15,9 +15,8 @@ const MAX_BRACKETS: usize = 100;
 /// Requests of the Messages API.
 pub(crate) fn messages(body: &[u8]) {
     for inbound in [read_messages(body, &KEY), read_count_tokens(body, &KEY)] {
-        match inbound {
-            Ok(inbound) => a_chat(body, inbound.chat, &["system", "stop_sequences", "thinking", "output_config"]),
-            Err(invalid) => said(&invalid),
+        if let Err(invalid) = inbound {
+            said(&invalid);
         }
     }
     read(|reader, body| reader.messages(body, None, &Vec::new()).map(drop), body);

@@ -3,12 +3,12 @@
 use std::{borrow::Cow, cell::OnceCell};
 
 use bytes::Bytes;
-use pointsman_domain::{Capability, Dialect, Endpoint, Invalid};
+use pointsman_domain::{Capability, Dialect, Endpoint};
 
 use super::{
-    anthropic,
+    anthropic::{self, inbound::Purpose},
     json::{Raw, object},
-    neutral::{Prompt, StateKey, UnsupportedFields},
+    neutral::{Conversation, StateKey, UnsupportedFields},
     outgoing::UpstreamHeaders,
     responses::{self, inbound::echo::ResponseEcho},
 };
@@ -30,7 +30,7 @@ pub struct ClientRequest {
     pub state_key: StateKey,
 }
 
-/// Where the messages and tools of a chat stand that are not in its body.
+/// Where a chat stands that is a request of another API.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSource {
     pub(super) api: MessageApi,
@@ -42,22 +42,22 @@ pub(crate) struct MessageSource {
 /// The API that messages are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageApi {
-    Messages,
+    Messages(Purpose),
     Responses,
 }
 
 impl MessageSource {
-    /// The messages and tools.
-    pub(crate) fn prompt(&self) -> Option<Prompt<'_>> {
+    /// What it asks for.
+    pub(crate) fn conversation(&self) -> Option<Conversation<'_>> {
         match self.api {
-            MessageApi::Messages => anthropic::inbound::prompt_of(&self.body, &self.state_key),
-            MessageApi::Responses => responses::inbound::prompt_of(&self.body, &self.state_key),
+            MessageApi::Messages(purpose) => anthropic::inbound::conversation_of(&self.body, purpose, &self.state_key),
+            MessageApi::Responses => responses::inbound::conversation_of(&self.body, &self.state_key),
         }
     }
 
     /// Whether a text alone is written as a string to chat servers. For clients of Responses it stays a list of one part.
     pub(crate) fn has_short_texts(&self) -> bool {
-        self.api == MessageApi::Messages
+        matches!(self.api, MessageApi::Messages(_))
     }
 }
 
@@ -151,18 +151,11 @@ impl ClientShape {
         }
     }
 
-    /// A mistake in the chat body with the client's name of the field. A place within the conversation is that of the whole
-    /// where the client's API counts other things than messages.
-    pub(super) fn renamed(&self, mut invalid: Invalid) -> Invalid {
-        if let Some(param) = invalid.param.take() {
-            let counts_messages = matches!(self, ClientShape::Messages { .. });
-            let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { &*param };
-            let name = self.field_name(known).into_owned();
-            if name != param {
-                invalid.message = invalid.message.replace(&format!("'{param}'"), &format!("'{name}'"));
-            }
-            invalid.param = Some(name);
-        }
-        invalid
+    /// The client's name for a place in the chat body. A place within the conversation is that of the whole where the client's API
+    /// counts other things than messages.
+    pub(super) fn param(&self, param: &str) -> String {
+        let counts_messages = matches!(self, ClientShape::Messages { .. });
+        let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { param };
+        self.field_name(known).into_owned()
     }
 }

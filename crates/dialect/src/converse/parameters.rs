@@ -55,7 +55,7 @@ impl<'a> Parameters<'a> {
     ) -> Parameters<'a> {
         let mut parameters = Parameters::default();
         for parameter in &conversation.parameters {
-            let (name, value) = (&*parameter.name, parameter.value);
+            let (name, value) = (&*parameter.name, parameter.value());
             let is_kept = match name {
                 "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, unsupported),
                 "service_tier" => parameters.tier(value),

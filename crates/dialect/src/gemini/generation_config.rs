@@ -26,7 +26,7 @@ pub(super) fn push(
     push_max_tokens(conversation, endpoint, &mut config, unsupported);
     let has_logprobs = conversation.parameter("logprobs").is_some_and(|value| value.bytes() == b"true");
     for parameter in &conversation.parameters {
-        let (name, value) = (&*parameter.name, parameter.value);
+        let (name, value) = (&*parameter.name, parameter.value());
         let is_kept = match name {
             "service_tier" => {
                 tier = service_tier(value);

@@ -37,7 +37,7 @@ pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
 pub(crate) use cache_mark::name_of_cache_mark;
 pub(crate) use conversation::{
-    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Prompt, Reasoning, ReasoningKind,
+    AnswerFormat, ClientChat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
