@@ -3,14 +3,11 @@
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    ChatPurpose, ClientReader, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_completion_request,
-    read_count_tokens, read_messages,
+    ChatPurpose, ClientReader, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_count_tokens, read_messages,
 };
 use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId, Invalid};
 
 static KEY: StateKey = StateKey::new([7; 32]);
-/// The deepest nesting that the reader of this test takes, with space for what a chat body adds.
-const MAX_BRACKETS: usize = 100;
 
 /// Requests of the Messages API.
 pub(crate) fn messages(body: &[u8]) {
@@ -24,10 +21,6 @@ pub(crate) fn messages(body: &[u8]) {
 
 /// Requests for the completion of a text.
 pub(crate) fn completion(body: &[u8]) {
-    match read_completion_request(body, RequestLimits::default().max_depth) {
-        Ok(chat) => a_chat(body, chat, &["prompt", "suffix", "echo", "best_of"]),
-        Err(invalid) => said(&invalid),
-    }
     read(|reader, body| reader.completion(body).map(drop), body);
 }
 
@@ -69,17 +62,4 @@ pub(crate) fn embedding(body: &[u8]) {
 
 fn said(invalid: &Invalid) {
     assert!(!invalid.message.is_empty() && !invalid.message.contains(char::is_control), "{invalid:?}");
-}
-
-fn a_chat(body: &[u8], chat: Bytes, foreign: &[&str]) {
-    if body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_BRACKETS {
-        return;
-    }
-    let text = std::str::from_utf8(&chat).expect("a chat body is UTF-8");
-    if let Some(chat) = super::json::read(text) {
-        assert!(chat["messages"].is_array(), "{chat}");
-        for name in foreign {
-            assert!(chat.get(*name).is_none(), "{name} is left in the chat body");
-        }
-    }
 }

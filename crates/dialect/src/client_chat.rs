@@ -6,17 +6,14 @@ use bytes::Bytes;
 use pointsman_domain::Invalid;
 
 use super::{
-    anthropic::{
-        self,
-        inbound::{self, InboundMessages, Purpose},
-    },
-    client_request::{ClientRequest, ClientShape, MessageApi, MessageSource},
+    anthropic::inbound::{self, InboundMessages, Purpose},
+    client_request::{ClientRequest, ClientShape, ConversationReader, MessageSource, completion_field},
     json::MAX_DEPTH,
     neutral::{ClientChat, StateKey, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
     openai::{
         agent_chat::{AgentChat, read_agent_chat},
         request::{ChatPurpose, ChatRequest, FieldNames, RequestLimits},
-        text_completion::read_completion_request,
+        text_completion::{self, read_completion_request},
     },
     outgoing::UpstreamHeaders,
     responses::{self, inbound::read_responses_with, provider_state::ProviderState},
@@ -90,10 +87,12 @@ impl ClientReader<'_> {
     /// As [`ClientReader::messages`].
     pub fn completion(&self, body: Bytes) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let chat = read_completion_request(body, self.max_depth())?;
-            let mut chat = ChatRequest::parse(chat, self.purpose, self.limits)?;
+            let (read, mut unsupported) =
+                (read_completion_request(body, self.max_depth())?, UnsupportedFields::default());
+            let source = self.source(body, |body, _| text_completion::conversation_of(body));
+            let mut chat = self.chat(&read, source, completion_field, &mut unsupported)?;
             let shape = ClientShape::Completion { shows_usage: chat.include_usage == Some(true) };
-            chat.client = Some(Arc::new(self.client(shape, body, UnsupportedFields::default())));
+            chat.client = Some(Arc::new(self.client(shape, body, unsupported)));
             Ok(chat)
         })
     }
@@ -128,8 +127,12 @@ impl ClientReader<'_> {
         purpose: Purpose,
         headers: &UpstreamHeaders,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        let source = self.source(MessageApi::Messages(purpose), body);
-        let mut chat = self.chat(&read.chat, source, anthropic::inbound::field_name, &mut read.unsupported)?;
+        let read_again: ConversationReader = match purpose {
+            Purpose::Answer => |body, key| inbound::conversation_of(body, Purpose::Answer, key),
+            Purpose::Count => |body, key| inbound::conversation_of(body, Purpose::Count, key),
+        };
+        let source = self.source(body, read_again);
+        let mut chat = self.chat(&read.chat, source, inbound::field_name, &mut read.unsupported)?;
         // It is no tag.
         chat.tags.retain(|(name, _)| name != "user_id");
         let InboundMessages { omits_thinking, stop_sequences, has_blank_answers, unsupported, .. } = read;
@@ -150,7 +153,8 @@ impl ClientReader<'_> {
         body: &Bytes,
         unsupported: &mut UnsupportedFields,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        self.chat(chat, self.source(MessageApi::Responses, body), responses::inbound::field_name, unsupported)
+        let source = MessageSource { has_short_texts: false, ..self.source(body, responses::inbound::conversation_of) };
+        self.chat(chat, source, responses::inbound::field_name, unsupported)
     }
 
     /// Reads a body, and again where clients have written it in an odd way: with halves of characters, or with media in another
@@ -193,7 +197,7 @@ impl ClientReader<'_> {
         ClientRequest { shape, body, unsupported, native_feature: None, headers: Vec::new(), state_key }
     }
 
-    fn source(&self, api: MessageApi, body: &Bytes) -> MessageSource {
-        MessageSource { api, body: body.clone(), state_key: self.state_key.clone() }
+    fn source(&self, body: &Bytes, read: ConversationReader) -> MessageSource {
+        MessageSource { body: body.clone(), state_key: self.state_key.clone(), read, has_short_texts: true }
     }
 }

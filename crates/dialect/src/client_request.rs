@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pointsman_domain::{Capability, Dialect, Endpoint};
 
 use super::{
-    anthropic::{self, inbound::Purpose},
+    anthropic,
     json::{Raw, object},
     neutral::{Conversation, StateKey, UnsupportedFields},
     outgoing::UpstreamHeaders,
@@ -30,34 +30,24 @@ pub struct ClientRequest {
     pub state_key: StateKey,
 }
 
+/// Reads what the body of a request that was accepted asks for.
+pub(crate) type ConversationReader = for<'b> fn(&'b [u8], &StateKey) -> Option<Conversation<'b>>;
+
 /// Where a chat stands that is a request of another API.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSource {
-    pub(super) api: MessageApi,
     /// The client's body.
     pub(super) body: Bytes,
     pub(super) state_key: StateKey,
-}
-
-/// The API that messages are of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MessageApi {
-    Messages(Purpose),
-    Responses,
+    pub(super) read: ConversationReader,
+    /// Whether a text alone is written as a string to chat servers. For clients of Responses it stays a list of one part.
+    pub(super) has_short_texts: bool,
 }
 
 impl MessageSource {
     /// What it asks for.
     pub(crate) fn conversation(&self) -> Option<Conversation<'_>> {
-        match self.api {
-            MessageApi::Messages(purpose) => anthropic::inbound::conversation_of(&self.body, purpose, &self.state_key),
-            MessageApi::Responses => responses::inbound::conversation_of(&self.body, &self.state_key),
-        }
-    }
-
-    /// Whether a text alone is written as a string to chat servers. For clients of Responses it stays a list of one part.
-    pub(crate) fn has_short_texts(&self) -> bool {
-        matches!(self.api, MessageApi::Messages(_))
+        (self.read)(&self.body, &self.state_key)
     }
 }
 
@@ -146,8 +136,7 @@ impl ClientShape {
         match (self, name) {
             (ClientShape::Messages { .. }, name) => anthropic::inbound::field_name(name),
             (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
-            (ClientShape::Completion { .. }, "messages") => Cow::Borrowed("prompt"),
-            (ClientShape::Completion { .. }, name) => Cow::Borrowed(name),
+            (ClientShape::Completion { .. }, name) => completion_field(name),
         }
     }
 
@@ -158,4 +147,9 @@ impl ClientShape {
         let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { param };
         self.field_name(known).into_owned()
     }
+}
+
+/// The name that a completion of a text has for a field of the chat body.
+pub(super) fn completion_field(name: &str) -> Cow<'_, str> {
+    Cow::Borrowed(if name == "messages" { "prompt" } else { name })
 }

@@ -12,7 +12,7 @@ use super::{
     Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
     body_edits::BodyEdits,
     client_encoder::ClientEncoder,
-    client_request::{ClientRequest, ClientShape, MessageSource},
+    client_request::{ClientRequest, ClientShape},
     converse,
     gemini::{self, SignatureSources},
     neutral::{
@@ -266,7 +266,7 @@ fn written_chat(
     conversation.turns = results_behind_calls(conversation.turns, false, &mut unsupported);
     let mut server = ChatServer::of(catalog, endpoint, &conversation.turns);
     server.takes_effort |= request.takes_tools_only_without_reasoning(endpoint);
-    let has_short_texts = request.message_source.as_ref().is_some_and(MessageSource::has_short_texts);
+    let has_short_texts = request.message_source.as_ref().is_some_and(|source| source.has_short_texts);
     let written = write_request(&conversation, &server, endpoint, has_short_texts, &mut unsupported);
     let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
     Some(OutgoingBody { names: written.names, dropped, emulated, ..OutgoingBody::new(written.body) })

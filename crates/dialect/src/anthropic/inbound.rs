@@ -19,7 +19,7 @@ use crate::{
     json::{MAX_DEPTH, Raw},
     neutral::{
         AnswerFormat, ClientChat, Conversation, Effort, EscapedText, MemberType, Parameter, StateKey,
-        UnsupportedFields, body_members, none_of, optional_member,
+        UnsupportedFields, body_members, given, mistyped, none_of, optional_member, refused, taken,
     },
 };
 
@@ -113,103 +113,27 @@ pub(crate) fn read<'a>(
     state_key: &StateKey,
     max_depth: usize,
 ) -> Result<InboundMessages<'a>, Invalid> {
-    let members = Members::read(body, max_depth)?;
+    let mut members = body_members(body, max_depth)?;
     let mut reader = ChatReader::new(state_key);
-    reader.read(&members, purpose)?;
-    let stop_sequences = members.stop_sequences.map_or(Bytes::new(), |list| Bytes::copy_from_slice(list.bytes()));
-    let service = RequestedService::of(|name| {
-        let value = match name {
-            "service_tier" => members.service_tier,
-            "speed" => members.speed,
-            _ => members.inference_geo,
-        };
-        value?.text()
-    });
-    let ChatReader { conversation, has_odd_base64, unsupported, native_feature, .. } = reader;
+    reader.read(&mut members, purpose)?;
+    let ChatReader { conversation, service, has_odd_base64, unsupported, native_feature, .. } = reader;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| conversation.parameter(name).is_some());
     Ok(InboundMessages {
-        chat: ClientChat { conversation, members: members.others, service, has_odd_base64 },
+        chat: ClientChat { conversation, members, service, has_odd_base64, has_parameters: false },
         unsupported,
         native_feature,
         omits_thinking: reader.omits_thinking,
-        stop_sequences,
+        stop_sequences: reader.stop_sequences,
         has_blank_answers: reader.has_blank_answers,
         sampling,
     })
 }
 
-/// The members of the body.
-#[derive(Default)]
-struct Members<'a> {
-    model: Option<Raw<'a>>,
-    messages: Option<Raw<'a>>,
-    max_tokens: Option<Raw<'a>>,
-    system: Option<Raw<'a>>,
-    tools: Option<Raw<'a>>,
-    tool_choice: Option<Raw<'a>>,
-    thinking: Option<Raw<'a>>,
-    output_config: Option<Raw<'a>>,
-    stop_sequences: Option<Raw<'a>>,
-    metadata: Option<Raw<'a>>,
-    service_tier: Option<Raw<'a>>,
-    speed: Option<Raw<'a>>,
-    inference_geo: Option<Raw<'a>>,
-    /// Members with the same name and meaning in chat: sampling, `stream` and `cache_control`.
-    same: Vec<(Raw<'a>, Raw<'a>)>,
-    /// Names of members that only endpoints of this dialect have.
-    native: Vec<Raw<'a>>,
-    /// `model`, `metadata` and all members that the API does not have.
-    others: Vec<(Raw<'a>, Raw<'a>)>,
-}
-
-impl<'a> Members<'a> {
-    fn read(body: &'a [u8], max_depth: usize) -> Result<Members<'a>, Invalid> {
-        let mut members = Members::default();
-        for (key, value) in body_members(body, max_depth)? {
-            let name = key.name();
-            let slot = match &*name {
-                b"model" => &mut members.model,
-                b"messages" => &mut members.messages,
-                b"max_tokens" => &mut members.max_tokens,
-                b"system" => &mut members.system,
-                b"tools" => &mut members.tools,
-                b"tool_choice" => &mut members.tool_choice,
-                b"thinking" => &mut members.thinking,
-                b"output_config" => &mut members.output_config,
-                b"stop_sequences" => &mut members.stop_sequences,
-                b"metadata" => &mut members.metadata,
-                b"service_tier" => &mut members.service_tier,
-                b"speed" => &mut members.speed,
-                b"inference_geo" => &mut members.inference_geo,
-                b"temperature" | b"top_p" | b"top_k" | b"stream" | b"cache_control" => {
-                    members.same.push((key, value));
-                    continue;
-                }
-                b"thread" => {
-                    let message = "thread: this gateway keeps no conversations; send all messages without 'thread'";
-                    return Err(Invalid::field(InvalidReason::ThreadUnsupported, "thread", message));
-                }
-                b"container" | b"mcp_servers" => {
-                    members.native.push(key);
-                    continue;
-                }
-                _ => {
-                    members.others.push((key, value));
-                    continue;
-                }
-            };
-            *slot = Some(value);
-            if matches!(&*name, b"model" | b"metadata") {
-                members.others.push((key, value));
-            }
-        }
-        Ok(members)
-    }
-}
-
 /// Reads a request.
 struct ChatReader<'a> {
     conversation: Conversation<'a>,
+    service: RequestedService,
+    stop_sequences: Bytes,
     has_odd_base64: bool,
     unsupported: UnsupportedFields,
     native_feature: Option<String>,
@@ -224,6 +148,8 @@ impl<'a> ChatReader<'a> {
     fn new(state_key: &StateKey) -> ChatReader<'a> {
         ChatReader {
             conversation: Conversation::default(),
+            service: RequestedService::default(),
+            stop_sequences: Bytes::new(),
             has_odd_base64: false,
             unsupported: UnsupportedFields::default(),
             native_feature: None,
@@ -234,49 +160,63 @@ impl<'a> ChatReader<'a> {
         }
     }
 
-    fn read(&mut self, members: &Members<'a>, purpose: Purpose) -> Result<(), Invalid> {
-        let model = members.model.ok_or_else(|| required("model"))?;
+    /// Reads the members of a body. Those that the API does not have stay, and `model` and `metadata`.
+    fn read(&mut self, members: &mut Vec<(Raw<'a>, Raw<'a>)>, purpose: Purpose) -> Result<(), Invalid> {
+        if taken(members, "thread").is_some() {
+            let message = "thread: this gateway keeps no conversations; send all messages without 'thread'";
+            return Err(Invalid::field(InvalidReason::ThreadUnsupported, "thread", message));
+        }
+        let model = given(members, "model").ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
         }
-        let messages = members.messages.ok_or_else(|| required("messages"))?;
+        let messages = taken(members, "messages").ok_or_else(|| required("messages"))?;
+        let max_tokens = taken(members, "max_tokens");
         if purpose == Purpose::Answer {
-            self.max_tokens(members.max_tokens.ok_or_else(|| required("max_tokens"))?)?;
+            self.max_tokens(max_tokens.ok_or_else(|| required("max_tokens"))?)?;
         }
-        self.messages(members.system, messages)?;
-        if let Some(tools) = members.tools {
+        self.messages(taken(members, "system"), messages)?;
+        if let Some(tools) = taken(members, "tools") {
             self.tools(tools)?;
         }
-        if let Some(choice) = members.tool_choice {
+        if let Some(choice) = taken(members, "tool_choice") {
             self.tool_choice(choice)?;
         }
-        self.reasoning(members.thinking, members.output_config)?;
-        if let Some(stop) = members.stop_sequences {
+        self.reasoning(taken(members, "thinking"), taken(members, "output_config"))?;
+        if let Some(stop) = taken(members, "stop_sequences") {
             self.stop(stop)?;
         }
-        if let Some(metadata) = members.metadata {
+        if let Some(metadata) = given(members, "metadata") {
             self.metadata(metadata)?;
         }
-        self.tier(members.service_tier, members.speed)?;
-        if members.inference_geo.is_some() {
+        let (tier, speed) = (taken(members, "service_tier"), taken(members, "speed"));
+        let geography = taken(members, "inference_geo");
+        self.service = RequestedService::of(|name| match name {
+            "service_tier" => tier?.text(),
+            "speed" => speed?.text(),
+            _ => geography?.text(),
+        });
+        self.tier(tier, speed)?;
+        if geography.is_some() {
             self.needs_native("inference_geo");
         }
-        for (key, value) in &members.same {
+        for (key, value) in std::mem::take(members) {
             match &*key.name() {
                 b"stream" => match value.bytes() {
                     flag @ (b"true" | b"false") => self.conversation.stream = flag == b"true",
                     _ => return Err(mistyped("stream", "a boolean")),
                 },
                 b"temperature" => {
-                    check_temperature(*value)?;
-                    self.parameter("temperature", *value);
+                    check_temperature(value)?;
+                    self.parameter("temperature", value);
                 }
-                b"top_p" => self.parameter("top_p", *value),
-                b"top_k" => self.parameter("top_k", *value),
-                _ => self.parameter("cache_control", *value),
+                b"top_p" => self.parameter("top_p", value),
+                b"top_k" => self.parameter("top_k", value),
+                b"cache_control" => self.parameter("cache_control", value),
+                name @ (b"container" | b"mcp_servers") => self.needs_native(String::from_utf8_lossy(name)),
+                _ => members.push((key, value)),
             }
         }
-        members.native.iter().for_each(|key| self.needs_native(String::from_utf8_lossy(&key.name())));
         Ok(())
     }
 
@@ -353,6 +293,7 @@ impl<'a> ChatReader<'a> {
         if !stop.is_array() || !stop.elements().all(Raw::is_string) {
             return Err(mistyped("stop_sequences", "an array of strings"));
         }
+        self.stop_sequences = Bytes::copy_from_slice(stop.bytes());
         let mut filled: Vec<_> = stop.elements().filter_map(EscapedText::of).filter(|text| !text.is_empty()).collect();
         if filled.len() > MAX_STOPS {
             filled.truncate(MAX_STOPS);
@@ -429,14 +370,6 @@ fn check_temperature(value: Raw<'_>) -> Result<(), Invalid> {
 
 fn required(param: impl Display) -> Invalid {
     Invalid::field(InvalidReason::MissingField, param.to_string(), format!("{param}: Field required"))
-}
-
-fn mistyped(param: impl Display, expected: &str) -> Invalid {
-    Invalid::field(InvalidReason::InvalidType, param.to_string(), format!("'{param}' must be {expected}."))
-}
-
-fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
-    Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)
 }
 
 #[cfg(test)]

@@ -79,6 +79,8 @@ pub(crate) struct ClientChat<'a> {
     pub(crate) conversation: Conversation<'a>,
     /// Members that the API does not have, and `model` and `metadata`: the gateway's own are among them.
     pub(crate) members: Vec<(Raw<'a>, Raw<'a>)>,
+    /// Whether the parameters of chat are among them, because the API has the same.
+    pub(crate) has_parameters: bool,
     /// What it asks for in the fields that change its price.
     pub(crate) service: RequestedService,
     /// Whether data of a medium are not in base64 as providers want it.

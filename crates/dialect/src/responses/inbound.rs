@@ -26,11 +26,22 @@ use crate::{
     json::{MAX_DEPTH, Raw},
     neutral::{
         AnswerFormat, ClientChat, Conversation, Effort, EscapedText, MemberType, Parameter, StateKey,
-        UnsupportedFields, body_members, none_of, optional_member,
+        UnsupportedFields, body_members, given, mistyped, none_of, optional_member, refused, taken,
     },
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
 
+/// Parameters with the same name and meaning in chat.
+const SAME: [&str; 8] = [
+    "temperature",
+    "top_p",
+    "service_tier",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+];
 /// How much a model may think.
 const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
@@ -67,23 +78,25 @@ pub(crate) fn read_responses_with<'a>(
     state: impl Fn() -> ProviderState,
     max_depth: usize,
 ) -> Result<InboundResponses<'a>, Invalid> {
-    let members = Members::read(body, state, max_depth)?;
+    let mut members = body_members(body, max_depth)?;
+    let all = members.clone();
     let mut reader = ChatReader::new(state_key);
-    reader.read(&members)?;
+    reader.read(&mut members, state)?;
     let ChatReader { mut conversation, has_odd_base64, tools, unsupported, native_feature, .. } = reader;
     let DeclaredTools { list, namespaces, hosted: hosted_tool, .. } = tools;
     conversation.tools = list;
     let service =
         RequestedService::of(|name| conversation.parameter(name)?.text().map(|word| word.into_owned().into()));
-    let echo = ResponseEcho::new(&members.all, namespaces);
-    let chat = ClientChat { conversation, members: members.others, service, has_odd_base64 };
+    let echo = ResponseEcho::new(&all, namespaces);
+    let chat = ClientChat { conversation, members, service, has_odd_base64, has_parameters: false };
     Ok(InboundResponses { chat, unsupported, native_feature, hosted_tool, echo })
 }
 
 /// What a body that was read before asks for.
 pub(crate) fn conversation_of<'a>(body: &'a [u8], state_key: &StateKey) -> Option<Conversation<'a>> {
-    let read = read_responses_with(body, state_key, || ProviderState::Allowed, MAX_DEPTH);
-    read.ok().map(|read| read.chat.conversation)
+    let mut reader = ChatReader::new(state_key);
+    reader.read(&mut body_members(body, MAX_DEPTH).ok()?, || ProviderState::Allowed).ok()?;
+    Some(Conversation { tools: reader.tools.list, ..reader.conversation })
 }
 
 /// Tools in the form of this API and a choice among them, as agents put them into a chat.
@@ -112,87 +125,6 @@ pub fn input_tokens_body(input_tokens: u64) -> Bytes {
     Bytes::from(format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{input_tokens}}}"))
 }
 
-/// The members of the body.
-#[derive(Default)]
-struct Members<'a> {
-    model: Option<Raw<'a>>,
-    input: Option<Raw<'a>>,
-    instructions: Option<Raw<'a>>,
-    tools: Option<Raw<'a>>,
-    tool_choice: Option<Raw<'a>>,
-    reasoning: Option<Raw<'a>>,
-    text: Option<Raw<'a>>,
-    max_output_tokens: Option<Raw<'a>>,
-    top_logprobs: Option<Raw<'a>>,
-    include: Option<Raw<'a>>,
-    truncation: Option<Raw<'a>>,
-    store: Option<Raw<'a>>,
-    background: Option<Raw<'a>>,
-    previous_response_id: Option<Raw<'a>>,
-    /// Members with the same name and meaning in chat.
-    same: Vec<(Raw<'a>, Raw<'a>)>,
-    /// `model` and all members that the API does not have.
-    others: Vec<(Raw<'a>, Raw<'a>)>,
-    /// All members.
-    all: Vec<(Raw<'a>, Raw<'a>)>,
-}
-
-impl<'a> Members<'a> {
-    fn read(body: &'a [u8], state: impl Fn() -> ProviderState, max_depth: usize) -> Result<Members<'a>, Invalid> {
-        let mut members = Members { all: body_members(body, max_depth)?, ..Members::default() };
-        for (key, value) in members.all.clone() {
-            let name = key.name();
-            let slot = match &*name {
-                b"model" => &mut members.model,
-                b"input" => &mut members.input,
-                b"instructions" => &mut members.instructions,
-                b"tools" => &mut members.tools,
-                b"tool_choice" => &mut members.tool_choice,
-                b"reasoning" => &mut members.reasoning,
-                b"text" => &mut members.text,
-                b"max_output_tokens" => &mut members.max_output_tokens,
-                b"top_logprobs" => &mut members.top_logprobs,
-                b"include" => &mut members.include,
-                b"truncation" => &mut members.truncation,
-                b"store" => &mut members.store,
-                b"background" => &mut members.background,
-                b"previous_response_id" if state() == ProviderState::Allowed => &mut members.previous_response_id,
-                b"previous_response_id" | b"conversation" => return Err(continued(&name)),
-                b"prompt" => {
-                    let message = "Prompt templates are not kept here: send 'instructions' and 'input'.";
-                    return Err(unsupported_member("prompt", message));
-                }
-                // What it says is about padding of the stream, which there is none of.
-                b"stream_options" if value.is_object() => continue,
-                b"stream_options" => return Err(mistyped("stream_options", "an object")),
-                b"max_tool_calls" if value.count().is_none() => return Err(mistyped("max_tool_calls", "an integer")),
-                b"temperature"
-                | b"top_p"
-                | b"stream"
-                | b"parallel_tool_calls"
-                | b"service_tier"
-                | b"user"
-                | b"safety_identifier"
-                | b"prompt_cache_key"
-                | b"prompt_cache_retention"
-                | b"prompt_cache_options" => {
-                    members.same.push((key, value));
-                    continue;
-                }
-                _ => {
-                    members.others.push((key, value));
-                    continue;
-                }
-            };
-            *slot = Some(value);
-            if *name == *b"model" {
-                members.others.push((key, value));
-            }
-        }
-        Ok(members)
-    }
-}
-
 /// Reads a request.
 struct ChatReader<'a> {
     /// What it asks for, but the tools.
@@ -219,53 +151,56 @@ impl<'a> ChatReader<'a> {
         }
     }
 
-    fn read(&mut self, members: &Members<'a>) -> Result<(), Invalid> {
-        let model = members.model.ok_or_else(|| required("model"))?;
+    /// Reads the members of a body. Those that the API does not have stay, and `model` and `metadata`.
+    fn read(
+        &mut self,
+        members: &mut Vec<(Raw<'a>, Raw<'a>)>,
+        state: impl Fn() -> ProviderState,
+    ) -> Result<(), Invalid> {
+        self.check_state(members, state)?;
+        let model = given(members, "model").ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
         }
-        let input = members.input.ok_or_else(|| required("input"))?;
-        self.check_state(members)?;
+        let input = taken(members, "input").ok_or_else(|| required("input"))?;
         // Tools first: calls in the history have the names that the tools got.
-        if let Some(tools) = members.tools {
+        if let Some(tools) = taken(members, "tools") {
             self.tools(tools, "tools")?;
         }
-        self.messages(members.instructions, input)?;
-        if let Some(choice) = members.tool_choice {
+        self.messages(taken(members, "instructions"), input)?;
+        if let Some(choice) = taken(members, "tool_choice") {
             self.tool_choice(choice)?;
         }
-        if let Some(limit) = members.max_output_tokens {
+        if let Some(limit) = taken(members, "max_output_tokens") {
             let limit = limit.count().filter(|limit| *limit > 0);
             let message = "'max_output_tokens' must be an integer of at least 1.";
             self.conversation.max_tokens = Some(limit.ok_or_else(|| refused("max_output_tokens", message))?);
         }
-        if let Some(reasoning) = members.reasoning {
+        if let Some(reasoning) = taken(members, "reasoning") {
             self.reasoning(reasoning)?;
         }
-        if let Some(text) = members.text {
+        if let Some(text) = taken(members, "text") {
             self.text(text)?;
         }
-        self.logprobs(members)?;
-        for (key, value) in &members.same {
-            self.same(*key, *value)?;
-        }
-        Ok(())
-    }
-
-    fn same(&mut self, key: Raw<'a>, value: Raw<'a>) -> Result<(), Invalid> {
-        let name = key.text().unwrap_or_default();
-        let flag = || match value.bytes() {
-            b"true" => Ok(true),
-            b"false" => Ok(false),
-            _ => Err(mistyped(&name, "a boolean")),
-        };
-        match &*name {
-            "stream" => self.conversation.stream = flag()?,
-            // Chat servers refuse it without tools.
-            "parallel_tool_calls" => {
-                self.conversation.parallel_tool_calls = Some(flag()?).filter(|_| !self.tools.is_empty());
+        self.logprobs(taken(members, "top_logprobs"), taken(members, "include"))?;
+        for (key, value) in std::mem::take(members) {
+            let name = key.text().unwrap_or_default();
+            match &*name {
+                "stream" => self.conversation.stream = flag(value, &name)?,
+                // Chat servers refuse it without tools.
+                "parallel_tool_calls" => {
+                    let is_parallel = flag(value, &name)?;
+                    self.conversation.parallel_tool_calls = (!self.tools.is_empty()).then_some(is_parallel);
+                }
+                // What it says is about padding of the stream, which there is none of.
+                "stream_options" if value.is_object() => {}
+                "stream_options" => return Err(mistyped("stream_options", "an object")),
+                "max_tool_calls" if value.count().is_none() => return Err(mistyped("max_tool_calls", "an integer")),
+                name if SAME.contains(&name) => {
+                    self.conversation.parameters.push(Parameter::new(name.to_owned().into(), value));
+                }
+                _ => members.push((key, value)),
             }
-            _ => self.conversation.parameters.push(Parameter::new(name, value)),
         }
         Ok(())
     }
@@ -275,29 +210,41 @@ impl<'a> ChatReader<'a> {
     }
 
     /// Nothing is kept, whatever the client would like: it gets its answer now and can send the whole history again.
-    fn check_state(&mut self, members: &Members<'_>) -> Result<(), Invalid> {
-        for (value, name) in [(members.store, "store"), (members.background, "background")] {
-            if value.is_some_and(|flag| !matches!(flag.bytes(), b"true" | b"false")) {
-                return Err(mistyped(name, "a boolean"));
+    fn check_state(
+        &mut self,
+        members: &mut Vec<(Raw<'a>, Raw<'a>)>,
+        state: impl Fn() -> ProviderState,
+    ) -> Result<(), Invalid> {
+        if let Some(id) = taken(members, PREVIOUS_RESPONSE_ID) {
+            if state() != ProviderState::Allowed {
+                return Err(continued(PREVIOUS_RESPONSE_ID));
             }
-        }
-        if members.background.is_some_and(|flag| flag.bytes() == b"true") {
-            let message = "Responses in the background are not kept here: leave 'background' out and read the answer or its stream.";
-            return Err(unsupported_member("background", message));
-        }
-        if let Some(id) = members.previous_response_id {
             if id.filled_string().is_none() {
                 return Err(mistyped(PREVIOUS_RESPONSE_ID, "a non-empty string"));
             }
             self.needs_native(PREVIOUS_RESPONSE_ID);
         }
-        match members.truncation.map(Raw::text) {
-            None => {}
-            Some(Some(word)) if &*word == "disabled" => {}
-            Some(Some(word)) if &*word == "auto" => self.unsupported.drop("truncation"),
-            Some(_) => return Err(none_of("truncation", members.truncation, &["auto", "disabled"])),
+        if taken(members, "conversation").is_some() {
+            return Err(continued("conversation"));
         }
-        Ok(())
+        if taken(members, "prompt").is_some() {
+            let message = "Prompt templates are not kept here: send 'instructions' and 'input'.";
+            return Err(unsupported_member("prompt", message));
+        }
+        taken(members, "store").map_or(Ok(false), |value| flag(value, "store"))?;
+        if taken(members, "background").map_or(Ok(false), |value| flag(value, "background"))? {
+            let message = "Responses in the background are not kept here: leave 'background' out and read the answer or its stream.";
+            return Err(unsupported_member("background", message));
+        }
+        let truncation = taken(members, "truncation");
+        match truncation.map(|word| word.text().unwrap_or_default()).as_deref() {
+            None | Some("disabled") => Ok(()),
+            Some("auto") => {
+                self.unsupported.drop("truncation");
+                Ok(())
+            }
+            Some(_) => Err(none_of("truncation", truncation, &["auto", "disabled"])),
+        }
     }
 
     /// How the reasoning is summarised is up to the provider.
@@ -358,9 +305,9 @@ impl<'a> ChatReader<'a> {
     }
 
     /// `top_logprobs`, and what `include` says.
-    fn logprobs(&mut self, members: &Members<'a>) -> Result<(), Invalid> {
-        let mut is_wanted = members.top_logprobs.is_some_and(|count| count.bytes() != b"0");
-        if let Some(include) = members.include {
+    fn logprobs(&mut self, count: Option<Raw<'a>>, include: Option<Raw<'a>>) -> Result<(), Invalid> {
+        let mut is_wanted = count.is_some_and(|count| count.bytes() != b"0");
+        if let Some(include) = include {
             if !include.is_array() || !include.elements().all(Raw::is_string) {
                 return Err(mistyped("include", "an array of strings"));
             }
@@ -376,7 +323,7 @@ impl<'a> ChatReader<'a> {
         if is_wanted {
             self.parameter("logprobs", Raw::own("true"));
         }
-        if let Some(count) = members.top_logprobs {
+        if let Some(count) = count {
             self.parameter("top_logprobs", count);
         }
         Ok(())
@@ -392,20 +339,19 @@ fn required(param: impl Display) -> Invalid {
     Invalid::field(InvalidReason::MissingField, param.to_string(), format!("Missing required parameter: '{param}'."))
 }
 
-fn mistyped(param: impl Display, expected: &str) -> Invalid {
-    Invalid::field(InvalidReason::InvalidType, param.to_string(), format!("'{param}' must be {expected}."))
-}
-
-fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
-    Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)
+fn flag(value: Raw<'_>, name: &str) -> Result<bool, Invalid> {
+    match value.bytes() {
+        b"true" => Ok(true),
+        b"false" => Ok(false),
+        _ => Err(mistyped(name, "a boolean")),
+    }
 }
 
 fn unsupported_member(param: &str, message: &str) -> Invalid {
     Invalid::field(InvalidReason::UnsupportedParameter, param, message)
 }
 
-fn continued(name: &[u8]) -> Invalid {
-    let name = String::from_utf8_lossy(name);
+fn continued(name: &str) -> Invalid {
     let message =
         format!("Responses are not kept here, so '{name}' cannot be used: send the whole conversation in 'input'.");
     Invalid::field(InvalidReason::PreviousResponse, name, message)

@@ -13,7 +13,7 @@ use super::{
     fault,
     field_location::FieldLocation,
     fields::{Field, Forwarding},
-    json::{self, Object},
+    json::Object,
     messages::NO_MESSAGES,
     open_turn::TurnReasoning,
     parsed_body::ParsedBody,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     json::Raw,
-    neutral::{AnswerFormat, ClientChat, Content, Effort, Path, Role, Turn, UnsupportedFields},
+    neutral::{AnswerFormat, ClientChat, Content, Effort, Path, Role, Turn, UnsupportedFields, given},
 };
 
 /// The client's name for a field of chat.
@@ -44,27 +44,32 @@ impl ChatRequest {
         names: FieldNames,
         unsupported: &mut UnsupportedFields,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        let ClientChat { conversation, members, .. } = chat;
-        let mut found = ParsedFields { has_messages: true, ..ParsedFields::default() };
-        gateway_members(members, &mut found, limits.max_n, unsupported)?;
+        let conversation = &chat.conversation;
+        let reasoning = &conversation.reasoning;
+        let mut found = ParsedFields {
+            stream: conversation.stream,
+            max_tokens: conversation.max_tokens.and_then(|limit| i64::try_from(limit).ok()),
+            effort: reasoning.effort.map(|effort| Cow::Borrowed(Effort::as_str(effort))),
+            reasoning_enabled: reasoning.enabled.or(reasoning.max_tokens.map(|_| true)),
+            ..ParsedFields::default()
+        };
+        match &conversation.format {
+            AnswerFormat::Text => {}
+            AnswerFormat::JsonObject => found.format = OutputFormat::JsonObject,
+            AnswerFormat::Schema { name, schema, strict, .. } => {
+                found.format = OutputFormat::JsonSchema;
+                let is_strict = *strict == Some(true);
+                found.strict_schema = is_strict.then(|| StrictSchema { name: name.unescaped(), schema: *schema });
+            }
+        }
+        gateway_members(chat, &mut found, limits.max_n, unsupported)?;
         for parameter in &conversation.parameters {
             let (field, name) = (Field::named(RequestKind::Chat, &parameter.name), names(&parameter.name));
             found.read(field, parameter.value(), &Path::Field(&name), FieldLocation::TopLevel, limits.max_n)?;
         }
-        found.stream = conversation.stream;
-        found.max_tokens = conversation.max_tokens.and_then(|limit| i64::try_from(limit).ok());
-        let reasoning = &conversation.reasoning;
-        found.effort = reasoning.effort.map(|effort| Cow::Borrowed(Effort::as_str(effort)));
-        found.reasoning_enabled = reasoning.enabled.or(reasoning.max_tokens.map(|_| true));
-        found.format = match &conversation.format {
-            AnswerFormat::Text => OutputFormat::Text,
-            AnswerFormat::JsonObject => OutputFormat::JsonObject,
-            AnswerFormat::Schema { name, schema, strict, .. } => {
-                found.strict_schema =
-                    (*strict == Some(true)).then(|| StrictSchema { name: name.unescaped(), schema: *schema });
-                OutputFormat::JsonSchema
-            }
-        };
+        if purpose == ChatPurpose::Chat && found.model.is_none() && found.models.is_empty() {
+            return Err(fault::required(&Path::Field("model")));
+        }
         found.tools = DeclaredTools::of(&conversation.tools, limits.max_tools)?;
         let choice = tools::choice_among(&conversation.tool_choice, &names("tool_choice"), &found.tools)?;
         let mut summary = ConversationSummary::new(BodyText(""), limits.max_messages);
@@ -84,46 +89,48 @@ impl ChatRequest {
 
 /// Reads the members for the gateway, and those in `extra_body`.
 fn gateway_members<'a>(
-    members: &[(Raw<'a>, Raw<'a>)],
+    ClientChat { members, has_parameters, .. }: &ClientChat<'a>,
     found: &mut ParsedFields<'a>,
     max_n: u32,
     unsupported: &mut UnsupportedFields,
 ) -> Result<(), Invalid> {
-    let mut extra_body = None;
-    for (key, value) in members {
-        let name = key.text().unwrap_or_default();
-        match Field::named(RequestKind::Chat, &name) {
-            Field::ExtraBody => extra_body = Some(*value),
-            field if is_read(field) => {
-                found.read(field, *value, &Path::Field(&name), FieldLocation::TopLevel, max_n)?
-            }
-            _ => unsupported.drop(&name),
-        }
-    }
-    let Some(extra_body) = extra_body else { return Ok(()) };
-    let is_given = |name: &str| members.iter().any(|(key, _)| key.text().is_some_and(|key| key == name));
-    for member in Object::read(extra_body, &FieldLocation::EXTRA_BODY)?.iter() {
-        let path = FieldLocation::ExtraBody.path(&member.name);
-        let Some(value) = json::given(member.value) else { continue };
-        match Field::named(RequestKind::Chat, &member.name) {
-            Field::Model | Field::Messages | Field::Stream | Field::ExtraBody => {}
-            field @ Field::Routing(_) => found.read(field, value, &path, FieldLocation::ExtraBody, max_n)?,
-            field if is_read(field) && is_given(&member.name) => {}
-            field if is_read(field) => found.read(field, value, &path, FieldLocation::ExtraBody, max_n)?,
-            _ => {
-                if field_meant_at_top_level(&member.name).or_else(|| parameter_meant(&member.name)).is_some() {
+    let is_given = |name: &str| members.iter().any(|(key, _)| *key.name() == *name.as_bytes());
+    let mut read = |name: &str, value: Raw<'a>, place: FieldLocation| {
+        let (field, path) = (Field::named(RequestKind::Chat, name), place.path(name));
+        let is_extra = place == FieldLocation::ExtraBody;
+        let is_read = field == Field::Model || field.forwarding() == Forwarding::Consumed;
+        match field {
+            Field::Model | Field::Messages | Field::Stream | Field::ExtraBody if is_extra => Ok(()),
+            Field::ExtraBody => Ok(()),
+            Field::Routing(_) => found.read(field, value, &path, place, max_n),
+            _ if is_extra && is_given(name) => Ok(()),
+            Field::Unknown => {
+                if (is_extra || *has_parameters)
+                    && field_meant_at_top_level(name).or_else(|| parameter_meant(name)).is_some()
+                {
                     found.routing.note_suspected_field(&path);
                 }
-                unsupported.drop(&path.to_string());
+                if !has_parameters {
+                    unsupported.drop(&path.to_string());
+                }
+                Ok(())
             }
+            _ if is_read || *has_parameters => found.read(field, value, &path, place, max_n),
+            _ => {
+                unsupported.drop(&path.to_string());
+                Ok(())
+            }
+        }
+    };
+    for (key, value) in members {
+        read(&key.text().unwrap_or_default(), *value, FieldLocation::TopLevel)?;
+    }
+    if let Some(extra_body) = given(members, "extra_body") {
+        for member in Object::read(extra_body, &FieldLocation::EXTRA_BODY)?.iter().filter(|it| !it.value.is_null()) {
+            read(&member.name, member.value, FieldLocation::ExtraBody)?;
         }
     }
     Ok(())
-}
-
-/// Whether a field of a client of another API is one for the gateway.
-fn is_read(field: Field) -> bool {
-    field == Field::Model || field.forwarding() == Forwarding::Consumed
 }
 
 /// Measures the messages.
