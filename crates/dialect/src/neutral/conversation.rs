@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{EffortBudgets, ReasoningFormat, RequestedService};
 
 use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
-use crate::json::Raw;
+use crate::json::{Raw, push_member};
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +44,32 @@ impl<'a> Conversation<'a> {
     /// The value of a member of [`Conversation::parameters`].
     pub(crate) fn parameter(&self, name: &str) -> Option<Raw<'_>> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(Parameter::value)
+    }
+
+    /// Appends a member with the texts that end the answer: the first of those that the API takes.
+    pub(crate) fn push_stop(
+        &self,
+        name: &[u8],
+        most: usize,
+        takes: impl Fn(&EscapedText<'_>) -> bool,
+        out: &mut BytesMut,
+        unsupported: &mut UnsupportedFields,
+    ) {
+        let sent: Vec<&EscapedText<'_>> = self.stop.iter().filter(|text| takes(text)).take(most).collect();
+        if sent.len() < self.stop.len() {
+            unsupported.drop("stop[]");
+        }
+        for (place, text) in sent.iter().enumerate() {
+            if place == 0 {
+                push_member(out, name, b"[");
+            } else {
+                out.put_u8(b',');
+            }
+            text.push_quoted(out);
+        }
+        if !sent.is_empty() {
+            out.put_u8(b']');
+        }
     }
 
     /// Leaves out what `takes` is false for, which is asked for everything that was given, by its name in chat.
@@ -327,6 +354,23 @@ pub(crate) enum AnswerFormat<'a> {
     JsonObject,
     /// JSON that follows a schema.
     Schema { name: EscapedText<'a>, description: Option<EscapedText<'a>>, schema: Raw<'a>, strict: Option<bool> },
+}
+
+impl AnswerFormat<'_> {
+    /// An instruction for a model that cannot be held to the format. It is no guarantee: a strict schema should not have come here.
+    pub(crate) fn instruction(&self, unsupported: &mut UnsupportedFields) -> Option<String> {
+        match self {
+            AnswerFormat::Text => return None,
+            AnswerFormat::Schema { strict: Some(true), .. } => unsupported.drop("response_format"),
+            _ => unsupported.emulate("response_format"),
+        }
+        Some(match self {
+            AnswerFormat::Schema { schema, .. } => {
+                format!("Answer with JSON that follows this JSON schema, and nothing else: {}", schema.written())
+            }
+            _ => "Answer with exactly one JSON object and nothing else.".to_owned(),
+        })
+    }
 }
 
 /// Requested reasoning.

@@ -46,17 +46,7 @@ pub(crate) fn write_request(
     }
     push_reasoning(&conversation.reasoning, server.takes_effort, &mut out, unsupported);
     push_format(&conversation.format, &mut out, unsupported);
-    for (place, text) in conversation.stop.iter().enumerate() {
-        if place == 0 {
-            push_member(&mut out, b"stop", b"[");
-        } else {
-            out.put_u8(b',');
-        }
-        text.push_quoted(&mut out);
-    }
-    if !conversation.stop.is_empty() {
-        out.put_u8(b']');
-    }
+    conversation.push_stop(b"stop", usize::MAX, |_| true, &mut out, unsupported);
     for parameter in &conversation.parameters {
         if parameter.name == "cache_control" && !server.takes_marks {
             unsupported.drop("cache_control");
