@@ -7,18 +7,16 @@ use pointsman_domain::Invalid;
 
 use super::{
     anthropic::inbound::{self, InboundMessages, Purpose},
-    client_request::{ClientRequest, ClientShape, MessageApi, MessageSource},
+    client_request::{ClientRequest, ClientShape, ConversationReader, MessageSource, completion_field},
     json::MAX_DEPTH,
-    neutral::{Prompt, StateKey, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
+    neutral::{ClientChat, StateKey, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
     openai::{
-        request::{ChatPurpose, ChatRequest, RequestLimits},
-        text_completion::read_completion_request,
+        agent_chat::{AgentChat, read_agent_chat},
+        request::{ChatPurpose, ChatRequest, FieldNames, RequestLimits},
+        text_completion::{self, read_completion_request},
     },
     outgoing::UpstreamHeaders,
-    responses::{
-        inbound::{AgentChat, read_agent_chat, read_responses_with},
-        provider_state::ProviderState,
-    },
+    responses::{self, inbound::read_responses_with, provider_state::ProviderState},
 };
 
 /// How requests of clients are read.
@@ -46,7 +44,7 @@ impl ClientReader<'_> {
         self.read(body, |body| {
             let read = inbound::read(body, Purpose::Answer, self.state_key, self.max_depth())?;
             read.check_version(version)?;
-            self.chat_of_messages(read, body, headers)
+            self.chat_of_messages(read, body, Purpose::Answer, headers)
         })
     }
 
@@ -57,7 +55,7 @@ impl ClientReader<'_> {
     pub fn counted_messages(&self, body: Bytes, headers: &UpstreamHeaders) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
             let read = inbound::read(body, Purpose::Count, self.state_key, self.max_depth())?;
-            self.chat_of_messages(read, body, headers)
+            self.chat_of_messages(read, body, Purpose::Count, headers)
         })
     }
 
@@ -73,13 +71,13 @@ impl ClientReader<'_> {
         drops_hosted_tools: bool,
     ) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let read = read_responses_with(body, self.state_key, &state, self.max_depth())?;
+            let mut read = read_responses_with(body, self.state_key, &state, self.max_depth())?;
+            let mut chat = self.items(&read.chat, body, &mut read.unsupported)?;
             let native_feature = read.native_feature.or(read.hosted_tool.filter(|_| !drops_hosted_tools));
             let shape = ClientShape::Responses(read.echo);
             let client = ClientRequest { native_feature, ..self.client(shape, body, read.unsupported) };
-            let chat =
-                self.chat(read.chat, &read.prompt, self.source(MessageApi::Responses, body), read.has_odd_base64);
-            of_client(chat, client)
+            chat.client = Some(Arc::new(client));
+            Ok(chat)
         })
     }
 
@@ -89,11 +87,13 @@ impl ClientReader<'_> {
     /// As [`ClientReader::messages`].
     pub fn completion(&self, body: Bytes) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let chat = read_completion_request(body, self.max_depth())?;
-            let chat = ChatRequest::parse(chat, self.purpose, self.limits);
-            let shows_usage = chat.as_ref().is_ok_and(|chat| chat.include_usage == Some(true));
-            let shape = ClientShape::Completion { shows_usage };
-            of_client(chat, self.client(shape, body, UnsupportedFields::default()))
+            let (read, mut unsupported) =
+                (read_completion_request(body, self.max_depth())?, UnsupportedFields::default());
+            let source = self.source(body, |body, _| text_completion::conversation_of(body));
+            let mut chat = self.chat(&read, source, completion_field, &mut unsupported)?;
+            let shape = ClientShape::Completion { shows_usage: chat.include_usage == Some(true) };
+            chat.client = Some(Arc::new(self.client(shape, body, unsupported)));
+            Ok(chat)
         })
     }
 
@@ -113,10 +113,7 @@ impl ClientReader<'_> {
                 AgentChat::Body(chat, unsupported) => {
                     (ChatRequest::parse(chat, self.purpose, self.limits)?, unsupported)
                 }
-                AgentChat::Items(read) => {
-                    let source = self.source(MessageApi::Responses, body);
-                    (self.chat(read.chat, &read.prompt, source, read.has_odd_base64)?, read.unsupported)
-                }
+                AgentChat::Items(mut read) => (self.items(&read.chat, body, &mut read.unsupported)?, read.unsupported),
             };
             chat.unsupported = unsupported;
             Ok(chat)
@@ -125,10 +122,19 @@ impl ClientReader<'_> {
 
     fn chat_of_messages(
         &self,
-        read: InboundMessages<'_>,
+        mut read: InboundMessages<'_>,
         body: &Bytes,
+        purpose: Purpose,
         headers: &UpstreamHeaders,
     ) -> Result<Box<ChatRequest>, Invalid> {
+        let read_again: ConversationReader = match purpose {
+            Purpose::Answer => |body, key| inbound::conversation_of(body, Purpose::Answer, key),
+            Purpose::Count => |body, key| inbound::conversation_of(body, Purpose::Count, key),
+        };
+        let source = self.source(body, read_again);
+        let mut chat = self.chat(&read.chat, source, inbound::field_name, &mut read.unsupported)?;
+        // It is no tag.
+        chat.tags.retain(|(name, _)| name != "user_id");
         let InboundMessages { omits_thinking, stop_sequences, has_blank_answers, unsupported, .. } = read;
         let shape = ClientShape::Messages { omits_thinking, stop_sequences, has_blank_answers };
         let client = ClientRequest {
@@ -136,10 +142,19 @@ impl ClientReader<'_> {
             headers: headers.clone(),
             ..self.client(shape, body, unsupported)
         };
-        let source = self.source(MessageApi::Messages, body);
-        let mut chat = of_client(self.chat(read.chat, &read.prompt, source, read.has_odd_base64), client)?;
-        chat.service = read.service;
+        chat.client = Some(Arc::new(client));
         Ok(chat)
+    }
+
+    /// The chat of a body of the Responses API.
+    fn items(
+        &self,
+        chat: &ClientChat<'_>,
+        body: &Bytes,
+        unsupported: &mut UnsupportedFields,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let source = MessageSource { has_short_texts: false, ..self.source(body, responses::inbound::conversation_of) };
+        self.chat(chat, source, responses::inbound::field_name, unsupported)
     }
 
     /// Reads a body, and again where clients have written it in an odd way: with halves of characters, or with media in another
@@ -158,16 +173,16 @@ impl ClientReader<'_> {
         Ok(chat)
     }
 
-    /// The chat of these messages and tools, and a body with everything else.
     fn chat(
         &self,
-        body: Bytes,
-        prompt: &Prompt<'_>,
+        read: &ClientChat<'_>,
         source: MessageSource,
-        has_odd_base64: bool,
+        names: FieldNames,
+        unsupported: &mut UnsupportedFields,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        let mut chat = ChatRequest::of_prompt(&body, prompt, self.purpose, self.limits)?;
-        chat.extras.odd_base64 = has_odd_base64;
+        let body = source.body.clone();
+        let mut chat = ChatRequest::of_client(read, body, self.purpose, self.limits, names, unsupported)?;
+        chat.extras.odd_base64 = read.has_odd_base64;
         chat.message_source = Some(source);
         Ok(chat)
     }
@@ -182,14 +197,7 @@ impl ClientReader<'_> {
         ClientRequest { shape, body, unsupported, native_feature: None, headers: Vec::new(), state_key }
     }
 
-    fn source(&self, api: MessageApi, body: &Bytes) -> MessageSource {
-        MessageSource { api, body: body.clone(), state_key: self.state_key.clone() }
+    fn source(&self, body: &Bytes, read: ConversationReader) -> MessageSource {
+        MessageSource { body: body.clone(), state_key: self.state_key.clone(), read, has_short_texts: true }
     }
-}
-
-/// The chat of a client of another API, or what is wrong with it in the client's names of fields.
-fn of_client(chat: Result<Box<ChatRequest>, Invalid>, client: ClientRequest) -> Result<Box<ChatRequest>, Invalid> {
-    let mut chat = chat.map_err(|invalid| client.shape.renamed(invalid))?;
-    chat.client = Some(Arc::new(client));
-    Ok(chat)
 }

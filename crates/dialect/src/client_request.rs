@@ -3,12 +3,12 @@
 use std::{borrow::Cow, cell::OnceCell};
 
 use bytes::Bytes;
-use pointsman_domain::{Capability, Dialect, Endpoint, Invalid};
+use pointsman_domain::{Capability, Dialect, Endpoint};
 
 use super::{
     anthropic,
     json::{Raw, object},
-    neutral::{Prompt, StateKey, UnsupportedFields},
+    neutral::{Conversation, StateKey, UnsupportedFields},
     outgoing::UpstreamHeaders,
     responses::{self, inbound::echo::ResponseEcho},
 };
@@ -30,34 +30,24 @@ pub struct ClientRequest {
     pub state_key: StateKey,
 }
 
-/// Where the messages and tools of a chat stand that are not in its body.
+/// Reads what the body of a request that was accepted asks for.
+pub(crate) type ConversationReader = for<'b> fn(&'b [u8], &StateKey) -> Option<Conversation<'b>>;
+
+/// Where a chat stands that is a request of another API.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSource {
-    pub(super) api: MessageApi,
     /// The client's body.
     pub(super) body: Bytes,
     pub(super) state_key: StateKey,
-}
-
-/// The API that messages are of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MessageApi {
-    Messages,
-    Responses,
+    pub(super) read: ConversationReader,
+    /// Whether a text alone is written as a string to chat servers. For clients of Responses it stays a list of one part.
+    pub(super) has_short_texts: bool,
 }
 
 impl MessageSource {
-    /// The messages and tools.
-    pub(crate) fn prompt(&self) -> Option<Prompt<'_>> {
-        match self.api {
-            MessageApi::Messages => anthropic::inbound::prompt_of(&self.body, &self.state_key),
-            MessageApi::Responses => responses::inbound::prompt_of(&self.body, &self.state_key),
-        }
-    }
-
-    /// Whether a text alone is written as a string to chat servers. For clients of Responses it stays a list of one part.
-    pub(crate) fn has_short_texts(&self) -> bool {
-        self.api == MessageApi::Messages
+    /// What it asks for.
+    pub(crate) fn conversation(&self) -> Option<Conversation<'_>> {
+        (self.read)(&self.body, &self.state_key)
     }
 }
 
@@ -146,23 +136,20 @@ impl ClientShape {
         match (self, name) {
             (ClientShape::Messages { .. }, name) => anthropic::inbound::field_name(name),
             (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
-            (ClientShape::Completion { .. }, "messages") => Cow::Borrowed("prompt"),
-            (ClientShape::Completion { .. }, name) => Cow::Borrowed(name),
+            (ClientShape::Completion { .. }, name) => completion_field(name),
         }
     }
 
-    /// A mistake in the chat body with the client's name of the field. A place within the conversation is that of the whole
-    /// where the client's API counts other things than messages.
-    pub(super) fn renamed(&self, mut invalid: Invalid) -> Invalid {
-        if let Some(param) = invalid.param.take() {
-            let counts_messages = matches!(self, ClientShape::Messages { .. });
-            let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { &*param };
-            let name = self.field_name(known).into_owned();
-            if name != param {
-                invalid.message = invalid.message.replace(&format!("'{param}'"), &format!("'{name}'"));
-            }
-            invalid.param = Some(name);
-        }
-        invalid
+    /// The client's name for a place in the chat body. A place within the conversation is that of the whole where the client's API
+    /// counts other things than messages.
+    pub(super) fn param(&self, param: &str) -> String {
+        let counts_messages = matches!(self, ClientShape::Messages { .. });
+        let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { param };
+        self.field_name(known).into_owned()
     }
+}
+
+/// The name that a completion of a text has for a field of the chat body.
+pub(super) fn completion_field(name: &str) -> Cow<'_, str> {
+    Cow::Borrowed(if name == "messages" { "prompt" } else { name })
 }

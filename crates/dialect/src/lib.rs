@@ -1,7 +1,7 @@
 //! Provider wire formats, both ways: bytes to domain and back, without sockets.
 //!
-//! What the gateway routes is a chat in the OpenAI dialect, which most clients send; of requests in other dialects everything but
-//! the messages is turned into one. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
+//! What the gateway routes is a chat: most clients send one in the OpenAI dialect, and requests in other dialects are read into
+//! the neutral form. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
 //! positions instead of values, and is written as slices of the original. Unknown fields and every byte of a prompt, a
 //! schema or tool call arguments survive. Answers and chunks are rewritten in the same way. For an endpoint of another
 //! dialect `translation` goes through the neutral form.
@@ -67,9 +67,7 @@ pub use openai::{
         Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, parameter_meant,
         shown, top_level_names,
     },
-    rewrite_answer, rewrite_embeddings, rewrite_image_answer,
-    text_completion::read_completion_request,
-    usage_of_failed_answer,
+    rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, SentBody, Translation, UpstreamHeaders};
 pub use reasoning_format::reasoning_format;

@@ -14,7 +14,6 @@ use super::{
     ChatRequest, anthropic, converse,
     gemini::{self, SignatureSources},
     neutral::{Conversation, UnsupportedFields},
-    openai::conversation_reader::read_members,
     responses,
 };
 
@@ -66,15 +65,11 @@ fn lost_at<'e>(
         };
     }
     // A parameter that an endpoint lists is lost all the same where its dialect has none.
-    let given = request.given_parameters(names);
-    let mut parameters = read_members(given.members);
-    if let Some(prompt) = request.message_source.as_ref().and_then(|source| source.prompt())
-        && !prompt.tools.is_empty()
-    {
-        parameters.tools = prompt.tools;
-    }
+    let (Some(parameters), unknown) = (request.parameters(), request.unknown_parameter(names)) else {
+        return Vec::new();
+    };
     let lost = endpoints.filter_map(|endpoint| {
-        let name = first_lost(request, given.unknown.as_deref(), &parameters, endpoint)?;
+        let name = first_lost(request, unknown.as_deref(), &parameters, endpoint)?;
         Some(LostParameter { endpoint: endpoint.id, name })
     });
     lost.collect()

@@ -15,18 +15,18 @@ use super::{
     client_request::{ClientRequest, ClientShape},
     converse,
     gemini::{self, SignatureSources},
-    json::{Splice, SpliceAction, object},
     neutral::{
-        AnswerEvent, AnswerForm, AnswerSink, Prompt, ToolNames, TranslatedRequest, UnsupportedFields,
+        AnswerEvent, AnswerForm, AnswerSink, Conversation, ToolNames, TranslatedRequest, UnsupportedFields,
         lone_halves_replaced, results_behind_calls,
     },
     openai::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
-        conversation_reader::{read_conversation, tool_choice},
+        conversation_reader::read_conversation,
         foreign_members::plain_chat,
-        prompt_writer::{ChatServer, PromptWriter},
+        prompt_writer::ChatServer,
         request::{ChatExtras, default_parameters},
+        request_writer::write_request,
         rewrite_answer, text_completion, usage_of_failed_answer, whole_answer,
     },
     outgoing::{OutgoingBody, Translation},
@@ -72,21 +72,19 @@ pub fn chat_body_with(
     {
         return Some(own);
     }
-    // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
-    let gated = request.limited_body(catalog, endpoint, most_output);
     let extras = request.extras;
     let outgoing = match endpoint.dialect {
-        Dialect::OpenAi if request.message_source.is_some() => written_chat(request, gated, catalog, endpoint)?,
-        Dialect::OpenAi if extras.reasoning || endpoint.reasoning_history == ReasoningHistory::Required => {
-            without_foreign_reasoning(gated, extras, catalog, endpoint)
+        Dialect::OpenAi if request.message_source.is_some() => written_chat(request, catalog, endpoint, most_output)?,
+        Dialect::OpenAi => {
+            let gated = request.limited_body(catalog, endpoint, most_output);
+            match extras.reasoning || endpoint.reasoning_history == ReasoningHistory::Required {
+                true => without_foreign_reasoning(gated, extras, catalog, endpoint),
+                false => gated,
+            }
         }
-        Dialect::OpenAi => gated,
         dialect => {
-            let prompt = match &request.message_source {
-                Some(source) => Some(source.prompt()?),
-                None => None,
-            };
-            spelled(request, translated(&gated, dialect, endpoint, prompt, request.prompt_tokens, signatures)?)
+            let conversation = request.conversation_for(catalog, endpoint, most_output)?;
+            spelled(request, translated(conversation, dialect, endpoint, request.prompt_tokens, signatures)?)
         }
     };
     Some(match request.client.as_deref() {
@@ -108,11 +106,11 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
     match endpoint.dialect {
         Dialect::OpenAi => Some(outgoing),
         dialect if endpoint.images_through_chat => {
-            let emulated = outgoing.emulated.clone();
-            let mut body =
-                translated(&outgoing, dialect, endpoint, None, request.prompt_tokens, SignatureSources::default())?;
-            body.emulated.extend(emulated);
-            Some(named_as_image(request, body))
+            let mut asked = read_conversation(std::str::from_utf8(&outgoing.bytes).ok()?).ok()?;
+            outgoing.dropped.iter().for_each(|name| asked.unsupported.drop(name));
+            outgoing.emulated.iter().for_each(|name| asked.unsupported.emulate(name));
+            let (tokens, signatures) = (request.prompt_tokens, SignatureSources::default());
+            Some(named_as_image(request, translated(asked, dialect, endpoint, tokens, signatures)?))
         }
         Dialect::Gemini | Dialect::Converse => {
             let mut unsupported = UnsupportedFields::default();
@@ -256,48 +254,22 @@ fn without_foreign_reasoning(
     OutgoingBody { bytes: body.into(), emulated, ..gated }
 }
 
-/// A chat body for a client of another API, with messages and tools as every chat server takes them.
+/// A chat body for a client of another API.
 fn written_chat(
     request: &ChatRequest,
-    gated: OutgoingBody,
     catalog: &Catalog,
     endpoint: &Endpoint,
+    most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
-    let text = std::str::from_utf8(&gated.bytes).ok()?;
-    let source = request.message_source.as_ref()?;
-    let mut prompt = source.prompt()?;
-    let mut unsupported = UnsupportedFields::default();
-    prompt.turns = results_behind_calls(prompt.turns, false, &mut unsupported);
-    let server = ChatServer::of(catalog, endpoint, &prompt.turns);
-    let mut writer = PromptWriter::new(&server, &prompt, source.has_short_texts(), &mut unsupported);
-    let whole = object(text).ok()?;
-    if let Some(tools) = whole.member(b"tools") {
-        writer.take_names(tools);
-    }
-    let mut splice = Splice::new(text);
-    let mut cuts_mark = false;
-    splice.members(whole, |key, value, splice| {
-        match &*key.name() {
-            b"messages" => splice.replace(value, &writer.messages()),
-            b"tools" if !value.is_filled() => splice.replace(value, &writer.tools()),
-            b"tools" => writer.rename_tools(value, splice),
-            b"tool_choice" => {
-                writer.tool_choice(&tool_choice(value)).into_iter().for_each(|choice| splice.replace(value, &choice))
-            }
-            b"cache_control" if !server.takes_marks => {
-                cuts_mark = true;
-                return SpliceAction::Cut;
-            }
-            _ => {}
-        }
-        SpliceAction::Kept
-    });
-    let names = writer.names;
-    let (mut dropped, mut emulated) = (gated.dropped.clone(), gated.emulated.clone());
-    dropped.extend(unsupported.dropped().iter().cloned().chain(cuts_mark.then(|| "cache_control".into())));
-    emulated.extend_from_slice(unsupported.emulated());
-    let bytes = splice.finish().into();
-    Some(OutgoingBody { bytes, names, dropped, emulated, ..gated })
+    let mut conversation = request.conversation_for(catalog, endpoint, most_output)?;
+    let mut unsupported = std::mem::take(&mut conversation.unsupported);
+    conversation.turns = results_behind_calls(conversation.turns, false, &mut unsupported);
+    let mut server = ChatServer::of(catalog, endpoint, &conversation.turns);
+    server.takes_effort |= request.takes_tools_only_without_reasoning(endpoint);
+    let has_short_texts = request.message_source.as_ref().is_some_and(|source| source.has_short_texts);
+    let written = write_request(&conversation, &server, endpoint, has_short_texts, &mut unsupported);
+    let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
+    Some(OutgoingBody { names: written.names, dropped, emulated, ..OutgoingBody::new(written.body) })
 }
 
 /// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
@@ -318,27 +290,16 @@ fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoi
     OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
 }
 
-/// A body for an endpoint of another dialect. `prompt`: its messages and tools, if it has none.
+/// A body for an endpoint of another dialect.
 fn translated(
-    gated: &OutgoingBody,
+    mut conversation: Conversation<'_>,
     dialect: Dialect,
     endpoint: &Endpoint,
-    prompt: Option<Prompt<'_>>,
     prompt_tokens: u32,
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
-    let text = std::str::from_utf8(&gated.bytes).ok()?;
-    let mut conversation = read_conversation(text).ok()?;
-    if let Some(Prompt { turns, tools }) = prompt {
-        conversation.set_turns(turns);
-        // The gate may have left them out.
-        if !tools.is_empty() && object(text).ok()?.member(b"tools").is_some() {
-            conversation.tools = tools;
-        }
-    }
+    conversation.settle_turns();
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
-    gated.dropped.iter().for_each(|name| unsupported.drop(name));
-    gated.emulated.iter().for_each(|name| unsupported.emulate(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {
         Dialect::OpenAi => return None,
         Dialect::Anthropic => {

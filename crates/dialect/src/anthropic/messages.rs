@@ -6,67 +6,26 @@ use pointsman_domain::ReasoningFormat;
 use super::{cache_breakpoints::CacheBreakpoints, content::push_block};
 use crate::{
     claude::models::NAMES,
-    json::push_member,
     neutral::{
-        AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
-        ToolNames, UnsupportedFields, push_call_input,
+        BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds, ToolNames,
+        UnsupportedFields, push_call_input,
     },
 };
 
-/// Appends `,"system":[…]`: the parts as blocks, and `instruction` of ours behind them.
-pub(super) fn push_system(
-    parts: &[Part<'_>],
-    instruction: Option<&str>,
-    breakpoints: &mut CacheBreakpoints,
-    out: &mut BytesMut,
-    unsupported: &mut UnsupportedFields,
-) {
-    let start = out.len();
-    push_member(out, b"system", b"[");
-    let empty = out.len();
-    for part in parts {
-        let before = out.len();
-        if !matches!(part.content, Content::Text(_)) {
-            // Media went to the user before: it is of no known type.
-            unsupported.drop("messages[].content[]");
-            continue;
-        }
-        if before > empty {
-            out.put_u8(b',');
-        }
-        if push_block(&part.content, out, unsupported) {
-            breakpoints.push(part.cache_control, "messages[].content[]", out, unsupported);
-            out.put_u8(b'}');
-        } else {
-            out.truncate(before);
-        }
-    }
-    if let Some(instruction) = instruction {
-        if out.len() > empty {
-            out.put_u8(b',');
-        }
-        let text = Content::Text(EscapedText::escaping(instruction));
-        push_block(&text, out, unsupported);
-        out.put_u8(b'}');
-    }
-    if out.len() == empty { out.truncate(start) } else { out.put_u8(b']') }
-}
-
-/// Appends `,"messages":[…]`.
-pub(super) fn push_messages(
-    turns: &[AlternatingTurn<'_>],
-    names: &ToolNames,
-    breakpoints: &mut CacheBreakpoints,
-    out: &mut BytesMut,
-    unsupported: &mut UnsupportedFields,
-) {
+/// Writes `system` and `messages`.
+pub(super) fn block_messages<'m, 'o, 'a>(
+    names: &'m ToolNames,
+    breakpoints: &'o mut CacheBreakpoints,
+    out: &'m mut BytesMut,
+    unsupported: &'m mut UnsupportedFields,
+) -> Messages<'m, 'o, 'a> {
     let (ids, thoughts) = (ToolCallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
-    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), thoughts, open: None }.push(turns);
+    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), thoughts, open: None }
 }
 
-struct Breakpoints<'o>(&'o mut CacheBreakpoints);
+pub(super) struct Breakpoints<'o>(&'o mut CacheBreakpoints);
 
-type Messages<'m, 'o, 'a> = BlockMessages<'m, 'a, Breakpoints<'o>>;
+pub(super) type Messages<'m, 'o, 'a> = BlockMessages<'m, 'a, Breakpoints<'o>>;
 
 impl<'a> Blocks<'a> for Breakpoints<'_> {
     const EMPTY: &'static [u8] = b"{\"type\":\"text\",\"text\":\"(empty)\"}";

@@ -46,7 +46,7 @@ impl<'a> Parameters<'a> {
         let mut parameters = Parameters::default();
         let samples = capabilities.sampling != Sampling::No && version != ApiVersion::V2026_10_21;
         for parameter in &conversation.parameters {
-            let (name, value) = (&*parameter.name, parameter.value);
+            let (name, value) = (&*parameter.name, parameter.value());
             let is_kept = match name {
                 "temperature" | "top_p" | "top_k" => {
                     samples && parameters.sampling(name, value, is_thinking, unsupported)

@@ -8,7 +8,7 @@ use pointsman_domain::Endpoint;
 
 use super::{
     cache_breakpoints::CacheBreakpoints,
-    messages::{push_messages, push_system},
+    messages::block_messages,
     parameters::{ApiVersion, Parameters},
     tools::ToolPlan,
 };
@@ -20,7 +20,7 @@ use crate::{
     },
     json::{push_member, push_string, push_u64},
     neutral::{
-        AnswerFormat, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns,
+        AnswerFormat, Conversation, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns,
         turns_with_instructions,
     },
 };
@@ -73,12 +73,13 @@ pub(crate) fn write_request_for(
         push_member(&mut out, b"stream", b"true");
     }
     parameters.push(&mut out);
-    push_stop(&conversation.stop, &mut out, unsupported);
+    conversation.push_stop(b"stop_sequences", usize::MAX, |text| !text.is_blank(), &mut out, unsupported);
     thinking.push(&mut out);
     let instruction = push_output_config(&conversation.format, thinking, capabilities, &mut out, unsupported);
     tools.push(capabilities, &names, &mut breakpoints, &mut out, unsupported);
-    push_system(&conversation.system, instruction.as_deref(), &mut breakpoints, &mut out, unsupported);
-    push_messages(&turns, &names, &mut breakpoints, &mut out, unsupported);
+    let mut messages = block_messages(&names, &mut breakpoints, &mut out, unsupported);
+    messages.push_system(&conversation.system, instruction.as_deref());
+    messages.push(&turns);
     out.put_u8(b'}');
     TranslatedRequest { body: out.freeze(), names }
 }
@@ -116,21 +117,6 @@ pub(crate) fn limit_to_context(conversation: &mut Conversation<'_>, endpoint: &E
     conversation.max_tokens = (room < most).then_some(room);
 }
 
-fn push_stop(stop: &[EscapedText<'_>], out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
-    let sent: Vec<&EscapedText<'_>> = stop.iter().filter(|text| !text.is_blank()).collect();
-    if sent.len() < stop.len() {
-        unsupported.drop("stop[]");
-    }
-    let Some((first, others)) = sent.split_first() else { return };
-    push_member(out, b"stop_sequences", b"[");
-    first.push_quoted(out);
-    for text in others {
-        out.put_u8(b',');
-        text.push_quoted(out);
-    }
-    out.put_u8(b']');
-}
-
 /// Appends `output_config`: effort and schema. Returns an instruction for what the API has no member for.
 fn push_output_config(
     format: &AnswerFormat<'_>,
@@ -139,27 +125,11 @@ fn push_output_config(
     out: &mut BytesMut,
     unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
-    let mut lowered = None;
-    let instruction = match format {
-        AnswerFormat::Text => None,
-        AnswerFormat::JsonObject => {
-            unsupported.emulate("response_format");
-            Some("Answer with exactly one JSON object and nothing else.".to_owned())
-        }
-        AnswerFormat::Schema { schema, strict, .. } => {
-            lowered = capabilities.structured_output.then(|| schema::lower(*schema).ok()).flatten();
-            lowered.is_none().then(|| {
-                // An instruction is no guarantee: a strict schema should not have come here.
-                if *strict == Some(true) {
-                    unsupported.drop("response_format")
-                } else {
-                    unsupported.emulate("response_format")
-                }
-                let schema = String::from_utf8_lossy(schema.bytes());
-                format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}")
-            })
-        }
+    let lowered = match format {
+        AnswerFormat::Schema { schema, .. } if capabilities.structured_output => schema::lower(*schema).ok(),
+        _ => None,
     };
+    let instruction = if lowered.is_none() { format.instruction(unsupported) } else { None };
     if lowered.is_some() || thinking.effort.is_some() {
         push_member(out, b"output_config", b"{");
         if let Some(effort) = thinking.effort {

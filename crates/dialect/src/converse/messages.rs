@@ -16,54 +16,25 @@ use crate::{
     },
 };
 
-/// Appends `,"system":[…]`: the texts, and `instruction` of ours behind them.
-pub(super) fn push_system(
-    parts: &[Part<'_>],
-    instruction: Option<&str>,
-    points: &mut CachePoints,
-    out: &mut BytesMut,
-    unsupported: &mut UnsupportedFields,
-) {
-    let start = out.len();
-    push_member(out, b"system", b"[");
-    let empty = out.len();
-    for part in parts {
-        match &part.content {
-            Content::Text(text) if text.is_blank() => {}
-            Content::Text(text) => {
-                push_text(text, out.len() > empty, out);
-                points.push(part.cache_control, "messages[].content[]", out, unsupported);
-            }
-            // Media went to the user before: it is of no known type.
-            _ => unsupported.drop("messages[].content[]"),
-        }
-    }
-    if let Some(instruction) = instruction {
-        push_text(&EscapedText::escaping(instruction), out.len() > empty, out);
-    }
-    if out.len() == empty { out.truncate(start) } else { out.put_u8(b']') }
-}
-
-/// Appends `,"messages":[…]`. `is_claude`: the model takes back signed thoughts.
-pub(super) fn push_messages(
-    turns: &[AlternatingTurn<'_>],
+/// Writes `system` and `messages`. `is_claude`: the model takes back signed thoughts.
+pub(super) fn block_messages<'m, 'o, 'a>(
     is_claude: bool,
-    names: &ToolNames,
-    points: &mut CachePoints,
-    out: &mut BytesMut,
-    unsupported: &mut UnsupportedFields,
-) {
+    names: &'m ToolNames,
+    points: &'o mut CachePoints,
+    out: &'m mut BytesMut,
+    unsupported: &'m mut UnsupportedFields,
+) -> Messages<'m, 'o, 'a> {
     let (ids, thoughts) = (ToolCallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
     let api = Written { points, media: MediaWriter::default() };
-    BlockMessages { out, unsupported, names, ids, api, thoughts, open: None }.push(turns);
+    BlockMessages { out, unsupported, names, ids, api, thoughts, open: None }
 }
 
-struct Written<'o> {
+pub(super) struct Written<'o> {
     points: &'o mut CachePoints,
     media: MediaWriter,
 }
 
-type Messages<'m, 'o, 'a> = BlockMessages<'m, 'a, Written<'o>>;
+pub(super) type Messages<'m, 'o, 'a> = BlockMessages<'m, 'a, Written<'o>>;
 
 impl<'a> Blocks<'a> for Written<'_> {
     const EMPTY: &'static [u8] = b"{\"text\":\"(empty)\"}";
@@ -131,7 +102,9 @@ fn push_content<'a>(messages: &mut Messages<'_, '_, 'a>, content: &Content<'a>) 
     match content {
         Content::Text(text) | Content::Refusal(text) if text.is_blank() => false,
         Content::Text(text) | Content::Refusal(text) => {
-            push_text(text, false, messages.out);
+            messages.out.put_slice(b"{\"text\":");
+            text.push_quoted(messages.out);
+            messages.out.put_u8(b'}');
             true
         }
         media => messages.api.media.push(media, messages.out, messages.unsupported),
@@ -148,10 +121,4 @@ fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, pa
         messages.out.put_slice(b"{\"text\":\"(empty)\"}");
     }
     messages.out.put_slice(if failed { b"],\"status\":\"error\"}}" } else { b"]}}" });
-}
-
-fn push_text(text: &EscapedText<'_>, with_comma: bool, out: &mut BytesMut) {
-    out.put_slice(if with_comma { b",{\"text\":" } else { b"{\"text\":" });
-    text.push_quoted(out);
-    out.put_u8(b'}');
 }

@@ -8,8 +8,8 @@ use crate::{
         models::{self as claude, Sampling},
         thinking::{Circumstances, ThinkingPlan, plan},
     },
-    json::{Raw, push_member, push_string, push_u64},
-    neutral::{Conversation, Effort, EscapedText, Reasoning, UnsupportedFields},
+    json::{Raw, push_member, push_object, push_string, push_u64},
+    neutral::{Conversation, Effort, Reasoning, UnsupportedFields},
 };
 
 /// Most texts that end an answer.
@@ -55,7 +55,7 @@ impl<'a> Parameters<'a> {
     ) -> Parameters<'a> {
         let mut parameters = Parameters::default();
         for parameter in &conversation.parameters {
-            let (name, value) = (&*parameter.name, parameter.value);
+            let (name, value) = (&*parameter.name, parameter.value());
             let is_kept = match name {
                 "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, unsupported),
                 "service_tier" => parameters.tier(value),
@@ -138,7 +138,7 @@ impl<'a> Parameters<'a> {
     pub(super) fn push(
         &self,
         max_tokens: Option<u64>,
-        stop: &[EscapedText<'_>],
+        conversation: &Conversation<'_>,
         out: &mut BytesMut,
         unsupported: &mut UnsupportedFields,
     ) {
@@ -152,39 +152,15 @@ impl<'a> Parameters<'a> {
                 push_member(&mut config, name, value);
             }
         }
-        push_stops(stop, &mut config, unsupported);
-        push_object(b"inferenceConfig", &config, out);
+        conversation.push_stop(b"stopSequences", MAX_STOPS, |text| !text.is_empty(), &mut config, unsupported);
+        push_object(out, b"inferenceConfig", &config);
         if let Some(tier) = self.service_tier {
             push_member(out, b"serviceTier", b"{\"type\":");
             out.put_slice(tier.bytes());
             out.put_u8(b'}');
         }
-        push_object(b"additionalModelRequestFields", &self.of_family, out);
+        push_object(out, b"additionalModelRequestFields", &self.of_family);
     }
-}
-
-/// Appends an object of members that each have a comma before them; nothing without any.
-pub(super) fn push_object(name: &[u8], members: &[u8], out: &mut BytesMut) {
-    if let Some(members) = members.get(1..) {
-        push_member(out, name, b"{");
-        out.put_slice(members);
-        out.put_u8(b'}');
-    }
-}
-
-fn push_stops(stop: &[EscapedText<'_>], config: &mut BytesMut, unsupported: &mut UnsupportedFields) {
-    let sent: Vec<&EscapedText<'_>> = stop.iter().filter(|text| !text.is_empty()).take(MAX_STOPS).collect();
-    if sent.len() < stop.len() {
-        unsupported.drop("stop[]");
-    }
-    let Some((first, others)) = sent.split_first() else { return };
-    push_member(config, b"stopSequences", b"[");
-    first.push_quoted(config);
-    for text in others {
-        config.put_u8(b',');
-        text.push_quoted(config);
-    }
-    config.put_u8(b']');
 }
 
 /// Appends how much a model of another family reasons.

@@ -8,7 +8,7 @@ use pointsman_domain::Endpoint;
 
 use super::{
     cache_points::CachePoints,
-    messages::{push_messages, push_system},
+    messages::block_messages,
     models::{self, Capabilities, NAMES},
     parameters::{ClaudeRules, Parameters},
     tools::ToolPlan,
@@ -60,12 +60,13 @@ pub(crate) fn write_request(
     let mut points = CachePoints::new(capabilities.caches, &conversation.tools, &conversation.system, &turns);
 
     let mut out = BytesMut::with_capacity(1_024);
-    parameters.push(max_tokens, &conversation.stop, &mut out, unsupported);
+    parameters.push(max_tokens, conversation, &mut out, unsupported);
     let instruction = push_format(&conversation.format, capabilities, is_claude, &mut out, unsupported);
     let with_choice = single_call.is_none() || !is_claude;
     tools.push(with_choice, is_claude && capabilities.json_schema, &names, &mut points, &mut out, unsupported);
-    push_system(&conversation.system, instruction.as_deref(), &mut points, &mut out, unsupported);
-    push_messages(&turns, is_claude, &names, &mut points, &mut out, unsupported);
+    let mut messages = block_messages(is_claude, &names, &mut points, &mut out, unsupported);
+    messages.push_system(&conversation.system, instruction.as_deref());
+    messages.push(&turns);
     out.put_u8(b'}');
     // The first member was written with a comma before it.
     if let Some(first) = out.first_mut() {
@@ -99,29 +100,13 @@ fn push_format(
     out: &mut BytesMut,
     unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
-    let (name, schema, strict) = match format {
-        AnswerFormat::Text => return None,
-        AnswerFormat::JsonObject => {
-            unsupported.emulate("response_format");
-            return Some("Answer with exactly one JSON object and nothing else.".to_owned());
-        }
-        AnswerFormat::Schema { name, schema, strict, .. } => (name, *schema, *strict),
+    let sent = match format {
+        AnswerFormat::Schema { schema, .. } if !capabilities.json_schema => None,
+        AnswerFormat::Schema { name, schema, .. } if is_claude => schema::lower(*schema).ok().map(|sent| (name, sent)),
+        AnswerFormat::Schema { name, schema, .. } => Some((name, bytes::Bytes::copy_from_slice(schema.bytes()))),
+        AnswerFormat::Text | AnswerFormat::JsonObject => None,
     };
-    let sent = match (capabilities.json_schema, is_claude) {
-        (false, _) => None,
-        (true, true) => schema::lower(schema).ok(),
-        (true, false) => Some(bytes::Bytes::copy_from_slice(schema.bytes())),
-    };
-    let Some(sent) = sent else {
-        // An instruction is no guarantee: a strict schema should not have come here.
-        if strict == Some(true) {
-            unsupported.drop("response_format")
-        } else {
-            unsupported.emulate("response_format")
-        }
-        let schema = String::from_utf8_lossy(schema.bytes());
-        return Some(format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}"));
-    };
+    let Some((name, sent)) = sent else { return format.instruction(unsupported) };
     push_member(
         out,
         b"outputConfig",

@@ -1,12 +1,12 @@
 //! `generationConfig` and `serviceTier`: sampling, the form of the answer, and reasoning.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use pointsman_domain::Endpoint;
 
 use super::{models::Capabilities, schema, thinking};
 use crate::{
-    json::{Raw, push_member, push_u64},
-    neutral::{AnswerFormat, Conversation, EscapedText, UnsupportedFields, with_lone_references},
+    json::{Raw, push_member, push_object, push_u64},
+    neutral::{AnswerFormat, Conversation, UnsupportedFields, with_lone_references},
 };
 
 /// Most texts that end the answer.
@@ -26,7 +26,7 @@ pub(super) fn push(
     push_max_tokens(conversation, endpoint, &mut config, unsupported);
     let has_logprobs = conversation.parameter("logprobs").is_some_and(|value| value.bytes() == b"true");
     for parameter in &conversation.parameters {
-        let (name, value) = (&*parameter.name, parameter.value);
+        let (name, value) = (&*parameter.name, parameter.value());
         let is_kept = match name {
             "service_tier" => {
                 tier = service_tier(value);
@@ -40,14 +40,10 @@ pub(super) fn push(
             unsupported.drop(name);
         }
     }
-    push_stops(conversation, &mut config, unsupported);
+    conversation.push_stop(b"stopSequences", MAX_STOPS, |text| !text.is_empty(), &mut config, unsupported);
     let instruction = push_format(conversation, capabilities, &mut config, unsupported);
     thinking::push(&conversation.reasoning, capabilities, &endpoint.effort_budgets, &mut config, unsupported);
-    if let Some(members) = config.get(1..) {
-        push_member(out, b"generationConfig", b"{");
-        out.put_slice(members);
-        out.put_u8(b'}');
-    }
+    push_object(out, b"generationConfig", &config);
     if let Some(tier) = tier {
         push_member(out, b"serviceTier", tier);
     }
@@ -126,11 +122,7 @@ fn push_image_config(value: Raw<'_>, config: &mut BytesMut, unsupported: &mut Un
         };
         push_member(&mut members, member, value.bytes());
     }
-    if let Some(members) = members.get(1..) {
-        push_member(config, b"imageConfig", b"{");
-        config.put_slice(members);
-        config.put_u8(b'}');
-    }
+    push_object(config, b"imageConfig", &members);
     value.is_object()
 }
 
@@ -143,22 +135,6 @@ fn service_tier(value: Raw<'_>) -> Option<&'static [u8]> {
     })
 }
 
-fn push_stops(conversation: &Conversation<'_>, config: &mut BytesMut, unsupported: &mut UnsupportedFields) {
-    let stops: Vec<&EscapedText<'_>> =
-        conversation.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
-    if stops.len() < conversation.stop.len() {
-        unsupported.drop("stop[]");
-    }
-    let Some((first, others)) = stops.split_first() else { return };
-    push_member(config, b"stopSequences", b"[");
-    first.push_quoted(config);
-    for stop in others {
-        config.put_u8(b',');
-        stop.push_quoted(config);
-    }
-    config.put_u8(b']');
-}
-
 /// Appends the format of the answer. Returns an instruction for what the model cannot be held to.
 fn push_format(
     conversation: &Conversation<'_>,
@@ -166,10 +142,10 @@ fn push_format(
     config: &mut BytesMut,
     unsupported: &mut UnsupportedFields,
 ) -> Option<String> {
-    let (schema, is_strict) = match &conversation.format {
+    let schema = match &conversation.format {
         AnswerFormat::Text => return None,
-        AnswerFormat::JsonObject => (None, false),
-        AnswerFormat::Schema { schema, strict, .. } => (Some(*schema), *strict == Some(true)),
+        AnswerFormat::JsonObject => None,
+        AnswerFormat::Schema { schema, .. } => Some(*schema),
     };
     let can_be_held = conversation.tools.is_empty() || capabilities.json_with_tools;
     let lowered = schema.filter(|_| !capabilities.json_schema).map(schema::lower);
@@ -188,17 +164,5 @@ fn push_format(
     if can_be_held {
         push_member(config, b"responseMimeType", b"\"application/json\"");
     }
-    // An instruction is no guarantee: a strict schema should not have come here.
-    if is_strict {
-        unsupported.drop("response_format");
-    } else {
-        unsupported.emulate("response_format");
-    }
-    Some(match schema {
-        None => "Answer with exactly one JSON object and nothing else.".to_owned(),
-        Some(schema) => {
-            let schema = String::from_utf8_lossy(schema.bytes());
-            format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}")
-        }
-    })
+    conversation.format.instruction(unsupported)
 }

@@ -8,7 +8,7 @@ use crate::{
     answer::AnswerFault,
     image_list::{ListedImage, image_list},
     image_shape::{class_of, nearest_ratio},
-    json::{Cursor, Raw, object, push_member, push_string, push_u64},
+    json::{Cursor, Raw, object, push_member, push_object, push_string, push_u64},
     neutral::{EscapedText, UnsupportedFields},
     sanitize::{ERROR_CHARS, clean},
 };
@@ -45,11 +45,7 @@ pub(crate) fn write_images(body: &str, unsupported: &mut UnsupportedFields) -> O
             name => unsupported.drop(&String::from_utf8_lossy(name)),
         }
     }
-    if let Some(members) = output.get(1..) {
-        push_member(&mut parameters, b"outputOptions", b"{");
-        parameters.put_slice(members);
-        parameters.put_u8(b'}');
-    }
+    push_object(&mut parameters, b"outputOptions", &output);
     let mut out = BytesMut::with_capacity(prompt.bytes().len() + 128);
     out.put_slice(b"{\"instances\":[{\"prompt\":");
     prompt.push_quoted(&mut out);

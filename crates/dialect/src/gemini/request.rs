@@ -45,7 +45,6 @@ pub(crate) fn write_request_with(
     let names = ToolNames::new(conversation, models::NAMES);
     let turns = alternating_turns(conversation, unsupported);
     let mut out = BytesMut::with_capacity(1_024);
-    out.put_u8(b'{');
     ToolPlan::new(conversation, unsupported).push(&names, capabilities, &mut out, unsupported);
     if conversation.parallel_tool_calls == Some(false) {
         unsupported.drop("parallel_tool_calls");
@@ -59,16 +58,10 @@ pub(crate) fn write_request_with(
     contents::push(&turns, &names, capabilities, signatures, &mut out, unsupported);
     out.put_u8(b'}');
     // The first member was written with a comma before it.
-    let body = match out.get(1) {
-        Some(b',') => {
-            let mut body = BytesMut::with_capacity(out.len());
-            body.put_u8(b'{');
-            body.put_slice(out.get(2..).unwrap_or_default());
-            body
-        }
-        _ => out,
-    };
-    TranslatedRequest { body: body.freeze(), names }
+    if let Some(first) = out.first_mut() {
+        *first = b'{';
+    }
+    TranslatedRequest { body: out.freeze(), names }
 }
 
 /// Appends the instructions of the client, part by part, and one of ours behind them.

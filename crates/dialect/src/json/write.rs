@@ -82,6 +82,15 @@ fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
     digits.get(start..).unwrap_or_default()
 }
 
+/// Appends a member with an object of members that each have a comma before them; nothing without any.
+pub(crate) fn push_object(out: &mut BytesMut, name: &[u8], members: &[u8]) {
+    if let Some(members) = members.get(1..) {
+        push_member(out, name, b"{");
+        out.put_slice(members);
+        out.put_u8(b'}');
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -46,6 +46,22 @@ pub(crate) struct BlockMessages<'o, 'a, B> {
 }
 
 impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
+    /// Appends `,"system":[…]`: the texts, and `instruction` of ours behind them.
+    pub(crate) fn push_system(&mut self, parts: &[Part<'a>], instruction: Option<&str>) {
+        let start = self.out.len();
+        push_member(self.out, b"system", b"[");
+        let own = instruction.map(|text| Part::new(Content::Text(EscapedText::escaping(text))));
+        let is_written = self.push_inner_blocks(parts.iter().chain(&own), |messages, part| match part.content {
+            Content::Text(_) => B::push_block(messages, part),
+            // Media went to the user before: it is of no known type.
+            _ => {
+                messages.unsupported.drop("messages[].content[]");
+                false
+            }
+        });
+        if is_written { self.out.put_u8(b']') } else { self.out.truncate(start) }
+    }
+
     /// Appends `,"messages":[…]`.
     pub(crate) fn push(mut self, turns: &[AlternatingTurn<'a>]) {
         push_member(self.out, b"messages", b"[");

@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 
-use pointsman_domain::{EffortBudgets, ReasoningFormat};
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::{EffortBudgets, ReasoningFormat, RequestedService};
 
 use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
-use crate::json::Raw;
+use crate::json::{Raw, push_member};
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Conversation<'a> {
-    /// System and developer messages before the first other message, part by part, in order.
+    /// System and developer messages before the first other message, part by part, in order: once the turns are
+    /// [settled](Conversation::settle_turns).
     pub(crate) system: Vec<Part<'a>>,
-    /// The messages after them, in order, not merged.
+    /// The messages as they came; once they are settled, those after [`Conversation::system`].
     pub(crate) turns: Vec<Turn<'a>>,
     /// Declared tools.
     pub(crate) tools: Vec<Tool<'a>>,
@@ -40,18 +42,76 @@ pub(crate) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     /// The value of a member of [`Conversation::parameters`].
-    pub(crate) fn parameter(&self, name: &str) -> Option<Raw<'a>> {
-        self.parameters.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.value)
+    pub(crate) fn parameter(&self, name: &str) -> Option<Raw<'_>> {
+        self.parameters.iter().find(|parameter| parameter.name == name).map(Parameter::value)
+    }
+
+    /// Appends a member with the texts that end the answer: the first of those that the API takes.
+    pub(crate) fn push_stop(
+        &self,
+        name: &[u8],
+        most: usize,
+        takes: impl Fn(&EscapedText<'_>) -> bool,
+        out: &mut BytesMut,
+        unsupported: &mut UnsupportedFields,
+    ) {
+        let sent: Vec<&EscapedText<'_>> = self.stop.iter().filter(|text| takes(text)).take(most).collect();
+        if sent.len() < self.stop.len() {
+            unsupported.drop("stop[]");
+        }
+        for (place, text) in sent.iter().enumerate() {
+            if place == 0 {
+                push_member(out, name, b"[");
+            } else {
+                out.put_u8(b',');
+            }
+            text.push_quoted(out);
+        }
+        if !sent.is_empty() {
+            out.put_u8(b']');
+        }
+    }
+
+    /// Leaves out what `takes` is false for, which is asked for everything that was given, by its name in chat.
+    pub(crate) fn retain(&mut self, takes: &mut dyn FnMut(&str) -> bool) {
+        if self.max_tokens.is_some() && !takes("max_tokens") {
+            self.max_tokens = None;
+        }
+        if !self.tools.is_empty() && !takes("tools") {
+            self.tools.clear();
+        }
+        if !matches!(self.tool_choice, ToolChoice::Unspecified) && !takes("tool_choice") {
+            self.tool_choice = ToolChoice::Unspecified;
+        }
+        if self.parallel_tool_calls.is_some() && !takes("parallel_tool_calls") {
+            self.parallel_tool_calls = None;
+        }
+        if !matches!(self.format, AnswerFormat::Text) && !takes("response_format") {
+            self.format = AnswerFormat::Text;
+        }
+        if !self.stop.is_empty() && !takes("stop") {
+            self.stop.clear();
+        }
+        if self.reasoning != Reasoning::default() && !takes("reasoning") {
+            self.reasoning = Reasoning::default();
+        }
+        self.parameters.retain(|parameter| takes(&parameter.name));
     }
 }
 
-/// What the model reads.
+/// A request of another API than chat, read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Prompt<'a> {
-    /// The messages as they came, instructions among them.
-    pub(crate) turns: Vec<Turn<'a>>,
-    /// Declared tools.
-    pub(crate) tools: Vec<Tool<'a>>,
+pub(crate) struct ClientChat<'a> {
+    /// What it asks for.
+    pub(crate) conversation: Conversation<'a>,
+    /// Members that the API does not have, and `model` and `metadata`: the gateway's own are among them.
+    pub(crate) members: Vec<(Raw<'a>, Raw<'a>)>,
+    /// Whether the parameters of chat are among them, because the API has the same.
+    pub(crate) has_parameters: bool,
+    /// What it asks for in the fields that change its price.
+    pub(crate) service: RequestedService,
+    /// Whether data of a medium are not in base64 as providers want it.
+    pub(crate) has_odd_base64: bool,
 }
 
 /// A top-level member of the body.
@@ -59,8 +119,39 @@ pub(crate) struct Prompt<'a> {
 pub(crate) struct Parameter<'a> {
     /// Its name, without escapes.
     pub(crate) name: Cow<'a, str>,
-    /// Its value as written.
-    pub(crate) value: Raw<'a>,
+    value: ParameterValue<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum ParameterValue<'a> {
+    Written(Raw<'a>),
+    Made(String),
+}
+
+/// Parameters that are integers, which clients may write with a point.
+const INTEGERS: [&str; 4] = ["n", "seed", "top_k", "top_logprobs"];
+
+impl<'a> Parameter<'a> {
+    /// A parameter as the client wrote it. An integer is one without a point.
+    pub(crate) fn new(name: Cow<'a, str>, value: Raw<'a>) -> Parameter<'a> {
+        let is_written = || value.bytes().iter().all(|byte| byte.is_ascii_digit());
+        let integer = value.count().filter(|_| INTEGERS.contains(&&*name) && !is_written());
+        let value = integer.map_or(ParameterValue::Written(value), |integer| ParameterValue::Made(integer.to_string()));
+        Parameter { name, value }
+    }
+
+    /// A parameter that the gateway makes: a number, or a string without escapes.
+    pub(crate) fn made(name: &'a str, value: String) -> Parameter<'a> {
+        Parameter { name: Cow::Borrowed(name), value: ParameterValue::Made(value) }
+    }
+
+    /// Its value.
+    pub(crate) fn value(&self) -> Raw<'_> {
+        match &self.value {
+            ParameterValue::Written(value) => *value,
+            ParameterValue::Made(value) => Raw::own(value),
+        }
+    }
 }
 
 /// A message.
@@ -236,9 +327,10 @@ pub(crate) enum ToolKind {
 }
 
 /// Which tools the model may or must call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) enum ToolChoice<'a> {
     /// The client did not say.
+    #[default]
     Unspecified,
     /// As the model likes.
     Auto,
@@ -253,14 +345,32 @@ pub(crate) enum ToolChoice<'a> {
 }
 
 /// Requested format of the answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) enum AnswerFormat<'a> {
     /// Plain text.
+    #[default]
     Text,
     /// Some JSON object.
     JsonObject,
     /// JSON that follows a schema.
     Schema { name: EscapedText<'a>, description: Option<EscapedText<'a>>, schema: Raw<'a>, strict: Option<bool> },
+}
+
+impl AnswerFormat<'_> {
+    /// An instruction for a model that cannot be held to the format. It is no guarantee: a strict schema should not have come here.
+    pub(crate) fn instruction(&self, unsupported: &mut UnsupportedFields) -> Option<String> {
+        match self {
+            AnswerFormat::Text => return None,
+            AnswerFormat::Schema { strict: Some(true), .. } => unsupported.drop("response_format"),
+            _ => unsupported.emulate("response_format"),
+        }
+        Some(match self {
+            AnswerFormat::Schema { schema, .. } => {
+                format!("Answer with JSON that follows this JSON schema, and nothing else: {}", schema.written())
+            }
+            _ => "Answer with exactly one JSON object and nothing else.".to_owned(),
+        })
+    }
 }
 
 /// Requested reasoning.
@@ -280,6 +390,12 @@ impl Reasoning {
     /// Whether the client asked for no reasoning.
     pub(crate) fn is_off(&self) -> bool {
         self.effort == Some(Effort::None) || self.enabled == Some(false)
+    }
+
+    /// The effort that comes closest, for an API that knows no other form. `None` if it is left to the model.
+    pub(crate) fn closest_effort(&self) -> Option<Effort> {
+        let asked = self.effort.or_else(|| self.max_tokens.map(Effort::of_budget));
+        asked.or_else(|| self.is_off().then_some(Effort::None))
     }
 
     /// Whether the client asked for reasoning.

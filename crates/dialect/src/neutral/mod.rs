@@ -37,14 +37,16 @@ pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use block_messages::{BlockMessages, Blocks};
 pub(crate) use cache_mark::name_of_cache_mark;
 pub(crate) use conversation::{
-    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Prompt, Reasoning, ReasoningKind,
+    AnswerFormat, ClientChat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
-pub(crate) use request_body::{MemberType, body_members, none_of, of_type, optional_member};
+pub(crate) use request_body::{
+    MemberType, body_members, given, mistyped, none_of, of_type, optional_member, refused, taken,
+};
 pub use request_body::{refuse_repeated, with_whole_characters};
 pub(crate) use schema_refs::with_lone_references;
 pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};

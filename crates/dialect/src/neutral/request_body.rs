@@ -53,9 +53,7 @@ pub(crate) fn of_type(
 ) -> Result<Option<Raw<'_>>, Invalid> {
     let value = value.filter(|value| !value.is_null());
     if value.is_some_and(|value| !expected.fits(value)) {
-        let path = path();
-        let message = format!("'{path}' must be {}.", expected.as_str());
-        return Err(Invalid::field(InvalidReason::InvalidType, path, message));
+        return Err(mistyped(path(), expected.as_str()));
     }
     Ok(value)
 }
@@ -102,6 +100,27 @@ pub fn with_whole_characters<T>(body: &mut Bytes, read: impl Fn(&Bytes) -> Resul
     let Cow::Owned(whole) = lone_halves_replaced(syntax::text(body)?) else { return Err(refused) };
     *body = whole.into();
     read(body)
+}
+
+/// The value of a member of a body.
+pub(crate) fn given<'a>(members: &[(Raw<'a>, Raw<'a>)], name: &str) -> Option<Raw<'a>> {
+    members.iter().find(|(key, _)| *key.name() == *name.as_bytes()).map(|(_, value)| *value)
+}
+
+/// The same, which is not among the members any more.
+pub(crate) fn taken<'a>(members: &mut Vec<(Raw<'a>, Raw<'a>)>, name: &str) -> Option<Raw<'a>> {
+    let place = members.iter().position(|(key, _)| *key.name() == *name.as_bytes())?;
+    Some(members.remove(place).1)
+}
+
+/// A value of another type than `expected`.
+pub(crate) fn mistyped(param: impl Display, expected: &str) -> Invalid {
+    Invalid::field(InvalidReason::InvalidType, param.to_string(), format!("'{param}' must be {expected}."))
+}
+
+/// A value that is not allowed, in the words of `message`.
+pub(crate) fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
+    Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)
 }
 
 /// The members of the body, a JSON object nested at most `max_depth` deep, that are not null.

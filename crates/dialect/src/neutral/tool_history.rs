@@ -13,11 +13,10 @@ use super::{
     unsupported_fields::UnsupportedFields,
 };
 
-impl<'a> Conversation<'a> {
-    /// Takes the messages as they came, results of calls behind their calls. Instructions before the first other message become
-    /// [`Conversation::system`].
-    pub(crate) fn set_turns(&mut self, turns: Vec<Turn<'a>>) {
-        let mut turns = results_behind_calls(turns, true, &mut self.unsupported);
+impl Conversation<'_> {
+    /// Puts results of calls behind their calls. Instructions before the first other message become [`Conversation::system`].
+    pub(crate) fn settle_turns(&mut self) {
+        let mut turns = results_behind_calls(std::mem::take(&mut self.turns), true, &mut self.unsupported);
         for turn in turns.iter_mut().filter(|turn| turn.role == Role::Developer) {
             turn.role = Role::System;
         }

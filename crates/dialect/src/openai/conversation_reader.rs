@@ -5,42 +5,39 @@
 mod messages;
 mod tools;
 
-pub(crate) use self::tools::choice as tool_choice;
-
 use std::borrow::Cow;
 
 use crate::{
-    json::{Cursor, JsonFault, Raw},
+    json::{Cursor, JsonFault, Raw, object},
     neutral::{
         AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, ToolChoice, Turn, UnsupportedFields,
+        json_value,
     },
-    openai::request::gateway_members::is_for_gateway,
 };
 
-/// Reads a chat body.
+/// Reads a chat body that the gateway has written.
 ///
 /// # Errors
 /// When the text is not a JSON object.
 pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFault> {
-    let mut cursor = Cursor::new(body);
-    let mut reader = Reader::default();
-    reader.object(&mut cursor)?;
-    cursor.end()?;
-    if let Some(extra) = reader.extra_body.take().filter(|extra| extra.is_object()) {
-        reader.object(&mut Cursor::over(extra))?;
+    let mut reader = ConversationReader::default();
+    for (key, value) in object(body)?.members().filter(|(_, value)| !value.is_null()) {
+        reader.member(Cow::Owned(String::from_utf8_lossy(&key.name()).into_owned()), value.written())?;
     }
     Ok(reader.finish())
 }
 
-/// What these members of a body ask for, without its messages.
-pub(crate) fn read_members<'a>(members: Vec<(Cow<'a, [u8]>, Raw<'a>)>) -> Conversation<'a> {
-    let mut reader = Reader::default();
-    members.into_iter().for_each(|(name, value)| reader.member(name, value));
-    reader.finish()
+/// The conversation of a chat body, as writers get it.
+#[cfg(test)]
+pub(crate) fn read_settled(body: &str) -> Conversation<'_> {
+    let mut conversation = read_conversation(body).unwrap();
+    conversation.settle_turns();
+    conversation
 }
 
+/// Reads the members of a chat body, one by one.
 #[derive(Default)]
-struct Reader<'a> {
+pub(crate) struct ConversationReader<'a> {
     turns: Option<Vec<Turn<'a>>>,
     tools: Option<Raw<'a>>,
     functions: Option<Raw<'a>>,
@@ -54,48 +51,39 @@ struct Reader<'a> {
     reasoning: Reasoning,
     stream: bool,
     parameters: Vec<Parameter<'a>>,
-    extra_body: Option<Raw<'a>>,
     /// Members of messages, parts and tools that have no neutral form.
     unsupported: UnsupportedFields,
 }
 
-impl<'a> Reader<'a> {
-    /// Reads the object that comes next. Messages, which are most of it, are read as they are passed.
-    fn object(&mut self, cursor: &mut Cursor<'a>) -> Result<(), JsonFault> {
-        let other = cursor.each_member(|cursor, key| {
-            let name = key.name();
-            if *name == *b"messages" && self.turns.is_none() && cursor.peek()? == b'[' {
-                self.turns = Some(messages::turns(cursor, &mut self.unsupported)?);
-                return Ok(());
-            }
-            let value = cursor.value()?;
-            if !value.is_null() {
-                self.member(name, value);
-            }
-            Ok(())
-        })?;
-        if other.is_some() { Err(JsonFault::Invalid) } else { Ok(()) }
-    }
-
-    fn member(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
-        match &*name {
-            b"model" | b"messages" => {}
-            b"tools" => self.tools = self.tools.or(Some(value)),
-            b"functions" => self.functions = self.functions.or(Some(value)),
-            b"tool_choice" => self.tool_choice = self.tool_choice.or(Some(value)),
-            b"function_call" => self.function_call = self.function_call.or(Some(value)),
-            b"parallel_tool_calls" => self.parallel_tool_calls = Some(value.bytes() == b"true"),
-            b"response_format" => self.format = self.format.or(Some(value)),
-            b"max_tokens" => self.max_tokens = value.count(),
-            b"max_completion_tokens" => self.max_completion_tokens = value.count(),
-            b"stop" => self.stop = texts(value),
-            b"stream" => self.stream = value.bytes() == b"true",
-            b"reasoning_effort" => self.reasoning.effort = effort(value).or(self.reasoning.effort),
-            b"reasoning" => self.reasoning(value),
-            b"include_reasoning" => self.reasoning.exclude |= value.bytes() == b"false",
-            b"extra_body" => self.extra_body = Some(value),
-            _ => self.parameter(name, value),
+impl<'a> ConversationReader<'a> {
+    /// Reads a member that is not null. Messages, which are most of a body, are read in one pass.
+    ///
+    /// # Errors
+    /// When the value is no JSON.
+    pub(crate) fn member(&mut self, name: Cow<'a, str>, value: &'a str) -> Result<(), JsonFault> {
+        if name == "messages" {
+            self.turns = Some(messages::turns(&mut Cursor::new(value), &mut self.unsupported)?);
+            return Ok(());
         }
+        let value = json_value(value).ok_or(JsonFault::Invalid)?;
+        match &*name {
+            "model" => {}
+            "tools" => self.tools = Some(value),
+            "functions" => self.functions = Some(value),
+            "tool_choice" => self.tool_choice = Some(value),
+            "function_call" => self.function_call = Some(value),
+            "parallel_tool_calls" => self.parallel_tool_calls = Some(value.bytes() == b"true"),
+            "response_format" => self.format = Some(value),
+            "max_tokens" => self.max_tokens = value.count(),
+            "max_completion_tokens" => self.max_completion_tokens = value.count(),
+            "stop" => self.stop = texts(value),
+            "stream" => self.stream = value.bytes() == b"true",
+            "reasoning_effort" => self.reasoning.effort = effort(value).or(self.reasoning.effort),
+            "reasoning" => self.reasoning(value),
+            "include_reasoning" => self.reasoning.exclude |= value.bytes() == b"false",
+            _ => self.parameters.push(Parameter::new(name, value)),
+        }
+        Ok(())
     }
 
     fn reasoning(&mut self, value: Raw<'a>) {
@@ -107,18 +95,8 @@ impl<'a> Reader<'a> {
         reasoning.exclude |= asked.exclude;
     }
 
-    fn parameter(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
-        let name = match name {
-            Cow::Borrowed(name) => String::from_utf8_lossy(name),
-            Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
-        };
-        let is_given = self.parameters.iter().any(|parameter| parameter.name == name);
-        if !is_given && !is_for_gateway(&name) {
-            self.parameters.push(Parameter { name, value });
-        }
-    }
-
-    fn finish(mut self) -> Conversation<'a> {
+    /// What the members ask for.
+    pub(crate) fn finish(mut self) -> Conversation<'a> {
         let unsupported = &mut self.unsupported;
         let mut tools = tools::declared(self.tools, unsupported);
         let functions = self.functions.into_iter().flat_map(Raw::elements);
@@ -129,9 +107,9 @@ impl<'a> Reader<'a> {
             (Some(choice), _) | (None, Some(choice)) => tools::choice(choice),
             (None, None) => ToolChoice::Unspecified,
         };
-        let mut conversation = Conversation {
+        Conversation {
             system: Vec::new(),
-            turns: Vec::new(),
+            turns: self.turns.unwrap_or_default(),
             tools,
             tool_choice,
             parallel_tool_calls: self.parallel_tool_calls.or(is_legacy.then_some(false)),
@@ -142,9 +120,7 @@ impl<'a> Reader<'a> {
             stream: self.stream,
             parameters: self.parameters,
             unsupported: self.unsupported,
-        };
-        conversation.set_turns(self.turns.unwrap_or_default());
-        conversation
+        }
     }
 }
 

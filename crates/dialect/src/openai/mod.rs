@@ -1,5 +1,6 @@
 //! The OpenAI chat and image API: requests, answers and streams.
 
+pub(crate) mod agent_chat;
 #[deny(clippy::float_arithmetic)]
 mod answer;
 pub(crate) mod answer_reader;
@@ -15,6 +16,7 @@ mod image_answer;
 mod message_member;
 pub(crate) mod prompt_writer;
 pub mod request;
+pub(crate) mod request_writer;
 mod stream;
 pub(crate) mod text_completion;
 mod tool_call;

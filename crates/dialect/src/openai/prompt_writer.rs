@@ -9,13 +9,14 @@ use pointsman_domain::{Catalog, Endpoint, ReasoningFormat};
 
 use super::{
     foreign_members::ReturnedReasoning,
+    request::takes_effort_only,
     tool_writer::{push_reference, push_tool},
 };
 use crate::{
-    json::{Raw, Splice, SpliceAction, push_member, quoted},
+    json::push_member,
     neutral::{
-        CHAT_NAMES, CLIENT_IDS, Content, EscapedText, MediaSource, Part, Prompt, ReasoningKind, ReasoningState, Role,
-        Tool, ToolChoice, ToolKind, ToolNames, Turn, UnsupportedFields, fitting_call_id,
+        CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, Tool, ToolKind,
+        ToolNames, Turn, UnsupportedFields, fitting_call_id,
     },
 };
 
@@ -25,6 +26,8 @@ pub(crate) struct ChatServer {
     pub(crate) takes_marks: bool,
     knows_developer_role: bool,
     reasoning: ReturnedReasoning,
+    /// Whether it takes `reasoning_effort` in the place of `reasoning`.
+    pub(crate) takes_effort: bool,
 }
 
 impl ChatServer {
@@ -38,21 +41,29 @@ impl ChatServer {
             takes_marks: lists("cache_control"),
             knows_developer_role: endpoint.knows_developer_role,
             reasoning,
+            takes_effort: takes_effort_only(catalog, endpoint),
         }
+    }
+}
+
+#[cfg(test)]
+impl ChatServer {
+    pub(crate) fn taking_everything(turns: &[Turn<'_>]) -> ChatServer {
+        let id = pointsman_domain::EndpointId::new("acme/m", "acme", "");
+        let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
+        (server.takes_marks, server.knows_developer_role, server.reasoning.cuts_details) = (true, true, false);
+        server
     }
 }
 
 /// Writes what a model reads.
 pub(crate) struct PromptWriter<'w, 'a> {
     server: &'w ChatServer,
-    turns: &'w [Turn<'a>],
-    tools: &'w [Tool<'a>],
-    /// Names of tools that are sent as others.
-    pub(crate) names: ToolNames,
+    names: &'w ToolNames,
     /// Whether a single text is a string, not a list of one part.
     has_short_texts: bool,
     unsupported: &'w mut UnsupportedFields,
-    out: BytesMut,
+    out: &'w mut BytesMut,
     /// Media that wait for a message of the user.
     media: Vec<&'w Part<'a>>,
 }
@@ -60,19 +71,18 @@ pub(crate) struct PromptWriter<'w, 'a> {
 impl<'w, 'a> PromptWriter<'w, 'a> {
     pub(crate) fn new(
         server: &'w ChatServer,
-        Prompt { turns, tools }: &'w Prompt<'a>,
+        names: &'w ToolNames,
         has_short_texts: bool,
         unsupported: &'w mut UnsupportedFields,
+        out: &'w mut BytesMut,
     ) -> PromptWriter<'w, 'a> {
-        let names = ToolNames::of(turns, tools, CHAT_NAMES);
-        let (out, media) = (BytesMut::with_capacity(1_024), Vec::new());
-        PromptWriter { server, turns, tools, names, has_short_texts, unsupported, out, media }
+        PromptWriter { server, names, has_short_texts, unsupported, out, media: Vec::new() }
     }
 
-    /// `messages`, as a list.
-    pub(crate) fn messages(&mut self) -> BytesMut {
-        self.out.put_u8(b'[');
-        let mut turns = self.turns.iter().peekable();
+    /// Appends `,"messages":[…]`.
+    pub(crate) fn messages(&mut self, turns: &'w [Turn<'a>]) {
+        push_member(self.out, b"messages", b"[");
+        let mut turns = turns.iter().peekable();
         while let Some(turn) = turns.next() {
             let speaker = author(turn.role);
             let is_written = self.turn(turn);
@@ -84,7 +94,6 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
             }
         }
         self.out.put_u8(b']');
-        self.out.split()
     }
 
     /// Appends a turn, unless nothing is left of it.
@@ -99,8 +108,13 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     }
 
     fn begin(&mut self, role: &str) {
-        self.out.put_slice(if self.out.len() > 1 { b",{" } else { b"{" });
+        self.open();
         self.role(role);
+    }
+
+    /// Begins the next message.
+    fn open(&mut self) {
+        self.out.put_slice(if self.out.ends_with(b"[") { b"{" } else { b",{" });
     }
 
     fn role(&mut self, role: &str) {
@@ -140,9 +154,9 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
             self.unsupported.emulate("messages[].content");
         }
         self.begin("tool");
-        push_member(&mut self.out, b"tool_call_id", b"");
-        fitting_call_id(id, CLIENT_IDS).push_quoted(&mut self.out);
-        push_member(&mut self.out, b"content", b"\"");
+        push_member(self.out, b"tool_call_id", b"");
+        fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
+        push_member(self.out, b"content", b"\"");
         if *failed {
             self.unsupported.emulate("messages[].is_error");
             self.out.put_slice(b"Error: ");
@@ -167,7 +181,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
             }
         }
         let shown = self.shown_reasoning(&mut reasoning);
-        self.out.put_slice(if self.out.len() > 1 { b",{" } else { b"{" });
+        self.open();
         for (target, text) in self.server.reasoning.targets.into_iter().flatten().zip(shown.iter().cycle()) {
             for piece in [b"\"", target.as_bytes(), b"\":\"", text, b"\","] {
                 self.out.put_slice(piece);
@@ -175,17 +189,17 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
         }
         self.role("assistant");
         match (said.as_slice(), calls.is_empty()) {
-            ([], true) => push_member(&mut self.out, b"content", b"\"\""),
-            ([], false) => push_member(&mut self.out, b"content", b"null"),
+            ([], true) => push_member(self.out, b"content", b"\"\""),
+            ([], false) => push_member(self.out, b"content", b"null"),
             (said, _) => self.content(said),
         }
         if !calls.is_empty() {
-            push_member(&mut self.out, b"tool_calls", b"[");
+            push_member(self.out, b"tool_calls", b"[");
             self.list(&calls, PromptWriter::call);
         }
         if !reasoning.is_empty() {
-            push_member(&mut self.out, b"reasoning_details", b"[");
-            self.list(&reasoning, |writer, state| push_detail(state, &mut writer.out));
+            push_member(self.out, b"reasoning_details", b"[");
+            self.list(&reasoning, |writer, state| push_detail(state, writer.out));
         }
         self.out.put_u8(b'}');
     }
@@ -228,20 +242,20 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     fn call(&mut self, part: &&'w Part<'a>) {
         let Content::ToolCall { id, name, arguments, kind } = &part.content else { return };
         self.out.put_slice(b"{\"id\":");
-        fitting_call_id(id, CLIENT_IDS).push_quoted(&mut self.out);
+        fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
         self.out.put_u8(b',');
-        push_reference(*kind, name, &self.names, &mut self.out);
-        push_member(&mut self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" }, b"");
-        arguments.push_quoted(&mut self.out);
+        push_reference(*kind, name, self.names, self.out);
+        push_member(self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" }, b"");
+        arguments.push_quoted(self.out);
         self.out.put_slice(b"}}");
     }
 
     /// Appends `content`. A text that says nothing is a string everywhere.
     fn content(&mut self, parts: &[&Part<'a>]) {
-        push_member(&mut self.out, b"content", b"");
+        push_member(self.out, b"content", b"");
         match parts {
             [Part { content: Content::Text(text), cache_control: None }] if self.has_short_texts || text.is_empty() => {
-                text.push_quoted(&mut self.out);
+                text.push_quoted(self.out);
             }
             _ => {
                 self.out.put_u8(b'[');
@@ -251,7 +265,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     }
 
     fn part(&mut self, part: &Part<'a>) {
-        let out = &mut self.out;
+        let out = &mut *self.out;
         match &part.content {
             Content::Refusal(text) => push_text_part("refusal", text, out),
             Content::Image { source, detail } => {
@@ -298,75 +312,29 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     /// Appends the mark of the cache that stands at `path`.
     fn mark(&mut self, part: &Part<'a>, path: &str) {
         match part.cache_control {
-            Some(mark) if self.server.takes_marks => push_member(&mut self.out, b"cache_control", mark.bytes()),
+            Some(mark) if self.server.takes_marks => push_member(self.out, b"cache_control", mark.bytes()),
             Some(_) => self.unsupported.drop(path),
             None => {}
         }
     }
 
-    /// `tools`, as a list.
-    pub(crate) fn tools(&mut self) -> BytesMut {
-        self.out.put_u8(b'[');
-        self.list(self.tools, PromptWriter::tool);
-        self.out.split()
+    /// Appends `,"tools":[…]`, unless there are none.
+    pub(crate) fn tools(&mut self, tools: &[Tool<'a>]) {
+        if !tools.is_empty() {
+            push_member(self.out, b"tools", b"[");
+            self.list(tools, PromptWriter::tool);
+        }
     }
 
     fn tool(&mut self, tool: &Tool<'a>) {
-        push_tool(tool, &self.names, self.unsupported, &mut self.out);
+        push_tool(tool, self.names, self.unsupported, self.out);
         match tool.cache_control {
-            Some(mark) if self.server.takes_marks => push_member(&mut self.out, b"cache_control", mark.bytes()),
+            Some(mark) if self.server.takes_marks => push_member(self.out, b"cache_control", mark.bytes()),
             Some(_) => self.unsupported.drop("tools[].cache_control"),
             None => {}
         }
         self.out.put_u8(b'}');
     }
-
-    /// Takes up the names of tools that stand in the body itself, out of `extra_body`.
-    pub(crate) fn take_names(&mut self, tools: Raw<'_>) {
-        let names = tools.elements().filter_map(name_of).filter_map(Raw::text);
-        names.for_each(|name| self.names.add(&name, CHAT_NAMES));
-    }
-
-    /// Gives such tools the names that they are sent with.
-    pub(crate) fn rename_tools<'t>(&self, tools: Raw<'t>, splice: &mut Splice<'t>) {
-        splice.elements(tools, |tool, splice| {
-            if let Some((place, name)) = name_of(tool).and_then(|place| Some((place, EscapedText::of(place)?))) {
-                splice.replace(place, &quoted(&self.names.sent(&name).unescaped()));
-            }
-            SpliceAction::Kept
-        });
-    }
-
-    /// A choice that names tools, some of which are sent with other names. `None` if it stays as it is.
-    pub(crate) fn tool_choice(&mut self, choice: &ToolChoice<'a>) -> Option<BytesMut> {
-        if self.names == ToolNames::default() {
-            return None;
-        }
-        match choice {
-            ToolChoice::Named(name) => self.chosen(name),
-            ToolChoice::Allowed { required, names } => {
-                let mode = if *required { "required" } else { "auto" };
-                let head = format!("{{\"type\":\"allowed_tools\",\"allowed_tools\":{{\"mode\":\"{mode}\",\"tools\":[");
-                self.out.put_slice(head.as_bytes());
-                self.list(names, PromptWriter::chosen);
-                self.out.put_slice(b"}}");
-            }
-            _ => return None,
-        }
-        Some(self.out.split())
-    }
-
-    fn chosen(&mut self, name: &EscapedText<'a>) {
-        let declared = self.tools.iter().find(|tool| tool.name == *name);
-        self.out.put_u8(b'{');
-        push_reference(declared.map_or(ToolKind::Function, |tool| tool.kind), name, &self.names, &mut self.out);
-        self.out.put_slice(b"}}");
-    }
-}
-
-/// Where the name of a tool of chat stands.
-fn name_of(tool: Raw<'_>) -> Option<Raw<'_>> {
-    [b"function".as_slice(), b"custom"].into_iter().find_map(|kind| tool.member(kind))?.member(b"name")
 }
 
 /// Who speaks: of instructions, it does not matter which.
@@ -423,22 +391,6 @@ fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
         }
     }
     out.put_u8(b'}');
-}
-
-/// A chat body with these messages, as a server is sent it that takes everything.
-#[cfg(test)]
-pub(crate) fn whole_chat(chat: &[u8], prompt: &Prompt<'_>, has_short_texts: bool) -> serde_json::Value {
-    let id = pointsman_domain::EndpointId::new("acme/m", "acme", "");
-    let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), &prompt.turns);
-    (server.takes_marks, server.knows_developer_role, server.reasoning.cuts_details) = (true, true, false);
-    let mut unsupported = UnsupportedFields::default();
-    let mut writer = PromptWriter::new(&server, prompt, has_short_texts, &mut unsupported);
-    let mut chat: serde_json::Value = serde_json::from_slice(chat).unwrap();
-    chat["messages"] = serde_json::from_slice(&writer.messages()).unwrap();
-    if chat.get("tools").is_some() {
-        chat["tools"] = serde_json::from_slice(&writer.tools()).unwrap();
-    }
-    chat
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::{
     json::{Raw, push_member},
-    neutral::{EscapedText, Tool, ToolKind, ToolNames, UnsupportedFields, with_lone_references},
+    neutral::{EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields, with_lone_references},
 };
 
 /// Appends a declaration, without its end.
@@ -39,6 +39,34 @@ pub(crate) fn push_reference(kind: ToolKind, name: &EscapedText<'_>, names: &Too
         ToolKind::Custom => b"\"type\":\"custom\",\"custom\":{\"name\":",
     });
     names.sent(name).push_quoted(out);
+}
+
+/// Appends a choice among these tools.
+pub(crate) fn push_choice(choice: &ToolChoice<'_>, tools: &[Tool<'_>], names: &ToolNames, out: &mut BytesMut) {
+    let kind_of = |name: &EscapedText<'_>| tools.iter().find(|tool| tool.name == *name).map(|tool| tool.kind);
+    let push_chosen = |name: &EscapedText<'_>, out: &mut BytesMut| {
+        out.put_u8(b'{');
+        push_reference(kind_of(name).unwrap_or(ToolKind::Function), name, names, out);
+        out.put_slice(b"}}");
+    };
+    match choice {
+        ToolChoice::Unspecified | ToolChoice::Auto => out.put_slice(b"\"auto\""),
+        ToolChoice::None => out.put_slice(b"\"none\""),
+        ToolChoice::Required => out.put_slice(b"\"required\""),
+        ToolChoice::Named(name) => push_chosen(name, out),
+        ToolChoice::Allowed { required, names } => {
+            let mode = if *required { "required" } else { "auto" };
+            let head = format!("{{\"type\":\"allowed_tools\",\"allowed_tools\":{{\"mode\":\"{mode}\",\"tools\":[");
+            out.put_slice(head.as_bytes());
+            for (place, name) in names.iter().enumerate() {
+                if place > 0 {
+                    out.put_u8(b',');
+                }
+                push_chosen(name, out);
+            }
+            out.put_slice(b"]}}");
+        }
+    }
 }
 
 /// Appends the form of a custom tool's input. Chat wraps the grammar in another object.

@@ -35,7 +35,7 @@ impl<'a> Parameters<'a> {
         let mut parameters = Parameters::default();
         let wants_logprobs = conversation.parameter("logprobs").is_some_and(|flag| flag.bytes() == b"true");
         for parameter in &conversation.parameters {
-            let (name, value) = (&*parameter.name, parameter.value);
+            let (name, value) = (&*parameter.name, parameter.value());
             let is_kept = match name {
                 // Models that refuse these have the default in mind.
                 "temperature" | "top_p" if !samples => is_one(value),

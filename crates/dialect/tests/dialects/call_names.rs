@@ -1,8 +1,8 @@
 //! Names of tools and ids of calls: each endpoint gets them in a form that it takes, and the client sees its own.
 
 use bytes::{Bytes, BytesMut};
-use pointsman_dialect::{ChatRequest, ChatStream, OutgoingBody, StreamOptions, lost_parameters, rewrite_whole};
-use pointsman_domain::{Dialect, Target};
+use pointsman_dialect::{ChatRequest, ChatStream, OutgoingBody, StreamOptions, rewrite_whole};
+use pointsman_domain::Dialect;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -178,41 +178,4 @@ proptest! {
         prop_assert!(serde_json::from_str::<Value>(&longer).is_ok(), "{longer}");
         prop_assert!(longer.starts_with(shorter.strip_suffix("]}").unwrap()), "{shorter}\n{longer}");
     }
-}
-
-#[test]
-fn tools_of_extra_body_are_sent_with_the_same_names_as_their_calls_and_choices() {
-    let name = long_name();
-    let tool = json!({"type": "function", "function": {"name": name, "x": 1}});
-    let chat = of_messages(&json!({
-        "model": "acme/m", "max_tokens": 9, "tool_choice": {"type": "tool", "name": name},
-        "extra_body": {"tools": [tool, {"type": "other"}]},
-        "messages": [
-            {"role": "user", "content": "Hi"},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": name, "input": {}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "x"}]},
-        ],
-    }));
-    let outgoing = sent_of(&catalog(), Dialect::OpenAi, &chat);
-    let body = json_of(&outgoing);
-    let sent = body["tools"][0]["function"]["name"].as_str().unwrap();
-    assert!(fits(sent, 64) && body["tools"][0]["function"]["x"] == 1, "{body}");
-    assert_eq!(body["tools"][1], json!({"type": "other"}));
-    assert_eq!(body["messages"][1]["tool_calls"][0]["function"]["name"], sent, "{body}");
-    assert_eq!(body["tool_choice"]["function"]["name"], sent, "{body}");
-    for answer in answered(&chat, &outgoing, sent) {
-        assert!(answer.contains(&name), "{answer}");
-    }
-}
-
-#[test]
-fn a_choice_among_tools_of_extra_body_is_lost_nowhere() {
-    let tool = json!({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}});
-    let chat = of_messages(&json!({
-        "model": "acme/m", "max_tokens": 9, "tool_choice": {"type": "tool", "name": "look"},
-        "extra_body": {"tools": [tool]}, "provider": {"require_parameters": true},
-        "messages": [{"role": "user", "content": "Hi"}],
-    }));
-    let lost = lost_parameters(&chat, &catalog(), &[Target::Model(0)]);
-    assert_eq!(lost.iter().map(|lost| &*lost.name).collect::<Vec<_>>(), Vec::<&str>::new());
 }

@@ -223,7 +223,7 @@ fn echoed(content: &Value) -> Value {
     let body = body.to_string();
     let inbound = read_messages(body.as_bytes(), &KEY).unwrap();
     assert!(inbound.unsupported.dropped().is_empty());
-    let chat = crate::openai::prompt_writer::whole_chat(&inbound.chat, &inbound.prompt, true);
+    let chat = crate::openai::request_writer::whole_chat(&inbound.chat.conversation, true);
     chat["messages"][1]["reasoning_details"].clone()
 }
 

@@ -121,8 +121,8 @@ impl<'a> ChatReader<'a> {
         if is_empty {
             return Err(message_count());
         }
-        if self.prompt.turns.is_empty() && self.native_feature.is_some() {
-            self.prompt.turns.push(Turn::empty());
+        if self.conversation.turns.is_empty() && self.native_feature.is_some() {
+            self.conversation.turns.push(Turn::empty());
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl<'a> ChatReader<'a> {
     /// Adds a message, unless it has no parts.
     fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
         if !parts.is_empty() {
-            self.prompt.turns.push(Turn::new(role, parts));
+            self.conversation.turns.push(Turn::new(role, parts));
         }
     }
 
@@ -239,7 +239,7 @@ impl<'a> ChatReader<'a> {
         }
         let failed = is_error.is_some_and(|flag| flag.bytes() == b"true");
         let result = Content::ToolResult { id, parts: Part::joined(parts), failed };
-        self.prompt.turns.push(Turn::new(Role::Tool, vec![Part::marked(result, block.cache_control)]));
+        self.conversation.turns.push(Turn::new(Role::Tool, vec![Part::marked(result, block.cache_control)]));
         Ok(())
     }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{ChatPurpose, ChatRequest, RequestLimits, neutral::Content, openai::prompt_writer::whole_chat};
+use crate::{ChatPurpose, ChatRequest, RequestLimits, neutral::Content, openai::request_writer::whole_chat};
 
 const KEY: StateKey = StateKey::new([1; 32]);
 
@@ -19,7 +19,7 @@ fn chat(body: Value) -> Value {
 
 /// The chat, as a server is sent it that takes everything.
 fn whole(read: &InboundMessages<'_>) -> Value {
-    whole_chat(&read.chat, &read.prompt, true)
+    whole_chat(&read.chat.conversation, true)
 }
 
 #[track_caller]
@@ -48,9 +48,11 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
     });
     let inbound = read(body.clone());
     let dropped: Vec<&str> = inbound.unsupported.dropped().iter().map(AsRef::as_ref).collect();
-    assert_eq!(dropped, ["context_management", "tools[].defer_loading"]);
+    assert_eq!(dropped, ["tools[].defer_loading"]);
+    let others: Vec<_> = inbound.chat.members.iter().map(|(key, _)| key.text().unwrap()).collect();
+    assert_eq!(others, ["context_management", "metadata", "model", "provider"]);
     let expected = json!({
-        "model": "claude", "max_tokens": 100, "stream": true, "temperature": 0.5, "top_k": 3,
+        "model": "m", "max_tokens": 100, "stream": true, "stream_options": {"include_usage": true}, "temperature": 0.5, "top_k": 3,
         "messages": [
             {"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
             {"role": "user", "content": "hi"},
@@ -61,7 +63,7 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
         ],
         "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}],
         "tool_choice": "required", "parallel_tool_calls": false, "reasoning": {"max_tokens": 2048}, "stop": ["x"],
-        "user": "u", "metadata": {"objective": "fastest"}, "provider": {"order": ["a"]}
+        "user": "u"
     });
     assert_eq!(chat(body), expected);
 }
@@ -86,8 +88,8 @@ fn a_failed_result_keeps_its_mark_for_the_dialects_that_know_one() {
         json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no"}]}]),
     );
     let read = read(body);
-    let Content::ToolResult { failed, .. } = &read.prompt.turns[0].parts[0].content else {
-        panic!("{:?}", read.prompt.turns)
+    let Content::ToolResult { failed, .. } = &read.chat.conversation.turns[0].parts[0].content else {
+        panic!("{:?}", read.chat.conversation.turns)
     };
     assert!(failed);
 }
@@ -213,7 +215,9 @@ fn a_client_that_wants_no_text_of_thoughts_gets_their_signatures() {
 /// The chat, checked as every chat is.
 #[track_caller]
 fn routed(inbound: &InboundMessages<'_>) -> Box<ChatRequest> {
-    ChatRequest::of_prompt(&inbound.chat, &inbound.prompt, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+    let (limits, mut unsupported) = (RequestLimits::default(), UnsupportedFields::default());
+    ChatRequest::of_client(&inbound.chat, Bytes::new(), ChatPurpose::Chat, &limits, field_name, &mut unsupported)
+        .unwrap()
 }
 
 #[test]
@@ -270,10 +274,7 @@ fn all_that_a_coding_agent_sends_is_understood_or_named() {
         "metadata": {"user_id": "x".repeat(400)}, "betas": ["a"],
     });
     let inbound = read(body);
-    assert_eq!(
-        named(inbound.unsupported.dropped()),
-        ["betas", "context_management", "output_config.task_budget", "tools[].defer_loading"]
-    );
+    assert_eq!(named(inbound.unsupported.dropped()), ["output_config.task_budget", "tools[].defer_loading"]);
     assert_eq!(named(inbound.unsupported.emulated()), ["metadata.user_id"]);
     assert_eq!(inbound.native_feature, None);
     let request = routed(&inbound);
@@ -485,7 +486,7 @@ fn a_hundred_thousand_tools_are_read_without_comparing_each_with_all_others() {
             tools(last)
         )
     };
-    assert_eq!(read_messages(body(100_000).as_bytes(), &KEY).unwrap().prompt.tools.len(), 100_001);
+    assert_eq!(read_messages(body(100_000).as_bytes(), &KEY).unwrap().chat.conversation.tools.len(), 100_001);
     assert_eq!(read_messages(body(5).as_bytes(), &KEY).unwrap_err().param.as_deref(), Some("tools[100000].name"));
 }
 

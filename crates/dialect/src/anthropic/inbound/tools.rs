@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use bytes::BufMut as _;
 use pointsman_domain::Invalid;
 
 use super::{ChatReader, mistyped, refused, required};
 use crate::{
-    json::{Raw, push_member},
-    neutral::{EscapedText, MemberType, Tool, ToolKind, none_of, optional_member},
+    json::Raw,
+    neutral::{EscapedText, MemberType, Tool, ToolChoice, ToolKind, none_of, optional_member},
 };
 
 /// Members of a tool that chat has, or that are written elsewhere.
@@ -34,17 +33,14 @@ impl<'a> ChatReader<'a> {
             if !names.insert(tool.name.clone()) {
                 return Err(refused(format!("tools[{index}].name"), "Tool names must be unique."));
             }
-            self.prompt.tools.push(tool);
-        }
-        if self.has_tools() {
-            push_member(&mut self.out, b"tools", b"[]");
+            self.conversation.tools.push(tool);
         }
         Ok(())
     }
 
     /// Whether tools are declared that chat has.
     fn has_tools(&self) -> bool {
-        !self.prompt.tools.is_empty()
+        !self.conversation.tools.is_empty()
     }
 
     fn tool(&mut self, tool: Raw<'a>, index: usize) -> Result<Tool<'a>, Invalid> {
@@ -78,38 +74,31 @@ impl<'a> ChatReader<'a> {
         })
     }
 
-    /// With tools that chat has no form for, no choice is written that may mean one of them; without any tool, none that chat
+    /// With tools that chat has no form for, no choice is kept that may mean one of them; without any tool, none that chat
     /// servers would refuse.
-    pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
-        let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
-            Some("auto" | "none") if !self.has_tools() => b"",
-            Some("auto") => b"\"auto\"",
-            Some("any") if self.has_server_tools => b"",
-            Some("any") => b"\"required\"",
-            Some("none") => b"\"none\"",
+    pub(super) fn tool_choice(&mut self, choice: Raw<'a>) -> Result<(), Invalid> {
+        let chosen = match choice.member(b"type").and_then(Raw::text).as_deref() {
+            Some("auto" | "none") if !self.has_tools() => ToolChoice::Unspecified,
+            Some("auto") => ToolChoice::Auto,
+            Some("any") if self.has_server_tools => ToolChoice::Unspecified,
+            Some("any") => ToolChoice::Required,
+            Some("none") => ToolChoice::None,
             Some("tool") => {
                 let name = choice.member(b"name").and_then(Raw::filled_string);
-                let name = name.ok_or_else(|| required("tool_choice.name"))?;
-                if !self.has_server_tools {
-                    push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
-                    self.out.put_slice(name.bytes());
-                    self.out.put_slice(b"}}");
-                }
-                b""
+                let name = name.and_then(EscapedText::of).ok_or_else(|| required("tool_choice.name"))?;
+                if self.has_server_tools { ToolChoice::Unspecified } else { ToolChoice::Named(name) }
             }
             _ => {
                 let allowed = ["auto", "any", "tool", "none"];
                 return Err(none_of("tool_choice.type", choice.member(b"type"), &allowed));
             }
         };
-        if !word.is_empty() {
-            push_member(&mut self.out, b"tool_choice", word);
-        }
         let flag = optional_member(choice, "tool_choice", "disable_parallel_tool_use", MemberType::Boolean)?;
         let is_single = flag.is_some_and(|flag| flag.bytes() == b"true");
-        if is_single && self.has_tools() && word != b"\"none\"" {
-            push_member(&mut self.out, b"parallel_tool_calls", b"false");
+        if is_single && self.has_tools() && !matches!(chosen, ToolChoice::None) {
+            self.conversation.parallel_tool_calls = Some(false);
         }
+        self.conversation.tool_choice = chosen;
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ fn instructed(messages: &str) -> Sent {
     let mut unsupported = UnsupportedFields::default();
     let body = format!(r#"{{"messages":[{messages}]}}"#);
     let endpoint = Endpoint { takes_instructions: true, ..endpoint(SAMPLING, None) };
-    let conversation = read_conversation(&body).unwrap();
+    let conversation = read_settled(&body);
     let written = write_request_for(&conversation, &endpoint, ApiVersion::default(), &mut unsupported);
     Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{ApiVersion, write_request_for};
 use crate::{
     neutral::{ToolNames, UnsupportedFields},
-    openai::conversation_reader::read_conversation,
+    openai::conversation_reader::read_settled,
 };
 
 mod answers;
@@ -51,7 +51,7 @@ impl Sent {
 
 fn send_as(model: &str, version: ApiVersion, body: &str) -> Sent {
     let mut unsupported = UnsupportedFields::default();
-    let conversation = read_conversation(body).unwrap();
+    let conversation = read_settled(body);
     conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
     let written = write_request_for(&conversation, &endpoint(model, None), version, &mut unsupported);
     Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, unsupported }

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn max_tokens_are_at_most_those_of_the_endpoint() {
-    let conversation = read_conversation(r#"{"messages":[]}"#).unwrap();
+    let conversation = read_settled(r#"{"messages":[]}"#);
     let limited = endpoint(BUDGET, Some(5_000));
     let written = super::super::write_request(&conversation, &limited, &mut UnsupportedFields::default());
     assert!(written.body.starts_with(br#"{"model":"claude-sonnet-4-5","max_tokens":5000,"#));
@@ -22,7 +22,7 @@ fn sampling_is_never_sent_in_the_newer_version() {
 fn without_a_limit_an_answer_has_the_room_that_the_prompt_leaves() {
     let limit = |max_completion_tokens, asked: &str, prompt_tokens| {
         let body = format!(r#"{{"messages":[{{"role":"user","content":"hi"}}]{asked}}}"#);
-        let mut conversation = read_conversation(&body).unwrap();
+        let mut conversation = read_settled(&body);
         super::super::limit_to_context(&mut conversation, &endpoint("up", max_completion_tokens), prompt_tokens);
         conversation.max_tokens
     };
@@ -35,9 +35,7 @@ fn without_a_limit_an_answer_has_the_room_that_the_prompt_leaves() {
 
 #[test]
 fn what_needs_a_beta_header_says_so() {
-    let betas = |model: &str, body: &str| {
-        super::super::required_betas(&read_conversation(body).unwrap(), &endpoint(model, None))
-    };
+    let betas = |model: &str, body: &str| super::super::required_betas(&read_settled(body), &endpoint(model, None));
     let file = r#"{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}"#;
     assert_eq!(betas(SAMPLING, file), ["files-api-2025-04-14"]);
     let fast = r#"{"messages":[],"service_tier":"fast"}"#;

@@ -9,7 +9,7 @@ use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
     neutral::{ToolNames, UnsupportedFields},
-    openai::{completion_writer::CompletionWriter, conversation_reader::read_conversation},
+    openai::{completion_writer::CompletionWriter, conversation_reader::read_settled},
 };
 
 mod answers;
@@ -34,7 +34,7 @@ struct Sent {
 }
 
 fn send(model: &str, body: &str) -> Sent {
-    let conversation = read_conversation(body).unwrap();
+    let conversation = read_settled(body);
     let written = write_request(&conversation, &endpoint(model), &mut UnsupportedFields::default());
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     Sent { body: serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}: {text}")), text, names: written.names }

@@ -11,7 +11,7 @@ use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
     neutral::{AnswerEvent, AnswerSink, ToolNames, UnsupportedFields},
-    openai::{completion_writer::CompletionWriter, conversation_reader::read_conversation},
+    openai::{completion_writer::CompletionWriter, conversation_reader::read_settled},
 };
 
 mod answers;
@@ -31,7 +31,7 @@ fn endpoint(model: &str) -> Endpoint {
 fn send(model: &str, body: &Value) -> (Value, ToolNames, Vec<String>, Vec<String>) {
     let mut unsupported = UnsupportedFields::default();
     let body = body.to_string();
-    let conversation = read_conversation(&body).unwrap();
+    let conversation = read_settled(&body);
     conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
     let written = write_request(&conversation, &endpoint(model), &mut unsupported);
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();
@@ -74,7 +74,7 @@ fn chunk(parts: Value, finish: Option<&str>) -> Value {
 fn contents(model: &str, signatures: Signatures, messages: &str) -> (String, Vec<String>, Vec<String>) {
     let mut unsupported = UnsupportedFields::default();
     let body = format!("{{\"messages\":[{messages}]}}");
-    let conversation = read_conversation(&body).unwrap();
+    let conversation = read_settled(&body);
     conversation.unsupported.emulated().iter().for_each(|name| unsupported.emulate(name));
     let written = write_request_with(&conversation, &endpoint(model), signatures.into(), &mut unsupported);
     let text = String::from_utf8(written.body.to_vec()).unwrap();

@@ -127,7 +127,7 @@ proptest! {
             let opening = vec![json!({"role": "system", "content": "s"}), json!({"role": "user", "content": "u"})];
             let messages = [opening, turns.concat()].concat();
             let body = json!({"messages": messages, "max_tokens": 5, "tools": [{"type": "function", "function": {"name": "a b"}}]}).to_string();
-            let written = write_request(&read_conversation(&body).unwrap(), &endpoint(model), &mut UnsupportedFields::default());
+            let written = write_request(&read_settled(&body), &endpoint(model), &mut UnsupportedFields::default());
             String::from_utf8(written.body.to_vec()).unwrap()
         };
         let (before, last) = turns.split_at(turns.len() - 1);

@@ -1,15 +1,15 @@
+use bytes::Bytes;
 use pointsman_domain::ReasoningFormat;
 
 use super::*;
-use crate::neutral::{Content, MediaSource, Role};
-
-fn read(body: &str) -> Conversation<'_> {
-    read_conversation(body).unwrap()
-}
+use crate::{
+    ChatPurpose, ChatRequest, RequestLimits,
+    neutral::{Content, MediaSource, Role},
+};
 
 #[test]
 fn leading_system_messages_are_told_from_later_ones() {
-    let conversation = read(
+    let conversation = read_settled(
         r#"{"messages":[{"role":"system","content":"a"},{"role":"developer","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]},
         {"role":"user","content":"d"},{"role":"system","content":"e"}]}"#,
     );
@@ -20,7 +20,7 @@ fn leading_system_messages_are_told_from_later_ones() {
 
 #[test]
 fn reasoning_comes_before_text_and_calls_and_keeps_its_format() {
-    let conversation = read(
+    let conversation = read_settled(
         r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}],"content":"x",
         "reasoning_details":[{"type":"reasoning.encrypted","data":"AbC=","id":"c","format":"google-gemini-v1"}]}]}"#,
     );
@@ -32,7 +32,7 @@ fn reasoning_comes_before_text_and_calls_and_keeps_its_format() {
 
 #[test]
 fn a_signature_in_extra_content_is_found_when_the_client_keeps_no_details() {
-    let conversation = read(
+    let conversation = read_settled(
         r#"{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":""},"extra_content":{"google":{"thought_signature":"AbC="}}}]}]}"#,
     );
     let Content::Reasoning(state) = &conversation.turns[0].parts[0].content else { panic!("no reasoning") };
@@ -41,7 +41,7 @@ fn a_signature_in_extra_content_is_found_when_the_client_keeps_no_details() {
 
 #[test]
 fn a_data_url_is_split_and_an_address_is_kept() {
-    let conversation = read(
+    let conversation = read_settled(
         r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/PNG;base64,iVBO","detail":"low"}},
         {"type":"image_url","image_url":{"url":"https:\/\/h\/a.png"}},{"type":"file","file":{"file_id":"f1"}}]}]}"#,
     );
@@ -62,14 +62,16 @@ fn a_data_url_is_split_and_an_address_is_kept() {
 
 #[test]
 fn members_of_the_gateway_and_nulls_are_no_parameters_and_the_body_wins_over_extra_body() {
-    let conversation = read(
-        r#"{"model":"m","messages":[],"temperature":0.50,"seed":null,"provider":{},"objective":"fastest","metadata":{"a":"b"},"extra_body":{"temperature":1,"top_k":5,"zzz":{"q":1.0}},
+    let body = Bytes::from_static(
+        br#"{"model":"m","messages":[{"role":"user","content":"a"}],"temperature":0.50,"seed":null,"provider":{},"objective":"fastest","metadata":{"a":"b"},"extra_body":{"temperature":1,"top_k":5,"zzz":{"q":1.0}},
         "reasoning":{"max_tokens":9,"exclude":true},"reasoning_effort":"high","stop":"x","max_tokens":7,"stream":true,"parallel_tool_calls":false}"#,
     );
+    let chat = ChatRequest::parse(body, ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+    let conversation = chat.conversation(&mut |_| true).unwrap();
     let parameters: Vec<String> = conversation
         .parameters
         .iter()
-        .map(|parameter| format!("{}={}", parameter.name, String::from_utf8_lossy(parameter.value.bytes())))
+        .map(|parameter| format!("{}={}", parameter.name, String::from_utf8_lossy(parameter.value().bytes())))
         .collect();
     assert_eq!(parameters, ["temperature=0.50", "top_k=5", r#"zzz={"q":1.0}"#]);
     assert_eq!(
@@ -82,7 +84,7 @@ fn members_of_the_gateway_and_nulls_are_no_parameters_and_the_body_wins_over_ext
 
 #[test]
 fn custom_tools_functions_and_choices_are_read() {
-    let conversation = read(
+    let conversation = read_settled(
         r#"{"messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}},
         {"type":"custom","custom":{"name":"patch","format":{"type":"grammar"}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}}"#,
     );

@@ -2,6 +2,10 @@ use pointsman_domain::{EndpointId, ReasoningHistory};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::{
+    neutral::{CHAT_NAMES, Conversation, ToolChoice},
+    openai::request_writer::write_request,
+};
 
 fn endpoint() -> Endpoint {
     Endpoint::with_defaults(EndpointId::new("acme/m", "acme", ""), 0, 0, "m")
@@ -29,9 +33,10 @@ fn call(id: &'static str, name: &'static str) -> Part<'static> {
 fn sent(endpoint: &Endpoint, turns: &[Turn<'_>]) -> (Value, UnsupportedFields) {
     let mut unsupported = UnsupportedFields::default();
     let server = ChatServer::of(&Catalog::default(), endpoint, turns);
-    let prompt = Prompt { turns: turns.to_vec(), tools: Vec::new() };
-    let written = PromptWriter::new(&server, &prompt, true, &mut unsupported).messages();
-    (serde_json::from_slice(&written).unwrap(), unsupported)
+    let conversation = Conversation { turns: turns.to_vec(), ..Conversation::default() };
+    let written = write_request(&conversation, &server, endpoint, true, &mut unsupported);
+    let body: Value = serde_json::from_slice(&written.body).unwrap();
+    (body["messages"].clone(), unsupported)
 }
 
 fn names(list: &[std::sync::Arc<str>]) -> Vec<&str> {
@@ -101,20 +106,17 @@ fn names_and_ids_fit_wherever_they_stand_and_the_same_stay_the_same() {
         grammar: None,
         cache_control: None,
     };
-    let prompt = Prompt { turns, tools: vec![tool] };
-    let mut unsupported = UnsupportedFields::default();
-    let mut server = ChatServer::of(&Catalog::default(), &endpoint(), &prompt.turns);
-    server.reasoning.cuts_details = false;
-    let mut writer = PromptWriter::new(&server, &prompt, true, &mut unsupported);
-    let read = |written: BytesMut| serde_json::from_slice::<Value>(&written).unwrap();
-    let (messages, declared) = (read(writer.messages()), read(writer.tools()));
-    let choice = ToolChoice::Allowed { required: false, names: vec![EscapedText::plain(name)] };
-    let choice = read(writer.tool_choice(&choice).unwrap());
+    let tool_choice = ToolChoice::Allowed { required: false, names: vec![EscapedText::plain(name)] };
+    let conversation = Conversation { turns, tools: vec![tool], tool_choice, ..Conversation::default() };
+    let server = ChatServer::taking_everything(&conversation.turns);
+    let written = write_request(&conversation, &server, &endpoint(), true, &mut UnsupportedFields::default());
+    let body: Value = serde_json::from_slice(&written.body).unwrap();
+    let [messages, declared, choice] = ["messages", "tools", "tool_choice"].map(|name| body[name].clone());
     let sent = declared[0]["function"]["name"].as_str().unwrap();
     assert!(CHAT_NAMES.fits(sent), "{sent}");
     assert_eq!(messages[0]["tool_calls"][0]["function"]["name"], sent);
     assert_eq!(choice["allowed_tools"]["tools"][0]["function"]["name"], sent);
-    assert_eq!(writer.names.original(&EscapedText::plain(sent)).unescaped(), name);
+    assert_eq!(written.names.original(&EscapedText::plain(sent)).unescaped(), name);
     let sent = &messages[1]["tool_call_id"];
     assert!(CLIENT_IDS.fits(sent.as_str().unwrap()), "{sent}");
     assert_eq!([&messages[0]["tool_calls"][0]["id"], &messages[0]["reasoning_details"][0]["id"]], [sent; 2]);

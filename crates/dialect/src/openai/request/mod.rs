@@ -10,7 +10,8 @@
 //! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
 
 mod byte_span;
-mod client_turns;
+mod client_conversation;
+mod conversation;
 mod conversation_opening;
 mod conversation_summary;
 mod embedding;
@@ -52,6 +53,7 @@ use pointsman_domain::{
     Invalid, ReasoningFormat, RequestedService, RoutingParameters, SessionOpening, TaskFeatures, WhatIf,
 };
 
+pub(crate) use client_conversation::FieldNames;
 pub(crate) use conversation_summary::ChatExtras;
 
 pub use crate::neutral::path::shown;
@@ -59,7 +61,7 @@ pub use embedding::EmbeddingRequest;
 pub use embedding_fields::VectorFormat;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
-pub(crate) use outgoing::default_parameters;
+pub(crate) use outgoing::{default_parameters, takes_effort_only};
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
 pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata, parameter_meant};
@@ -69,6 +71,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::{
+    conversation_summary::ConversationSummary,
     field_location::FieldLocation,
     gateway_members::is_for_gateway,
     parsed_body::{BodyReader, ParsedBody},
@@ -81,7 +84,7 @@ use self::{
 use crate::{
     client_request::{ClientRequest, MessageSource},
     json::{Raw, object},
-    neutral::{Prompt, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
+    neutral::{Tool, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -180,68 +183,78 @@ impl ChatRequest {
     /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
     /// rules between fields come last.
     pub fn parse(mut body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
-        let chat = with_whole_characters(&mut body, |body| ChatRequest::read(body, None, form, limits))?;
+        let chat = with_whole_characters(&mut body, |body| ChatRequest::read(body, form, limits))?;
         if chat.extras.odd_base64
             && let Some(plain) = with_plain_base64(syntax::text(&body)?)
         {
-            return ChatRequest::read(&plain, None, form, limits);
+            return ChatRequest::read(&plain, form, limits);
         }
         Ok(chat)
     }
 
-    /// The chat of these messages and tools, of which `body` has everything else.
-    pub(crate) fn of_prompt(
-        body: &Bytes,
-        prompt: &Prompt<'_>,
-        form: ChatPurpose,
-        limits: &RequestLimits,
-    ) -> Result<Box<ChatRequest>, Invalid> {
-        ChatRequest::read(body, Some(prompt), form, limits)
-    }
-
-    fn read(
-        body: &Bytes,
-        prompt: Option<&Prompt<'_>>,
-        form: ChatPurpose,
-        limits: &RequestLimits,
-    ) -> Result<Box<ChatRequest>, Invalid> {
+    fn read(body: &Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
         let call = match form {
             ChatPurpose::Chat => RequestKind::Chat,
             ChatPurpose::Preview => RequestKind::Preview,
         };
         let text = syntax::text(body)?;
         let mut reader = BodyReader::new(text, call, limits);
-        if let Some(prompt) = prompt {
-            reader.take(prompt)?;
-        }
         reader.read()?;
         if form == ChatPurpose::Chat {
             require(&reader.found)?;
         }
-        let forced = check_between(&mut reader.found)?;
-        let (why_not, what_if) = match form {
-            ChatPurpose::Chat => (None, None),
-            ChatPurpose::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
-        };
+        let choice = check_between(&mut reader.found)?;
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
-        Ok(ChatRequest::assemble(reader, envelope, forced, (why_not, what_if), limits))
+        let BodyReader { found, conversation, .. } = reader;
+        let (service, is_single) = (envelope.service(), envelope.value("parallel_tool_calls") == Some(b"false"));
+        ChatParts { found, conversation, tools: &[], choice, is_single, service, envelope }.assemble(form, limits)
     }
 
-    fn assemble(
-        reader: BodyReader<'_>,
-        envelope: ParsedBody,
-        choice: ToolChoice,
-        (why_not, what_if): (Option<String>, Option<Box<WhatIf>>),
-        limits: &RequestLimits,
-    ) -> Box<ChatRequest> {
-        let BodyReader { mut found, conversation, prompt, .. } = reader;
+    /// The restrictions of the request with their paths. Parses the body again.
+    pub fn restrictions(&self) -> Vec<Restriction> {
+        restrictions::of(&self.envelope.body)
+    }
+
+    /// Names of the members at the top level of the client's body that are not for the gateway alone, sorted.
+    pub fn given_names(&self) -> Vec<String> {
+        match self.client.as_deref() {
+            Some(client) => top_level_names(&client.body).into_iter().filter(|name| !is_for_gateway(name)).collect(),
+            None => self.envelope.given_names(),
+        }
+    }
+
+    /// The client's body.
+    pub fn body(&self) -> &Bytes {
+        &self.envelope.body
+    }
+}
+
+/// What a chat request is made from.
+struct ChatParts<'a> {
+    found: ParsedFields<'a>,
+    conversation: ConversationSummary<'a>,
+    /// Tools that do not stand in the body of a chat.
+    tools: &'a [Tool<'a>],
+    choice: ToolChoice,
+    /// Whether several calls in one turn are forbidden.
+    is_single: bool,
+    service: RequestedService,
+    envelope: ParsedBody,
+}
+
+impl ChatParts<'_> {
+    fn assemble(self, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
+        let ChatParts { mut found, conversation, tools, choice, is_single, service, envelope } = self;
+        let (why_not, what_if) = match form {
+            ChatPurpose::Chat => (None, None),
+            ChatPurpose::Preview => (why_not(&found)?, what_if(&found)?),
+        };
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let open_state = conversation.open_turn.state();
-        let written = envelope.value("tools").filter(|_| prompt.is_none());
-        let pieces = prompt.into_iter().flat_map(|prompt| &prompt.tools).flat_map(tools::pieces);
-        let opening = conversation.opening.finish(written.into_iter().chain(pieces), found.tools.bytes, &tally);
+        let pieces = envelope.value("tools").into_iter().chain(tools.iter().flat_map(tools::pieces));
+        let opening = conversation.opening.finish(pieces, found.tools.bytes, &tally);
         let not_understood = conversation.not_understood.or(found.tools.not_understood.take());
         let not_understood = not_understood.or(found.unknown_format.take());
         let demands = RequestedFeatures {
@@ -259,7 +272,7 @@ impl ChatRequest {
             custom_tools: found.tools.has_custom,
             format: found.format,
             strict_schema: found.strict_schema.is_some(),
-            single_calls: envelope.value("parallel_tool_calls") == Some(b"false"),
+            single_calls: is_single,
             not_understood: not_understood.map(Box::new),
             schema_limits: found.strict_schema.as_ref().and_then(SchemaLimits::of),
         };
@@ -270,7 +283,7 @@ impl ChatRequest {
             has_tools: demands.tools,
             prompt_tokens,
         };
-        Box::new(ChatRequest {
+        Ok(Box::new(ChatRequest {
             model: found.model,
             models: found.models,
             stream: found.stream,
@@ -293,32 +306,13 @@ impl ChatRequest {
             why_not,
             what_if,
             client: None,
-            service: envelope.service(),
+            service,
             unsupported: UnsupportedFields::default(),
             message_source: None,
             extras: conversation.extras,
             envelope,
             demands,
-        })
-    }
-
-    /// The restrictions of the request with their paths. Parses the body again.
-    pub fn restrictions(&self) -> Vec<Restriction> {
-        restrictions::of(&self.envelope.body)
-    }
-
-    /// Names of the members at the top level of the client's body that are not for the gateway alone, sorted.
-    pub fn given_names(&self) -> Vec<String> {
-        match self.client.as_deref() {
-            Some(client) => top_level_names(&client.body).into_iter().filter(|name| !is_for_gateway(name)).collect(),
-            None => self.envelope.given_names(),
-        }
-    }
-
-    /// The chat body: that of a client of chat as it came, that of another client as the gateway wrote it, where `messages` and
-    /// `tools` may be empty.
-    pub fn body(&self) -> &Bytes {
-        &self.envelope.body
+        }))
     }
 }
 

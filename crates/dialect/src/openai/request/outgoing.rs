@@ -6,20 +6,21 @@
 
 use std::{io::Write, sync::Arc};
 
-use pointsman_domain::{AddedMember, Catalog, Dialect, Endpoint, ParameterSet, RequestedService};
+use pointsman_domain::{AddedMember, Catalog, Endpoint, ParameterSet, RequestedService};
 
 use super::{
     ChatRequest,
-    fields::Forwarding,
+    fields::{Field, Forwarding},
     parsed_body::{BodyMember, ParsedBody},
     parsed_fields::OutputFormat,
+    request_kind::RequestKind,
     splice::{Splice, string},
 };
 use crate::{json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody};
 
-const MAX_TOKENS: &str = "max_tokens";
-const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
-const REASONING_EFFORT: &str = "reasoning_effort";
+pub(super) const MAX_TOKENS: &str = "max_tokens";
+pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+pub(super) const REASONING_EFFORT: &str = "reasoning_effort";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
 const MAX_LISTED: usize = 64;
 
@@ -40,17 +41,18 @@ impl ParameterGates<'_> {
         self.catalog.parameters.accepted(self.endpoint.parameters)
     }
 
-    /// Whether the endpoint gets `reasoning_effort` in the place of `reasoning`. Other dialects are translated later, from
-    /// the whole object.
-    fn takes_effort_only(&self) -> bool {
-        let lists = |name| self.catalog.parameters.lists(self.endpoint.parameters, name);
-        let lists_effort_only = || lists(REASONING_EFFORT) && !lists("reasoning");
-        self.endpoint.dialect == Dialect::OpenAi && (self.endpoint.wants_reasoning_effort || lists_effort_only())
-    }
-
     /// Whether a known parameter is sent.
     pub(super) fn admits(&self, name: &str) -> bool {
         self.open(name).unwrap_or(true)
+    }
+
+    /// Whether a field of chat is sent. A JSON schema may also be honoured under a name of its own.
+    pub(super) fn takes(&self, name: &str, has_schema: bool) -> bool {
+        match Field::named(RequestKind::Chat, name).forwarding() {
+            Forwarding::Unknown => self.admits_unknown(name),
+            Forwarding::ResponseFormat if has_schema && self.open("structured_outputs") == Some(true) => true,
+            _ => self.admits(name),
+        }
     }
 
     /// Whether an unknown parameter is sent.
@@ -103,16 +105,10 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
                 let name = self.envelope.name(member);
                 let unknown = forwarding == Forwarding::Unknown;
                 let admitted = if unknown { self.gates.admits_unknown(&name) } else { self.gates.admits(&name) };
-                let admitted = admitted && !self.is_unpriced(&name);
+                let admitted = admitted && !self.unpriced.iter().any(|field| *field == name);
                 if admitted { self.splice.keep(member) } else { self.drop(&name) }
             }
         }
-    }
-
-    /// Whether the member asks for a service without a price. The tier in a body that the gateway wrote may stand for `speed`.
-    fn is_unpriced(&self, name: &str) -> bool {
-        let stands_for_speed = || name == "service_tier" && !self.envelope.gives("speed");
-        self.unpriced.iter().any(|field| *field == name || (*field == "speed" && stands_for_speed()))
     }
 
     /// Leaves a parameter out and says so.
@@ -150,7 +146,7 @@ impl ChatRequest {
     /// The body for one endpoint. `most_output` lowers the limit on output tokens.
     pub fn limited_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> OutgoingBody {
         let envelope = &self.envelope;
-        let lower = most_output.filter(|most| self.max_tokens.is_none_or(|given| *most < given));
+        let lower = self.lower_than_given(most_output);
         let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint, self.service);
         let is_quiet = self.takes_tools_only_without_reasoning(endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
@@ -165,7 +161,7 @@ impl ChatRequest {
                 Forwarding::Reasoning | Forwarding::Parameter if is_quiet && is_effort(&envelope.name(member)) => {
                     outgoing.splice.skip();
                 }
-                Forwarding::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
+                Forwarding::Reasoning if takes_effort_only(catalog, endpoint) => reasoning(&mut outgoing),
                 Forwarding::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
@@ -198,7 +194,7 @@ impl ChatRequest {
 }
 
 /// Whether the name is one of those that say how much to reason.
-fn is_effort(name: &str) -> bool {
+pub(super) fn is_effort(name: &str) -> bool {
     matches!(name, "reasoning" | REASONING_EFFORT | "include_reasoning")
 }
 
@@ -231,13 +227,15 @@ fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
     if asked.max_tokens.is_some() {
         outgoing.emulated.push("reasoning".into());
     }
-    let effort = match asked.effort.or_else(|| asked.max_tokens.map(Effort::of_budget)) {
-        None if asked.is_off() => Some(Effort::None),
-        effort => effort,
-    };
-    if let Some(effort) = effort {
+    if let Some(effort) = asked.closest_effort() {
         outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
     }
+}
+
+/// Whether a chat server gets `reasoning_effort` in the place of `reasoning`.
+pub(crate) fn takes_effort_only(catalog: &Catalog, endpoint: &Endpoint) -> bool {
+    let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
+    endpoint.wants_reasoning_effort || lists(REASONING_EFFORT) && !lists("reasoning")
 }
 
 /// The model's own values for parameters that the endpoint takes.

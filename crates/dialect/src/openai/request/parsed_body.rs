@@ -12,7 +12,6 @@ use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 use super::{
     RequestKind, RequestLimits,
     byte_span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
-    client_turns,
     conversation_summary::ConversationSummary,
     fault,
     field_location::FieldLocation,
@@ -22,11 +21,11 @@ use super::{
     parsed_fields::ParsedFields,
     stopped::Stopped,
     suggestions::{field_meant_at_top_level, parameter_meant},
-    tools::{DeclaredTools, read_tools},
+    tools::read_tools,
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::{Prompt, syntax},
+    neutral::syntax,
 };
 
 /// Members that fit without growing the list.
@@ -61,6 +60,11 @@ pub(super) struct ParsedBody {
 }
 
 impl ParsedBody {
+    /// A body of another API, of whose members nothing is kept.
+    pub(super) fn without_members(body: Bytes) -> ParsedBody {
+        ParsedBody { body, members: Vec::new(), own: 0, edits: Vec::new(), metadata: None, escaped: false }
+    }
+
     /// The name of a member as it reads.
     pub(super) fn name(&self, member: &BodyMember) -> Cow<'_, str> {
         read(self.key(member))
@@ -138,8 +142,6 @@ pub(super) struct BodyReader<'a> {
     /// The names that the body gives itself, once its `extra_body` is read.
     given: HashSet<Cow<'a, str>>,
     extra_body: Option<Raw<'a>>,
-    /// Messages and tools that stand elsewhere.
-    pub(super) prompt: Option<&'a Prompt<'a>>,
     pub(super) found: ParsedFields<'a>,
     pub(super) conversation: ConversationSummary<'a>,
 }
@@ -158,17 +160,9 @@ impl<'a> BodyReader<'a> {
             escaped: false,
             given: HashSet::new(),
             extra_body: None,
-            prompt: None,
             found: ParsedFields::default(),
             conversation: ConversationSummary::new(source, limits.max_messages),
         }
-    }
-
-    /// Measures messages and tools that stand elsewhere.
-    pub(super) fn take(&mut self, prompt: &'a Prompt<'a>) -> Result<(), Invalid> {
-        self.found.tools = DeclaredTools::of(&prompt.tools, self.limits.max_tools)?;
-        self.prompt = Some(prompt);
-        client_turns::measure(&prompt.turns, &mut self.conversation)
     }
 
     /// Reads the whole text.
@@ -270,12 +264,6 @@ impl<'a> BodyReader<'a> {
 
     fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Forwarding, Stopped> {
         let is_given = match field {
-            // They stand elsewhere, and have been measured.
-            Field::Messages | Field::Tools if self.prompt.is_some() && self.place == FieldLocation::TopLevel => {
-                self.found.has_messages |= field == Field::Messages;
-                cursor.value()?;
-                true
-            }
             Field::Messages => {
                 self.found.has_messages = read_messages(cursor, &mut self.conversation)?;
                 self.found.has_messages

@@ -1,7 +1,5 @@
 //! What a request needs of a model, and the 400 for a model that does not support it.
 
-use std::borrow::Cow;
-
 use pointsman_domain::{
     Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model,
     NativeFeature, Needs, ParameterNames, ParameterSet,
@@ -10,15 +8,14 @@ use pointsman_domain::{
 use super::{
     ChatRequest,
     conversation_summary::MESSAGES,
-    fields::Forwarding,
-    json,
-    parsed_body::BodyMember,
+    fields::{Field, Forwarding},
     parsed_fields::{OutputFormat, StrictSchema},
+    request_kind::RequestKind,
 };
 use crate::{
     claude::schema::{MAX_OPTIONAL, Unlowered, lower},
-    json::{Raw, object},
-    neutral::{Path, shown},
+    json::object,
+    neutral::{Conversation, Path, UnsupportedFields, shown},
     responses::provider_state::PREVIOUS_RESPONSE_ID,
 };
 
@@ -80,15 +77,6 @@ impl SchemaLimits {
     }
 }
 
-/// The parameters of a request.
-#[derive(Debug, Default)]
-pub(crate) struct GivenParameters<'a> {
-    /// Names and values.
-    pub(crate) members: Vec<(Cow<'a, [u8]>, Raw<'a>)>,
-    /// The name of the first that the gateway does not know and that no endpoint of the catalog lists.
-    pub(crate) unknown: Option<String>,
-}
-
 impl RequestedFeatures {
     /// What an endpoint must not refuse.
     fn capabilities(&self) -> CapabilitySet {
@@ -121,8 +109,9 @@ impl ChatRequest {
             .union(gate("tool_choice", demands.forced_tool))
             .union(gate("response_format", matches!(demands.format, OutputFormat::JsonObject | OutputFormat::Unknown)));
         if self.routing.provider.require_parameters {
-            let given = self.envelope.members.iter().filter_map(|member| self.gate_of(member, names));
-            parameters = given.fold(parameters, ParameterSet::union);
+            let given = self.given_fields();
+            let gates = given.iter().filter_map(|(field, name, _)| self.gate_of(*field, name, names));
+            parameters = gates.fold(parameters, ParameterSet::union);
         }
         let schema = demands.format == OutputFormat::JsonSchema;
         Needs {
@@ -138,40 +127,55 @@ impl ChatRequest {
     }
 
     /// Whether the endpoint serves the functions of the request only if it is told not to reason.
-    pub(super) fn takes_tools_only_without_reasoning(&self, endpoint: &Endpoint) -> bool {
+    pub(crate) fn takes_tools_only_without_reasoning(&self, endpoint: &Endpoint) -> bool {
         let cured = endpoint.effort_none_cures;
         !cured.is_empty() && !self.demands.capabilities().common(cured).is_empty()
     }
 
-    /// The parameters that are sent to endpoints as they are.
-    pub(crate) fn given_parameters(&self, names: &ParameterNames) -> GivenParameters<'_> {
-        let mut given = GivenParameters::default();
-        for member in &self.envelope.members {
+    /// The parameters that are sent to endpoints as they are, without the conversation.
+    pub(crate) fn parameters(&self) -> Option<Conversation<'_>> {
+        let is_plain = |name: &str| {
+            matches!(Field::named(RequestKind::Chat, name).forwarding(), Forwarding::Parameter | Forwarding::Unknown)
+        };
+        let mut parameters = self.conversation(&mut |name| is_plain(name))?;
+        parameters.turns.clear();
+        parameters.unsupported = UnsupportedFields::default();
+        Some(parameters)
+    }
+
+    /// The first parameter that the gateway does not know and that no endpoint of the catalog lists.
+    pub(crate) fn unknown_parameter(&self, names: &ParameterNames) -> Option<String> {
+        let unknown = self.envelope.members.iter().filter(|member| member.forwarding == Forwarding::Unknown);
+        let mut unknown = unknown.map(|member| self.envelope.name(member));
+        unknown.find(|name| names.gate(name).is_none()).map(|name| name.into_owned())
+    }
+
+    /// The fields that were given, each with its name and its path.
+    fn given_fields(&self) -> Vec<(Forwarding, String, String)> {
+        let mut given = Vec::new();
+        for (position, member) in self.envelope.members.iter().enumerate() {
             let name = self.envelope.name(member);
-            if !matches!(member.forwarding, Forwarding::Parameter | Forwarding::Unknown) {
-                continue;
-            }
-            if member.forwarding == Forwarding::Unknown && names.gate(&name).is_none() {
-                given.unknown.get_or_insert(name.to_string());
-            }
-            let value = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok());
-            if let Some(value) = value.and_then(|value| json::whole(value, usize::MAX)) {
-                given.members.push((name.into_owned().into_bytes().into(), value));
-            }
+            let path = self.envelope.place(position).path(&name).to_string();
+            given.push((member.forwarding, name.into_owned(), path));
+        }
+        if let Some(source) = &self.message_source
+            && let Some(mut conversation) = source.conversation()
+        {
+            conversation.retain(&mut |name| {
+                given.push((Field::named(RequestKind::Chat, name).forwarding(), name.to_owned(), name.to_owned()));
+                true
+            });
         }
         given
     }
 
     /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
     /// [`Needs::any_parameter`].
-    fn gate_of(&self, member: &BodyMember, names: &ParameterNames) -> Option<ParameterSet> {
-        match member.forwarding {
-            Forwarding::MaxTokens | Forwarding::MaxCompletionTokens => names.gate("max_tokens"),
+    fn gate_of(&self, field: Forwarding, name: &str, names: &ParameterNames) -> Option<ParameterSet> {
+        match field {
             Forwarding::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
-            Forwarding::ResponseFormat | Forwarding::Reasoning | Forwarding::Parameter | Forwarding::Unknown => {
-                names.gate(&self.envelope.name(member))
-            }
             Forwarding::Always | Forwarding::Model | Forwarding::Consumed | Forwarding::Absent => None,
+            _ => names.gate(name),
         }
     }
 
@@ -186,10 +190,13 @@ impl ChatRequest {
             .or_else(|| self.unmet_dialect(catalog, model))
             .or_else(|| self.unmet_schema(needs.capabilities, catalog, model))
             .or_else(|| unmet_capability(needs.capabilities, catalog, model))?;
-        Some(match self.client.as_deref() {
-            Some(client) => client.shape.renamed(unmet),
-            None => unmet,
-        })
+        let param = unmet.param.as_deref().map(|param| self.client_param(param));
+        Some(Invalid { param, ..unmet })
+    }
+
+    /// The client's name for a place in a chat body.
+    fn client_param(&self, param: &str) -> String {
+        self.client.as_deref().map_or_else(|| param.to_owned(), |client| client.shape.param(param))
     }
 
     /// A feature that only endpoints of the client's dialect have: the dialect and the field.
@@ -310,12 +317,13 @@ impl ChatRequest {
             return unsupported("response_format", model, "response_format of type json_schema");
         }
         let missing = needs.parameters.without(supported);
-        let lacks =
-            |member: &BodyMember| self.gate_of(member, names).is_some_and(|gate| !gate.without(missing).eq(&gate));
-        let position = self.envelope.members.iter().position(lacks).unwrap_or_default();
-        let name = self.envelope.members.get(position).map(|member| self.envelope.name(member)).unwrap_or_default();
-        let path = self.envelope.place(position).path(&name);
-        unsupported(&path.to_string(), model, &Path::Field(&name).to_string())
+        let given = self.given_fields();
+        let lacks = |field: &Forwarding, name: &str| {
+            self.gate_of(*field, name, names).is_some_and(|gate| !gate.without(missing).eq(&gate))
+        };
+        let first = given.iter().find(|(field, name, _)| lacks(field, name)).or(given.first());
+        let (name, path) = first.map_or(("", ""), |(_, name, path)| (&**name, &**path));
+        unsupported(path, model, &Path::Field(name).to_string())
     }
 }
 

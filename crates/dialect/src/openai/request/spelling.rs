@@ -18,7 +18,9 @@ impl ChatRequest {
             "reasoning" if gives_only("reasoning_effort", "reasoning") => "reasoning_effort",
             "max_tokens" if gives_only("max_completion_tokens", "max_tokens") => "max_completion_tokens",
             "tool_choice" if gives_only("function_call", "tool_choice") => "function_call",
-            "parallel_tool_calls" if !self.envelope.gives("parallel_tool_calls") => return None,
+            "parallel_tool_calls" if !(self.demands.single_calls || self.envelope.gives("parallel_tool_calls")) => {
+                return None;
+            }
             name if name.starts_with("tools") && self.legacy_functions() => {
                 let member = name.strip_prefix("tools[].function").or(name.strip_prefix("tools[]"));
                 return Some(member.map_or(Cow::Borrowed("functions"), |member| format!("functions[]{member}").into()));

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::{EscapedText, Path, Tool, ToolKind, shown},
+    neutral::{self, EscapedText, Path, Tool, ToolKind, shown},
 };
 
 /// Longest name of a function, characters.
@@ -58,7 +58,7 @@ impl<'a> DeclaredTools<'a> {
         }
         let too_long = declared.names.iter().position(|name| !fits(name));
         match too_long.or_else(|| json::first_repeated(&declared.names)) {
-            Some(tool) => Err(fault::refused(&path.item(tool).member("function").member("name"), NAME_RULE)),
+            Some(tool) => Err(fault::refused(&path.item(tool).member("name"), NAME_RULE)),
             None => Ok(declared),
         }
     }
@@ -243,6 +243,30 @@ pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, tools: &mut DeclaredToo
             }
         }
         other => Err(fault::wrong_type(path, "a string or an object", other)),
+    }
+}
+
+/// The same for the choice of a client of another API, which stands at `field`.
+pub(super) fn choice_among(
+    choice: &neutral::ToolChoice<'_>,
+    field: &str,
+    tools: &DeclaredTools<'_>,
+) -> Result<ToolChoice, Invalid> {
+    let path = Path::Field(field);
+    let declared = |name: &EscapedText<'_>| {
+        let name = name.unescaped();
+        if tools.names.contains(&name) { Ok(()) } else { Err(undeclared(&path, &name)) }
+    };
+    match choice {
+        neutral::ToolChoice::Unspecified | neutral::ToolChoice::Auto => Ok(ToolChoice::Free),
+        neutral::ToolChoice::None => Ok(ToolChoice::Forbidden),
+        neutral::ToolChoice::Required if tools.count() == 0 => Err(undeclared(&path, "required")),
+        neutral::ToolChoice::Required => Ok(ToolChoice::Forced),
+        neutral::ToolChoice::Named(name) => declared(name).map(|()| ToolChoice::Forced),
+        neutral::ToolChoice::Allowed { required, names } => {
+            names.iter().try_for_each(declared)?;
+            Ok(if *required { ToolChoice::Forced } else { ToolChoice::Free })
+        }
     }
 }
 

@@ -1,12 +1,13 @@
-//! Requests for completions of texts: checked, and written as the chat body by which they are measured and routed.
+//! Requests for completions of texts: checked, and read as the chat by which they are measured and routed.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use pointsman_domain::{Invalid, InvalidReason};
+use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 
 use crate::{
-    json::{Raw, push_member},
-    neutral::body_members,
-    openai::request::shown,
+    json::{MAX_DEPTH, Raw},
+    neutral::{
+        ClientChat, Content, Conversation, EscapedText, Part, Role, Turn, body_members, given, mistyped, refused, taken,
+    },
+    openai::{conversation_reader::ConversationReader, request::gateway_members::is_for_gateway},
 };
 
 /// Most log probabilities per token.
@@ -26,50 +27,47 @@ const OF_CHAT: [&[u8]; 9] = [
     b"response_format",
 ];
 
-/// Reads a body of `POST /completions`, as the chat body that is measured in its place. It may be nested at most `max_depth`
-/// deep.
+/// Reads a body of `POST /completions`, as the chat that is measured in its place. It may be nested at most `max_depth` deep.
 ///
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_completion_request(body: &[u8], max_depth: usize) -> Result<Bytes, Invalid> {
-    let mut reader =
-        Reader { messages: BytesMut::with_capacity(body.len() + 64), others: BytesMut::new(), has_prompt: false };
-    for (key, value) in body_members(body, max_depth)? {
+pub(crate) fn read_completion_request(body: &[u8], max_depth: usize) -> Result<ClientChat<'_>, Invalid> {
+    let mut members = body_members(body, max_depth)?;
+    let service = RequestedService::of(|name| given(&members, name)?.text());
+    let mut reader = Reader { chat: ClientChat { service, has_parameters: true, ..ClientChat::default() } };
+    let missing = || Invalid::field(InvalidReason::MissingField, "prompt", "Missing required parameter: 'prompt'.");
+    reader.prompt(taken(&mut members, "prompt").ok_or_else(missing)?)?;
+    for (key, value) in members {
         reader.member(key, value)?;
     }
-    if !reader.has_prompt {
-        return Err(Invalid::field(InvalidReason::MissingField, "prompt", "Missing required parameter: 'prompt'."));
+    Ok(reader.chat)
+}
+
+/// What a body that was read before asks for.
+pub(crate) fn conversation_of(body: &[u8]) -> Option<Conversation<'_>> {
+    let ClientChat { conversation, members, .. } = read_completion_request(body, MAX_DEPTH).ok()?;
+    let mut parameters = ConversationReader::default();
+    for (key, value) in members {
+        let name = key.text()?;
+        if !is_for_gateway(&name) {
+            parameters.member(name, value.written()).ok()?;
+        }
     }
-    let mut chat = BytesMut::with_capacity(reader.messages.len() + reader.others.len() + 16);
-    chat.put_slice(b"{\"messages\":[");
-    chat.put_slice(&reader.messages);
-    chat.put_u8(b']');
-    chat.put_slice(&reader.others);
-    chat.put_u8(b'}');
-    Ok(chat.freeze())
+    Some(Conversation { turns: conversation.turns, ..parameters.finish() })
 }
 
-struct Reader {
-    /// The elements of `messages`.
-    messages: BytesMut,
-    /// All other members, each with a comma before it.
-    others: BytesMut,
-    has_prompt: bool,
+struct Reader<'a> {
+    chat: ClientChat<'a>,
 }
 
-impl Reader {
-    fn member(&mut self, key: Raw<'_>, value: Raw<'_>) -> Result<(), Invalid> {
+impl<'a> Reader<'a> {
+    fn member(&mut self, key: Raw<'a>, value: Raw<'a>) -> Result<(), Invalid> {
         match &*key.name() {
-            b"prompt" => {
-                self.has_prompt = true;
-                self.prompt(value)?;
-            }
             b"suffix" => {
-                let suffix =
-                    Some(value).filter(|suffix| suffix.is_string()).ok_or_else(|| mistyped("suffix", "a string"))?;
-                if suffix.is_filled() {
+                let suffix = EscapedText::of(value).ok_or_else(|| mistyped("suffix", "a string"))?;
+                if !suffix.is_empty() {
                     // It is part of what the model reads.
-                    self.message(suffix.bytes());
+                    self.message(suffix);
                 }
             }
             b"echo" if !matches!(value.bytes(), b"true" | b"false") => return Err(mistyped("echo", "a boolean")),
@@ -85,20 +83,15 @@ impl Reader {
                 return Err(Invalid::field(InvalidReason::UnsupportedParameter, "messages", message));
             }
             name if OF_CHAT.contains(&name) => {}
-            _ => {
-                self.others.put_u8(b',');
-                self.others.put_slice(key.bytes());
-                self.others.put_u8(b':');
-                self.others.put_slice(value.bytes());
-            }
+            _ => self.chat.members.push((key, value)),
         }
         Ok(())
     }
 
     /// A text, several texts, or token ids.
-    fn prompt(&mut self, prompt: Raw<'_>) -> Result<(), Invalid> {
-        if prompt.is_string() {
-            self.message(prompt.bytes());
+    fn prompt(&mut self, prompt: Raw<'a>) -> Result<(), Invalid> {
+        if let Some(text) = EscapedText::of(prompt) {
+            self.message(text);
             return Ok(());
         }
         let count = prompt.elements().take(MAX_PROMPTS + 1).count();
@@ -106,13 +99,11 @@ impl Reader {
         if first.is_string() {
             if count > MAX_PROMPTS {
                 let message = format!("'prompt' may have at most {MAX_PROMPTS} elements.");
-                return Err(Invalid::field(InvalidReason::InvalidValue, "prompt", message));
+                return Err(refused("prompt", message));
             }
             for (index, text) in prompt.elements().enumerate() {
-                if !text.is_string() {
-                    return Err(mistyped(&format!("prompt[{index}]"), "a string like the elements before it"));
-                }
-                self.message(text.bytes());
+                let wrong = || mistyped(format!("prompt[{index}]"), "a string like the elements before it");
+                self.message(EscapedText::of(text).ok_or_else(wrong)?);
             }
             return Ok(());
         }
@@ -123,30 +114,18 @@ impl Reader {
                 _ => false,
             };
             if !are_ids {
-                return Err(mistyped(&format!("prompt[{index}]"), "a token id or a list of token ids"));
+                return Err(mistyped(format!("prompt[{index}]"), "a token id or a list of token ids"));
             }
         }
         // What is written here is only measured.
-        let measured = prompt.bytes().iter().filter(|byte| !byte.is_ascii_whitespace());
-        let measured: Vec<u8> = measured.copied().collect();
-        self.message(&[b"\"", &*measured, b"\""].concat());
+        let measured: String = prompt.written().split_ascii_whitespace().collect();
+        self.message(EscapedText::escaping(&measured));
         Ok(())
     }
 
-    /// Appends a message of the user. `text`: a JSON string.
-    fn message(&mut self, text: &[u8]) {
-        if !self.messages.is_empty() {
-            self.messages.put_u8(b',');
-        }
-        self.messages.put_slice(b"{\"role\":\"user\"");
-        push_member(&mut self.messages, b"content", text);
-        self.messages.put_u8(b'}');
+    fn message(&mut self, text: EscapedText<'a>) {
+        self.chat.conversation.turns.push(Turn::new(Role::User, vec![Part::new(Content::Text(text))]));
     }
 }
 
 const PROMPT_TYPES: &str = "a string, or a non-empty array of strings, of token ids or of lists of token ids";
-
-fn mistyped(param: &str, expected: &str) -> Invalid {
-    let param = shown(param);
-    Invalid::field(InvalidReason::InvalidType, param.clone(), format!("'{param}' must be {expected}."))
-}

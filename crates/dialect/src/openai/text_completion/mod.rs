@@ -8,8 +8,11 @@ mod encode;
 mod inbound;
 pub(crate) mod splice;
 
-pub(crate) use self::{decode::Decoder, encode::TextEncoder};
-pub use inbound::read_completion_request;
+pub(crate) use self::{
+    decode::Decoder,
+    encode::TextEncoder,
+    inbound::{conversation_of, read_completion_request},
+};
 
 /// Path of the API, relative to the base address of an upstream.
 pub(crate) const PATH: &str = "/completions";

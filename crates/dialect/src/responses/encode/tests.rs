@@ -6,8 +6,7 @@ use super::*;
 use crate::{
     frame::sse::SseSplitter,
     neutral::{ReasoningKind, ToolNames},
-    openai::prompt_writer::whole_chat,
-    openai::{answer_reader::read_chunk, completion_writer::CompletionWriter},
+    openai::{answer_reader::read_chunk, completion_writer::CompletionWriter, request_writer::whole_chat},
     responses::{Decoder, inbound::read_responses},
 };
 
@@ -123,7 +122,7 @@ fn reasoning_of_any_provider_comes_back_as_it_was() {
     let body = json!({"model": "m", "input": input}).to_string();
     let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
     assert!(inbound.unsupported.dropped().is_empty());
-    let chat = whole_chat(&inbound.chat, &inbound.prompt, false);
+    let chat = whole_chat(&inbound.chat.conversation, false);
     assert_eq!(chat["messages"][0]["reasoning_details"], Value::Array(details.to_vec()));
 }
 
@@ -134,7 +133,7 @@ fn an_id_that_was_made_here_never_reaches_an_upstream() {
     assert!(output[0]["id"].as_str().unwrap().starts_with("rs_gen"));
     let body = json!({"model": "m", "input": output}).to_string();
     let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
-    let chat = whole_chat(&inbound.chat, &inbound.prompt, false);
+    let chat = whole_chat(&inbound.chat.conversation, false);
     assert_eq!(chat["messages"][0]["reasoning_details"][0].get("id"), None);
 }
 

@@ -34,7 +34,7 @@ impl<'a> ChatReader<'a> {
                 self.push(Role::Developer, vec![Part::new(Content::Text(text))]);
             }
         }
-        let leading = self.turns.len();
+        let leading = self.conversation.turns.len();
         if input.is_string() {
             let parts = self.content(input, &Path::Field("input"))?;
             self.push(Role::User, parts);
@@ -43,11 +43,11 @@ impl<'a> ChatReader<'a> {
         } else {
             return Err(mistyped("input", "a string or an array of items"));
         }
-        if self.turns.len() == leading {
+        if self.conversation.turns.len() == leading {
             if self.native_feature.is_none() {
                 return Err(refused("input", "'input' must have at least one item with content."));
             }
-            self.turns.push(Turn::empty());
+            self.conversation.turns.push(Turn::empty());
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl<'a> ChatReader<'a> {
     /// Adds a message, unless it has no parts.
     pub(super) fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
         if !parts.is_empty() {
-            self.turns.push(Turn::new(role, parts));
+            self.conversation.turns.push(Turn::new(role, parts));
         }
     }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ChatPurpose, ChatRequest, RequestLimits,
     neutral::{Content, ReasoningKind, Role},
-    openai::prompt_writer::whole_chat,
+    openai::request_writer::whole_chat,
     responses::reasoning_state::ForeignReasoning,
 };
 
@@ -24,7 +24,7 @@ fn chat(body: &Value) -> Value {
 
 /// The chat, as a server is sent it that takes everything.
 fn whole(read: &InboundResponses<'_>) -> Value {
-    whole_chat(&read.chat, &read.prompt, false)
+    whole_chat(&read.chat.conversation, false)
 }
 
 #[track_caller]
@@ -77,11 +77,13 @@ fn a_whole_request_of_an_agent_becomes_the_chat_body_that_means_the_same() {
         "provider": {"order": ["a"]}, "top_logprobs": 2, "stream_options": {"include_obfuscation": true}
     });
     let inbound = read(&body);
-    assert_eq!(dropped(&inbound), ["client_metadata", "tools[].defer_loading", "tools[].web_search"]);
+    assert_eq!(dropped(&inbound), ["tools[].defer_loading", "tools[].web_search"]);
+    let others: Vec<_> = inbound.chat.members.iter().map(|(key, _)| key.text().unwrap()).collect();
+    assert_eq!(others, ["client_metadata", "metadata", "model", "provider"]);
     assert_eq!((inbound.hosted_tool.as_deref(), inbound.native_feature.as_deref()), (Some("tools[2].type"), None));
     let format = "openai-responses-v1";
     let expected = json!({
-        "model": "m", "stream": true, "max_completion_tokens": 100,
+        "model": "m", "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 100,
         "messages": [
             {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
             {"role": "developer", "content": [{"type": "text", "text": "d"}]},
@@ -105,7 +107,7 @@ fn a_whole_request_of_an_agent_becomes_the_chat_body_that_means_the_same() {
         ],
         "tool_choice": "auto", "parallel_tool_calls": false, "reasoning": {"effort": "high"}, "verbosity": "low",
         "response_format": {"type": "json_schema", "json_schema": {"name": "o", "strict": true, "schema": {"type": "object"}}},
-        "prompt_cache_key": "k", "metadata": {"objective": "fastest"}, "provider": {"order": ["a"]}, "logprobs": true, "top_logprobs": 2
+        "prompt_cache_key": "k", "logprobs": true, "top_logprobs": 2
     });
     assert_eq!(whole(&inbound), expected);
 }
@@ -124,7 +126,9 @@ fn the_chat_body_is_one_that_the_gateway_takes() {
         "tool_choice": {"type": "function", "name": "f", "namespace": "n"}, "top_logprobs": 1, "parallel_tool_calls": true
     });
     let inbound = read(&body);
-    let parsed = ChatRequest::of_prompt(&inbound.chat, &inbound.prompt, ChatPurpose::Chat, &RequestLimits::default());
+    let (limits, mut unsupported) = (RequestLimits::default(), UnsupportedFields::default());
+    let parsed =
+        ChatRequest::of_client(&inbound.chat, Bytes::new(), ChatPurpose::Chat, &limits, field_name, &mut unsupported);
     assert!(parsed.is_ok(), "{:?}", parsed.err());
 }
 
@@ -247,10 +251,10 @@ fn images_in_a_result_stay_there_for_the_dialects_that_take_them() {
     let image = json!([{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO"}]);
     let inbound =
         read(&asking(json!([output("a", image), output("b", json!("2")), {"role": "user", "content": "go"}])));
-    let roles: Vec<Role> = inbound.prompt.turns.iter().map(|turn| turn.role).collect();
+    let roles: Vec<Role> = inbound.chat.conversation.turns.iter().map(|turn| turn.role).collect();
     assert_eq!((roles, emulated(&inbound)), (vec![Role::Tool, Role::Tool, Role::User], vec![]));
-    let Content::ToolResult { parts, .. } = &inbound.prompt.turns[0].parts[0].content else {
-        panic!("{:?}", inbound.prompt.turns)
+    let Content::ToolResult { parts, .. } = &inbound.chat.conversation.turns[0].parts[0].content else {
+        panic!("{:?}", inbound.chat.conversation.turns)
     };
     assert!(matches!(parts[1].content, Content::Image { .. }), "{parts:?}");
 }
@@ -266,7 +270,7 @@ fn items_that_only_this_api_has_need_an_endpoint_of_it_and_searches_of_the_past_
     for item in [json!({"type": "compaction", "encrypted_content": "x"}), json!({"type": "mcp_approval_response"})] {
         let inbound = read(&asking(json!([item])));
         assert_eq!(inbound.native_feature.as_deref(), Some("input[0].type"));
-        assert_eq!(inbound.prompt.turns.len(), 1, "what is routed has a message");
+        assert_eq!(inbound.chat.conversation.turns.len(), 1, "what is routed has a message");
     }
     let inbound = read(&asking(json!([{"type": "web_search_call"}, {"role": "user", "content": "a"}])));
     assert_eq!((inbound.native_feature.as_deref(), dropped(&inbound)), (None, vec!["input[].web_search_call"]));
@@ -408,9 +412,7 @@ proptest! {
         let members: String = members.iter().map(|member| format!(",{member}")).collect();
         let body = format!(r#"{{"model":"m","input":[{}]{members}}}"#, items.join(","));
         if let Ok(inbound) = read_responses(body.as_bytes(), &KEY) {
-            let chat = std::str::from_utf8(&inbound.chat).unwrap();
-            let whole = crate::neutral::json_value(chat).unwrap();
-            prop_assert!(whole.member(b"messages").is_some_and(Raw::is_array), "{chat}");
+            prop_assert!(whole(&inbound)["messages"].is_array());
             let echo = format!("{{\"x\":1{}}}", String::from_utf8_lossy(inbound.echo.members()));
             prop_assert!(crate::neutral::json_value(&echo).is_some(), "{echo}");
         }

@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Invalid;
 
 use super::{ChatReader, mistyped, required};
 use crate::{
-    json::{Raw, push_member, push_string},
-    neutral::{EscapedText, MemberType, Tool, ToolKind, none_of, optional_member},
+    json::Raw,
+    neutral::{EscapedText, MemberType, Tool, ToolChoice, ToolKind, none_of, optional_member},
     responses::namespaces::Namespaces,
 };
 
@@ -143,87 +142,74 @@ impl<'a> ChatReader<'a> {
         Ok(())
     }
 
-    /// Appends `tools`, unless there are none.
-    pub(super) fn push_tools(&mut self) {
-        if !self.tools.is_empty() {
-            push_member(&mut self.out, b"tools", b"[]");
-        }
+    pub(super) fn tool_choice(&mut self, choice: Raw<'a>) -> Result<(), Invalid> {
+        self.conversation.tool_choice = self.chosen(choice)?;
+        Ok(())
     }
 
-    pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+    fn chosen(&mut self, choice: Raw<'a>) -> Result<ToolChoice<'a>, Invalid> {
         if let Some(word) = choice.text() {
-            match &*word {
+            return Ok(match &*word {
                 // Chat servers refuse it without tools.
-                "auto" | "none" if self.tools.is_empty() => {}
+                "auto" | "none" if self.tools.is_empty() => ToolChoice::Unspecified,
                 // Every tool was one that runs at the provider.
                 "required" if self.tools.is_empty() && self.tools.hosted.is_some() => {
-                    self.unsupported.drop("tool_choice")
+                    self.unsupported.drop("tool_choice");
+                    ToolChoice::Unspecified
                 }
-                _ => push_member(&mut self.out, b"tool_choice", choice.bytes()),
-            }
-            return Ok(());
+                "auto" => ToolChoice::Auto,
+                "none" => ToolChoice::None,
+                "required" => ToolChoice::Required,
+                _ => return Err(none_of("tool_choice", Some(choice), &["auto", "none", "required"])),
+            });
         }
         if !choice.is_object() {
             return Err(mistyped("tool_choice", "a string or an object"));
         }
         match kind_of(choice).as_deref() {
-            Some("function" | "custom") => {
-                let mut chosen = BytesMut::new();
-                self.push_chosen(choice, "tool_choice", &mut chosen)?;
-                push_member(&mut self.out, b"tool_choice", &chosen);
+            Some("function" | "custom") => Ok(ToolChoice::Named(self.named(choice, "tool_choice")?)),
+            Some("allowed_tools") => self.allowed_tools(choice),
+            Some(_) => {
+                self.unsupported.drop("tool_choice");
+                Ok(ToolChoice::Unspecified)
             }
-            Some("allowed_tools") => self.allowed_tools(choice)?,
-            Some(_) => self.unsupported.drop("tool_choice"),
-            None => return Err(required("tool_choice.type")),
+            None => Err(required("tool_choice.type")),
         }
-        Ok(())
     }
 
-    fn allowed_tools(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+    fn allowed_tools(&mut self, choice: Raw<'a>) -> Result<ToolChoice<'a>, Invalid> {
         let tools = choice.member(b"tools").filter(|tools| tools.is_array());
         let tools = tools.ok_or_else(|| required("tool_choice.tools"))?;
         let mode = choice.member(b"mode").filter(|mode| mode.is_string());
         let mode = mode.ok_or_else(|| required("tool_choice.mode"))?;
-        let mut chosen = BytesMut::new();
+        let required = match mode.text().as_deref() {
+            Some("auto") => false,
+            Some("required") => true,
+            _ => return Err(none_of("tool_choice.mode", Some(mode), &["auto", "required"])),
+        };
+        let mut names = Vec::new();
         for (index, tool) in tools.elements().enumerate() {
             match kind_of(tool).as_deref() {
-                Some("function" | "custom") => {
-                    if !chosen.is_empty() {
-                        chosen.put_u8(b',');
-                    }
-                    self.push_chosen(tool, &format!("tool_choice.tools[{index}]"), &mut chosen)?;
-                }
+                Some("function" | "custom") => names.push(self.named(tool, &format!("tool_choice.tools[{index}]"))?),
                 _ => self.unsupported.drop("tool_choice.tools[]"),
             }
         }
-        if self.tools.is_empty() && chosen.is_empty() {
+        if self.tools.is_empty() && names.is_empty() {
             self.unsupported.drop("tool_choice");
-            return Ok(());
+            return Ok(ToolChoice::Unspecified);
         }
-        push_member(&mut self.out, b"tool_choice", b"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":");
-        self.out.put_slice(mode.bytes());
-        push_member(&mut self.out, b"tools", b"[");
-        self.out.put_slice(&chosen);
-        self.out.put_slice(b"]}}");
-        Ok(())
+        Ok(ToolChoice::Allowed { required, names })
     }
 
-    /// Appends a reference to a tool in the form of chat.
-    fn push_chosen(&mut self, tool: Raw<'_>, path: &str, out: &mut BytesMut) -> Result<(), Invalid> {
+    /// The name of a tool that is chosen.
+    fn named(&mut self, tool: Raw<'a>, path: &str) -> Result<EscapedText<'a>, Invalid> {
         let is_custom = kind_of(tool).as_deref() == Some("custom");
         let tool = declaration(tool);
         let name = name_of(tool, path)?;
-        out.put_slice(if is_custom {
-            b"{\"type\":\"custom\",\"custom\":{\"name\":"
-        } else {
-            b"{\"type\":\"function\",\"function\":{\"name\":"
-        });
-        match tool.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom) {
-            Some(namespace) => push_string(out, &self.tools.flat(&namespace, &name.text().unwrap_or_default())),
-            None => out.put_slice(name.bytes()),
-        }
-        out.put_slice(b"}}");
-        Ok(())
+        Ok(match tool.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom) {
+            Some(namespace) => EscapedText::escaping(&self.tools.flat(&namespace, &name.text().unwrap_or_default())),
+            None => text_of(name),
+        })
     }
 }
 
@@ -234,7 +220,7 @@ pub(super) fn declaration(tool: Raw<'_>) -> Raw<'_> {
 }
 
 /// Whether a tool is declared in the form of this API, not of chat.
-pub(super) fn is_flat(tool: Raw<'_>) -> bool {
+pub(crate) fn is_flat(tool: Raw<'_>) -> bool {
     let has = |name: &[u8]| declaration(tool).member(name).is_some();
     (declaration(tool).bytes() == tool.bytes() && has(b"name")) || has(b"input_schema")
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::write_request;
 use crate::{
     neutral::{ToolNames, UnsupportedFields},
-    openai::conversation_reader::read_conversation,
+    openai::conversation_reader::read_settled,
 };
 
 mod answers;
@@ -42,7 +42,7 @@ impl Sent {
 }
 
 fn send(model: &str, body: &str) -> Sent {
-    let conversation = read_conversation(body).unwrap();
+    let conversation = read_settled(body);
     let written = write_request(&conversation, &endpoint(model), &mut UnsupportedFields::default());
     Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names }
 }

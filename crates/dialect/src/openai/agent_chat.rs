@@ -4,12 +4,14 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::Invalid;
 
-use super::{ChatReader, InboundResponses, read_responses_with, tools::is_flat, unsupported_member};
+use super::tool_writer::{push_choice, push_tool};
 use crate::{
     json::{Raw, Splice, SpliceAction, object},
-    neutral::{StateKey, ToolNames, UnsupportedFields},
-    openai::tool_writer::push_tool,
-    responses::provider_state::ProviderState,
+    neutral::{StateKey, ToolChoice, ToolNames, UnsupportedFields},
+    responses::{
+        inbound::{InboundResponses, is_flat, only_for_responses, read_flat_tools, read_responses_with},
+        provider_state::ProviderState,
+    },
 };
 
 /// A chat that was meant.
@@ -41,7 +43,7 @@ pub(crate) fn read_agent_chat<'a>(
 fn of_input<'a>(body: &'a [u8], state_key: &StateKey, max_depth: usize) -> Result<InboundResponses<'a>, Invalid> {
     let read = read_responses_with(body, state_key, || ProviderState::Refused, max_depth)?;
     match &read.native_feature {
-        Some(path) => Err(unsupported_member(path, "An item of this type is only for '/responses'.")),
+        Some(path) => Err(only_for_responses(path)),
         None => Ok(read),
     }
 }
@@ -52,34 +54,34 @@ fn with_nested_tools<'a>(
     tools: Raw<'a>,
     state_key: &StateKey,
 ) -> Result<AgentChat<'a>, Invalid> {
-    let mut reader = ChatReader::new(0, state_key);
-    reader.tools(tools, "tools")?;
-    if let Some(choice) = whole.member(b"tool_choice").filter(|choice| !choice.is_null()) {
-        reader.tool_choice(choice)?;
-    }
-    let choice = reader.out.split();
+    let choice = whole.member(b"tool_choice").filter(|choice| !choice.is_null());
+    let (read, mut unsupported) = read_flat_tools(tools, choice, state_key)?;
+    let names = ToolNames::default();
     let mut nested = BytesMut::new();
-    for tool in &reader.tools.list {
+    for tool in &read.tools {
         nested.put_u8(if nested.is_empty() { b'[' } else { b',' });
-        push_tool(tool, &ToolNames::default(), &mut reader.unsupported, &mut nested);
+        push_tool(tool, &names, &mut unsupported, &mut nested);
         nested.put_u8(b'}');
     }
     nested.put_u8(b']');
+    let has_tools = !read.tools.is_empty();
+    let mut chosen = BytesMut::new();
+    push_choice(&read.tool_choice, &read.tools, &names, &mut chosen);
     let mut splice = Splice::new(text);
     splice.members(whole, |key, value, splice| {
         match &*key.name() {
-            b"tools" if reader.tools.is_empty() => return SpliceAction::Cut,
+            b"tools" if !has_tools => return SpliceAction::Cut,
             b"tools" => splice.replace(value, &nested),
-            b"parallel_tool_calls" if reader.tools.is_empty() && matches!(value.bytes(), b"true" | b"false") => {
+            b"parallel_tool_calls" if !has_tools && matches!(value.bytes(), b"true" | b"false") => {
                 return SpliceAction::Cut;
             }
-            b"tool_choice" if !value.is_null() => match choice.strip_prefix(b",\"tool_choice\":") {
-                Some(nested) => splice.replace(value, nested),
-                None => return SpliceAction::Cut,
+            b"tool_choice" if !value.is_null() => match read.tool_choice {
+                ToolChoice::Unspecified => return SpliceAction::Cut,
+                _ => splice.replace(value, &chosen),
             },
             _ => {}
         }
         SpliceAction::Kept
     });
-    Ok(AgentChat::Body(splice.finish(), reader.unsupported))
+    Ok(AgentChat::Body(splice.finish(), unsupported))
 }
