@@ -19,11 +19,6 @@ impl<'a> Raw<'a> {
         Raw { text, overhead }
     }
 
-    /// An object that the gateway has written itself, of values that were checked then: it is not checked again.
-    pub(crate) fn own_object(text: &'a str) -> Raw<'a> {
-        Raw::new(text.trim_ascii(), 0)
-    }
-
     /// The value as it was written, quotes included.
     pub(crate) fn written(self) -> &'a str {
         self.text

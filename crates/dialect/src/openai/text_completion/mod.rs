@@ -14,7 +14,7 @@ pub use inbound::read_completion_request;
 /// Path of the API, relative to the base address of an upstream.
 pub(crate) const PATH: &str = "/completions";
 /// The value of `object` in answers.
-const OBJECT: &[u8] = b"\"text_completion\"";
+const OBJECT: &str = "text_completion";
 
 #[cfg(test)]
 mod tests;

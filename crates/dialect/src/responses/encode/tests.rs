@@ -7,7 +7,7 @@ use crate::{
     frame::sse::SseSplitter,
     neutral::{ReasoningKind, ToolNames},
     openai::prompt_writer::whole_chat,
-    openai::{answer_reader::read_chunk, completion_writer::CompletionWriter},
+    openai::{chat_events::read_chunk, completion_writer::CompletionWriter},
     responses::{Decoder, inbound::read_responses},
 };
 
