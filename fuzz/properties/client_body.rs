@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    ChatPurpose, ClientReader, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_count_tokens, read_messages,
+    ChatPurpose, ClientReader, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_count_tokens,
+    read_messages,
 };
 use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId, Invalid};
 

@@ -1,4 +1,4 @@
-//! The writer of answers for clients of other dialects than chat.
+//! The writer of answers for clients, one per API.
 
 use std::sync::Arc;
 
@@ -8,10 +8,9 @@ use super::{
     AnswerContext, AnswerFault,
     anthropic::encode::{MessageOpening, MessagesEncoder},
     client_request::{ClientRequest, ClientShape},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, ToolNames},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink},
     openai::{
-        answer_reader::{read_chunk, read_completion},
-        text_completion::TextEncoder,
+        AnswerMeter, ChatEncoder, StreamOptions, completion_writer::CompletionWriter, text_completion::TextEncoder,
     },
     responses::encode::{ResponseOpening, ResponsesEncoder},
     stream_error::StreamError,
@@ -23,19 +22,29 @@ const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 /// Writes answers in the dialect of a client. `max_held_bytes` bounds what waits for other content.
 #[derive(Debug)]
 pub(super) enum ClientEncoder {
+    Chat(Box<ChatEncoder>),
+    WholeChat(Box<CompletionWriter>),
     Messages(Box<MessagesEncoder>),
     Responses(Box<ResponsesEncoder>),
     Completion(Box<TextEncoder>),
 }
 
 impl ClientEncoder {
+    /// The encoder for a client of chat, or of another API if there is a `client`.
     pub(super) fn new(
-        client: &ClientRequest,
+        client: Option<&ClientRequest>,
         context: &AnswerContext,
+        options: StreamOptions,
         form: AnswerForm,
         max_held_bytes: usize,
     ) -> ClientEncoder {
         let (id, model) = (context.generation.as_str().into(), Arc::clone(&context.model));
+        let Some(client) = client else {
+            return match form {
+                AnswerForm::Streamed => ClientEncoder::Chat(Box::new(ChatEncoder::new(context.clone(), options))),
+                AnswerForm::Whole => ClientEncoder::WholeChat(Box::default()),
+            };
+        };
         let state_key = client.state_key.clone();
         match &client.shape {
             ClientShape::Messages { omits_thinking, stop_sequences, .. } => {
@@ -63,76 +72,83 @@ impl ClientEncoder {
                 })))
             }
             ClientShape::Completion { .. } => {
-                ClientEncoder::Completion(Box::new(TextEncoder::new(id, model, context.created)))
+                ClientEncoder::Completion(Box::new(TextEncoder::new(context, options.usage_chunk)))
             }
-        }
-    }
-
-    /// Takes a chunk of chat, JSON without framing. `names`: of the tools in the chat body.
-    pub(super) fn chunk(&mut self, chunk: &[u8], names: &ToolNames) -> Result<(), AnswerFault> {
-        match self {
-            ClientEncoder::Messages(encoder) => read_chunk(chunk, &mut ClientsNames { names, encoder: &mut **encoder }),
-            ClientEncoder::Responses(encoder) => {
-                read_chunk(chunk, &mut ClientsNames { names, encoder: &mut **encoder })
-            }
-            ClientEncoder::Completion(encoder) => encoder.chunk(chunk),
         }
     }
 
     /// Goes on behind events that passed as they came. `next`: the number of the next event, if they have numbers.
-    pub(super) fn continue_at(&mut self, next: u64) {
-        match self {
-            ClientEncoder::Messages(_) | ClientEncoder::Completion(_) => {}
-            ClientEncoder::Responses(encoder) => encoder.continue_at(next),
+    pub(super) fn continue_at(&mut self, next: Option<u64>) {
+        if let (ClientEncoder::Responses(encoder), Some(next)) = (self, next) {
+            encoder.continue_at(next);
         }
     }
 
     /// Appends what there is to send.
     pub(super) fn take(&mut self, out: &mut BytesMut) {
+        let written = match self {
+            ClientEncoder::Chat(encoder) => &mut encoder.out,
+            ClientEncoder::Messages(encoder) => encoder.written(),
+            ClientEncoder::Responses(encoder) => encoder.written(),
+            ClientEncoder::Completion(encoder) => encoder.written(),
+            ClientEncoder::WholeChat(_) => return,
+        };
+        out.extend_from_slice(written);
+        written.clear();
+    }
+
+    /// Ends the stream of this answer.
+    pub(super) fn finish(&mut self, answer: &AnswerMeter) {
+        let usage = AnswerEvent::Usage(answer.tokens());
         match self {
-            ClientEncoder::Messages(encoder) => out.extend_from_slice(&encoder.take()),
-            ClientEncoder::Responses(encoder) => out.extend_from_slice(&encoder.take()),
-            ClientEncoder::Completion(encoder) => out.extend_from_slice(&encoder.take()),
+            ClientEncoder::Chat(encoder) => encoder.finish(answer),
+            ClientEncoder::Messages(encoder) => {
+                // Counts cannot be too many.
+                let _ = encoder.event(usage);
+                encoder.finish();
+            }
+            ClientEncoder::Responses(encoder) => {
+                let _ = encoder.event(usage);
+                encoder.finish();
+            }
+            ClientEncoder::Completion(encoder) => encoder.finish(answer),
+            ClientEncoder::WholeChat(_) => {}
         }
     }
 
-    pub(super) fn finish(&mut self) {
+    /// Ends the stream of this answer with an error.
+    pub(super) fn fail(&mut self, error: &StreamError, answer: &AnswerMeter) {
         match self {
-            ClientEncoder::Messages(encoder) => encoder.finish(),
-            ClientEncoder::Responses(encoder) => encoder.finish(),
-            ClientEncoder::Completion(encoder) => encoder.finish(),
-        }
-    }
-
-    pub(super) fn fail(&mut self, error: &StreamError) {
-        match self {
+            ClientEncoder::Chat(encoder) => encoder.fail(error, answer),
             ClientEncoder::Messages(encoder) => encoder.fail(error),
             ClientEncoder::Responses(encoder) => encoder.fail(error),
             ClientEncoder::Completion(encoder) => encoder.fail(error),
+            ClientEncoder::WholeChat(_) => {}
         }
     }
 
     pub(super) fn keep_alive(&mut self) {
         match self {
+            ClientEncoder::Chat(encoder) => encoder.keep_alive(),
             ClientEncoder::Messages(encoder) => encoder.keep_alive(),
             ClientEncoder::Responses(encoder) => encoder.keep_alive(),
             ClientEncoder::Completion(encoder) => encoder.keep_alive(),
+            ClientEncoder::WholeChat(_) => {}
         }
     }
 
-    /// The answer to the client that a whole chat answer of the gateway means. `names`: of the tools in the chat body.
-    pub(super) fn completion(self, body: &[u8], names: &ToolNames) -> Result<Bytes, AnswerFault> {
+    /// The body of this answer, ended.
+    ///
+    /// # Errors
+    /// When it is not whole.
+    pub(super) fn whole(mut self, answer: &AnswerMeter) -> Result<Bytes, AnswerFault> {
+        self.finish(answer);
         match self {
-            ClientEncoder::Messages(mut encoder) => {
-                read_completion(body, &mut ClientsNames { names, encoder: &mut *encoder })?;
-                Ok(encoder.whole())
-            }
-            ClientEncoder::Responses(mut encoder) => {
-                read_completion(body, &mut ClientsNames { names, encoder: &mut *encoder })?;
-                Ok(encoder.whole())
-            }
-            // Requests of this API go only where it is served.
-            ClientEncoder::Completion(_) => Err(AnswerFault::malformed("a chat in the place of a text")),
+            ClientEncoder::WholeChat(writer) => writer.answer(answer),
+            ClientEncoder::Messages(encoder) => Ok(encoder.whole()),
+            ClientEncoder::Responses(encoder) => Ok(encoder.whole()),
+            // Whole answers to requests of this API pass as they came.
+            ClientEncoder::Chat(_) | ClientEncoder::Completion(_) => Err(AnswerFault::malformed("a stream")),
         }
     }
 }
@@ -140,26 +156,11 @@ impl ClientEncoder {
 impl AnswerSink for ClientEncoder {
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
         match self {
+            ClientEncoder::Chat(encoder) => encoder.event(event),
+            ClientEncoder::WholeChat(writer) => writer.event(event),
             ClientEncoder::Messages(encoder) => encoder.event(event),
             ClientEncoder::Responses(encoder) => encoder.event(event),
-            // Its answers are never translated.
-            ClientEncoder::Completion(_) => Err(AnswerFault::malformed("a chat in the place of a text")),
+            ClientEncoder::Completion(encoder) => encoder.event(event),
         }
-    }
-}
-
-/// Passes events on with the client's names of tools.
-struct ClientsNames<'e, E> {
-    names: &'e ToolNames,
-    encoder: &'e mut E,
-}
-
-impl<E: AnswerSink> AnswerSink for ClientsNames<'_, E> {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        let AnswerEvent::ToolCallStarted { choice, call, id, name, kind } = event else {
-            return self.encoder.event(event);
-        };
-        let name = self.names.original(&name);
-        self.encoder.event(AnswerEvent::ToolCallStarted { choice, call, id, name, kind })
     }
 }

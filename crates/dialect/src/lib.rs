@@ -13,6 +13,7 @@
 
 #[deny(clippy::float_arithmetic)]
 mod answer;
+mod answer_stream;
 mod anthropic;
 mod body_edits;
 mod capability_gaps;
@@ -41,8 +42,10 @@ mod stream_error;
 mod stream_reader;
 mod translation;
 mod upstream_decoder;
+mod whole_answer;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
+pub use answer_stream::{ChatStream, SILENT_WORK};
 pub use anthropic::{
     client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message},
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
@@ -61,7 +64,7 @@ pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signat
 pub use lost_parameters::{lost_parameters, unmet_translation};
 pub use neutral::{StateKey, UnsupportedFields, refuse_repeated, with_whole_characters};
 pub use openai::{
-    ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, SILENT_WORK, StreamOptions, UsageChunk,
+    ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamOptions, UsageChunk,
     request::{
         ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
         Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, parameter_meant,
@@ -76,6 +79,6 @@ pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, 
 pub use responses::provider_state::ProviderState;
 pub use stream_error::StreamError;
 pub use translation::{
-    chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, makes_images,
-    refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
+    chat_body, chat_body_with, chat_path, image_body, image_path, makes_images, refuses_signature, retry_delay,
 };
+pub use whole_answer::{completion_of, images_of, rewrite_whole, usage_of_failure};

@@ -1,40 +1,30 @@
 //! Chats for endpoints of every dialect: the body that is sent, and how its answer is read.
 //!
 //! A chat in the endpoint's own dialect is spliced. For another dialect it is read into the neutral form and written
-//! anew, and the answer is decoded into neutral events, from which chat chunks are written.
+//! anew.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
-use pointsman_domain::{Catalog, Dialect, Endpoint, ReasoningHistory, RequestedService, Usage};
+use pointsman_domain::{Catalog, Dialect, Endpoint, ReasoningHistory, RequestedService};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
+    ChatRequest, ImageRequest, anthropic,
     body_edits::BodyEdits,
-    client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     converse,
     gemini::{self, SignatureSources},
-    neutral::{
-        AnswerEvent, AnswerForm, AnswerSink, Conversation, ToolNames, TranslatedRequest, UnsupportedFields,
-        lone_halves_replaced, results_behind_calls,
-    },
+    neutral::{Conversation, ToolNames, TranslatedRequest, UnsupportedFields, results_behind_calls},
     openai::{
-        chunk_writer::push_tokens,
-        completion_writer::CompletionWriter,
         conversation_reader::read_conversation,
         foreign_members::plain_chat,
         prompt_writer::ChatServer,
         request::{ChatExtras, default_parameters},
         request_writer::write_request,
-        rewrite_answer, text_completion, usage_of_failed_answer, whole_answer,
+        text_completion,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, provider_state::ProviderState},
 };
-
-/// Bytes of an answer that may always wait for other content.
-const MIN_HELD_BYTES: usize = 64 * 1024;
 
 /// Path of chats, relative to the base address of the upstream. `client`: of another API than chat, if it is.
 pub fn chat_path(client: Option<&ClientRequest>, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
@@ -151,22 +141,6 @@ pub fn image_path(endpoint: &Endpoint) -> Arc<str> {
     }
 }
 
-/// An answer with images as one of the OpenAI API: of chats, or of its image interface.
-///
-/// # Errors
-/// When the body is not a valid answer.
-pub fn images_of<'b>(
-    body: &'b Bytes,
-    outgoing: &OutgoingBody,
-    endpoint: &Endpoint,
-) -> Result<Cow<'b, Bytes>, AnswerFault> {
-    match endpoint.dialect {
-        Dialect::Gemini if !endpoint.images_through_chat => gemini::images_of(utf8(body)?).map(Cow::Owned),
-        Dialect::Converse if !endpoint.images_through_chat => converse::images_of(utf8(body)?).map(Cow::Owned),
-        _ => completion_of(body, outgoing),
-    }
-}
-
 /// Whether an endpoint can be asked for images. `through_chat`: as a chat.
 pub fn makes_images(dialect: Dialect, upstream_model: &str, through_chat: bool) -> bool {
     match dialect {
@@ -174,17 +148,6 @@ pub fn makes_images(dialect: Dialect, upstream_model: &str, through_chat: bool) 
         Dialect::Anthropic => false,
         Dialect::Converse => through_chat || converse::makes_images(upstream_model),
     }
-}
-
-/// An answer as a chat completion, without what the gateway adds.
-///
-/// # Errors
-/// When the body is not a valid answer.
-pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
-    let Some(translation) = &outgoing.translation else { return Ok(Cow::Borrowed(body)) };
-    let mut completion = CompletionWriter::default();
-    translation.decoder().whole(&lone_halves_replaced(utf8(body)?), &mut completion)?;
-    Ok(Cow::Owned(completion.finish()?))
 }
 
 /// The client's own body, with the endpoint's name of the model and without the gateway's fields. `None` if it is no JSON.
@@ -339,69 +302,4 @@ pub fn retry_delay(dialect: Dialect, body: &[u8]) -> Option<Duration> {
         Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Converse => None,
         Dialect::Gemini => gemini::retry_delay(body),
     }
-}
-
-/// Rewrites a plain answer for the client.
-///
-/// # Errors
-/// When the body is not a valid answer.
-pub fn rewrite_whole(
-    body: &Bytes,
-    outgoing: &OutgoingBody,
-    client: Option<&ClientRequest>,
-    context: &AnswerContext,
-) -> Result<Answer, AnswerFault> {
-    if let (Some(client), Some(translation)) = (client, &outgoing.translation)
-        && !outgoing.is_clients_own
-    {
-        // Arguments that come as an object are at most twice as long as a string.
-        let most = body.len().saturating_mul(2).max(MIN_HELD_BYTES);
-        return whole_answer(&lone_halves_replaced(utf8(body)?), translation, client, context, most);
-    }
-    let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;
-    let Some(client) = client else { return Ok(chat) };
-    if outgoing.is_clients_own {
-        let (text, id) = (lone_halves_replaced(utf8(body)?), context.generation.as_str());
-        let own = match &client.shape {
-            ClientShape::Messages { .. } => anthropic::splice::splice_answer(&text, id, &context.model, &chat.outcome)?,
-            ClientShape::Responses(echo) => {
-                let identity = responses::splice::ResponseIdentity::new(context, outgoing.state, echo);
-                responses::splice::splice_answer(&text, &identity, || chat.outcome.usage)?
-            }
-            ClientShape::Completion { .. } => text_completion::splice::splice_answer(&text, id, &context.model)?,
-        };
-        return Ok(Answer { body: own, ..chat });
-    }
-    let most = chat.body.len().max(MIN_HELD_BYTES);
-    let encoder = ClientEncoder::new(client, context, AnswerForm::Whole, most);
-    Ok(Answer { body: encoder.completion(&chat.body, &outgoing.names)?, ..chat })
-}
-
-/// Usage that the upstream reports in a body that is not a valid answer, if any.
-pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context: &AnswerContext) -> Option<Usage> {
-    let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
-    let mut usage = UsageSink::default();
-    // A fault is expected; what was reported before it counts.
-    let _ = translation.decoder().whole(utf8(body).ok()?, &mut usage);
-    usage.0.and_then(|body| usage_of_failed_answer(&body, context))
-}
-
-/// Keeps the last report of usage, as a body with nothing else.
-#[derive(Default)]
-struct UsageSink(Option<Bytes>);
-
-impl AnswerSink for UsageSink {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        if let AnswerEvent::Usage(tokens) = event {
-            let mut body = BytesMut::from(&b"{\"usage\":"[..]);
-            push_tokens(&tokens, &mut body);
-            body.extend_from_slice(b"}");
-            self.0 = Some(body.freeze());
-        }
-        Ok(())
-    }
-}
-
-fn utf8(body: &[u8]) -> Result<&str, AnswerFault> {
-    std::str::from_utf8(body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))
 }

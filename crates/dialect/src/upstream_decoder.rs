@@ -1,17 +1,31 @@
-//! Decoders of upstream answers, one per API that is not chat.
+//! Decoders of upstream answers, one per API.
 
 use pointsman_domain::Dialect;
 
 use super::{
-    AnswerFault, anthropic, converse, frame::StreamEvent, gemini, neutral::AnswerSink, openai::text_completion,
-    outgoing::Translation, responses,
+    AnswerContext, AnswerFault, anthropic, converse,
+    frame::StreamEvent,
+    gemini,
+    neutral::{AnswerSink, ToolNames},
+    openai::{self, EventMeter, ToolCallOrder, text_completion},
+    outgoing::Translation,
+    responses,
 };
 
+impl EventMeter {
+    /// The meter of an answer of chat, or of one of another dialect if there is a `translation`. `names`: of tools that a chat
+    /// server was sent.
+    pub(super) fn of(translation: Option<&Translation>, names: ToolNames, context: AnswerContext) -> EventMeter {
+        let order = translation.map_or(ToolCallOrder::WholeNames, |translation| ToolCallOrder::of(translation.dialect));
+        EventMeter::new(context, order, names)
+    }
+}
+
 impl Translation {
-    pub(super) fn decoder(&self) -> UpstreamDecoder {
+    fn decoder(&self) -> UpstreamDecoder {
         let names = self.names.clone();
         match self.dialect {
-            // Answers of chats are not translated.
+            // Answers of chats need no translation of their own.
             Dialect::OpenAi => UpstreamDecoder::Completion(text_completion::Decoder::default()),
             Dialect::Anthropic => UpstreamDecoder::Anthropic(Box::new(anthropic::Decoder::new(names))),
             Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names, self.signatures.clone())),
@@ -30,9 +44,20 @@ pub(super) enum UpstreamDecoder {
     Responses(responses::Decoder),
     Converse(converse::Decoder),
     Completion(text_completion::Decoder),
+    Chat(openai::Decoder),
 }
 
 impl UpstreamDecoder {
+    /// The decoder of answers of chat, or of another dialect if there is a `translation`.
+    pub(super) fn of(translation: Option<&Translation>) -> UpstreamDecoder {
+        translation.map_or_else(|| UpstreamDecoder::Chat(openai::Decoder::default()), Translation::decoder)
+    }
+
+    /// Whether the end of a whole answer is the finish of a choice without one.
+    pub(super) const fn forgets_finishes(&self) -> bool {
+        matches!(self, UpstreamDecoder::Chat(_))
+    }
+
     /// Reads one event of a stream.
     pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {
@@ -41,6 +66,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Responses(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Converse(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Completion(decoder) => decoder.event(event, sink),
+            UpstreamDecoder::Chat(decoder) => decoder.event(event, sink),
         }
     }
 
@@ -51,8 +77,9 @@ impl UpstreamDecoder {
             UpstreamDecoder::Gemini(decoder) => decoder.end(sink),
             UpstreamDecoder::Responses(decoder) => decoder.end(sink),
             UpstreamDecoder::Converse(decoder) => decoder.end(sink),
-            // Whether every choice has ended is asked of the chunks.
+            // Whether every choice has ended is asked of the meter.
             UpstreamDecoder::Completion(_) => Ok(()),
+            UpstreamDecoder::Chat(decoder) => decoder.break_off(sink),
         }
     }
 
@@ -67,6 +94,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Responses(decoder) => decoder.break_off(sink),
             UpstreamDecoder::Converse(decoder) => decoder.break_off(sink),
             UpstreamDecoder::Completion(_) => Ok(()),
+            UpstreamDecoder::Chat(decoder) => decoder.break_off(sink),
         }
     }
 
@@ -78,6 +106,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Responses(decoder) => decoder.is_done(),
             UpstreamDecoder::Converse(decoder) => decoder.is_done(),
             UpstreamDecoder::Completion(decoder) => decoder.is_done(),
+            UpstreamDecoder::Chat(decoder) => decoder.is_done(),
         }
     }
 
@@ -87,7 +116,10 @@ impl UpstreamDecoder {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.has_open_block(),
             UpstreamDecoder::Responses(decoder) => decoder.has_open_item(),
-            UpstreamDecoder::Gemini(_) | UpstreamDecoder::Converse(_) | UpstreamDecoder::Completion(_) => false,
+            UpstreamDecoder::Gemini(_)
+            | UpstreamDecoder::Converse(_)
+            | UpstreamDecoder::Completion(_)
+            | UpstreamDecoder::Chat(_) => false,
         }
     }
 
@@ -104,6 +136,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Responses(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Converse(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Completion(decoder) => decoder.whole(body, sink),
+            UpstreamDecoder::Chat(decoder) => decoder.whole(body, sink),
         }
     }
 }

@@ -167,12 +167,14 @@ impl MessagesEncoder {
         }
     }
 
-    /// What there is to send. Nothing of a whole answer before it has ended.
-    pub(crate) fn take(&mut self) -> Bytes {
-        if self.opening.form == AnswerForm::Whole && self.progress != Progress::Done {
-            return Bytes::new();
-        }
-        self.blocks.out.split().freeze()
+    /// What there is to send, which the caller takes. Of a whole answer, that is nothing before it has ended.
+    pub(crate) fn written(&mut self) -> &mut BytesMut {
+        &mut self.blocks.out
+    }
+
+    #[cfg(test)]
+    fn take(&mut self) -> Bytes {
+        self.written().split().freeze()
     }
 
     /// Ends the answer. If the upstream finished it with an error, the answer ends with one.

@@ -19,11 +19,6 @@ impl<'a> Raw<'a> {
         Raw { text, overhead }
     }
 
-    /// An object that the gateway has written itself, of values that were checked then: it is not checked again.
-    pub(crate) fn own_object(text: &'a str) -> Raw<'a> {
-        Raw::own(text.trim_ascii())
-    }
-
     /// A number, or a string without escapes, that the gateway has written itself.
     pub(crate) fn own(text: &'a str) -> Raw<'a> {
         Raw::new(text, 0)

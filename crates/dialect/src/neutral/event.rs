@@ -1,6 +1,6 @@
 //! Events of an answer, whichever dialect it came in.
 
-use pointsman_domain::{FinishReason, ReasoningFormat, ServedService, Usage};
+use pointsman_domain::{FinishReason, ReasoningFormat, ServedService, ServiceName, Usage};
 
 use super::{
     conversation::{ReasoningKind, ToolKind},
@@ -48,6 +48,41 @@ pub(crate) enum AnswerEvent<'a> {
     Finished { choice: u32, finish: FinishReason, native: EscapedText<'a> },
     /// Tokens so far; a later event replaces an earlier one.
     Usage(ReportedTokens),
+    /// The choice has begun, and there may be nothing to show of it.
+    Begun { choice: u32 },
+    /// The signature of the call with this id, in the place of reasoning that the client does not want.
+    ToolCallSignature { id: EscapedText<'a>, signature: EscapedText<'a> },
+    /// What only servers of chat say. For the meter of the answer; no encoder knows it.
+    Chat(ChatFact<'a>),
+}
+
+/// A fact in the answer of a server of chat.
+#[derive(Debug, Clone)]
+pub(crate) enum ChatFact<'a> {
+    /// The `usage` object.
+    Usage(Raw<'a>),
+    /// The service tier, where it stands beside the usage.
+    Tier(ServiceName),
+    /// Reasoning stands in the member `reasoning_content`.
+    ReasoningContent,
+    /// An image that is elsewhere.
+    LinkedImage { choice: u32 },
+    /// A piece of a call.
+    ToolCallPiece { choice: u32, piece: ToolCallPiece<'a> },
+}
+
+/// A piece of a call, of which anything may be missing: it came before, comes later, or is made up.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolCallPiece<'a> {
+    /// The call's place among the calls, as the upstream counts them.
+    pub(crate) index: Option<u64>,
+    /// Its id, not empty.
+    pub(crate) id: Option<EscapedText<'a>>,
+    /// Its name or a piece of it, not empty.
+    pub(crate) name: Option<EscapedText<'a>>,
+    pub(crate) kind: ToolKind,
+    /// A piece of the text of its arguments.
+    pub(crate) arguments: EscapedText<'a>,
 }
 
 /// The members of [`AnswerEvent::Reasoning`], without the choice.
@@ -124,4 +159,11 @@ pub(crate) trait AnswerSink {
     /// # Errors
     /// When the event cannot follow the earlier ones, or a bound is exceeded.
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault>;
+}
+
+/// No sink takes the events of an answer that is only counted.
+impl<S: AnswerSink> AnswerSink for Option<&mut S> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        self.as_mut().map_or(Ok(()), |sink| sink.event(event))
+    }
 }

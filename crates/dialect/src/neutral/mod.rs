@@ -41,7 +41,7 @@ pub(crate) use conversation::{
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
-pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ChatFact, ReasoningPiece, ReportedTokens, ToolCallPiece};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
 pub(crate) use request_body::{
@@ -52,7 +52,7 @@ pub(crate) use schema_refs::with_lone_references;
 pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};
 pub use state_envelope::StateKey;
 pub(crate) use state_envelope::{Envelope, MAX_STATE};
-pub(crate) use surrogates::lone_halves_replaced;
+pub(crate) use surrogates::{SplitPairs, lone_halves_replaced, with_whole_pairs};
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use tool_arguments::{ObjectScan, ToolArguments, settled_arguments};
 pub(crate) use tool_call_ids::ToolCallIds;

@@ -41,6 +41,17 @@ pub(crate) fn lone_halves_replaced(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The text with U+FFFD in the place of every half of a pair that stands alone.
+pub(crate) fn with_whole_pairs(text: EscapedText<'_>) -> EscapedText<'_> {
+    if memchr::memchr(b'\\', text.bytes()).is_none() {
+        return text;
+    }
+    match lone_halves_replaced(text.as_str()) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(mended) => EscapedText::joining(&[&mended]),
+    }
+}
+
 /// Whether the bytes begin with the escape of the second half of a surrogate pair.
 fn is_low_surrogate(escape: &[u8]) -> bool {
     matches!(escape, [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]

@@ -77,7 +77,7 @@ impl From<JsonFault> for AnswerFault {
 }
 
 /// The text of an upstream's JSON. The vectorised check does not say where a fault is: that is looked up only then.
-pub(super) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
     let located = |_| {
         std::str::from_utf8(bytes).map_err(|error| match error.error_len() {
             None => AnswerFault::truncated("the text ends inside a character"),
@@ -385,7 +385,7 @@ impl<'a> AnswerRewriter<'a> {
             let name = part.name.ok_or_else(|| AnswerFault::malformed("a tool call without a name"))?;
             if first.name.is_none() {
                 first.name = Some(name.inner().to_vec());
-                first.arguments = part.settled().unwrap_or_else(|| BytesMut::from(&*part.arguments_text()));
+                first.arguments = part.settled().unwrap_or_else(|| BytesMut::from(part.arguments_text().bytes()));
             }
         }
         if let Some(value) = first.value() {
@@ -410,7 +410,7 @@ impl<'a> AnswerRewriter<'a> {
 
     /// Writes the deprecated form of a call as the client knows it.
     fn function_call(&mut self, call: Raw<'a>) -> Result<(), AnswerFault> {
-        let part = ToolCallPart::read_legacy(call, 0);
+        let part = ToolCallPart::read_legacy(call);
         self.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
         if !self.context.legacy_functions {
@@ -420,7 +420,7 @@ impl<'a> AnswerRewriter<'a> {
             return Ok(());
         }
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a function call without a name")) };
-        let arguments = settled.unwrap_or_else(|| BytesMut::from(&*part.arguments_text()));
+        let arguments = settled.unwrap_or_else(|| BytesMut::from(part.arguments_text().bytes()));
         let call = FunctionCall { name: Some(name.inner().to_vec()), arguments };
         call.value().iter().for_each(|value| push_member(&mut self.out, b"function_call", value));
         Ok(())
@@ -439,7 +439,7 @@ impl<'a> AnswerRewriter<'a> {
             index: None,
             id: part.id.map(Raw::inner).filter(|id| is_portable_id(id)).unwrap_or(made_up.as_bytes()),
             name: name.inner(),
-            arguments: settled.as_deref().unwrap_or(&text),
+            arguments: settled.as_deref().unwrap_or(text.bytes()),
             is_custom: part.is_custom,
         };
         introduction.push(part, &mut self.out);

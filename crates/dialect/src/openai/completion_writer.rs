@@ -1,19 +1,22 @@
-//! Collects the events of an answer into the body of an unstreamed chat answer, for [`super::answer`], which adds what the
-//! gateway adds.
+//! Collects the events of an answer into the body of an unstreamed chat answer.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use crate::{
-    answer::AnswerFault,
-    json::{Cursor, Raw, push_member, push_u64},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
+    answer::{AnswerContext, AnswerFault},
+    json::{Cursor, Raw, push_member, push_string, push_u64},
+    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{
-        answer::{MAX_CHOICES, push_finish},
-        chunk_writer::{ReasoningDetail, push_call_head, push_image, push_signature, push_tokens},
+        answer::{MAX_CHOICES, push_finish, push_head},
+        chunk_parts::push_usage_member,
+        meter::AnswerMeter,
+        tool_call::FunctionCall,
     },
 };
 
+/// What an answer takes beyond its texts, mostly.
+const EXTRA_BYTES: usize = 2_048;
 /// Most tool calls of one choice.
 const MAX_CALLS: usize = 1_024;
 
@@ -22,7 +25,10 @@ const MAX_CALLS: usize = 1_024;
 pub(crate) struct CompletionWriter {
     id: Option<EscapedText<'static>>,
     choices: Vec<Choice>,
-    tokens: Option<ReportedTokens>,
+    /// The value of `usage`.
+    usage: Option<BytesMut>,
+    /// Signatures of calls whose reasoning the client does not want.
+    signatures: Vec<(EscapedText<'static>, EscapedText<'static>)>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +70,11 @@ impl AnswerSink for CompletionWriter {
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
         match event {
             AnswerEvent::Started { id } => self.id = Some(id.into_owned()),
-            AnswerEvent::Usage(tokens) => self.tokens = Some(tokens),
+            AnswerEvent::Usage(tokens) => push_tokens(&tokens, self.usage.insert(BytesMut::new())),
+            AnswerEvent::Chat(ChatFact::Usage(usage)) => self.usage = Some(usage.bytes().into()),
+            AnswerEvent::ToolCallSignature { id, signature } => {
+                self.signatures.push((id.into_owned(), signature.into_owned()));
+            }
             AnswerEvent::Text { choice, text } => {
                 let choice = self.choice(choice)?;
                 choice.has_text = true;
@@ -77,11 +87,13 @@ impl AnswerSink for CompletionWriter {
                 self.choice(choice)?.reason(detail);
             }
             AnswerEvent::ToolCallStarted { choice, call, id, name, kind } => {
+                let hidden = self.signatures.iter().position(|(owner, _)| *owner == id);
+                let hidden = hidden.map(|place| self.signatures.swap_remove(place).1);
                 let choice = self.choice(choice)?;
                 if choice.calls.len() != call as usize || choice.calls.len() >= MAX_CALLS {
                     return Err(AnswerFault::malformed("calls out of order, or too many"));
                 }
-                let signature = choice.signature_of(&id);
+                let signature = choice.signature_of(&id).or(hidden);
                 let (id, name) = (id.into_owned(), name.into_owned());
                 choice.calls.push(WrittenToolCall { id, name, kind, arguments: BytesMut::new(), signature });
             }
@@ -110,7 +122,10 @@ impl AnswerSink for CompletionWriter {
             AnswerEvent::Logprobs { choice, value } => {
                 self.choice(choice)?.add_logprobs(value);
             }
-            AnswerEvent::StoppedAt { .. } => {}
+            AnswerEvent::Begun { choice } => {
+                self.choice(choice)?;
+            }
+            AnswerEvent::StoppedAt { .. } | AnswerEvent::Chat(_) => {}
             AnswerEvent::Finished { choice, finish, native } => {
                 self.choice(choice)?.finish = Some((finish, native.unescaped().into_owned()));
             }
@@ -120,31 +135,51 @@ impl AnswerSink for CompletionWriter {
 }
 
 impl CompletionWriter {
-    /// The body of the answer.
+    /// The body as an upstream of chat would send it.
     ///
     /// # Errors
     /// When a choice did not finish, or there is none.
     pub(crate) fn finish(self) -> Result<Bytes, AnswerFault> {
-        let mut out = BytesMut::new();
-        out.put_slice(b"{\"id\":");
-        self.id.unwrap_or(EscapedText::plain("")).push_quoted(&mut out);
-        out.put_slice(b",\"choices\":[");
+        let mut out = BytesMut::from(&b"{\"id\":"[..]);
+        self.id.as_ref().unwrap_or(&EscapedText::plain("")).push_quoted(&mut out);
+        self.push_choices(None, &mut out)?;
+        if let Some(usage) = &self.usage {
+            push_member(&mut out, b"usage", usage);
+        }
+        out.put_u8(b'}');
+        Ok(out.freeze())
+    }
+
+    /// The body for a client.
+    ///
+    /// # Errors
+    /// As [`CompletionWriter::finish`].
+    pub(crate) fn answer(&self, answer: &AnswerMeter) -> Result<Bytes, AnswerFault> {
+        let context = &answer.context;
+        let texts = self.choices.iter().map(|choice| choice.text.len() + 2 * choice.reasoning.len());
+        let mut out = BytesMut::with_capacity(EXTRA_BYTES + texts.sum::<usize>());
+        push_head(&mut out, "chat.completion", context);
+        self.push_choices(Some(context), &mut out)?;
+        push_member(&mut out, b"system_fingerprint", b"");
+        push_string(&mut out, &context.fingerprint);
+        push_usage_member(answer, &mut out);
+        out.put_u8(b'}');
+        Ok(out.freeze())
+    }
+
+    fn push_choices(&self, context: Option<&AnswerContext>, out: &mut BytesMut) -> Result<(), AnswerFault> {
         if self.choices.is_empty() {
             return Err(AnswerFault::malformed("no choices"));
         }
+        push_member(out, b"choices", b"[");
         for (index, choice) in self.choices.iter().enumerate() {
             if index > 0 {
                 out.put_u8(b',');
             }
-            choice.push(index, &mut out)?;
+            choice.push(index, context, out)?;
         }
         out.put_u8(b']');
-        if let Some(tokens) = &self.tokens {
-            push_member(&mut out, b"usage", b"");
-            push_tokens(tokens, &mut out);
-        }
-        out.put_u8(b'}');
-        Ok(out.freeze())
+        Ok(())
     }
 
     /// The choice of that index. Choices come in order.
@@ -203,28 +238,26 @@ impl Choice {
         self.details.iter().rev().find(is_its)?.sealed.clone()
     }
 
-    fn push(&self, index: usize, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    /// Appends the choice. `context`: of the answer, if it is for a client.
+    fn push(&self, index: usize, context: Option<&AnswerContext>, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let Some((finish, native)) = &self.finish else {
             return Err(AnswerFault::truncated("the answer has no end"));
         };
         out.put_slice(b"{\"index\":");
         push_u64(out, index as u64);
-        out.put_slice(b",\"message\":{\"role\":\"assistant\",\"content\":");
-        if self.has_text {
-            push_quoted(&self.text, out)
-        } else {
-            out.put_slice(b"null")
-        }
-        if !self.refusal.is_empty() {
-            push_member(out, b"refusal", b"");
-            push_quoted(&self.refusal, out);
-        }
-        if !self.reasoning.is_empty() {
-            push_member(out, b"reasoning", b"");
-            push_quoted(&self.reasoning, out);
+        out.put_slice(b",\"message\":{\"role\":\"assistant\"");
+        let texts = [(&b"content"[..], &self.text), (b"refusal", &self.refusal), (b"reasoning", &self.reasoning)];
+        for (name, text) in texts {
+            if !text.is_empty() || (name == b"content" && self.has_text) {
+                push_member(out, name, b"");
+                push_quoted(text, out);
+            }
         }
         push_list(b"reasoning_details", &self.details, Detail::push, out);
-        push_list(b"tool_calls", &self.calls, WrittenToolCall::push, out);
+        match self.calls.first() {
+            Some(first) if context.is_some_and(|context| context.legacy_functions) => first.push_function(out),
+            _ => push_list(b"tool_calls", &self.calls, WrittenToolCall::push, out),
+        }
         let lists: [(&[u8], _); 3] =
             [(b"images", &self.images), (b"annotations", &self.annotations), (b"citations", &self.citations)];
         for (name, list) in lists {
@@ -234,8 +267,18 @@ impl Choice {
                 out.put_u8(b']');
             }
         }
+        if !self.has_text {
+            // Clients send null back, which is no message unless something else is.
+            let speaks = context.is_none() || !self.calls.is_empty() || !self.refusal.is_empty();
+            push_member(out, b"content", if speaks { b"null" } else { b"\"\"" });
+        }
+        if self.refusal.is_empty() && context.is_some() {
+            push_member(out, b"refusal", b"null");
+        }
         out.put_u8(b'}');
-        push_finish(out, finish.as_str(), Some(native));
+        let finish = context.map_or(finish.as_str(), |context| context.finish_word(*finish));
+        let native = Some(&**native).filter(|native| !native.is_empty() || context.is_none());
+        push_finish(out, finish, native);
         push_member(out, b"logprobs", self.logprobs.as_deref().unwrap_or(b"null"));
         out.put_u8(b'}');
         Ok(())
@@ -255,6 +298,12 @@ impl Detail {
 }
 
 impl WrittenToolCall {
+    /// Appends it in its deprecated form.
+    fn push_function(&self, out: &mut BytesMut) {
+        let call = FunctionCall { name: Some(self.name.bytes().to_vec()), arguments: self.arguments.clone() };
+        call.value().iter().for_each(|value| push_member(out, b"function_call", value));
+    }
+
     fn push(&self, out: &mut BytesMut) {
         // The head begins with a comma, behind the index that only chunks have.
         let start = out.len();
@@ -293,4 +342,125 @@ fn push_quoted(escaped: &[u8], out: &mut BytesMut) {
     out.put_u8(b'"');
     out.put_slice(escaped);
     out.put_u8(b'"');
+}
+
+/// Appends `,"id":…,"type":…,"function":{"name":…,"arguments":"`: the caller closes the string and both objects.
+pub(super) fn push_call_head(id: &EscapedText<'_>, name: &EscapedText<'_>, kind: ToolKind, out: &mut BytesMut) {
+    push_member(out, b"id", b"");
+    id.push_quoted(out);
+    let (before, after): (&[u8], &[u8]) = match kind {
+        ToolKind::Function => (b",\"type\":\"function\",\"function\":{\"name\":", b",\"arguments\":\""),
+        ToolKind::Custom => (b",\"type\":\"custom\",\"custom\":{\"name\":", b",\"input\":\""),
+    };
+    out.put_slice(before);
+    name.push_quoted(out);
+    out.put_slice(after);
+}
+
+/// Appends the thought signature of a call where clients of Google's compatible endpoint look for it.
+pub(super) fn push_signature(signature: Option<&EscapedText<'_>>, out: &mut BytesMut) {
+    if let Some(signature) = signature {
+        out.put_slice(b",\"extra_content\":{\"google\":{\"thought_signature\":");
+        signature.push_quoted(out);
+        out.put_slice(b"}}");
+    }
+}
+
+pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, out: &mut BytesMut) {
+    out.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
+    out.put_slice(media_type.bytes());
+    out.put_slice(b";base64,");
+    out.put_slice(data.bytes());
+    out.put_slice(b"\"}}");
+}
+
+/// One element of `reasoning_details`.
+#[derive(Debug)]
+pub(super) struct ReasoningDetail<'d, 'a> {
+    pub(super) kind: ReasoningKind,
+    pub(super) format: ReasoningFormat,
+    pub(super) index: u32,
+    pub(super) text: &'d Option<EscapedText<'a>>,
+    pub(super) sealed: &'d Option<EscapedText<'a>>,
+    pub(super) id: &'d Option<EscapedText<'a>>,
+}
+
+impl ReasoningDetail<'_, '_> {
+    pub(super) fn push(&self, out: &mut BytesMut) {
+        let (name, text, sealed): (&str, &[u8], &[u8]) = match self.kind {
+            ReasoningKind::Text => ("reasoning.text", b"text", b"signature"),
+            ReasoningKind::Summary => ("reasoning.summary", b"summary", b"signature"),
+            ReasoningKind::Encrypted => ("reasoning.encrypted", b"text", b"data"),
+        };
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(name.as_bytes());
+        out.put_u8(b'"');
+        for (name, value) in [(text, self.text), (sealed, self.sealed), (b"id", self.id)] {
+            if let Some(value) = value {
+                push_member(out, name, b"");
+                value.push_quoted(out);
+            }
+        }
+        out.put_slice(b",\"format\":\"");
+        out.put_slice(self.format.as_str().as_bytes());
+        out.put_slice(b"\",\"index\":");
+        push_u64(out, u64::from(self.index));
+        out.put_u8(b'}');
+    }
+}
+
+/// Appends a `usage` object.
+pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
+    out.put_slice(b"{\"prompt_tokens\":");
+    push_u64(out, tokens.prompt);
+    push_count(b"completion_tokens", tokens.completion, out);
+    push_count(b"total_tokens", tokens.prompt.saturating_add(tokens.completion), out);
+    let by_time = tokens.cache_write_5m.is_some() || tokens.cache_write_1h.is_some();
+    push_details(
+        b"prompt_tokens_details",
+        &[
+            (b"cached_tokens", tokens.cached),
+            (b"cache_write_tokens", tokens.cache_write),
+            (b"audio_tokens", tokens.audio_prompt),
+        ],
+        out,
+    );
+    if by_time {
+        let times = [
+            (&b"ephemeral_5m_input_tokens"[..], tokens.cache_write_5m),
+            (b"ephemeral_1h_input_tokens", tokens.cache_write_1h),
+        ];
+        push_details(b"cache_creation", &times, out);
+    }
+    push_details(
+        b"completion_tokens_details",
+        &[(b"reasoning_tokens", tokens.reasoning), (b"audio_tokens", tokens.audio_completion)],
+        out,
+    );
+    if let Some(searches) = tokens.web_searches {
+        push_details(b"server_tool_use", &[(b"web_search_requests", Some(searches))], out);
+    }
+    for (name, told) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
+        if let Some(told) = told {
+            push_member(out, name, b"");
+            push_string(out, told.as_str());
+        }
+    }
+    out.put_u8(b'}');
+}
+
+fn push_details(name: &[u8], details: &[(&[u8], Option<u64>)], out: &mut BytesMut) {
+    let known: Vec<(&[u8], u64)> = details.iter().filter_map(|(name, count)| Some((*name, (*count)?))).collect();
+    let Some(((first, count), others)) = known.split_first() else { return };
+    push_member(out, name, b"{\"");
+    out.put_slice(first);
+    out.put_slice(b"\":");
+    push_u64(out, *count);
+    others.iter().for_each(|(name, count)| push_count(name, *count, out));
+    out.put_u8(b'}');
+}
+
+fn push_count(name: &[u8], count: u64, out: &mut BytesMut) {
+    push_member(out, name, b"");
+    push_u64(out, count);
 }

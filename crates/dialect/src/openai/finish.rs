@@ -48,6 +48,12 @@ pub(super) fn clean_name(raw: Raw<'_>) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text)
 }
 
+/// The same of a text.
+pub(super) fn clean_text(text: &str) -> Option<String> {
+    let text = clean(text, NAME_CHARS);
+    (!text.is_empty()).then(|| text.into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,14 +4,15 @@
 //! [`ToolArguments`](crate::neutral::ToolArguments). Which call of a stream an element belongs to is decided in
 //! [`super::stream`].
 
-use std::borrow::Cow;
-
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    json::{Raw, push_member, push_string, push_u64},
-    neutral::{CLIENT_IDS, settled_arguments},
+    json::{Raw, push_member, push_u64},
+    neutral::{CLIENT_IDS, EscapedText, ToolCallPiece, ToolKind, settled_arguments},
 };
+
+/// The place that a legacy `function_call` takes among the upstream's indices.
+pub(super) const LEGACY: u64 = u64::MAX;
 
 /// Whether an id, the inside of its JSON string, is one that every client and every upstream takes: another is replaced.
 pub(super) fn is_portable_id(id: &[u8]) -> bool {
@@ -64,9 +65,9 @@ impl<'a> ToolCallPart<'a> {
         element.is_object().then_some(part)
     }
 
-    /// Reads a legacy `function_call`, as if it were the call with this index.
-    pub(super) fn read_legacy(function: Raw<'a>, index: u64) -> ToolCallPart<'a> {
-        let mut part = ToolCallPart { index: Some(index), ..ToolCallPart::default() };
+    /// Reads a legacy `function_call`.
+    pub(super) fn read_legacy(function: Raw<'a>) -> ToolCallPart<'a> {
+        let mut part = ToolCallPart { index: Some(LEGACY), ..ToolCallPart::default() };
         part.read_function(function, b"arguments");
         part
     }
@@ -107,21 +108,27 @@ impl<'a> ToolCallPart<'a> {
     }
 
     /// The inside of the arguments' JSON string. Upstreams that send an object mean its text.
-    pub(super) fn arguments_text(&self) -> Cow<'a, [u8]> {
+    pub(super) fn arguments_text(&self) -> EscapedText<'a> {
         match self.arguments {
-            None => Cow::Borrowed(&[]),
-            Some(arguments) if arguments.is_string() => Cow::Borrowed(arguments.inner()),
-            Some(arguments) => {
-                let mut quoted = BytesMut::new();
-                push_string(&mut quoted, arguments.written());
-                Cow::Owned(quoted.get(1..quoted.len() - 1).unwrap_or_default().to_vec())
-            }
+            None => EscapedText::plain(""),
+            Some(arguments) => EscapedText::of(arguments).unwrap_or_else(|| EscapedText::escaping(arguments.written())),
+        }
+    }
+
+    /// What it says of a call, but for members of other names.
+    pub(super) fn piece(&self) -> ToolCallPiece<'a> {
+        ToolCallPiece {
+            index: self.index,
+            id: self.id.and_then(EscapedText::of),
+            name: self.name.and_then(EscapedText::of),
+            kind: if self.is_custom { ToolKind::Custom } else { ToolKind::Function },
+            arguments: self.arguments_text(),
         }
     }
 
     /// The arguments of a whole call, if they have to be written anew to be one object.
     pub(super) fn settled(&self) -> Option<BytesMut> {
-        if self.is_function() { settled_arguments(&self.arguments_text()) } else { None }
+        if self.is_function() { settled_arguments(self.arguments_text().bytes()) } else { None }
     }
 
     /// Appends the members of other names, of the element and of its function.

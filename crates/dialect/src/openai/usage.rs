@@ -6,6 +6,7 @@ use pointsman_domain::{CostBreakdown, ServedService, ServiceName, Usage, Usd};
 use crate::{
     answer::AnswerContext,
     json::{Cursor, JsonFault, Raw, push_member, push_u64, push_usd},
+    neutral::ReportedTokens,
 };
 
 /// Details that are forwarded as reported. Only audio has prices of its own.
@@ -30,6 +31,27 @@ pub(super) struct ReportedUsage {
     service: ServedService,
     prompt_details: [Option<u64>; PROMPT_DETAILS.len()],
     completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
+}
+
+impl From<&ReportedTokens> for ReportedUsage {
+    fn from(tokens: &ReportedTokens) -> ReportedUsage {
+        let plausible = |count: Option<u64>| count.filter(|count| *count <= u64::from(u32::MAX));
+        ReportedUsage {
+            prompt: plausible(Some(tokens.prompt)),
+            completion: plausible(Some(tokens.completion)),
+            total: plausible(Some(tokens.prompt.saturating_add(tokens.completion))),
+            cached: plausible(tokens.cached),
+            cache_write: plausible(tokens.cache_write),
+            cache_write_5m: plausible(tokens.cache_write_5m),
+            cache_write_1h: plausible(tokens.cache_write_1h),
+            reasoning: plausible(tokens.reasoning),
+            searches: plausible(tokens.web_searches),
+            cost: None,
+            service: tokens.service,
+            prompt_details: [plausible(tokens.audio_prompt), None, None],
+            completion_details: [plausible(tokens.audio_completion), None, None, None, None],
+        }
+    }
 }
 
 /// Amount of output seen while an answer passed, for estimates.
@@ -83,6 +105,18 @@ impl ReportedUsage {
             }
         }
         Ok(reported)
+    }
+
+    /// Audio among the prompt tokens, as told.
+    pub(super) fn audio_prompt(&self) -> Option<u64> {
+        let [audio, ..] = self.prompt_details;
+        audio
+    }
+
+    /// Audio among the completion tokens, as told.
+    pub(super) fn audio_completion(&self) -> Option<u64> {
+        let [audio, ..] = self.completion_details;
+        audio
     }
 
     /// Whether any token count is above 0.

@@ -150,9 +150,14 @@ impl ResponsesEncoder {
         self.events.continue_at(next);
     }
 
-    /// What there is to send. Nothing of a whole answer before it has ended.
-    pub(crate) fn take(&mut self) -> Bytes {
-        self.events.out.split().freeze()
+    /// What there is to send, which the caller takes. Of a whole answer, that is nothing before it has ended.
+    pub(crate) fn written(&mut self) -> &mut BytesMut {
+        &mut self.events.out
+    }
+
+    #[cfg(test)]
+    fn take(&mut self) -> Bytes {
+        self.written().split().freeze()
     }
 
     /// Ends the answer. If the upstream finished it with an error, the answer ends with one.

@@ -5,10 +5,7 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::FinishReason;
 
-use super::{
-    split_halves::SplitHalves,
-    tool_calls::{ToolCallContext, ToolCallOrder, ToolCallTracker},
-};
+use super::split_halves::SplitHalves;
 use crate::{
     answer::{AnswerContext, AnswerFault},
     json::{Cursor, JsonFault, Raw, push_member, push_u64},
@@ -16,7 +13,9 @@ use crate::{
         error::is_filter_note,
         finish::{clean_name, normalise},
         message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
-        tool_call::FunctionCall,
+        meter::Finish,
+        tool_call::{FunctionCall, LEGACY, ToolCallHead, ToolCallPart, member_names},
+        tool_calls::{Cause, MoreOfCall, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
     },
 };
 
@@ -192,10 +191,7 @@ pub(super) struct ChoiceState {
 /// A finish that waits for the end of the stream, so that it comes after every delta, and once.
 #[derive(Debug)]
 pub(super) struct HeldFinish {
-    /// Our word.
-    pub(super) finish: FinishReason,
-    /// The provider's word.
-    pub(super) native: Option<String>,
+    pub(super) finish: Finish,
     /// Members of the choice that came with it, each with a comma in front.
     pub(super) choice_members: BytesMut,
     /// Members of the chunk that came with it, likewise.
@@ -212,9 +208,13 @@ pub(super) struct DeltaRules<'a> {
 
 impl<'a> DeltaRules<'a> {
     /// The options for a choice.
-    pub(super) fn new(context: &'a AnswerContext, choice: u64, order: ToolCallOrder) -> DeltaRules<'a> {
+    pub(super) fn new(context: &'a AnswerContext, choice: u64) -> DeltaRules<'a> {
         let AnswerContext { exclude_reasoning, legacy_functions, .. } = *context;
-        DeltaRules { call_context: ToolCallContext { context, choice, order }, exclude_reasoning, legacy_functions }
+        DeltaRules {
+            call_context: ToolCallContext { context, choice, order: ToolCallOrder::Any },
+            exclude_reasoning,
+            legacy_functions,
+        }
     }
 }
 
@@ -282,9 +282,8 @@ impl ChoiceState {
     }
 
     /// Appends an element of `choices` with what is still to be said before the finish; nothing if that is nothing.
-    pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) {
-        let whole =
-            matches!(&self.held, Some(held) if matches!(held.finish, FinishReason::Stop | FinishReason::ToolCalls));
+    pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let whole = matches!(&self.held, Some(held) if matches!(held.finish.reason, FinishReason::Stop | FinishReason::ToolCalls));
         let before = out.len();
         out.put_slice(b"{\"index\":");
         push_u64(out, self.index);
@@ -292,17 +291,20 @@ impl ChoiceState {
         let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
         if rules.legacy_functions {
             let mut call = FunctionCall::default();
-            self.calls.end_first(whole, &mut call);
+            self.calls.end(whole, &mut call)?;
             call.value().into_iter().for_each(|value| members.push(b"function_call", &value));
         } else {
-            members.push_list(b"tool_calls", |out| self.calls.end(whole, out));
+            let part = ToolCallPart::default();
+            members.push_list(b"tool_calls", |out| self.calls.end(whole, &mut Elements { part, out }))?;
         }
         if members.out.len() == members.start {
-            return members.out.truncate(before);
+            members.out.truncate(before);
+            return Ok(());
         }
         out.put_slice(b"},\"finish_reason\":null,\"native_finish_reason\":null");
         out.put_slice(NO_LOGPROBS);
         out.put_u8(b'}');
+        Ok(())
     }
 
     fn hold(&mut self, part: &ChoicePart<'_>, with_members: bool) {
@@ -314,8 +316,10 @@ impl ChoiceState {
         }
         let word = part.finish.and_then(Raw::text).unwrap_or_default();
         self.held = Some(HeldFinish {
-            finish: normalise(&word).after_calls(self.has_called),
-            native: part.native.or(part.finish).and_then(clean_name).map(Cow::into_owned),
+            finish: Finish {
+                reason: normalise(&word).after_calls(self.has_called),
+                native: part.native.or(part.finish).and_then(clean_name).map(Cow::into_owned),
+            },
             choice_members,
             chunk_members: BytesMut::new(),
         });
@@ -323,13 +327,7 @@ impl ChoiceState {
 
     /// Appends a delta as an object, and returns the bytes of its calls.
     fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
-        // Other content ends the calls of a provider that sends one after the other.
-        let ends_calls = self.has_called
-            && rules.call_context.order == ToolCallOrder::OneByOne
-            && delta.has_content
-            && delta.tool_calls.is_none()
-            && !rules.legacy_functions;
-        if self.has_role && !delta.is_odd && !ends_calls {
+        if self.has_role && !delta.is_odd {
             out.put_slice(delta.object.filter(|_| delta.members > 0).map_or(b"{}", Raw::bytes));
             return Ok(0);
         }
@@ -343,9 +341,6 @@ impl ChoiceState {
             (_, Some(object)) => self.push_members(object, delta, rules, &mut members)?,
             (_, None) => {}
         }
-        if ends_calls {
-            members.push_list(b"tool_calls", |out| self.calls.end(true, out));
-        }
         let call_bytes = members.call_bytes;
         out.put_u8(b'}');
         Ok(call_bytes)
@@ -358,10 +353,40 @@ impl ChoiceState {
         members: &mut DeltaWriter<'_>,
     ) -> Result<(), AnswerFault> {
         self.has_called |= calls.is_filled();
+        let parts = calls.elements().map(ToolCallPart::read);
+        self.push_parts(parts, rules, members)
+    }
+
+    /// Appends what the parts of calls say; `None` is no part.
+    fn push_parts<'p>(
+        &mut self,
+        parts: impl Iterator<Item = Option<ToolCallPart<'p>>>,
+        rules: DeltaRules<'_>,
+        members: &mut DeltaWriter<'_>,
+    ) -> Result<(), AnswerFault> {
+        let (calls, context, mut bytes) = (&mut self.calls, rules.call_context, 0);
+        let mut parts = parts.map(|part| {
+            let part = part.ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            bytes += part.text_bytes();
+            Ok(part)
+        });
         if rules.legacy_functions {
-            return members.push_function_call(|call| self.calls.push_first(calls, rules.call_context, call));
+            let mut first = FunctionCall::default();
+            parts.try_for_each(|part| calls.push(&part?.piece(), context, &mut first))?;
+            drop(parts);
+            members.call_bytes += bytes;
+            first.value().into_iter().for_each(|value| members.push(b"function_call", &value));
+            return Ok(());
         }
-        members.push_calls(|out| self.calls.push(calls, rules.call_context, out))
+        let pushed = members.push_list(b"tool_calls", |out| {
+            parts.try_for_each(|part: Result<ToolCallPart<'_>, AnswerFault>| {
+                let part = part?;
+                calls.push(&part.piece(), context, &mut Elements { part, out })
+            })
+        });
+        drop(parts);
+        members.call_bytes += bytes;
+        pushed
     }
 
     fn push_members(
@@ -400,14 +425,8 @@ impl ChoiceState {
                 MessageMember::FunctionCall if value.is_object() => {
                     self.has_called = true;
                     // Some servers send both forms of a call.
-                    if has_tool_calls || self.calls.are_of_tools() {
-                        continue;
-                    }
-                    if rules.legacy_functions {
-                        members
-                            .push_function_call(|call| self.calls.push_first_legacy(value, rules.call_context, call))?;
-                    } else {
-                        members.push_calls(|out| self.calls.push_legacy(value, rules.call_context, out))?;
+                    if !has_tool_calls && !self.calls.has_others_than(LEGACY) {
+                        self.push_parts(std::iter::once(Some(ToolCallPart::read_legacy(value))), rules, members)?;
                     }
                 }
                 member if value.is_null() && member.is_never_null() => {}
@@ -447,40 +466,88 @@ impl DeltaWriter<'_> {
         self.out.put_slice(value);
     }
 
-    /// Writes `function_call`, unless there is nothing to say of it.
-    fn push_function_call(
-        &mut self,
-        collect: impl FnOnce(&mut FunctionCall) -> Result<u64, AnswerFault>,
-    ) -> Result<(), AnswerFault> {
-        let mut call = FunctionCall::default();
-        self.call_bytes += collect(&mut call)?;
-        if let Some(value) = call.value() {
-            self.push(b"function_call", &value);
-        }
-        Ok(())
-    }
-
-    /// Writes `tool_calls`, unless none of its elements says anything.
-    fn push_calls(
-        &mut self,
-        push_elements: impl FnOnce(&mut BytesMut) -> Result<u64, AnswerFault>,
-    ) -> Result<(), AnswerFault> {
-        let mut pushed = Ok(0);
-        self.push_list(b"tool_calls", |out| pushed = push_elements(out));
-        self.call_bytes += pushed?;
-        Ok(())
-    }
-
     /// Writes a list, unless it has no elements.
-    fn push_list(&mut self, name: &[u8], push_elements: impl FnOnce(&mut BytesMut)) {
+    fn push_list<T>(&mut self, name: &[u8], push_elements: impl FnOnce(&mut BytesMut) -> T) -> T {
         let before = self.out.len();
         self.push(name, b"[");
         let elements = self.out.len();
-        push_elements(self.out);
+        let pushed = push_elements(self.out);
         if self.out.len() == elements {
             self.out.truncate(before);
         } else {
             self.out.put_u8(b']');
         }
+        pushed
+    }
+}
+
+/// Writes calls as elements of `tool_calls`, each with the members of other names of its part.
+struct Elements<'o, 'p> {
+    part: ToolCallPart<'p>,
+    out: &'o mut BytesMut,
+}
+
+impl ToolCallSink for Elements<'_, '_> {
+    fn begin(&mut self, head: &ToolCallHead<'_>, cause: Cause) -> Result<(), AnswerFault> {
+        let part = if cause == Cause::Piece { self.part } else { ToolCallPart::default() };
+        push_comma(self.out);
+        head.push(&part, self.out);
+        Ok(())
+    }
+
+    fn more(&mut self, more: &MoreOfCall<'_>, cause: Cause) -> Result<(), AnswerFault> {
+        let part = if cause == Cause::Piece { self.part } else { ToolCallPart::default() };
+        if more.arguments.is_empty() && more.name.is_none() && !part.has_others() {
+            return Ok(());
+        }
+        let out = &mut *self.out;
+        push_comma(out);
+        out.put_slice(b"{\"index\":");
+        push_u64(out, more.place as u64);
+        let (kind, arguments) = member_names(more.is_custom);
+        out.put_slice(b",\"");
+        out.put_slice(kind);
+        out.put_slice(b"\":{");
+        if let Some(name) = more.name {
+            out.put_slice(b"\"name\":\"");
+            out.put_slice(name.as_bytes());
+            out.put_slice(b"\",");
+        }
+        out.put_u8(b'"');
+        out.put_slice(arguments);
+        out.put_slice(b"\":\"");
+        out.put_slice(more.arguments);
+        out.put_u8(b'"');
+        part.push_function_others(out);
+        out.put_u8(b'}');
+        part.push_others(out);
+        out.put_u8(b'}');
+        Ok(())
+    }
+}
+
+/// The deprecated form of a call has no more than the first.
+impl ToolCallSink for FunctionCall {
+    fn begin(&mut self, head: &ToolCallHead<'_>, _: Cause) -> Result<(), AnswerFault> {
+        if head.index == Some(0) {
+            self.name = Some(head.name.to_vec());
+            self.arguments.put_slice(head.arguments);
+        }
+        Ok(())
+    }
+
+    fn more(&mut self, more: &MoreOfCall<'_>, _: Cause) -> Result<(), AnswerFault> {
+        if more.place == 0 {
+            self.name = more.name.map(|name| name.as_bytes().to_vec()).or(self.name.take());
+            self.arguments.put_slice(more.arguments);
+        }
+        Ok(())
+    }
+}
+
+/// A comma between elements, none behind the bracket.
+fn push_comma(out: &mut BytesMut) {
+    if out.last() != Some(&b'[') {
+        out.put_u8(b',');
     }
 }

@@ -3,24 +3,25 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut as _, BytesMut};
-use pointsman_domain::{FailureKind, ServiceName};
+use pointsman_domain::FailureKind;
 
 use super::{
-    Progress, StreamOptions,
     choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
     chunk_prefix::ChunkPrefix,
     text_template::TextTemplate,
-    tool_calls::ToolCallOrder,
 };
 use crate::{
     answer::{AnswerContext, AnswerFault},
     frame::StreamEvent,
-    json::{Cursor, Raw, push_member, push_string},
+    json::{Cursor, Raw, push_member},
     openai::{
-        answer::{MAX_CHOICES, push_head, utf8},
+        answer::{MAX_CHOICES, utf8},
+        chunk_parts::chunk_head,
         error,
         finish::clean_name,
-        usage::{ProducedOutput, ReportedUsage, service_name},
+        meter::AnswerMeter,
+        stream_options::{Progress, StreamOptions},
+        usage::{ReportedUsage, service_name},
     },
     refusal,
 };
@@ -28,65 +29,36 @@ use crate::{
 /// What a respelled chunk takes beyond the bytes it came in, mostly.
 const EXTRA_BYTES: usize = 256;
 
-/// How a stream ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// With finishes and `[DONE]`.
-    Done,
-    /// With an error chunk and `[DONE]`.
-    Failed,
-}
-
 /// Everything known about one stream, apart from its framing.
 #[derive(Debug)]
-pub(super) struct ChatRewriter {
-    pub(super) context: AnswerContext,
+pub(crate) struct ChatRewriter {
+    pub(super) meter: AnswerMeter,
     pub(super) options: StreamOptions,
-    pub(super) call_order: ToolCallOrder,
     /// The beginning of every event: `data: ` and the members that name the generation.
     pub(super) head: BytesMut,
     pub(super) choices: Vec<ChoiceState>,
-    pub(super) reported: Option<ReportedUsage>,
-    /// The service tier that the last chunk with one tells.
-    pub(super) tier: Option<ServiceName>,
-    pub(super) produced: ProducedOutput,
-    /// What had been produced at the end of the chunk with the last report of usage.
-    pub(super) covered: ProducedOutput,
     has_new_report: bool,
-    pub(super) upstream_id: Option<String>,
-    pub(super) has_content: bool,
-    pub(super) end: Option<End>,
     fingerprint: Option<String>,
     memo: ChunkPrefix,
     template: TextTemplate,
 }
 
 impl ChatRewriter {
-    pub(super) fn new(context: AnswerContext, options: StreamOptions, call_order: ToolCallOrder) -> ChatRewriter {
-        let mut chat = ChatRewriter {
-            context,
+    pub(crate) fn new(context: AnswerContext, options: StreamOptions) -> ChatRewriter {
+        ChatRewriter {
+            head: chunk_head(&context, &context.fingerprint),
+            meter: AnswerMeter::new(context),
             options,
-            call_order,
-            head: BytesMut::new(),
             choices: Vec::new(),
-            reported: None,
-            tier: None,
-            produced: ProducedOutput::default(),
-            covered: ProducedOutput::default(),
             has_new_report: false,
-            upstream_id: None,
-            has_content: false,
-            end: None,
             fingerprint: None,
             memo: ChunkPrefix::default(),
             template: TextTemplate::default(),
-        };
-        chat.write_head();
-        chat
+        }
     }
 
     /// Takes one event of the upstream and appends what it becomes, if anything, as one event of ours.
-    pub(super) fn event(
+    pub(crate) fn event(
         &mut self,
         event: &StreamEvent<'_>,
         progress: &mut Progress,
@@ -115,7 +87,7 @@ impl ChatRewriter {
         is_written.map_err(whole_event)?;
         // Only now: content beside an error is none, and must not stand in the way of a fallback.
         progress.content |= content.has_content;
-        self.has_content |= content.is_visible;
+        self.meter.has_content |= content.is_visible;
         Ok(())
     }
 
@@ -123,7 +95,7 @@ impl ChatRewriter {
     fn chunk(&mut self, data: &[u8], content: &mut ChunkContent, out: &mut BytesMut) -> Result<bool, AnswerFault> {
         if let Some(text) = self.template.text_of(data) {
             self.template.write(text, out);
-            self.produced.text_bytes += text.text_bytes() as u64;
+            self.meter.produced.text_bytes += text.text_bytes() as u64;
             *content = ChunkContent { has_content: true, is_visible: true };
             return Ok(true);
         }
@@ -154,7 +126,7 @@ impl ChatRewriter {
         }
         cursor.end()?;
         if std::mem::take(&mut self.has_new_report) {
-            (self.covered, text) = (self.produced, None);
+            (self.meter.covered, text) = (self.meter.produced, None);
         }
         if let Some(held) = held.filter(|_| !is_written) {
             let members = out.get(start + self.head.len()..).unwrap_or_default();
@@ -174,7 +146,9 @@ impl ChatRewriter {
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
             match &*key.name() {
-                b"id" if self.upstream_id.is_none() => self.upstream_id = clean_name(value).map(Cow::into_owned),
+                b"id" if self.meter.upstream_id.is_none() => {
+                    self.meter.upstream_id = clean_name(value).map(Cow::into_owned)
+                }
                 b"system_fingerprint" => self.note_fingerprint(value),
                 _ => {}
             }
@@ -185,18 +159,10 @@ impl ChatRewriter {
     fn note_fingerprint(&mut self, value: Raw<'_>) {
         let Some(fingerprint) = clean_name(value) else { return };
         if self.fingerprint.as_deref() != Some(&*fingerprint) {
+            self.head = chunk_head(&self.meter.context, &fingerprint);
             self.fingerprint = Some(fingerprint.into_owned());
-            self.write_head();
             self.memo.forget();
         }
-    }
-
-    fn write_head(&mut self) {
-        self.head.clear();
-        self.head.put_slice(b"data: ");
-        push_head(&mut self.head, "chat.completion.chunk", &self.context);
-        push_member(&mut self.head, b"system_fingerprint", b"");
-        push_string(&mut self.head, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));
     }
 
     /// Takes a member of the chunk other than its choices; says whether chunks may share it.
@@ -208,7 +174,7 @@ impl ChatRewriter {
         out: &mut BytesMut,
     ) -> Result<bool, AnswerFault> {
         if name == b"usage" && cursor.peek()? == b'{' {
-            self.reported = Some(ReportedUsage::read(cursor)?);
+            self.meter.reported = Some(ReportedUsage::read(cursor)?);
             self.has_new_report = true;
             return Ok(false);
         }
@@ -220,7 +186,7 @@ impl ChatRewriter {
             name if error::is_filter_note(name) => {}
             name => {
                 if name == b"service_tier" {
-                    self.tier = service_name(value).or(self.tier);
+                    self.meter.tier = service_name(value).or(self.meter.tier);
                 }
                 push_member(out, key.inner(), value.bytes());
             }
@@ -247,7 +213,7 @@ impl ChatRewriter {
         while cursor.element(&mut first)? {
             cursor.peek()?;
             let start = cursor.at();
-            let read = ChoicePart::read(cursor, self.context.exclude_reasoning)?;
+            let read = ChoicePart::read(cursor, self.meter.context.exclude_reasoning)?;
             let known = self.known_choice(read.index.unwrap_or(place))?;
             choices.text = self.choices.get(known).filter(|choice| place == 0 && choice.has_role).and(read.only_text());
             let mended;
@@ -257,7 +223,7 @@ impl ChatRewriter {
             {
                 choices.text = None;
                 mended = choice.halves.mended(cursor.since(start));
-                part = ChoicePart::read(&mut Cursor::new(&mended), self.context.exclude_reasoning)?;
+                part = ChoicePart::read(&mut Cursor::new(&mended), self.meter.context.exclude_reasoning)?;
             }
             let before = out.len();
             if choices.is_written {
@@ -288,10 +254,10 @@ impl ChatRewriter {
         out: &mut BytesMut,
     ) -> Result<(bool, Option<usize>), AnswerFault> {
         let Some(choice) = self.choices.get_mut(known) else { return Ok((false, None)) };
-        let rules = DeltaRules::new(&self.context, choice.index, self.call_order);
+        let rules = DeltaRules::new(&self.meter.context, choice.index);
         let respelled = choice.push(part, rules, out)?;
-        self.produced.add(part.delta.measured);
-        self.produced.text_bytes += respelled.call_bytes;
+        self.meter.produced.add(part.delta.measured);
+        self.meter.produced.text_bytes += respelled.call_bytes;
         content.has_content |= part.delta.has_content || part.finish.is_some();
         content.is_visible |= part.delta.is_visible || part.finish.is_some();
         Ok((respelled.is_written, respelled.is_held.then_some(known)))

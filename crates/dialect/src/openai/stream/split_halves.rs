@@ -20,7 +20,7 @@ const ESCAPE: usize = 6;
 
 /// The halves that wait for the other half.
 #[derive(Debug, Default)]
-pub(super) struct SplitHalves(Vec<Held>);
+pub(crate) struct SplitHalves(Vec<Held>);
 
 /// A half that waits.
 #[derive(Debug)]
@@ -34,12 +34,12 @@ struct Held {
 
 impl SplitHalves {
     /// Whether no half waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// An element of `choices` in which every character is whole.
-    pub(super) fn mended(&mut self, choice: Raw<'_>) -> String {
+    pub(crate) fn mended(&mut self, choice: Raw<'_>) -> String {
         let mut out = String::with_capacity(choice.written().len() + 16);
         members(choice, &mut out, |name, value, out| {
             if name != "delta" || !value.is_object() {
@@ -73,7 +73,7 @@ impl SplitHalves {
     }
 
     /// What ends the texts whose places are such: for each of them, JSON that says U+FFFD there.
-    pub(super) fn ended(&mut self, has_ended: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn ended(&mut self, has_ended: impl Fn(&str) -> bool) -> Vec<String> {
         self.0.extract_if(.., |held| has_ended(&held.place)).map(|held| held.lost).collect()
     }
 
@@ -102,7 +102,7 @@ impl SplitHalves {
 
     /// Appends the escaped text at this place, without the half at its end. `lost`: JSON that says U+FFFD there, in an event of
     /// its own.
-    pub(super) fn text(&mut self, text: &str, place: &str, lost: impl FnOnce() -> String, out: &mut String) {
+    pub(crate) fn text(&mut self, text: &str, place: &str, lost: impl FnOnce() -> String, out: &mut String) {
         let held = self.0.iter().position(|held| held.place == place).filter(|_| !text.is_empty());
         let mut text = held.map_or(String::new(), |held| self.0.swap_remove(held).half) + text;
         let end = text.len().saturating_sub(ESCAPE);

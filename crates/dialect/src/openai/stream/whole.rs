@@ -1,18 +1,40 @@
 //! An answer that came whole though a stream was asked for, as the one chunk of a stream.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+use super::chunk::ChatRewriter;
 use crate::{
     answer::AnswerFault,
+    frame::StreamEvent,
     json::{Cursor, Raw, push_u64},
-    openai::answer::utf8,
+    openai::{
+        answer::{rewrite_answer, utf8},
+        stream_options::Progress,
+    },
 };
+
+impl ChatRewriter {
+    /// Takes an answer that came whole in the place of a stream.
+    ///
+    /// # Errors
+    /// When it is not valid, or an error.
+    pub(crate) fn whole(&mut self, body: &Bytes, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        // Reads an error in the place of an answer, and finds what is missing.
+        rewrite_answer(body, &self.meter.context)?;
+        let chunk = chunk_of(body)?;
+        let event = StreamEvent { data: Cow::Borrowed(&chunk), is_error: false };
+        self.event(&event, &mut Progress::default(), out)?;
+        self.end(out)
+    }
+}
 
 /// A chat completion as a chunk: what was the message of a choice is its delta.
 ///
 /// # Errors
 /// When it is not valid JSON.
-pub(super) fn chunk_of(completion: &[u8]) -> Result<Bytes, AnswerFault> {
+fn chunk_of(completion: &[u8]) -> Result<Bytes, AnswerFault> {
     let text = utf8(completion)?;
     let whole = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text)).value()?;
     let mut chunk = BytesMut::with_capacity(completion.len() + 64);

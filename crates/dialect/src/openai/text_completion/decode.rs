@@ -4,8 +4,8 @@ use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
     json::{Raw, object},
-    neutral::{AnswerEvent, AnswerSink, EscapedText},
-    openai::{answer::utf8, answer_reader::tokens, error, finish::normalise},
+    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText},
+    openai::{answer::utf8, error, finish::normalise},
     refusal,
 };
 
@@ -56,7 +56,7 @@ fn read(text: &str, sink: &mut impl AnswerSink, is_whole: bool) -> Result<(), An
         sink.event(AnswerEvent::Started { id })?;
     }
     if let Some(usage) = value.member(b"usage").filter(|usage| usage.is_object()) {
-        sink.event(AnswerEvent::Usage(tokens(usage)))?;
+        sink.event(AnswerEvent::Chat(ChatFact::Usage(usage)))?;
     }
     for choice in value.member(b"choices").into_iter().flat_map(Raw::elements) {
         let index = choice.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());

@@ -1,73 +1,103 @@
 //! Writes what the gateway itself says in a completion of a text: that it ends, that it failed, that it is still being made.
 
-use std::sync::Arc;
-
 use bytes::{BufMut as _, BytesMut};
 
 use super::OBJECT;
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerContext, AnswerFault},
     frame::KEEP_ALIVE,
-    json::{Raw, object, push_member, push_string, push_u64},
-    openai::answer::utf8,
+    json::{push_member, push_string, push_u64},
+    neutral::{AnswerEvent, AnswerSink, EscapedText},
+    openai::{
+        answer::push_head,
+        chunk_parts::{DONE, END_OF_EVENT, push_usage_member},
+        meter::AnswerMeter,
+        stream_options::UsageChunk,
+    },
     stream_error::StreamError,
 };
 
 /// Writes one stream. Every chunk names the generation.
 #[derive(Debug)]
 pub(crate) struct TextEncoder {
-    id: Arc<str>,
-    model: Arc<str>,
-    created: i64,
+    context: AnswerContext,
+    usage_chunk: UsageChunk,
     out: BytesMut,
     is_over: bool,
 }
 
-impl TextEncoder {
-    pub(crate) fn new(id: Arc<str>, model: Arc<str>, created: i64) -> TextEncoder {
-        TextEncoder { id, model, created, out: BytesMut::new(), is_over: false }
-    }
-
-    /// Takes the chunk of chat that ends an answer at its limit, JSON without framing.
-    ///
-    /// # Errors
-    /// Only when it is not one of the gateway's chunks.
-    pub(crate) fn chunk(&mut self, chunk: &[u8]) -> Result<(), AnswerFault> {
-        let out = &mut self.out;
-        let mut separator: &[u8] = b"data: {";
-        for (key, value) in object(utf8(chunk)?)?.members() {
-            out.put_slice(std::mem::replace(&mut separator, b","));
-            out.put_slice(key.bytes());
-            out.put_u8(b':');
-            match &*key.name() {
-                b"object" => out.put_slice(OBJECT),
-                b"choices" => push_choices(value, out),
-                _ => out.put_slice(value.bytes()),
+impl AnswerSink for TextEncoder {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        match event {
+            AnswerEvent::Text { choice, text } => self.chunk(choice, &text, "null"),
+            AnswerEvent::Finished { choice, finish, .. } => {
+                self.chunk(choice, &EscapedText::plain(""), &format!("\"{}\"", finish.as_str()));
             }
+            _ => {}
         }
-        out.put_slice(b"}\n\n");
         Ok(())
     }
+}
 
-    /// Ends the stream.
-    pub(crate) fn finish(&mut self) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            self.out.put_slice(b"data: [DONE]\n\n");
+impl TextEncoder {
+    pub(crate) fn new(context: &AnswerContext, usage_chunk: UsageChunk) -> TextEncoder {
+        TextEncoder { context: context.clone(), usage_chunk, out: BytesMut::new(), is_over: false }
+    }
+
+    fn chunk(&mut self, choice: u32, text: &EscapedText<'_>, finish: &str) {
+        self.head();
+        self.out.put_slice(b",\"choices\":[");
+        push_choice(choice, text, finish, &mut self.out);
+        self.out.put_slice(b"]}\n\n");
+    }
+
+    fn head(&mut self) {
+        let TextEncoder { context, out, .. } = self;
+        out.put_slice(b"data: ");
+        push_head(out, OBJECT, context);
+        push_member(out, b"system_fingerprint", b"");
+        push_string(out, &context.fingerprint);
+    }
+
+    /// Ends the stream of this answer.
+    pub(crate) fn finish(&mut self, answer: &AnswerMeter) {
+        if self.is_over {
+            return;
         }
+        if self.usage_chunk != UsageChunk::Omitted {
+            self.head();
+            self.out.put_slice(b",\"choices\":[");
+            if self.usage_chunk == UsageChunk::WithEmptyDelta {
+                push_choice(0, &EscapedText::plain(""), "null", &mut self.out);
+            }
+            self.out.put_u8(b']');
+            push_usage_member(answer, &mut self.out);
+            self.out.put_slice(END_OF_EVENT);
+        }
+        self.done();
+    }
+
+    fn done(&mut self) {
+        self.is_over = true;
+        self.out.put_slice(DONE);
     }
 
     /// Ends the stream with an error.
     pub(crate) fn fail(&mut self, error: &StreamError) {
-        let out = &mut self.out;
+        if self.is_over {
+            return;
+        }
+        let TextEncoder { context, out, .. } = self;
         out.put_slice(b"data: {\"id\":");
-        push_string(out, &self.id);
-        push_member(out, b"object", OBJECT);
-        push_member(out, b"created", self.created.to_string().as_bytes());
+        push_string(out, context.generation.as_str());
+        push_member(out, b"object", b"");
+        push_string(out, OBJECT);
+        push_member(out, b"created", context.created.to_string().as_bytes());
         push_member(out, b"model", b"");
-        push_string(out, &self.model);
+        push_string(out, &context.model);
         error.push(out);
         out.put_slice(b",\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"error\"}]}\n\n");
-        self.finish();
+        self.done();
     }
 
     /// Says that the answer is still being made.
@@ -76,21 +106,17 @@ impl TextEncoder {
     }
 
     /// What there is to send.
-    pub(crate) fn take(&mut self) -> BytesMut {
-        self.out.split()
+    pub(crate) fn written(&mut self) -> &mut BytesMut {
+        &mut self.out
     }
 }
 
-/// The choices of a chunk, without a text.
-fn push_choices(choices: Raw<'_>, out: &mut BytesMut) {
-    out.put_u8(b'[');
-    for (place, choice) in choices.elements().enumerate() {
-        out.put_slice(if place > 0 { b",{\"text\":\"\"" } else { b"{\"text\":\"\"" });
-        push_member(out, b"index", b"");
-        push_u64(out, choice.member(b"index").and_then(Raw::count).unwrap_or(0));
-        out.put_slice(b",\"logprobs\":null");
-        push_member(out, b"finish_reason", choice.member(b"finish_reason").map_or(b"null", Raw::bytes));
-        out.put_u8(b'}');
-    }
-    out.put_u8(b']');
+fn push_choice(choice: u32, text: &EscapedText<'_>, finish: &str, out: &mut BytesMut) {
+    out.put_slice(b"{\"text\":");
+    text.push_quoted(out);
+    push_member(out, b"index", b"");
+    push_u64(out, u64::from(choice));
+    out.put_slice(b",\"logprobs\":null");
+    push_member(out, b"finish_reason", finish.as_bytes());
+    out.put_u8(b'}');
 }

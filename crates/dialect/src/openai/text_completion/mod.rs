@@ -17,7 +17,7 @@ pub(crate) use self::{
 /// Path of the API, relative to the base address of an upstream.
 pub(crate) const PATH: &str = "/completions";
 /// The value of `object` in answers.
-const OBJECT: &[u8] = b"\"text_completion\"";
+const OBJECT: &str = "text_completion";
 
 #[cfg(test)]
 mod tests;

@@ -1,17 +1,36 @@
 use std::borrow::Cow;
 
-use pointsman_domain::{FailureKind, InvalidReason};
+use pointsman_domain::{FailureKind, FinishReason, GenerationId, InvalidReason};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    AnswerContext,
     body_edits::BodyEdits,
     frame::StreamEvent,
-    neutral::{ClientChat, Content},
-    openai::completion_writer::CompletionWriter,
+    neutral::{AnswerEvent, AnswerSink, ClientChat, Content, EscapedText},
+    openai::{UsageChunk, completion_writer::CompletionWriter},
     stream_error::StreamError,
 };
+
+fn context() -> AnswerContext {
+    AnswerContext {
+        generation: GenerationId::new(7, [1, 2, 3]),
+        created: 7,
+        model: "acme/small".into(),
+        provider_name: "Acme".into(),
+        fingerprint: "fp_1".into(),
+        pricing: None,
+        prompt_tokens: 1,
+        images: 0,
+        exclude_reasoning: false,
+        legacy_functions: false,
+        service: Default::default(),
+        told: Default::default(),
+        clock: || 7,
+    }
+}
 
 /// What is measured, and the names of what is judged as the parameters of a chat.
 fn read(body: &Value) -> (Vec<String>, Vec<String>) {
@@ -87,8 +106,9 @@ fn for_an_endpoint_with_this_api_only_the_model_changes_and_what_is_ours_is_cut(
 
 #[test]
 fn a_stream_ends_once_also_when_it_fails() {
-    let mut encoder = TextEncoder::new("gen-1".into(), "acme/small".into(), 7);
-    encoder.chunk(br#"{"id":"gen-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#).unwrap();
+    let mut encoder = TextEncoder::new(&context(), UsageChunk::Omitted);
+    let (choice, finish, native) = (0, FinishReason::Length, EscapedText::plain(""));
+    encoder.event(AnswerEvent::Finished { choice, finish, native }).unwrap();
     let error = StreamError {
         code: 502,
         message: "It broke.".into(),
@@ -101,8 +121,8 @@ fn a_stream_ends_once_also_when_it_fails() {
         is_final: false,
     };
     encoder.fail(&error);
-    encoder.finish();
-    let text = String::from_utf8(encoder.take().to_vec()).unwrap();
+    encoder.fail(&error);
+    let text = String::from_utf8(encoder.written().to_vec()).unwrap();
     let events: Vec<&str> = text.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap()).collect();
     assert_eq!((events.len(), events[2]), (3, "[DONE]"), "{text}");
     let ended = json!([{"text": "", "index": 0, "logprobs": null, "finish_reason": "length"}]);
@@ -164,7 +184,6 @@ proptest! {
             }
             let event = StreamEvent { data: Cow::Borrowed(&body), is_error: false };
             let _ = Decoder::default().event(&event, &mut CompletionWriter::default());
-            let _ = TextEncoder::new("i".into(), "m".into(), 0).chunk(&body);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     frame::sse::SseSplitter,
     neutral::{ReasoningKind, ToolNames},
-    openai::{answer_reader::read_chunk, completion_writer::CompletionWriter, request_writer::whole_chat},
+    openai::{chat_events::read_chunk, completion_writer::CompletionWriter, request_writer::whole_chat},
     responses::{Decoder, inbound::read_responses},
 };
 

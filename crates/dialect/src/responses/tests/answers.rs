@@ -1,27 +1,24 @@
-use bytes::BytesMut;
 use pointsman_domain::FailureKind;
 
 use super::*;
 use crate::{
     answer::AnswerFault,
     frame::sse::SseSplitter,
+    neutral::ReportedTokens,
     neutral::{AnswerEvent, AnswerSink},
-    openai::{chunk_writer::ChunkWriter, completion_writer::CompletionWriter},
+    openai::completion_writer::CompletionWriter,
     responses::Decoder,
 };
 
-/// Chunks of chat.
+/// The tokens that are reported.
 #[derive(Default)]
-struct Chunks {
-    writer: ChunkWriter,
-    chunks: Vec<Value>,
-}
+struct Reported(Vec<ReportedTokens>);
 
-impl AnswerSink for Chunks {
+impl AnswerSink for Reported {
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        let mut out = BytesMut::new();
-        self.writer.push(&event, &mut out);
-        self.chunks.push(serde_json::from_slice(&out).unwrap());
+        if let AnswerEvent::Usage(tokens) = event {
+            self.0.push(tokens);
+        }
         Ok(())
     }
 }
@@ -99,11 +96,11 @@ fn calls_of_custom_tools_keep_their_free_text_and_names_come_back() {
 
 #[test]
 fn the_usage_of_a_failed_response_is_told_before_its_failure() {
-    let mut chunks = Chunks::default();
+    let mut reported = Reported::default();
     let response = json!({"status": "failed", "error": {"code": "server_error", "message": "no"}, "usage": {"input_tokens": 7, "output_tokens": 2}});
     let event = json!({"type": "response.failed", "response": response}).to_string();
-    decode(&[event], ToolNames::default(), &mut chunks).unwrap_err();
-    assert_eq!(chunks.chunks[0]["usage"]["prompt_tokens"], 7);
+    decode(&[event], ToolNames::default(), &mut reported).unwrap_err();
+    assert_eq!(reported.0[0].prompt, 7);
 }
 
 #[test]

@@ -229,29 +229,4 @@ proptest! {
         let whole: Value = serde_json::from_slice(&encoded(&events, AnswerForm::Whole)).unwrap();
         prop_assert_eq!(received.message, whole);
     }
-
-    #[test]
-    fn chunks_of_chat_between_an_upstream_and_this_api_lose_nothing(blocks in prop::collection::vec(block(), 0..6), finish in some_finish()) {
-        #[derive(Default)]
-        struct ThroughChat {
-            writer: ChunkWriter,
-            chunks: Vec<BytesMut>,
-        }
-        impl AnswerSink for ThroughChat {
-            fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-                let mut chunk = BytesMut::new();
-                self.writer.push(&event, &mut chunk);
-                self.chunks.push(chunk);
-                Ok(())
-            }
-        }
-        let events = events(&blocks, finish, false);
-        let mut through = ThroughChat::default();
-        events.iter().for_each(|event| send(&mut through, event).unwrap());
-        let mut encoder = streamed();
-        for chunk in &through.chunks {
-            read_chunk(chunk, &mut encoder).unwrap();
-        }
-        prop_assert_eq!(encoder.whole(), encoded(&events, AnswerForm::Streamed));
-    }
 }

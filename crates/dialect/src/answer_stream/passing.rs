@@ -1,65 +1,48 @@
-//! The stream that a client of another dialect gets.
-//!
-//! The chunks of [`ChatRewriter`](super::chunk::ChatRewriter) are read again and encoded; texts and thoughts of an upstream that
-//! does not speak chat come [without](super::direct). If the upstream has the dialect of the client, its events pass as they
-//! came, and the chunks only count.
+//! Events that pass to the client as they came, because it speaks the upstream's dialect: only what must be different in them is.
 
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::{
-    chunk::ChatRewriter,
-    passing_halves::{EventApi, PassingHalves},
-};
+use super::passing_halves::{EventApi, PassingHalves};
 use crate::{
     answer::{AnswerContext, AnswerFault},
     anthropic,
-    client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     frame::{KEEP_ALIVE, StreamEvent},
     json::{Cursor, Raw, Splice, object, with_first_member},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink as _, ToolArguments, ToolNames},
-    openai::text_completion,
+    neutral::ToolArguments,
+    openai::{EventMeter, text_completion},
     outgoing::OutgoingBody,
     responses::{
         self,
         passing_tool_calls::{self, PassingEvent, PassingToolCalls},
         splice::ResponseIdentity,
     },
-    stream_error::StreamError,
 };
 
 /// The last event of a stream of chunks.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// Writes one stream.
+/// Passes the events of one stream on.
 #[derive(Debug)]
-pub(super) struct ClientStream {
-    encoder: ClientEncoder,
-    /// Names of tools in the chat body that the upstream was sent.
-    names: ToolNames,
-    /// How events pass, if they do as they came.
-    spliced: Option<SplicedApi>,
-    /// Number of the next event, if those that passed have numbers.
+pub(super) struct PassingEvents {
+    api: PassingApi,
+    /// Number of the next event, if they have numbers.
     next_number: Option<u64>,
-    /// The block of a message that has begun and not ended, of events that passed.
+    /// The block of a message that has begun and not ended.
     open_block: Option<OpenBlock>,
     /// Arguments of the call in the open block of a message.
     arguments: Option<ToolArguments>,
-    /// Calls of functions in a response whose events pass.
+    /// Calls of functions in a response.
     calls: PassingToolCalls,
-    /// Halves of characters at the end of texts that passed.
+    /// Halves of characters at the end of texts.
     halves: PassingHalves,
     /// Whether an event with the reason of the message's end has passed.
     has_reason: bool,
     /// Whether an event that ends the message has passed.
     is_stopped: bool,
-    /// Whether the answer ends here without the upstream's own last events.
-    pub(super) is_cut_off: bool,
     has_begun: bool,
-    /// Chunks that are not read yet.
-    pub(super) chunks: BytesMut,
 }
 
 /// A block of a message of the upstream.
@@ -94,18 +77,18 @@ impl OpenBlock {
 
 /// The API of events that pass as they came, and what the client sees in them in the place of the provider's.
 #[derive(Debug)]
-enum SplicedApi {
+enum PassingApi {
     Messages(MessageIdentity),
     Responses(ResponseIdentity),
     Completion { identity: MessageIdentity, shows_usage: bool },
 }
 
-impl SplicedApi {
+impl PassingApi {
     const fn events(&self) -> EventApi {
         match self {
-            SplicedApi::Messages(_) => EventApi::Messages,
-            SplicedApi::Responses(_) => EventApi::Responses,
-            SplicedApi::Completion { .. } => EventApi::Completion,
+            PassingApi::Messages(_) => EventApi::Messages,
+            PassingApi::Responses(_) => EventApi::Responses,
+            PassingApi::Completion { .. } => EventApi::Completion,
         }
     }
 }
@@ -123,26 +106,18 @@ impl MessageIdentity {
     }
 }
 
-impl ClientStream {
-    /// The writer of the answer to `outgoing`, or of an error if there is none.
-    pub(super) fn new(
-        client: &ClientRequest,
-        outgoing: Option<&OutgoingBody>,
-        context: &AnswerContext,
-        form: AnswerForm,
-        max_held_bytes: usize,
-    ) -> ClientStream {
-        let spliced = outgoing.filter(|outgoing| outgoing.is_clients_own).map(|outgoing| match &client.shape {
-            ClientShape::Messages { .. } => SplicedApi::Messages(MessageIdentity::new(context)),
-            ClientShape::Responses(echo) => SplicedApi::Responses(ResponseIdentity::new(context, outgoing.state, echo)),
+impl PassingEvents {
+    /// Of the answer to `outgoing`, which is the client's own body.
+    pub(super) fn new(client: &ClientRequest, outgoing: &OutgoingBody, context: &AnswerContext) -> PassingEvents {
+        let api = match &client.shape {
+            ClientShape::Messages { .. } => PassingApi::Messages(MessageIdentity::new(context)),
+            ClientShape::Responses(echo) => PassingApi::Responses(ResponseIdentity::new(context, outgoing.state, echo)),
             ClientShape::Completion { shows_usage } => {
-                SplicedApi::Completion { identity: MessageIdentity::new(context), shows_usage: *shows_usage }
+                PassingApi::Completion { identity: MessageIdentity::new(context), shows_usage: *shows_usage }
             }
-        });
-        ClientStream {
-            encoder: ClientEncoder::new(client, context, form, max_held_bytes),
-            names: outgoing.map(|outgoing| outgoing.names.clone()).unwrap_or_default(),
-            spliced,
+        };
+        PassingEvents {
+            api,
             next_number: None,
             open_block: None,
             arguments: None,
@@ -150,111 +125,59 @@ impl ClientStream {
             halves: PassingHalves::default(),
             has_reason: false,
             is_stopped: false,
-            is_cut_off: false,
             has_begun: false,
-            chunks: BytesMut::new(),
         }
     }
 
-    /// Where chunks go that are encoded, also where events pass as they came.
-    pub(super) fn chunks_to_encode(&mut self) -> &mut BytesMut {
-        self.spliced = None;
-        &mut self.chunks
+    /// Number of the next event, if they have numbers.
+    pub(super) const fn next_number(&self) -> Option<u64> {
+        self.next_number
     }
 
-    /// Whether events pass as they came.
-    pub(super) fn is_spliced(&self) -> bool {
-        self.spliced.is_some()
+    /// Whether an answer can end here without the encoder.
+    pub(super) const fn ends_itself(&self) -> bool {
+        matches!(self.api, PassingApi::Messages(_))
     }
 
-    /// Appends what an event means to the client that passes as it is, behind all chunks.
-    pub(super) fn direct(&mut self, event: AnswerEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        self.encoder.event(event)?;
-        self.encoder.take(out);
-        Ok(())
-    }
-
-    /// Appends what the chunks that `event` became mean to the client.
-    pub(super) fn event(
-        &mut self,
-        event: &StreamEvent<'_>,
-        chat: &ChatRewriter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
-        if self.spliced.is_some() {
-            self.chunks.clear();
-            return self.pass(event, chat, out);
-        }
-        self.encode(out)
-    }
-
-    /// Appends what the remaining chunks mean to the client, the last ones of the stream.
-    pub(super) fn end(&mut self, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        if self.spliced.is_none() {
-            return self.encode(out);
-        }
-        self.end_halves(chat, out);
+    /// Appends what is still missing at the end of the stream.
+    pub(super) fn end(&mut self, meter: &EventMeter, out: &mut BytesMut) {
+        self.end_halves(meter, out);
         if std::mem::replace(&mut self.is_stopped, true) {
-            self.chunks.clear();
-            return Ok(());
+            return;
         }
-        match &self.spliced {
-            Some(SplicedApi::Messages(_)) => {
+        match &self.api {
+            PassingApi::Messages(_) => {
                 if let Some(OpenBlock { index, .. }) = self.open_block.take() {
                     let stop = format!("{{\"type\":\"content_block_stop\",\"index\":{index}}}");
                     out.put_slice(b"event: content_block_stop\n");
                     put_data(stop.as_bytes(), out);
                 }
-                self.put_reason(chat, out);
+                self.put_reason(meter, out);
                 out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
             }
-            Some(SplicedApi::Responses(_) | SplicedApi::Completion { .. }) if self.is_cut_off => {
-                if let Some(next) = self.next_number {
-                    self.encoder.continue_at(next);
-                }
-                return self.encode(out);
-            }
-            Some(SplicedApi::Completion { .. }) => out.put_slice(DONE),
-            _ => {}
-        }
-        self.chunks.clear();
-        Ok(())
-    }
-
-    /// Appends what the chunks that are not read yet mean to the client, or U+FFFD for halves of characters in texts that passed.
-    pub(super) fn end_halves(&mut self, chat: &ChatRewriter, out: &mut BytesMut) {
-        if self.spliced.is_none() {
-            // What fails here is the gateway's own chunk, and the stream ends anyway.
-            let _ = self.encode(out);
-        } else if !self.is_stopped {
-            for lost in self.halves.ended() {
-                let next = self.next_number.map(|next| next.saturating_sub(self.calls.added()));
-                let _ = self.pass_lost(&lost, next, chat, out);
-            }
+            PassingApi::Completion { .. } => out.put_slice(DONE),
+            PassingApi::Responses(_) => {}
         }
     }
 
-    pub(super) fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
-        self.chunks.clear();
-        self.is_stopped = true;
-        if let Some(next) = self.next_number {
-            self.encoder.continue_at(next);
-        }
-        self.encoder.fail(error);
-        self.encoder.take(out);
-    }
-
-    pub(super) fn keep_alive(&mut self, out: &mut BytesMut) {
+    /// Appends U+FFFD for halves of characters that stay alone.
+    pub(super) fn end_halves(&mut self, meter: &EventMeter, out: &mut BytesMut) {
         if self.is_stopped {
             return;
         }
-        match &self.spliced {
-            None | Some(SplicedApi::Completion { .. }) => {
-                self.encoder.keep_alive();
-                return self.encoder.take(out);
-            }
-            Some(SplicedApi::Messages(_)) if self.has_begun => {}
-            Some(SplicedApi::Messages(_) | SplicedApi::Responses(_)) => return out.put_slice(KEEP_ALIVE),
+        for lost in self.halves.ended() {
+            let next = self.next_number.map(|next| next.saturating_sub(self.calls.added()));
+            // It is the gateway's own event.
+            let _ = self.pass_lost(&lost, next, meter, out);
+        }
+    }
+
+    pub(super) fn keep_alive(&self, out: &mut BytesMut) {
+        if self.is_stopped {
+            return;
+        }
+        if !self.has_begun || !self.ends_itself() {
+            return out.put_slice(KEEP_ALIVE);
         }
         // Some clients count pings as silence while a block is open.
         match self.open_block {
@@ -268,27 +191,11 @@ impl ClientStream {
     }
 
     /// Appends the reason of the end of a message and its counts, unless they have passed.
-    fn put_reason(&mut self, chat: &ChatRewriter, out: &mut BytesMut) {
+    fn put_reason(&mut self, meter: &EventMeter, out: &mut BytesMut) {
         if !std::mem::replace(&mut self.has_reason, true) {
             out.put_slice(b"event: message_delta\n");
-            put_data(&anthropic::splice::final_delta(&chat.outcome()), out);
+            put_data(&anthropic::splice::final_delta(&meter.outcome()), out);
         }
-    }
-
-    pub(super) fn encode(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        while let Some(end) = memchr::memmem::find(&self.chunks, b"\n\n") {
-            let event = self.chunks.split_to(end + 2);
-            let Some(data) = event.strip_prefix(b"data: ") else { continue };
-            match data.trim_ascii() {
-                b"[DONE]" => {
-                    self.is_stopped = true;
-                    self.encoder.finish();
-                }
-                chunk => self.encoder.chunk(chunk, &self.names)?,
-            }
-        }
-        self.encoder.take(out);
-        Ok(())
     }
 
     /// Takes an event of the block of a call, whose arguments must be one object. Before the end of the block goes what is
@@ -320,13 +227,20 @@ impl ClientStream {
         Passed::Changed(splice.finish())
     }
 
-    fn pass(&mut self, event: &StreamEvent<'_>, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        let (Some(api), false) = (self.spliced.as_ref().map(SplicedApi::events), self.is_stopped) else {
+    /// Passes an event on.
+    pub(super) fn event(
+        &mut self,
+        event: &StreamEvent<'_>,
+        meter: &EventMeter,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        if self.is_stopped {
             return Ok(());
-        };
+        }
+        let api = self.api.events();
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
         if data == "[DONE]" && api == EventApi::Completion {
-            self.end_halves(chat, out);
+            self.end_halves(meter, out);
             self.is_stopped = true;
             out.put_slice(DONE);
             return Ok(());
@@ -334,15 +248,15 @@ impl ClientStream {
         let mut cursor = Cursor::new(data);
         let Ok(value) = cursor.value() else { return Ok(()) };
         if self.halves.is_empty() && !cursor.has_lone_surrogate() {
-            return self.pass_whole(data, value, chat, out);
+            return self.pass_whole(data, value, meter, out);
         }
         let kind = value.member(b"type").and_then(Raw::text).unwrap_or_default();
         for lost in self.halves.ended_by(api, &kind, value) {
             let number = value.member(b"sequence_number").and_then(Raw::count);
-            self.pass_lost(&lost, number, chat, out)?;
+            self.pass_lost(&lost, number, meter, out)?;
         }
         let mended = self.halves.mended(api, &kind, data, value);
-        self.pass_whole(&mended, object(&mended)?, chat, out)
+        self.pass_whole(&mended, object(&mended)?, meter, out)
     }
 
     /// Passes an event on that the provider did not send, with this number, so that all later ones have higher numbers.
@@ -350,13 +264,13 @@ impl ClientStream {
         &mut self,
         lost: &str,
         number: Option<u64>,
-        chat: &ChatRewriter,
+        meter: &EventMeter,
         out: &mut BytesMut,
     ) -> Result<(), AnswerFault> {
-        let Some(number) = number else { return self.pass_whole(lost, object(lost)?, chat, out) };
+        let Some(number) = number else { return self.pass_whole(lost, object(lost)?, meter, out) };
         let numbered = with_first_member(lost.as_bytes(), b"sequence_number", number.to_string().as_bytes());
         let lost = String::from_utf8_lossy(&numbered);
-        self.pass_whole(&lost, object(&lost)?, chat, out)?;
+        self.pass_whole(&lost, object(&lost)?, meter, out)?;
         self.calls.note_added();
         Ok(())
     }
@@ -366,20 +280,19 @@ impl ClientStream {
         &mut self,
         data: &str,
         value: Raw<'_>,
-        chat: &ChatRewriter,
+        meter: &EventMeter,
         out: &mut BytesMut,
     ) -> Result<(), AnswerFault> {
-        let Some(spliced) = &self.spliced else { return Ok(()) };
-        if let SplicedApi::Completion { identity, shows_usage } = spliced {
+        if let PassingApi::Completion { identity, shows_usage } = &self.api {
             if *shows_usage || !text_completion::splice::is_usage_only(value) {
                 put_data(&text_completion::splice::splice_chunk(data, value, &identity.id, &identity.model), out);
             }
             return Ok(());
         }
         let Some(kind) = value.member(b"type").and_then(Raw::text) else { return Ok(()) };
-        let usage = || chat.outcome().usage;
-        let changed = match spliced {
-            SplicedApi::Responses(identity) => {
+        let usage = || meter.answer().usage();
+        let changed = match &self.api {
+            PassingApi::Responses(identity) => {
                 let PassingEvent { delta, data: settled } = self.calls.event(&kind, data, value);
                 if let Some(delta) = delta {
                     put_kind(passing_tool_calls::DELTA, out);
@@ -392,7 +305,7 @@ impl ClientStream {
                     None => responses::splice::splice_event(data, identity, usage)?,
                 }
             }
-            SplicedApi::Messages(_)
+            PassingApi::Messages(_)
                 if self.open_block.is_some_and(|block| block.is_call) && kind.starts_with("content_block_") =>
             {
                 match self.call_event(&kind, data, value, out) {
@@ -401,8 +314,8 @@ impl ClientStream {
                     Passed::Not => return Ok(()),
                 }
             }
-            SplicedApi::Messages(MessageIdentity { id, model })
-            | SplicedApi::Completion { identity: MessageIdentity { id, model }, .. } => {
+            PassingApi::Messages(MessageIdentity { id, model })
+            | PassingApi::Completion { identity: MessageIdentity { id, model }, .. } => {
                 anthropic::splice::splice_event(&kind, data, id, model, usage)?
             }
         };
@@ -413,7 +326,7 @@ impl ClientStream {
             }
             "content_block_stop" => self.open_block = None,
             "message_delta" => self.has_reason |= anthropic::splice::reports_reason(value),
-            "message_stop" => self.put_reason(chat, out),
+            "message_stop" => self.put_reason(meter, out),
             _ => {}
         }
         put_kind(&kind, out);

@@ -1,6 +1,4 @@
-//! Reads the gateway's own chat answers, streamed or whole, as events, for clients of another dialect.
-//!
-//! Its input is what [`super::stream`] and [`super::answer`] wrote, so its shape is known and nothing is repaired here.
+//! Events for tests of encoders, written as regular chat answers, streamed or whole.
 
 use std::borrow::Cow;
 
@@ -8,7 +6,7 @@ use pointsman_domain::{ReasoningFormat, ServedService};
 
 use crate::{
     answer::AnswerFault,
-    json::Raw,
+    json::{Raw, object},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{answer::utf8, finish::normalise},
 };
@@ -30,7 +28,7 @@ pub(crate) fn read_completion(body: &[u8], sink: &mut impl AnswerSink) -> Result
 }
 
 fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let value = Raw::own_object(utf8(data)?);
+    let value = object(utf8(data)?)?;
     // Usage first: an encoder may need it at the finish.
     let [usage, choices] = value.pick([b"usage", b"choices"]);
     if let Some(usage) = usage.filter(|usage| usage.is_object()) {

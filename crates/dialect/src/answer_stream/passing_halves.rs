@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::split_halves::SplitHalves;
-use crate::{json::Raw, neutral::lone_halves_replaced};
+use crate::{json::Raw, neutral::lone_halves_replaced, openai::SplitHalves};
 
 /// The API that the events belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,253 @@
+//! Writes answers for clients of chat, streamed, from neutral events: one chunk for each that shows something.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::ReasoningFormat;
+
+use super::{
+    answer::push_finish,
+    chunk_parts::{DONE, chunk_head, push_error_end, push_usage_chunk},
+    completion_writer::{ReasoningDetail, push_call_head, push_image, push_signature},
+    meter::AnswerMeter,
+    stream_options::StreamOptions,
+};
+use crate::{
+    answer::{AnswerContext, AnswerFault},
+    frame::KEEP_ALIVE,
+    json::{push_member, push_u64},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ToolKind},
+    stream_error::StreamError,
+};
+
+/// What a chunk takes beyond its head and its text, mostly.
+const CHUNK_BYTES: usize = 256;
+
+/// Writes one stream.
+#[derive(Debug)]
+pub(crate) struct ChatEncoder {
+    context: AnswerContext,
+    options: StreamOptions,
+    /// The beginning of every event: `data: ` and the members that name the generation.
+    head: BytesMut,
+    choices: Vec<Choice>,
+    /// Choice and place of the calls of custom tools.
+    custom_calls: Vec<(u32, u32)>,
+    /// Id of a call that is not announced yet, and its thought signature.
+    signature: Option<(EscapedText<'static>, EscapedText<'static>)>,
+    pub(crate) out: BytesMut,
+}
+
+/// What a choice has shown.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    index: u32,
+    /// A text, maybe an empty one, or a call.
+    has_said: bool,
+}
+
+impl AnswerSink for ChatEncoder {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        match event {
+            AnswerEvent::ToolCallSignature { id, signature } => {
+                self.signature = Some((id.into_owned(), signature.into_owned()));
+            }
+            AnswerEvent::Begun { choice } => {
+                if !self.choices.iter().any(|known| known.index == choice) {
+                    self.delta(choice, |_| {});
+                }
+            }
+            AnswerEvent::Finished { choice, finish, native } => {
+                let has_said = self.choices.iter().any(|known| known.index == choice && known.has_said);
+                self.begin(choice);
+                let delta: &[u8] = if has_said { b"{}" } else { b"{\"content\":\"\"}" };
+                self.out.put_slice(delta);
+                let native = Some(native.unescaped()).filter(|native| !native.is_empty());
+                push_finish(&mut self.out, self.context.finish_word(finish), native.as_deref());
+                self.end(b"null");
+            }
+            AnswerEvent::Logprobs { choice, value } => {
+                self.members(choice, |_| {});
+                self.end(value.bytes());
+            }
+            AnswerEvent::Text { choice, text } => {
+                self.said(choice, |out| push_text(b"content", &text, out));
+            }
+            AnswerEvent::Refusal { choice, text } => {
+                self.said(choice, |out| push_text(b"refusal", &text, out));
+            }
+            AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id } => {
+                if let (ReasoningFormat::Gemini, Some(id), Some(sealed)) = (format, &id, &sealed) {
+                    self.signature = Some((id.clone().into_owned(), sealed.clone().into_owned()));
+                }
+                self.delta(choice, |out| {
+                    if let Some(text) = &text {
+                        push_text(b"reasoning", text, out);
+                        out.put_u8(b',');
+                    }
+                    out.put_slice(b"\"reasoning_details\":[");
+                    ReasoningDetail { kind, format, index, text: &text, sealed: &sealed, id: &id }.push(out);
+                    out.put_u8(b']');
+                });
+            }
+            AnswerEvent::ToolCallStarted { choice, call, id, name, kind } => {
+                if self.context.legacy_functions {
+                    return self.function(choice, call, Some(&name), &EscapedText::plain(""));
+                }
+                if kind == ToolKind::Custom {
+                    self.custom_calls.push((choice, call));
+                }
+                let signature = self.signature.take_if(|(owner, _)| *owner == id).map(|(_, signature)| signature);
+                self.said(choice, |out| {
+                    out.put_slice(b"\"tool_calls\":[{\"index\":");
+                    push_u64(out, u64::from(call));
+                    push_call_head(&id, &name, kind, out);
+                    out.put_slice(b"\"}");
+                    push_signature(signature.as_ref(), out);
+                    out.put_slice(b"}]");
+                });
+            }
+            AnswerEvent::ToolCallArguments { choice, call, text } => {
+                if self.context.legacy_functions {
+                    return self.function(choice, call, None, &text);
+                }
+                let is_custom = self.custom_calls.contains(&(choice, call));
+                self.said(choice, |out| {
+                    out.put_slice(b"\"tool_calls\":[{\"index\":");
+                    push_u64(out, u64::from(call));
+                    let open: &[u8] =
+                        if is_custom { b",\"custom\":{\"input\":" } else { b",\"function\":{\"arguments\":" };
+                    out.put_slice(open);
+                    text.push_quoted(out);
+                    out.put_slice(b"}}]");
+                });
+            }
+            AnswerEvent::Image { choice, media_type, data } => self.delta(choice, |out| {
+                out.put_slice(b"\"images\":[");
+                push_image(&media_type, &data, out);
+                out.put_u8(b']');
+            }),
+            AnswerEvent::Annotation { choice, json } => {
+                self.delta(choice, |out| push_only_element(b"annotations", &json, out));
+            }
+            AnswerEvent::DocumentCitation { choice, json } => {
+                self.delta(choice, |out| push_only_element(b"citations", &json, out));
+            }
+            // The id is the gateway's, usage comes at the end, and only servers of chat say the others.
+            AnswerEvent::Started { .. }
+            | AnswerEvent::Usage(_)
+            | AnswerEvent::StoppedAt { .. }
+            | AnswerEvent::Chat(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl ChatEncoder {
+    pub(crate) fn new(context: AnswerContext, options: StreamOptions) -> ChatEncoder {
+        let head = chunk_head(&context, &context.fingerprint);
+        ChatEncoder {
+            context,
+            options,
+            head,
+            choices: Vec::new(),
+            custom_calls: Vec::new(),
+            signature: None,
+            out: BytesMut::new(),
+        }
+    }
+
+    /// Ends the stream.
+    pub(crate) fn finish(&mut self, answer: &AnswerMeter) {
+        push_usage_chunk(&self.head, answer, self.options.usage_chunk, &mut self.out);
+        self.out.put_slice(DONE);
+    }
+
+    /// Ends the stream with an error.
+    pub(crate) fn fail(&mut self, error: &StreamError, answer: &AnswerMeter) {
+        push_error_end(&self.head, error, answer, self.options, &mut self.out);
+    }
+
+    /// Says that the answer is still being made.
+    pub(crate) fn keep_alive(&mut self) {
+        self.out.put_slice(KEEP_ALIVE);
+    }
+
+    /// Writes a delta with a text or a call.
+    fn said(&mut self, choice: u32, members: impl FnOnce(&mut BytesMut)) {
+        self.delta(choice, members);
+        self.choices.iter_mut().filter(|known| known.index == choice).for_each(|known| known.has_said = true);
+    }
+
+    /// Writes a chunk with a delta of these members.
+    fn delta(&mut self, choice: u32, members: impl FnOnce(&mut BytesMut)) {
+        self.members(choice, members);
+        self.end(b"null");
+    }
+
+    /// Writes a chunk up to the end of the delta. The first of a choice names the role.
+    fn members(&mut self, choice: u32, members: impl FnOnce(&mut BytesMut)) {
+        self.begin(choice);
+        let out = &mut self.out;
+        out.put_u8(b'{');
+        if !self.choices.iter().any(|known| known.index == choice) {
+            self.choices.push(Choice { index: choice, has_said: false });
+            out.put_slice(b"\"role\":\"assistant\",");
+        }
+        let start = out.len();
+        members(out);
+        if out.len() == start && out.last() == Some(&b',') {
+            out.truncate(start - 1);
+        }
+        out.put_slice(b"},\"finish_reason\":null,\"native_finish_reason\":null");
+    }
+
+    fn begin(&mut self, choice: u32) {
+        self.out.reserve(self.head.len() + CHUNK_BYTES);
+        self.out.put_slice(&self.head);
+        self.out.put_slice(b",\"choices\":[{\"index\":");
+        push_u64(&mut self.out, u64::from(choice));
+        self.out.put_slice(b",\"delta\":");
+    }
+
+    fn end(&mut self, logprobs: &[u8]) {
+        push_member(&mut self.out, b"logprobs", logprobs);
+        self.out.put_slice(b"}]}\n\n");
+    }
+
+    /// Writes a piece of a call in the deprecated form, which has no more than the first.
+    fn function(
+        &mut self,
+        choice: u32,
+        call: u32,
+        name: Option<&EscapedText<'_>>,
+        arguments: &EscapedText<'_>,
+    ) -> Result<(), AnswerFault> {
+        if call > 0 {
+            return self.event(AnswerEvent::Begun { choice });
+        }
+        self.said(choice, |out| {
+            out.put_slice(b"\"function_call\":{");
+            if let Some(name) = name {
+                push_text(b"name", name, out);
+                out.put_u8(b',');
+            }
+            push_text(b"arguments", arguments, out);
+            out.put_u8(b'}');
+        });
+        Ok(())
+    }
+}
+
+fn push_only_element(list: &[u8], element: &[u8], out: &mut BytesMut) {
+    out.put_u8(b'"');
+    out.put_slice(list);
+    out.put_slice(b"\":[");
+    out.put_slice(element);
+    out.put_u8(b']');
+}
+
+fn push_text(name: &[u8], text: &EscapedText<'_>, out: &mut BytesMut) {
+    out.put_u8(b'"');
+    out.put_slice(name);
+    out.put_slice(b"\":");
+    text.push_quoted(out);
+}

@@ -1,0 +1,387 @@
+//! Reads answers of servers of chat as events, for clients of other dialects.
+//!
+//! Every server has its own departures from the convention. What is missing of calls is put together in
+//! [`super::event_meter`].
+
+use std::borrow::Cow;
+
+use pointsman_domain::ReasoningFormat;
+
+use super::{
+    answer::utf8,
+    error,
+    finish::normalise,
+    message_member::{ContentParts, MessageMember},
+    tool_call::ToolCallPart,
+    usage::service_name,
+};
+use crate::{
+    answer::AnswerFault,
+    frame::StreamEvent,
+    json::{Raw, object},
+    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, SplitPairs},
+    refusal,
+};
+
+/// Reads one answer.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    choices: Vec<Choice>,
+    is_done: bool,
+}
+
+/// What is remembered of a choice.
+#[derive(Debug, Default)]
+struct Choice {
+    index: u32,
+    /// Whether it calls tools, and not just a function.
+    has_tools: bool,
+    content: SplitPairs,
+    refusal: SplitPairs,
+    thought: SplitPairs,
+    /// The block that the last thought belongs to.
+    block: Option<Block>,
+}
+
+/// A block of reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Block {
+    index: u32,
+    format: ReasoningFormat,
+    kind: ReasoningKind,
+}
+
+/// Where the content of a choice stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// In `delta`.
+    Chunk,
+    /// In `message`.
+    Whole,
+}
+
+impl Decoder {
+    /// Reads one event of a stream.
+    ///
+    /// # Errors
+    /// When it is not valid or reports an error, and those of the sink.
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let data = event.data.trim_ascii();
+        if event.is_error {
+            return Err(refusal::fault_of_data(data));
+        }
+        if data == b"[DONE]" {
+            self.is_done = true;
+            return self.break_off(sink);
+        }
+        self.read(utf8(data)?, Form::Chunk, sink)
+    }
+
+    /// Whether the stream has ended by its own word.
+    pub(crate) const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Hands on what is held of texts.
+    ///
+    /// # Errors
+    /// Fails if the sink does.
+    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.choices.iter_mut().try_for_each(|choice| choice.end_texts(|_| false, sink))
+    }
+
+    /// Reads an unstreamed answer.
+    ///
+    /// # Errors
+    /// As [`Decoder::event`].
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.read(body.strip_prefix('\u{feff}').unwrap_or(body), Form::Whole, sink)?;
+        if self.choices.is_empty() { Err(AnswerFault::malformed("no choices")) } else { Ok(()) }
+    }
+
+    fn read(&mut self, text: &str, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let answer = object(text)?;
+        let (mut id, mut usage, mut tier, mut choices) = (None, None, None, None);
+        // Content beside an error is none, and must not stand in the way of a fallback.
+        for (key, value) in answer.members() {
+            match &*key.name() {
+                b"error" if error::is_error(value) && form == Form::Whole => {
+                    return Err(refusal::fault_of_whole(value));
+                }
+                b"error" if error::is_error(value) => return Err(refusal::fault(value)),
+                b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
+                b"id" => id = EscapedText::of(value),
+                b"usage" => usage = Some(value).filter(|value| value.is_object()).or(usage),
+                b"service_tier" => tier = service_name(value),
+                b"choices" if choices.is_some() => return Err(AnswerFault::malformed("two lists of choices")),
+                b"choices" if value.is_array() => choices = Some(value),
+                b"choices" if value.is_null() => {}
+                b"choices" => return Err(AnswerFault::malformed("the choices are no list")),
+                _ => {}
+            }
+        }
+        if let Some(id) = id {
+            sink.event(AnswerEvent::Started { id })?;
+        }
+        for (place, choice) in choices.into_iter().flat_map(Raw::elements).enumerate() {
+            if !choice.is_object() {
+                return Err(AnswerFault::malformed("a choice that is no object"));
+            }
+            let index = choice.member(b"index").and_then(Raw::count).filter(|_| form == Form::Chunk);
+            let index = index.and_then(|index| u32::try_from(index).ok()).unwrap_or(place as u32);
+            let place = self.choices.iter().position(|known| known.index == index).unwrap_or(self.choices.len());
+            if place == self.choices.len() {
+                // The meter bounds their number.
+                sink.event(AnswerEvent::Begun { choice: index })?;
+                self.choices.push(Choice { index, ..Choice::default() });
+            }
+            if let Some(known) = self.choices.get_mut(place) {
+                known.read(choice, form, sink)?;
+            }
+        }
+        if let Some(tier) = tier {
+            sink.event(AnswerEvent::Chat(ChatFact::Tier(tier)))?;
+        }
+        match usage {
+            Some(usage) => sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Choice {
+    fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let names: [&[u8]; 7] = [
+            b"delta",
+            b"message",
+            b"logprobs",
+            b"finish_reason",
+            b"native_finish_reason",
+            b"stop_reason",
+            b"matched_stop",
+        ];
+        let [delta, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
+        let index = self.index;
+        match if form == Form::Whole { message } else { delta.filter(|delta| !delta.is_null()) } {
+            Some(message) if message.is_object() => self.message(message, sink)?,
+            None if form == Form::Chunk => {}
+            _ => return Err(AnswerFault::malformed("a choice without a message")),
+        }
+        if let Some(value) = logprobs.filter(|value| value.is_object()) {
+            sink.event(AnswerEvent::Logprobs { choice: index, value })?;
+        }
+        // The words of vLLM and SGLang; a number is a token.
+        if let Some(text) = filled(stop_reason).or_else(|| filled(matched_stop)) {
+            sink.event(AnswerEvent::StoppedAt { choice: index, text })?;
+        }
+        if form == Form::Whole {
+            self.end_texts(|_| false, sink)?;
+        }
+        let Some(word) = finish.and_then(Raw::filled_string).and_then(Raw::text) else { return Ok(()) };
+        let native = filled(native).or_else(|| filled(finish)).unwrap_or(EscapedText::plain(""));
+        sink.event(AnswerEvent::Finished { choice: index, finish: normalise(&word), native })
+    }
+
+    fn message(&mut self, message: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let choice = self.index;
+        let mut said = Said::default();
+        for (key, value) in message.members() {
+            let name = key.name();
+            MessageMember::of(&name).check(value)?;
+            said.note(&name, value);
+        }
+        if said.has_content {
+            self.end_texts(|text| said.goes_on(text), sink)?;
+        }
+        if said.has_reasoning_content {
+            sink.event(AnswerEvent::Chat(ChatFact::ReasoningContent))?;
+        }
+        let parts = said.content.and_then(ContentParts::read);
+        match (said.details, said.thought.and_then(EscapedText::of)) {
+            (Some(details), _) => {
+                for (place, detail) in details.elements().enumerate() {
+                    self.detail(detail, place, sink)?;
+                }
+            }
+            (None, Some(thought)) => self.thought(thought, sink)?,
+            (None, None) => {
+                if let Some(thought) = parts.as_ref().and_then(|parts| parts.reasoning.as_deref()) {
+                    self.thought(unquoted(thought), sink)?;
+                }
+            }
+        }
+        let content = match &parts {
+            Some(parts) => Some(unquoted(&parts.text)),
+            None => said.content.and_then(EscapedText::of),
+        };
+        if let Some(text) = content.and_then(|text| self.content.escaped(text)) {
+            sink.event(AnswerEvent::Text { choice, text })?;
+        }
+        // Annotations are about the text before them.
+        for annotation in said.annotations.into_iter().flat_map(Raw::elements) {
+            sink.event(AnswerEvent::Annotation { choice, json: Cow::Borrowed(annotation.bytes()) })?;
+        }
+        for citation in said.citations.into_iter().flat_map(Raw::elements).filter(|citation| citation.is_object()) {
+            sink.event(AnswerEvent::DocumentCitation { choice, json: Cow::Borrowed(citation.bytes()) })?;
+        }
+        if let Some(text) = said.refusal.and_then(|refusal| self.refusal.piece(refusal)) {
+            sink.event(AnswerEvent::Refusal { choice, text })?;
+        }
+        for call in said.calls.into_iter().flat_map(Raw::elements) {
+            self.has_tools = true;
+            let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            sink.event(AnswerEvent::Chat(ChatFact::ToolCallPiece { choice, piece: part.piece() }))?;
+        }
+        // Some servers send both forms of a call.
+        if let Some(function) = said.function.filter(|_| !self.has_tools) {
+            let piece = ToolCallPart::read_legacy(function).piece();
+            sink.event(AnswerEvent::Chat(ChatFact::ToolCallPiece { choice, piece }))?;
+        }
+        for image in said.images.into_iter().flat_map(Raw::elements) {
+            read_image(image, choice, sink)?;
+        }
+        Ok(())
+    }
+
+    fn detail(&mut self, detail: Raw<'_>, place: usize, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
+        let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
+            Some("reasoning.summary") => {
+                (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
+            }
+            Some("reasoning.encrypted") => (ReasoningKind::Encrypted, None, text(b"data")),
+            _ => (ReasoningKind::Text, text(b"text"), text(b"signature")),
+        };
+        let format = detail.member(b"format").and_then(Raw::text);
+        let format = format.map_or(ReasoningFormat::Unknown, |name| ReasoningFormat::named(&name));
+        let index = detail.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
+        let block = Block { index: index.unwrap_or(place as u32), format, kind };
+        if self.block.is_some_and(|open| open != block) {
+            self.end_thought(sink)?;
+        }
+        self.block = Some(block);
+        let whole = shown.map(|text| self.thought.escaped(text).unwrap_or(EscapedText::plain("")));
+        self.reasoning(block, whole, sealed, text(b"id"), sink)
+    }
+
+    fn thought(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let block = Block { index: 0, format: ReasoningFormat::Unknown, kind: ReasoningKind::Text };
+        self.block = Some(block);
+        match self.thought.escaped(text) {
+            Some(text) => self.reasoning(block, Some(text), None, None, sink),
+            None => Ok(()),
+        }
+    }
+
+    fn reasoning(
+        &self,
+        block: Block,
+        text: Option<EscapedText<'_>>,
+        sealed: Option<EscapedText<'_>>,
+        id: Option<EscapedText<'_>>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let Block { index, format, kind } = block;
+        sink.event(AnswerEvent::Reasoning { choice: self.index, index, format, kind, text, sealed, id })
+    }
+
+    /// Ends the texts that do not go on, each with U+FFFD if half a character waits.
+    fn end_texts(&mut self, goes_on: impl Fn(Text) -> bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let choice = self.index;
+        if !goes_on(Text::Thought) {
+            self.end_thought(sink)?;
+        }
+        if let Some(text) = Some(&mut self.content).filter(|_| !goes_on(Text::Content)).and_then(SplitPairs::rest) {
+            sink.event(AnswerEvent::Text { choice, text })?;
+        }
+        if let Some(text) = Some(&mut self.refusal).filter(|_| !goes_on(Text::Refusal)).and_then(SplitPairs::rest) {
+            sink.event(AnswerEvent::Refusal { choice, text })?;
+        }
+        Ok(())
+    }
+
+    fn end_thought(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match (self.thought.rest(), self.block) {
+            (Some(text), Some(block)) => self.reasoning(block, Some(text), None, None, sink),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The texts of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Text {
+    Content,
+    Refusal,
+    Thought,
+}
+
+/// The members of a message or delta.
+#[derive(Debug, Default)]
+struct Said<'a> {
+    has_content: bool,
+    has_reasoning_content: bool,
+    content: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
+    /// `reasoning_details`, if there are any.
+    details: Option<Raw<'a>>,
+    /// The first reasoning that is a mere text.
+    thought: Option<Raw<'a>>,
+    calls: Option<Raw<'a>>,
+    function: Option<Raw<'a>>,
+    images: Option<Raw<'a>>,
+    annotations: Option<Raw<'a>>,
+    citations: Option<Raw<'a>>,
+}
+
+impl<'a> Said<'a> {
+    fn note(&mut self, name: &[u8], value: Raw<'a>) {
+        let member = MessageMember::of(name);
+        self.has_content |= member.is_content(value);
+        match member {
+            MessageMember::Content => self.content = Some(value),
+            MessageMember::Refusal => self.refusal = Some(value),
+            MessageMember::Reasoning => {
+                self.has_reasoning_content |= name == b"reasoning_content" && value.filled_string().is_some();
+                if name == b"reasoning_details" && value.is_array() && value.is_filled() {
+                    self.details = Some(value);
+                }
+                self.thought = self.thought.or(value.filled_string());
+            }
+            MessageMember::ToolCalls => self.calls = Some(value).filter(|calls| calls.is_filled()),
+            MessageMember::FunctionCall => self.function = Some(value).filter(|call| call.is_object()),
+            MessageMember::Images => self.images = Some(value),
+            MessageMember::Annotations => self.annotations = Some(value),
+            MessageMember::Other if name == b"citations" => self.citations = Some(value),
+            MessageMember::Role | MessageMember::Audio | MessageMember::Other => {}
+        }
+    }
+
+    /// Whether one of the texts is here, or only calls are, whose pieces may stand between those of texts.
+    fn goes_on(&self, text: Text) -> bool {
+        match text {
+            Text::Content => self.content.is_some(),
+            Text::Refusal => self.refusal.is_some(),
+            Text::Thought => self.thought.is_some() || self.details.is_some(),
+        }
+    }
+}
+
+fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    let url = image.member(b"image_url").and_then(|holder| holder.member(b"url")).and_then(Raw::text);
+    let Some((head, data)) = url.as_deref().and_then(|url| url.strip_prefix("data:")?.split_once(";base64,")) else {
+        return sink.event(AnswerEvent::Chat(ChatFact::LinkedImage { choice }));
+    };
+    let (media_type, data) = (EscapedText::escaping(head), EscapedText::escaping(data));
+    sink.event(AnswerEvent::Image { choice, media_type, data })
+}
+
+fn filled(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
+    value.and_then(EscapedText::of).filter(|text| !text.is_empty())
+}
+
+/// The inside of a JSON string that the gateway has put together.
+fn unquoted(string: &[u8]) -> EscapedText<'_> {
+    let text = std::str::from_utf8(string).unwrap_or_default();
+    EscapedText::plain(text.get(1..text.len().saturating_sub(1)).unwrap_or_default())
+}
