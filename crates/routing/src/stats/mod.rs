@@ -17,9 +17,10 @@ mod seeded_hash;
 mod sessions;
 mod targets;
 
-pub use live::board::{Claim, FinishedClaim, LiveBoard};
+pub use live::board::LiveBoard;
 pub use live::breaker::RefusedSince;
 pub use live::change::{BreakerChange, GateChange};
+pub use live::claim::{Claim, FinishedClaim};
 pub use live::gate::Gate;
 pub use live::quota::{QuotaReport, Remaining, TokensLeft};
 pub use live::view::{LiveEndpoint, LiveProvider, LiveStatus, LiveView};
