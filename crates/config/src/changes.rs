@@ -133,7 +133,7 @@ impl WrittenConfig {
             Value::Table(table) => self.table(path, table),
             Value::List(items) if items.iter().any(|item| matches!(item.value, Value::Table(_))) => {
                 for (position, item) in items.iter().enumerate() {
-                    let name = name(item).map_or_else(|| position.to_string(), |name| format!("\"{name}\""));
+                    let name = name_of(item).map_or_else(|| position.to_string(), |name| format!("\"{name}\""));
                     self.node(&format!("{path}[{name}]"), item);
                 }
             }
@@ -180,7 +180,7 @@ impl WrittenKey {
 }
 
 /// The identifying name of an entry in a list of tables.
-fn name(item: &Node) -> Option<&str> {
+pub(super) fn name_of(item: &Node) -> Option<&str> {
     let Value::Table(table) = &item.value else { return None };
     ["id", "name", "provider"].iter().find_map(|key| match &table.get(key)?.node.value {
         Value::Text(text) => Some(text.as_str()),

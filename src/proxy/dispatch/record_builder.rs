@@ -147,6 +147,7 @@ impl GenerationOpening {
             media_completion: 0,
             trace_parent: trace_parent(request),
             served: None,
+            shadows: Vec::new(),
         }
     }
 }

@@ -64,6 +64,7 @@ pub(crate) fn recorded(world: &World, decided: Result<Decision, RouteError>, cou
         media_completion: 0,
         trace_parent: None,
         served: None,
+        shadows: Vec::new(),
     }
 }
 
