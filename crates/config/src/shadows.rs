@@ -51,6 +51,7 @@ pub(super) struct Declared<'t> {
     objective: Option<Objective>,
     until: Option<DateTime<Utc>>,
     overrides: Option<&'t Table>,
+    location: SourceLocation,
 }
 
 /// Reads all of them as they are written.
@@ -94,7 +95,8 @@ fn read<'t>(section: &Section<'t>) -> Declared<'t> {
         }
         (alias, objective)
     });
-    Declared { name: name.into(), share, alias, objective, until, overrides }
+    let location = section.location().clone();
+    Declared { name: name.into(), share, alias, objective, until, overrides, location }
 }
 
 fn table<'t>(section: &Section<'t>, key: &'static str) -> Option<&'t Table> {
@@ -118,15 +120,27 @@ impl Declared<'_> {
         let empty = Table::empty(SourceLocation::Default);
         let overrides = self.overrides.unwrap_or(&empty);
         let config = changed(overrides)?;
-        let wrong = impossible(serving, &config);
-        if let Some((wrong, allowed)) = wrong {
-            faults.value(&overrides.location, &format!("shadow.{}.overrides", self.name), wrong, allowed);
+        let fault = |key: &str, wrong: &str, allowed: &str| {
+            faults.value(&self.location, &format!("shadow.{}.{key}", self.name), wrong, allowed);
+        };
+        if let Some((wrong, allowed)) = impossible(serving, &config) {
+            fault("overrides", wrong, allowed);
             return None;
         }
+        let alias = match &self.alias {
+            None => None,
+            Some(named) => match serving.models.alias_called(named) {
+                Some(alias) => Some(alias.id.clone()),
+                None => {
+                    fault("where.alias", &format!("'{named}' is no alias"), "an alias such as service/auto");
+                    return None;
+                }
+            },
+        };
         Some(ShadowConfig {
             name: self.name,
             share: self.share,
-            alias: self.alias,
+            alias,
             objective: self.objective,
             until: self.until,
             overrides: toml_value::value(&Value::Table(overrides.clone())),

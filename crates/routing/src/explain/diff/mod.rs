@@ -33,7 +33,7 @@ pub use changes::{Answerable, Change};
 pub use comparison::{Comparison, Figures, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
 pub use remake::Grade;
-pub use shadow::{Asked, Shadow};
+pub use shadow::{Asked, Shadow, Watched};
 pub use shadow_tally::{Predicted, ShadowMove, ShadowTally};
 pub use side::Side;
 pub use tally::{Example, Moved, Tally};

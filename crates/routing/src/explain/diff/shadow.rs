@@ -11,8 +11,11 @@ use pointsman_domain::{Candidate, Catalog, Objective, Query, ShadowChoice, Tick}
 use super::{setup::Setup, side::Side};
 use crate::{
     decide::decide_to_serve,
-    stats::{EndpointStats, LiveView, Snapshot},
+    stats::{EndpointStats, LiveView, Snapshot, splitmix64},
 };
+
+/// Salt of the draw of requests, apart from exploration noise.
+const DRAW: u64 = 0x7368_6164_6f77;
 
 /// A request, and everything that its decision read.
 #[derive(Debug)]
@@ -29,9 +32,21 @@ pub struct Asked {
     pub seed: Option<u64>,
 }
 
+/// Which requests a shadow decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// Share of the requests, drawn by their seeds.
+    pub share: f64,
+    /// Only those with this alias.
+    pub alias: Option<String>,
+    /// Only those with this objective.
+    pub objective: Option<Objective>,
+}
+
 /// Another configuration over the same models, providers and endpoints.
 pub struct Shadow {
     name: Arc<str>,
+    watched: Watched,
     setup: Setup,
     /// Whether requests read alike under both configurations.
     reads_alike: bool,
@@ -41,13 +56,23 @@ pub struct Shadow {
 
 impl Shadow {
     /// The configuration `side` beside that of `serving`. Both have the same models, providers and endpoints in the same order.
-    pub fn new(name: Arc<str>, side: &Side, serving: &Side) -> Shadow {
+    pub fn new(name: Arc<str>, watched: Watched, side: &Side, serving: &Side) -> Shadow {
         Shadow {
             name,
+            watched,
             reads_alike: reads_alike(side, serving),
             setup: Setup::new(side, &serving.catalog, &serving.policy),
             latest: Mutex::default(),
         }
+    }
+
+    /// Whether it decides this request.
+    pub fn watches(&self, query: &Query, seed: Option<u64>) -> bool {
+        let Watched { share, alias, objective } = &self.watched;
+        let drawn = || (splitmix64(seed.unwrap_or_default() ^ DRAW) >> 11) as f64 / (1_u64 << 53) as f64;
+        alias.as_ref().is_none_or(|alias| query.router.as_ref() == Some(alias))
+            && objective.is_none_or(|objective| query.objective.value == objective)
+            && (*share >= 1.0 || drawn() < *share)
     }
 
     /// What it would have chosen for a request with these tags, for which the endpoint at `chosen` was.
