@@ -111,6 +111,11 @@ impl WrittenConfig {
         self.keys.iter().map(|(key, written)| (key.as_str(), &written.location))
     }
 
+    /// The keys and their values as TOML, by key. What might be a secret is not shown, and long values are cut.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().map(|(key, written)| (key.as_str(), written.shown.as_str()))
+    }
+
     /// The keys that are written or in force. Some come twice.
     fn all_keys(&self) -> impl Iterator<Item = &String> {
         self.keys.keys().chain(self.waiting.keys())
