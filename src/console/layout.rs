@@ -68,7 +68,10 @@ impl Nav {
 
     /// Whether it stands in the list that `More` opens.
     const fn is_further(self) -> bool {
-        matches!(self, Nav::Calibration | Nav::Targets | Nav::WhatIf | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About)
+        matches!(
+            self,
+            Nav::Calibration | Nav::Targets | Nav::WhatIf | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About
+        )
     }
 }
 

@@ -115,10 +115,7 @@ fn pages() -> Vec<Resource> {
         call("/try/send").app_data(forms.clone()).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
-        both("/what-if")
-            .app_data(forms)
-            .route(read().to(what_if::show))
-            .route(web::post().to(what_if::compare)),
+        both("/what-if").app_data(forms).route(read().to(what_if::show)).route(web::post().to(what_if::compare)),
         page("/spend").route(read().to(spend::show)),
         page("/spend.csv").route(read().to(spend::csv)),
         page("/activity").route(read().to(spend::moved)),

@@ -201,9 +201,11 @@ fn editor(fields: Fields<'_>, setup: &Setup) -> Markup {
 
 /// The keys that are set, as comments: a change is one of them without its mark and with another value.
 fn beginning(setup: &Setup) -> String {
-    let values = setup.written.iter().flat_map(|written| written.values());
+    let values = setup.written.iter().flat_map(|written| written.values(&setup.config.source));
     let is_shown = |(key, value): &(&str, &str)| {
-        DECIDING.iter().any(|section| key.starts_with(section)) && !value.ends_with('…') && !value.starts_with("(not shown")
+        DECIDING.iter().any(|section| key.starts_with(section))
+            && !value.ends_with('…')
+            && !value.starts_with("(not shown")
     };
     let lines = values.filter(is_shown).take(MOST_KEYS).map(|(key, value)| format!("# '{key}' = {value}\n"));
     let lines: String = lines.collect();

@@ -22,8 +22,7 @@ pub(super) fn of(config: &Config, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
             policy: Arc::clone(&shadow.policy),
             objective: Some(shadow.default_objective),
         };
-        let watched =
-            Watched { share: shadow.share, alias: shadow.alias.clone(), objective: shadow.objective };
+        let watched = Watched { share: shadow.share, alias: shadow.alias.clone(), objective: shadow.objective };
         Shadow::new(Arc::clone(&shadow.name), watched, &side, &serving)
     };
     Some(config.shadows.iter().map(shadow).collect())

@@ -111,9 +111,16 @@ impl WrittenConfig {
         self.keys.iter().map(|(key, written)| (key.as_str(), &written.location))
     }
 
-    /// The keys and their values as TOML, by key. What might be a secret is not shown, and long values are cut.
-    pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.keys.iter().map(|(key, written)| (key.as_str(), written.shown.as_str()))
+    /// The keys that this file or a variable sets and their values as TOML, by key. What might be a secret is not shown, and long
+    /// values are cut.
+    pub fn values(&self, of: &str) -> impl Iterator<Item = (&str, &str)> {
+        let is_set = move |location: &SourceLocation| match location {
+            SourceLocation::File { file, .. } => **file == *of,
+            SourceLocation::Variable(_) => true,
+            SourceLocation::Default => false,
+        };
+        let set = self.keys.iter().filter(move |(_, written)| is_set(&written.location));
+        set.map(|(key, written)| (key.as_str(), written.shown.as_str()))
     }
 
     /// The keys that are written or in force. Some come twice.

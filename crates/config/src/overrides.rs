@@ -207,9 +207,14 @@ mod tests {
 
     #[test]
     fn what_is_no_path_or_is_not_there_is_a_fault() {
-        for changes in ["\"routing..x\" = 1", "'models[\"acme/x\"].id' = 1", "\"a.b\" = 1", "\"a[x]\" = 1", "\"\" = 1"] {
+        for changes in ["\"routing..x\" = 1", "'models[\"acme/x\"].id' = 1", "\"a.b\" = 1", "\"a[x]\" = 1", "\"\" = 1"]
+        {
             let faults = Faults::default();
-            lay_over(&mut tree::read("a = 1\nmodels = []", "test", &faults), &tree::read(changes, "changes", &faults), &faults);
+            lay_over(
+                &mut tree::read("a = 1\nmodels = []", "test", &faults),
+                &tree::read(changes, "changes", &faults),
+                &faults,
+            );
             assert_eq!(faults.into_sorted().len(), 1, "{changes}");
         }
     }

@@ -133,7 +133,11 @@ pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse
 ///
 /// # Errors
 /// 400 for wrong conditions, 404 without a durable ledger, 409 while another comparison runs.
-pub(crate) fn begin_job(by: &Authorized, after: ComparedConfiguration, body: &DiffBody) -> Result<Arc<DiffJob>, ApiError> {
+pub(crate) fn begin_job(
+    by: &Authorized,
+    after: ComparedConfiguration,
+    body: &DiffBody,
+) -> Result<Arc<DiffJob>, ApiError> {
     let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.records.ledger.is_some());
     let place = place.ok_or_else(ApiError::no_durable_ledger)?;
     let request = request(&by.worker, after, body)?;

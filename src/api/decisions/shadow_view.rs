@@ -28,7 +28,11 @@ pub(crate) struct ShadowChoiceBody<'a> {
 }
 
 impl<'a> ShadowChoiceBody<'a> {
-    pub(crate) fn new(choice: &'a ShadowChoice, generation: &'a Generation, view: CatalogView<'a>) -> ShadowChoiceBody<'a> {
+    pub(crate) fn new(
+        choice: &'a ShadowChoice,
+        generation: &'a Generation,
+        view: CatalogView<'a>,
+    ) -> ShadowChoiceBody<'a> {
         let serves = generation.decision.plan().next();
         let chosen = choice.choice.and_then(|index| generation.catalog.endpoint(index));
         ShadowChoiceBody {

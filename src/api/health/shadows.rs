@@ -99,7 +99,12 @@ pub(crate) struct ShadowMoveBody {
 }
 
 impl ShadowBody {
-    fn new(config: &ShadowConfig, observed: &ObservedShadow, calibration: &Calibration, catalog: &Catalog) -> ShadowBody {
+    fn new(
+        config: &ShadowConfig,
+        observed: &ObservedShadow,
+        calibration: &Calibration,
+        catalog: &Catalog,
+    ) -> ShadowBody {
         let tally = &observed.tally;
         let [serving, predicted] = tally.predicted(calibration).map(PredictedBody::new);
         let moves = tally.moves(calibration);

@@ -143,11 +143,7 @@ fn wanted(
 ) -> Result<Wanted, CommandOutput> {
     let (since_ms, until) = moments(command)?;
     let until = until.unwrap_or_else(clock::unix_millis);
-    let filter = Filter {
-        since_ms,
-        until_ms: Some(until.saturating_sub(1)),
-        ..Filter::default()
-    };
+    let filter = Filter { since_ms, until_ms: Some(until.saturating_sub(1)), ..Filter::default() };
     let mut wanted = Wanted { filter, ..Wanted::default() };
     for condition in command.conditions.iter().flat_map(|text| text.split_whitespace()) {
         let (name, value) = condition.split_once('=').ok_or_else(|| misused(format!("'{condition}': {CONDITIONS}")))?;

@@ -11,7 +11,8 @@ use pointsman_routing::{
     explain::{
         ResolvedWhatIf,
         diff::{
-            Answerable, Asked as Read, Calibration, Comparison, Grade, Redecided, SelfTest, Shadow, Side, Tally, Watched,
+            Answerable, Asked as Read, Calibration, Comparison, Grade, Redecided, SelfTest, Shadow, Side, Tally,
+            Watched,
         },
     },
 };

@@ -70,7 +70,8 @@ impl ShadowTally {
         }
         let sums = self.moves.entry(pair).or_default();
         let predicted = served.map(|served| served.predicted);
-        let both = |served: f64, shadow: f32, unit: fn(f64) -> i64| [served, f64::from(shadow)].map(unit).map(i128::from);
+        let both =
+            |served: f64, shadow: f32, unit: fn(f64) -> i64| [served, f64::from(shadow)].map(unit).map(i128::from);
         sums.decisions += 1;
         add(&mut sums.cost, both(predicted.map_or(0.0, |it| it.cost), choice.cost, units::pico));
         let first_token = predicted.map_or(0.0, |it| it.first_token_p50);
