@@ -47,7 +47,7 @@ async fn a_shadow_of_the_running_configuration_agrees_always_and_another_one_mov
     assert_eq!((&same["shadow"], &same["decisions"], &same["agreement"]), (&json!("same"), &json!(20), &json!(1)));
     assert_eq!((&same["moves"], &same["skipped"]), (&json!([]), &json!(0)), "{same}");
     assert_eq!((&other["decisions"], &other["agreement"]), (&json!(20), &json!(0)), "{other}");
-    assert_eq!(other["overrides"], "{ providers = { cheap = { enabled = false } } }");
+    assert_eq!(other["overrides"], "providers.cheap.enabled = false");
     let moved = &other["moves"][0];
     assert_eq!((&moved["from"], &moved["to"]), (&json!("acme/a at cheap"), &json!("acme/a at dear")));
     let cost = |of: &str| other[of]["cost"].as_f64().unwrap();
@@ -126,6 +126,7 @@ fn what_no_shadow_can_change_is_a_fault_with_its_line() {
         (of("routing.exploration = -1"), "routing.exploration"),
         (of("rooting.exploration = 1"), "rooting"),
         (of("providers.new.base_url = \"http://127.0.0.1:1\""), "adds or removes"),
+        (of("limits.max_n = 2"), "which decides nothing"),
         (of("").replace("one", "a name"), "is not a name"),
         ("[[shadow]]\nname = \"a\"\nwhere = { alias = \"nobody\" }".to_owned(), "'nobody' is no alias"),
         ("[[shadow]]\nname = \"a\"\n[[shadow]]\nname = \"a\"".to_owned(), "two entries"),

@@ -7,16 +7,19 @@ use pointsman_domain::{Catalog, Objective, RoutingPolicy};
 
 use super::{
     Config,
+    changes::WrittenConfig,
     fault::{Faults, SourceLocation},
     keys::expiry,
+    providers::ProviderConfig,
     routing::OBJECTIVES,
     section::Section,
-    toml_value,
     tree::{Table, Value},
 };
 
 /// Most shadows.
 const MOST: usize = 4;
+/// Sections that decide where a request goes.
+const DECIDING: [&str; 6] = ["aliases", "models", "providers", "routing", "simulation", "timeouts"];
 /// Longest name: it is in every record.
 const LONGEST_NAME: usize = 16;
 
@@ -33,7 +36,7 @@ pub struct ShadowConfig {
     pub objective: Option<Objective>,
     /// Until when it decides.
     pub until: Option<DateTime<Utc>>,
-    /// What it changes, as TOML on one line.
+    /// The keys that it changes, with their values; what might be a secret is not shown.
     pub overrides: String,
     /// Models, endpoints, providers and aliases under the changes.
     pub catalog: Arc<Catalog>,
@@ -123,6 +126,12 @@ impl Declared<'_> {
         let fault = |key: &str, wrong: &str, allowed: &str| {
             faults.value(&self.location, &format!("shadow.{}.{key}", self.name), wrong, allowed);
         };
+        let section = |key: &str| key.split(['.', '[']).next().unwrap_or_default().to_owned();
+        let foreign = overrides.entries.iter().map(|entry| section(&entry.key));
+        if let Some(foreign) = foreign.into_iter().find(|section| !DECIDING.contains(&section.as_str())) {
+            fault("overrides", &format!("changes [{foreign}], which decides nothing"), &DECIDING.join(", "));
+            return None;
+        }
         if let Some((wrong, allowed)) = impossible(serving, &config) {
             fault("overrides", wrong, allowed);
             return None;
@@ -143,12 +152,19 @@ impl Declared<'_> {
             alias,
             objective: self.objective,
             until: self.until,
-            overrides: toml_value::value(&Value::Table(overrides.clone())),
+            overrides: shown(overrides),
             default_objective: config.routing.objective,
             policy: Arc::new(config.routing.policy),
             catalog: Arc::new(config.models),
         })
     }
+}
+
+/// The keys with their values, without what might be a secret.
+fn shown(overrides: &Table) -> String {
+    let keys = WrittenConfig::new(overrides).differences_from(&WrittenConfig::default());
+    let keys = keys.into_iter().map(|change| format!("{} = {}", change.key, change.on_disk.unwrap_or_default()));
+    keys.collect::<Vec<_>>().join(", ")
 }
 
 /// What a shadow cannot change: it shares statistics and live state with what serves.
@@ -163,6 +179,14 @@ fn impossible(serving: &Config, shadow: &Config) -> Option<(&'static str, &'stat
         let providers: Vec<_> = catalog.providers.iter().map(|provider| provider.slug.clone()).collect();
         (endpoints, models, providers)
     };
+    let is_called_alike = |provider: &ProviderConfig| {
+        serving.providers.iter().find(|serving| serving.slug == provider.slug).is_none_or(|serving| serving == provider)
+    };
+    if !shadow.providers.iter().all(is_called_alike) {
+        let allowed =
+            "whether providers are on, and prices, limits and traits of endpoints; nobody is called for a shadow";
+        return Some(("changes how a provider is called", allowed));
+    }
     if over_time(serving) != over_time(shadow) {
         let allowed = "weights, objectives, prices, limits, aliases and providers; breakers, half-lives, pacing, stickiness and \
                        gains of targets work over time, and a shadow sees the statistics of what serves";

@@ -52,7 +52,7 @@ pub(crate) struct ShadowsBody {
 pub(crate) struct ShadowBody {
     /// Its name.
     pub(crate) shadow: String,
-    /// What it changes, as TOML.
+    /// The keys that it changes, with their values; what might be a secret is not shown.
     pub(crate) overrides: String,
     /// Whether it still decides: `false` after its `until`.
     pub(crate) decides: bool,
