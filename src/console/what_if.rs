@@ -161,7 +161,7 @@ fn sliders(fields: Fields<'_>, setup: &Setup) -> Markup {
     let balanced = setup.policy.balanced;
     let value = |name: &str| fields.entered.get(name).to_owned();
     let number = |name: &str, label: &str, now: f64, range: &str| {
-        html! { label { (label) input name=(name) value=(value(name)) inputmode="decimal" autocomplete="off" placeholder=(now) data-slider=(range); } }
+        html! { label { (label) input name=(name) value=(value(name)) inputmode="decimal" autocomplete="off" placeholder=(now.to_string()) data-slider=(range); } }
     };
     let choice = |name: &str, label: &str, options: &[(&str, &str)]| {
         html! { label { (label) select name=(name) { @for (option, shown) in options { option value=(option) selected[value(name) == *option] { (shown) } } } } }

@@ -227,7 +227,8 @@ impl DiffBody {
                 with_factors(ComparedConfiguration::new("config".to_owned(), &config), &self.price_factors)
             }
             (None, changes) if changes.is_some() || !self.price_factors.is_empty() => {
-                let toml = toml::to_string(changes).map_err(|error| wrong("changes", error.to_string()))?;
+                let changes = changes.clone().unwrap_or_default();
+                let toml = toml::to_string(&changes).map_err(|error| wrong("changes", error.to_string()))?;
                 changed(worker, &toml, &self.price_factors)
             }
             _ => Err(wrong("config", "give either 'config', or 'changes', 'price_factors' or both".to_owned())),

@@ -11,7 +11,6 @@ pub(crate) mod previewed_parameters;
 pub mod replay;
 pub(crate) mod route_view;
 pub(crate) mod sentences;
-#[expect(clippy::disallowed_methods, reason = "predictions are floats")]
 pub(crate) mod shadow_view;
 pub(crate) mod split_view;
 #[deny(clippy::float_arithmetic)]

@@ -13,7 +13,6 @@ pub mod providers;
 pub(crate) mod providers_view;
 pub(crate) mod readiness;
 pub mod routing_memory;
-#[expect(clippy::disallowed_methods, reason = "predicted costs are floats, and so is a gauge of Prometheus")]
 pub mod shadows;
 pub mod slo;
 pub(crate) mod slo_metrics;
