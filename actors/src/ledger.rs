@@ -371,6 +371,7 @@ mod tests {
             media_completion: 0,
             trace_parent: None,
             served: None,
+            shadows: Vec::new(),
         }
     }
 

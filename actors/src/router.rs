@@ -15,7 +15,11 @@ use parking_lot::Mutex;
 use pointsman_domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick};
 use pointsman_routing::{
     decide::{self, decide_to_serve},
-    explain::{ResolvedWhatIf, WhatIfWorld, WhyNot, why_not_now},
+    explain::{
+        ResolvedWhatIf, WhatIfWorld, WhyNot,
+        diff::{Asked, Shadow},
+        why_not_now,
+    },
     stats::{LiveView, Snapshot},
 };
 
@@ -31,6 +35,8 @@ pub struct Route {
     pub now: Tick,
     /// Published state of the request's configuration.
     pub published: Arc<PublishedState>,
+    /// Its shadow policies, if there are any.
+    pub shadows: Option<Arc<[Shadow]>>,
 }
 
 /// A dry run of [`Route`] that changes nothing. Not a message: with `why_not` the decision is repeated up to a few
@@ -87,6 +93,8 @@ pub struct Routed {
     pub policy: Arc<RoutingPolicy>,
     /// Time that the decision took.
     pub took: Duration,
+    /// What it read, if a shadow policy is to decide the same.
+    pub asked: Option<Arc<Asked>>,
 }
 
 /// Origin of the seeds of a worker's decisions.
@@ -120,22 +128,26 @@ impl Router {
         decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
     }
 
-    fn decide(
-        &mut self,
-        published: &PublishedState,
-        query: &Query,
-        now: Tick,
-        seed: Option<u64>,
-    ) -> Result<Routed, RouteError> {
+    fn decide(&mut self, Route { query, now, published, shadows }: Route, seed: u64) -> Result<Routed, RouteError> {
         let began = Instant::now();
+        let seed = Some(seed);
         let snapshot = published.snapshot();
-        published.live.refresh_for(query, &snapshot.catalog, now, &mut self.view);
-        let decision = decide_to_serve(&snapshot, &self.view, query, now, seed)?;
+        let is_watched = shadows.is_some_and(|shadows| shadows.iter().any(|shadow| shadow.watches(&query, seed)));
+        if is_watched {
+            published.live.refresh(now, &mut self.view);
+        } else {
+            published.live.refresh_for(&query, &snapshot.catalog, now, &mut self.view);
+        }
+        let decision = decide_to_serve(&snapshot, &self.view, &query, now, seed)?;
         Ok(Routed {
             decision: Arc::new(decision),
             catalog: Arc::clone(&snapshot.catalog),
             policy: Arc::clone(&snapshot.policy),
             took: began.elapsed(),
+            asked: is_watched.then(|| {
+                let live = std::mem::take(&mut self.view);
+                Arc::new(Asked { query, snapshot: Arc::clone(&snapshot), live, now, seed })
+            }),
         })
     }
 }
@@ -168,9 +180,9 @@ impl Actor for Router {
 impl Handler<Route> for Router {
     type Result = MessageResult<Route>;
 
-    fn handle(&mut self, Route { query, now, published }: Route, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, route: Route, _: &mut Context<Self>) -> Self::Result {
         let seed = self.next_seed();
-        MessageResult(self.decide(&published, &query, now, Some(seed)))
+        MessageResult(self.decide(route, seed))
     }
 }
 

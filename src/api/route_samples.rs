@@ -168,6 +168,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         media_completion: 0,
         trace_parent: None,
         served: None,
+        shadows: Vec::new(),
     }
 }
 

@@ -216,8 +216,8 @@
   // A form with data-live is previewed after each pause of typing: the parts it names are replaced. Its button
   // data-send-button sends what was entered and shows the answer as it comes. A field with data-slider gets a slider.
   function playing() {
+    for (const field of document.querySelectorAll('[data-slider]')) slider(field);
     for (const form of document.querySelectorAll('form[data-live]')) {
-      for (const field of form.querySelectorAll('[data-slider]')) slider(field);
       let pause, latest = 0;
       const entered = () => ({ method: 'POST', credentials: 'same-origin', body: new URLSearchParams(new FormData(form)) });
       const preview = async () => {

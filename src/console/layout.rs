@@ -19,6 +19,7 @@ pub(super) enum Nav {
     Playground,
     Calibration,
     Targets,
+    WhatIf,
     Audit,
     Ledger,
     Configuration,
@@ -26,7 +27,7 @@ pub(super) enum Nav {
 }
 
 impl Nav {
-    const ALL: [Nav; 14] = [
+    const ALL: [Nav; 15] = [
         Nav::Overview,
         Nav::Decisions,
         Nav::Spend,
@@ -37,6 +38,7 @@ impl Nav {
         Nav::Playground,
         Nav::Calibration,
         Nav::Targets,
+        Nav::WhatIf,
         Nav::Audit,
         Nav::Ledger,
         Nav::Configuration,
@@ -56,6 +58,7 @@ impl Nav {
             Nav::Playground => ("Playground", "try", "s"),
             Nav::Calibration => ("Calibration", "calibration", "c"),
             Nav::Targets => ("Targets", "targets", "t"),
+            Nav::WhatIf => ("What if", "what-if", "w"),
             Nav::Audit => ("Audit", "audit", "u"),
             Nav::Ledger => ("Ledger", "ledger", "l"),
             Nav::Configuration => ("Configuration", "config", "f"),
@@ -65,7 +68,10 @@ impl Nav {
 
     /// Whether it stands in the list that `More` opens.
     const fn is_further(self) -> bool {
-        matches!(self, Nav::Calibration | Nav::Targets | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About)
+        matches!(
+            self,
+            Nav::Calibration | Nav::Targets | Nav::WhatIf | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About
+        )
     }
 }
 

@@ -46,6 +46,7 @@ mod targets;
 mod timeline;
 mod visit;
 mod visitor;
+mod what_if;
 mod words;
 
 use std::sync::Arc;
@@ -111,9 +112,10 @@ fn pages() -> Vec<Resource> {
             .app_data(forms.clone())
             .route(read().to(playground::show))
             .route(web::post().to(playground::preview)),
-        call("/try/send").app_data(forms).route(web::post().to(playground::send)),
+        call("/try/send").app_data(forms.clone()).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
+        both("/what-if").app_data(forms).route(read().to(what_if::show)).route(web::post().to(what_if::compare)),
         page("/spend").route(read().to(spend::show)),
         page("/spend.csv").route(read().to(spend::csv)),
         page("/activity").route(read().to(spend::moved)),

@@ -22,7 +22,7 @@ use crate::{
         health::{
             calibration, gateway_health,
             metrics::{self, Exposure},
-            providers, routing_memory, slo, splits, stats,
+            providers, routing_memory, shadows, slo, splits, stats,
         },
         image,
         inference::{chat, completions, embeddings, messages, responses},
@@ -279,6 +279,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
         page(&at("/health/memory")).route(read().to(routing_memory::show)),
         page(&at("/health/providers")).route(read().to(gateway_health::providers)),
         page(&at("/health/providers/{slug}")).route(read().to(gateway_health::provider)),
+        page(&at("/health/shadows")).route(read().to(shadows::show)),
         page(&at("/health/slo")).route(read().to(slo::show)),
         page(&at("/health/splits")).route(read().to(splits::show)),
         page(&at("/key")).route(read().to(own_key::show)),

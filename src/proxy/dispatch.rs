@@ -261,7 +261,7 @@ pub async fn plan(
 /// When the router does not answer. The inner error means that no endpoint may serve the request.
 async fn decide(worker: &Worker, query: Box<Query>) -> Result<Result<Routed, RouteError>, ApiError> {
     let published = Arc::clone(&worker.setup.published);
-    let question = Route { query, now: clock::now(), published };
+    let question = Route { query, now: clock::now(), published, shadows: worker.setup.shadows.clone() };
     let routed = worker.router.send(question).await.map_err(|_| ApiError::internal())?;
     let (took, excluded) = match &routed {
         Ok(routed) => (Some(routed.took), &routed.decision.excluded),
@@ -301,5 +301,6 @@ async fn reopened(
         catalog: Arc::clone(&snapshot.catalog),
         policy: Arc::clone(&snapshot.policy),
         took: Duration::ZERO,
+        asked: None,
     }))
 }

@@ -7,6 +7,7 @@ pub mod query;
 pub mod refusal;
 pub mod replay;
 pub mod request_headers;
+pub mod shadowing;
 pub mod splitting;
 pub mod token_count;
 pub mod unknown_fields;

@@ -54,6 +54,7 @@ use crate::{
         routing_memory::RoutingMemory,
         running::{RunningRequests, WorkerRequests},
         setup::Setup,
+        shadows::Shadows,
         traces::Traces,
         waiting_requests::WaitingRequests,
     },
@@ -105,6 +106,8 @@ pub struct SharedRecords {
     pub alerts: Alerts,
     /// Parts of divided aliases, and which canaries have fallen back.
     pub canaries: Canaries,
+    /// What shadow policies would have chosen.
+    pub shadows: Shadows,
 }
 
 /// Who may call, and how much.

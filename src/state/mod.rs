@@ -23,6 +23,7 @@ pub mod routing_memory;
 pub mod running;
 pub mod series_restore;
 pub mod setup;
+pub mod shadows;
 #[deny(clippy::float_arithmetic)]
 pub mod spending_check;
 pub mod traces;

@@ -184,6 +184,7 @@ fn announce(shared: &Shared, version: u64) {
     log_output::configure(log.format, log.level, log.requests);
     let keys = setup.keys.callers().into_iter().map(|caller| (caller.id, Arc::clone(&caller.key.name)));
     shared.process.metrics.adopt(&setup.catalog, keys);
+    shared.records.shadows.adopt(&setup.config.shadows, version, at_ms);
     shared.process.metrics.alerts.adopt(setup.config.alerts.iter().map(|receiver| &*receiver.name));
     events::ConfigInForce { version, at_ms }.emit(&shared.process.metrics);
 }

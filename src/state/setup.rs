@@ -10,7 +10,7 @@ use std::{fmt, io, sync::Arc};
 use pointsman_actors::published::PublishedState;
 use pointsman_config::{Config, Key, LoadedConfig, ProviderConfig, WrittenConfig};
 use pointsman_domain::{Catalog, Endpoint, RoutingPolicy};
-use pointsman_routing::stats::LiveBoard;
+use pointsman_routing::{explain::diff::Shadow, stats::LiveBoard};
 use pointsman_simulation::{ProviderServer, ProviderSettings};
 use pointsman_transport::{
     concurrency::{ConcurrencyLimits, ProviderConcurrency},
@@ -18,11 +18,14 @@ use pointsman_transport::{
     providers::{ProviderClient, Providers},
 };
 
-use crate::access::{
-    admission::Admission,
-    body_limits::BodyLimits,
-    keys::{Caller, KeyTable},
-    registry::Registry,
+use crate::{
+    access::{
+        admission::Admission,
+        body_limits::BodyLimits,
+        keys::{Caller, KeyTable},
+        registry::Registry,
+    },
+    state::shadows,
 };
 
 /// State of one configuration. Shared by all workers.
@@ -51,6 +54,8 @@ pub struct Setup {
     pub habits: Vec<ProviderHabits>,
     /// The state that routers read.
     pub published: Arc<PublishedState>,
+    /// The shadow policies, in the order of the configuration; `None` without any.
+    pub shadows: Option<Arc<[Shadow]>>,
     simulation: Vec<Simulated>,
 }
 
@@ -171,6 +176,7 @@ impl SetupDraft {
             permits: permits(&providers, before),
             habits: providers.iter().map(|_| ProviderHabits::default()).collect(),
             version,
+            shadows: shadows::of(&config, &catalog, &policy),
             config,
             written,
             counts_tokens: catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens),

@@ -56,7 +56,7 @@ const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', refused: 'refused', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', 'what if': 'what-if', refused: 'refused', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {
@@ -593,6 +593,27 @@ try {
     }
     await context.close();
   });
+
+  for (const javaScriptEnabled of [true, false]) {
+    await check(`what if compares the recorded calls ${javaScriptEnabled ? 'with' : 'without'} scripts`, async () => {
+      const { context, page, troubles } = await open({ context: { javaScriptEnabled } });
+      await logIn(page, gateway);
+      await page.goto(url('what-if'));
+      assert(await page.locator('input[type=range]').count() > 0 === javaScriptEnabled, 'sliders beside the fields');
+      await page.fill('[name=latency]', '1');
+      await page.fill('[name=cost]', '0');
+      await page.click('text=Compare');
+      for (let n = 0; n < 100 && !await page.locator('text=decisions identical').count(); n += 1) {
+        await page.waitForTimeout(200);
+        await page.goto(page.url());
+      }
+      assert(await page.locator('text=decisions identical').count() === 1, await page.locator('main').innerText());
+      assert(await page.inputValue('[name=latency]') === '1', 'what was entered is still there');
+      for (const link of await page.locator('table a').all()) assert((await link.getAttribute('href')).startsWith('decisions/gen-'), 'examples open the decision');
+      assert(troubles.length === 0, troubles.join('; '));
+      await context.close();
+    });
+  }
 
   await check('after log-out the back button shows the login page', async () => {
     const { context, page } = await open();

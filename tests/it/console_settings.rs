@@ -116,3 +116,43 @@ async fn targets_predictions_and_configuration_say_what_the_api_says() {
         assert!(!page.contains(" style=") && page.matches("<h1").count() == 1, "{path}");
     }
 }
+
+#[actix_web::test]
+async fn the_page_what_if_compares_recorded_calls_under_changed_keys() {
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let page = browser.page("/console/what-if").await;
+    assert!(page.contains("# 'aliases[&quot;quick&quot;].preferred_max_latency.p90' = 2.5"), "{page}");
+    let token = token(&page).to_owned();
+    let compared = async |fields: &str| {
+        let begun = browser.post("/console/what-if", &format!("token={token}&{fields}")).await;
+        assert_eq!(begun.status, 303, "{}", begun.text());
+        let place = format!("/console/{}", begun.header("location").unwrap());
+        let shown = async || browser.page(&place).await;
+        eventually("it ends", shown, |page| !page.contains("data-refresh")).await
+    };
+    let empty = compared("objective=fastest&since=24").await;
+    assert!(empty.contains("the ledger is empty"), "{empty}");
+    for _ in 0..3 {
+        assert_eq!(ask(&gateway, USER_KEY).await, 200);
+    }
+    let fields =
+        "objective=cheapest&cost=0.9&changes=%23+a+note%0A%5Brouting%5D%0Aexploration+%3D+0.5&limits=spend+%3E+%2B5%25";
+    let is_read = |page: &String| page.contains("3 of 3 decisions identical");
+    let page = eventually("the records are in the database", async || compared(fields).await, is_read).await;
+    for shown in ["routing.exploration", "routing.balanced", "routing.objective", "first token p50, s", "[routing]"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    assert!(page.contains("Too little is answered to judge the limits."), "{page}");
+    for (fields, said) in [
+        ("changes=rooting+%3D+1", "rooting"),
+        ("changes=%5B", "changes:1:"),
+        ("latency=much", "routing.balanced.latency"),
+        ("limits=joy", "failures &gt; +0.2pp"),
+    ] {
+        let refused = browser.post("/console/what-if", &format!("token={token}&{fields}")).await;
+        assert_eq!(refused.status, 400, "{fields}");
+        assert!(refused.text().contains(said), "{fields}: {}", refused.text());
+    }
+}

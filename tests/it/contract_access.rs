@@ -114,6 +114,7 @@ async fn a_scope_opens_its_own_pages_and_admin_all_that_are_read() {
         ("/api/v1/health/providers".to_owned(), None, "read"),
         ("/api/v1/health/slo".to_owned(), None, "read"),
         ("/api/v1/health/splits".to_owned(), None, "read"),
+        ("/api/v1/health/shadows".to_owned(), None, "read"),
         ("/api/v1/models/stats".to_owned(), None, "read"),
         ("/api/v1/health/calibration".to_owned(), None, "read"),
         ("/api/v1/health/memory".to_owned(), None, "read"),

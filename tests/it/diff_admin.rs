@@ -4,9 +4,11 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     generation_lists::{ADMIN, CALLER, Stage, admin, one_of_each},
     harness::{Reply, TestGateway},
     patience::eventually,
+    process,
 };
 
 async fn call(gateway: &TestGateway, key: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
@@ -62,4 +64,77 @@ async fn what_cannot_be_compared_is_refused_and_only_administrators_compare() {
     begin(&gateway, json!({"konfig": ""})).await.expect(400);
     let denied = call(&gateway, CALLER, Method::POST, "diff", Some(json!({"config": ""}))).await;
     assert!([401, 403].contains(&denied.status), "{}", denied.status);
+}
+
+#[actix_web::test]
+async fn changed_keys_and_factors_of_prices_are_compared_with_the_configuration_in_force() {
+    let stage = Stage::new();
+    let gateway = stage.gateway().await;
+    one_of_each(&gateway).await;
+    let compared = async |body: Value| {
+        let begun = begin(&gateway, body).await.expect(202);
+        let id = begun["data"]["id"].as_str().unwrap().to_owned();
+        let shown = async || admin(&gateway, &format!("diff/{id}")).await.expect(200)["data"].take();
+        eventually("it ends", shown, |data| data["state"] != "running").await
+    };
+    let some = json!({"changes": {"routing.exploration": 0.5, "routing": {"objective": "fastest"}}});
+    let data = eventually(
+        "it reads the records",
+        async || compared(some.clone()).await,
+        |data| data["report"]["self_tested"] == 4,
+    );
+    let data = data.await;
+    let keys: Vec<&str> =
+        data["report"]["changes"].as_array().unwrap().iter().map(|change| change["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["routing.exploration", "routing.objective"], "{data:#}");
+    let provider = gateway.get("/api/v1/providers").await.expect(200)["data"][0]["slug"].as_str().unwrap().to_owned();
+    let factors = |factor: f64| json!({"price_factors": {(provider.as_str()): factor}});
+    assert_eq!(compared(factors(1.0)).await["report"]["changes"], json!([]));
+    let dearer = compared(factors(2.0)).await;
+    assert_eq!(dearer["report"]["changes"][0]["key"], format!("prices of {provider}"), "{dearer:#}");
+    for (body, param) in [
+        (json!({"changes": {"routing.exploration": -1}}), "changes"),
+        (json!({"changes": {"rooting": 1}}), "changes"),
+        (json!({"price_factors": {"nobody": 2}}), "price_factors"),
+        (json!({"price_factors": {(provider.as_str()): -1}}), "price_factors"),
+        (json!({"config": "", "changes": {}}), "config"),
+        (json!({}), "config"),
+    ] {
+        let refused = begin(&gateway, body.clone()).await.expect(400);
+        assert_eq!(refused["error"]["param"], param, "{body}: {refused}");
+    }
+}
+
+#[actix_web::test]
+async fn the_command_asks_a_running_gateway_and_prints_what_it_would_print_itself() {
+    let stage = Stage::new();
+    let gateway = stage.gateway().await;
+    one_of_each(&gateway).await;
+    let folder = Folder::new();
+    let config = folder.at("new.toml");
+    std::fs::write(&config, stage.world().toml()).unwrap();
+    let (config, url) = (config.display().to_string(), gateway.admin().url(""));
+    let asked = async |more: &[&'static str], key: &'static str| {
+        let (config, url, more) = (config.clone(), url.clone(), more.to_vec());
+        let run = move || {
+            let all = ["diff", "--config", &config, "--url", &url, "--key-env", "ADMIN"].into_iter().chain(more);
+            let all: Vec<&str> = all.collect();
+            let output = process::run(&all, &[("ADMIN", key)]);
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+        };
+        actix_web::web::block(run).await.unwrap()
+    };
+    let is_read = |(_, out, _): &(i32, String, String)| out.contains("4 of 4 decisions identical");
+    let (code, out, said) = eventually("it reads the records", async || asked(&[], ADMIN).await, is_read).await;
+    assert!(code == 0 && out.contains("first token p50, s"), "{out} {said}");
+    let (code, out, _) = asked(&["--json", "--fail-if", "spend > +5%"], ADMIN).await;
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["verdict"], &report["self_tested"]), (2, &json!("no_answer"), &json!(4)));
+    let (code, _, said) = asked(&["--where", "alias=nobody"], ADMIN).await;
+    assert!(code == 2 && said.contains("there is nothing to compare"), "{code} {said}");
+    let (code, _, said) = asked(&["--sample", "3"], ADMIN).await;
+    assert!(code == 64 && said.contains("--sample does not go with --url"), "{code} {said}");
+    let (_, _, said) = asked(&[], CALLER).await;
+    assert!(said.contains("scope 'admin'"), "{said}");
 }

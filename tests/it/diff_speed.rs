@@ -1,42 +1,42 @@
-//! How fast recorded decisions are made again. Prints figures, and runs only when it is asked for:
+//! How fast recorded decisions are made again, and how little that disturbs who serves. Prints figures, and runs only when it is
+//! asked for:
 //! `DIFF_SPEED_RECORDS=1000000 cargo test --release -p pointsman --test it diff_speed -- --ignored --nocapture`.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use actix_web::http::Method;
 use pointsman_domain::{Generation, GenerationId};
 use pointsman_ledger::{
     generations::{GenerationStore, LedgerBounds},
     page::Query,
     queue::Bounds,
 };
+use serde_json::{Value, json};
 
 use crate::{
     diff_command::{diff, recorded},
     folder::Folder,
+    harness::TestGateway,
+    ledger_durable::environment,
+    patience::eventually,
 };
 
-/// Peak of the memory of a process and its threads.
-fn peak_kib(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
+fn records() -> u64 {
+    std::env::var("DIFF_SPEED_RECORDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000)
 }
 
-#[actix_web::test]
-#[ignore = "takes minutes; prints figures"]
-async fn a_million_decisions_are_made_again() {
-    let records: u64 = std::env::var("DIFF_SPEED_RECORDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
-    let folder = Folder::new();
-    let (few, many) = (folder.at("few"), folder.at("many"));
-    recorded(&few).await;
-    let templates = GenerationStore::inspect(&few).unwrap();
+/// So many records in `many`, made after forty that a gateway leaves in `few`.
+async fn fill(few: &Path, many: &Path, records: u64) {
+    recorded(few).await;
+    let templates = GenerationStore::inspect(few).unwrap();
     let templates = templates.page(&Query { limit: 100, blocks: usize::MAX, ..Query::default() }).unwrap().generations;
     let queue = Bounds { items: 65_536, bytes: 512 << 20 };
     let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 16 << 30, sync: false, queue };
-    let store = GenerationStore::open(&many, bounds).unwrap();
+    let store = GenerationStore::open(many, bounds).unwrap();
     let mut recorder = store.recorder(0);
     for number in 0..records {
         let template = &templates[number as usize % templates.len()];
@@ -52,6 +52,21 @@ async fn a_million_decisions_are_made_again() {
     recorder.write();
     store.entries().flush(Instant::now() + Duration::from_secs(600)).unwrap();
     drop((recorder, store));
+}
+
+/// Peak of the memory of a process and its threads.
+fn peak_kib(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[actix_web::test]
+#[ignore = "takes minutes; prints figures"]
+async fn a_million_decisions_are_made_again() {
+    let (records, folder) = (records(), Folder::new());
+    let (few, many) = (folder.at("few"), folder.at("many"));
+    fill(&few, &many, records).await;
 
     let started = Instant::now();
     let path = many.display().to_string();
@@ -75,4 +90,68 @@ async fn a_million_decisions_are_made_again() {
         size / records
     );
     assert!(code == 0 && out.contains("\"self_tested\""), "{out}");
+}
+
+/// Latencies of calls that begin every two milliseconds, in order.
+async fn latencies(gateway: &TestGateway, calls: u32) -> Vec<Duration> {
+    let body = json!({"model": "meadow/small", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]});
+    let begun = tokio::time::Instant::now();
+    let call = async |n: u32| {
+        tokio::time::sleep_until(begun + Duration::from_millis(2) * n).await;
+        let due = Instant::now();
+        gateway.chat(&body).await.expect(200);
+        due.elapsed()
+    };
+    let mut taken = futures_util::future::join_all((0..calls).map(call)).await;
+    taken.sort_unstable();
+    taken
+}
+
+#[actix_web::test]
+#[ignore = "takes minutes; prints figures"]
+async fn a_comparison_beside_500_calls_a_second_runs_alone_and_ends_within_a_second_when_it_is_told() {
+    let folder = Folder::new();
+    fill(&folder.at("few"), &folder.at("many"), records()).await;
+    let boss = "sk-boss-0123456789abcdef-0123";
+    let mut environment = environment(folder.at("many").to_str().unwrap());
+    environment.retain(|(name, _)| name != "POINTSMAN__KEYS" && name != "TEST_KEY");
+    environment.extend(
+        [("BOSS", boss), ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")].map(|(name, value)| (name.into(), value.into())),
+    );
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let keys = "[[keys]]\nname = \"boss\"\nenv = \"BOSS\"\nscopes = [\"admin\"]\n";
+    let gateway = TestGateway::start_with(keys, &environment).await;
+    let asked = async |method: Method, path: &str, body: Option<Value>| {
+        let bearer = format!("Bearer {boss}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let body = body.map(|body| body.to_string().into_bytes());
+        gateway.admin().call(method, &format!("/api/v1/admin/diff{path}"), &headers, body).await
+    };
+    let begin = async || asked(Method::POST, "", Some(json!({"changes": {"routing.balanced.cost": 0.1}}))).await;
+    latencies(&gateway, 1_000).await;
+    let mut p99 = [Vec::new(), Vec::new()];
+    for _ in 0..5 {
+        let alone = latencies(&gateway, 2_500).await;
+        let begun = begin().await.expect(202);
+        begin().await.expect(409);
+        let beside = latencies(&gateway, 2_500).await;
+        let path = format!("/{}", begun["data"]["id"].as_str().unwrap());
+        let state = asked(Method::GET, &path, None).await.expect(200)["data"]["state"].take();
+        assert_eq!(state, "running", "more records are needed");
+        let told = Instant::now();
+        asked(Method::DELETE, &path, None).await.expect(200);
+        let next = eventually("the next one may begin", async || begin().await, |reply| reply.status == 202).await;
+        assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+        let path = format!("/{}", next.json()["data"]["id"].as_str().unwrap());
+        asked(Method::DELETE, &path, None).await.expect(200);
+        for (all, taken) in p99.iter_mut().zip([alone, beside]) {
+            all.push(taken[taken.len() * 99 / 100]);
+        }
+    }
+    let [alone, beside] = p99.map(|mut all| {
+        all.sort_unstable();
+        all[all.len() / 2]
+    });
+    let change = beside.as_secs_f64() / alone.as_secs_f64() - 1.0;
+    eprintln!("p99 of 500 calls a second: {alone:?} alone, {beside:?} beside a comparison: {:+.1} %", change * 100.0);
 }

@@ -324,6 +324,8 @@ mod service_manager;
 #[cfg(test)]
 mod service_tiers;
 #[cfg(test)]
+mod shadows;
+#[cfg(test)]
 mod shortage;
 #[cfg(test)]
 mod simulated_dialects;

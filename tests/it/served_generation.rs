@@ -84,5 +84,6 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         media_completion: 0,
         trace_parent: None,
         served: None,
+        shadows: Vec::new(),
     }
 }

@@ -111,6 +111,18 @@ impl WrittenConfig {
         self.keys.iter().map(|(key, written)| (key.as_str(), &written.location))
     }
 
+    /// The keys that this file or a variable sets and their values as TOML, by key. What might be a secret is not shown, and long
+    /// values are cut.
+    pub fn values(&self, of: &str) -> impl Iterator<Item = (&str, &str)> {
+        let is_set = move |location: &SourceLocation| match location {
+            SourceLocation::File { file, .. } => **file == *of,
+            SourceLocation::Variable(_) => true,
+            SourceLocation::Default => false,
+        };
+        let set = self.keys.iter().filter(move |(_, written)| is_set(&written.location));
+        set.map(|(key, written)| (key.as_str(), written.shown.as_str()))
+    }
+
     /// The keys that are written or in force. Some come twice.
     fn all_keys(&self) -> impl Iterator<Item = &String> {
         self.keys.keys().chain(self.waiting.keys())
@@ -133,7 +145,7 @@ impl WrittenConfig {
             Value::Table(table) => self.table(path, table),
             Value::List(items) if items.iter().any(|item| matches!(item.value, Value::Table(_))) => {
                 for (position, item) in items.iter().enumerate() {
-                    let name = name(item).map_or_else(|| position.to_string(), |name| format!("\"{name}\""));
+                    let name = name_of(item).map_or_else(|| position.to_string(), |name| format!("\"{name}\""));
                     self.node(&format!("{path}[{name}]"), item);
                 }
             }
@@ -180,7 +192,7 @@ impl WrittenKey {
 }
 
 /// The identifying name of an entry in a list of tables.
-fn name(item: &Node) -> Option<&str> {
+pub(super) fn name_of(item: &Node) -> Option<&str> {
     let Value::Table(table) = &item.value else { return None };
     ["id", "name", "provider"].iter().find_map(|key| match &table.get(key)?.node.value {
         Value::Text(text) => Some(text.as_str()),

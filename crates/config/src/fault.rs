@@ -151,6 +151,11 @@ impl Faults {
         self.add(at, key, wrong.into(), allowed.into(), Kind::Syntax);
     }
 
+    /// Reports what was found elsewhere.
+    pub(super) fn extend(&self, faults: Vec<Fault>) {
+        self.found.borrow_mut().extend(faults);
+    }
+
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()

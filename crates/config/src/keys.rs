@@ -414,7 +414,7 @@ fn scopes(section: &Section<'_>, key: &'static str) -> Vec<Scope> {
     parsed.collect()
 }
 
-fn expiry(section: &Section<'_>, key: &'static str) -> Option<DateTime<Utc>> {
+pub(super) fn expiry(section: &Section<'_>, key: &'static str) -> Option<DateTime<Utc>> {
     let text = match section.any(key)? {
         Value::Date(date) => date.to_string(),
         Value::Text(text) => text.clone(),

@@ -46,6 +46,7 @@ mod memory;
 mod messages;
 mod models;
 mod origin;
+mod overrides;
 #[deny(clippy::float_arithmetic)]
 mod prices;
 mod provider_states;
@@ -60,6 +61,7 @@ mod routing;
 mod schema;
 mod section;
 mod server;
+mod shadows;
 mod shared;
 mod simulation;
 mod splits;
@@ -104,6 +106,7 @@ pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use schema::schema;
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
+pub use shadows::ShadowConfig;
 pub use shared::{SharedConfig, StoreAddress};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
@@ -121,8 +124,10 @@ use fault::Faults;
 use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
 use origin::Origin;
+use overrides::WrittenTree;
 use providers::{ProviderContext, ProviderTable};
 use section::Section;
+use shadows::Declared;
 use simulation::SimulationTable;
 use tree::{Node, Table, Value};
 
@@ -198,11 +203,14 @@ pub struct Config {
     pub price_dates: BTreeMap<u32, NaiveDate>,
     /// Enabled real providers that are off because the key they need is missing.
     pub providers_without_key: Vec<ProviderSlug>,
+    /// `[[shadow]]`: configurations that decide beside this one.
+    pub shadows: Vec<ShadowConfig>,
     models: Catalog,
     notes: Vec<String>,
     warnings: Warnings,
     origin: Option<Origin>,
     named_files: NamedFiles,
+    written: WrittenTree,
 }
 
 /// Warnings about a configuration. They do not change its effect, so all values are equal.
@@ -337,9 +345,18 @@ fn parse(
             allowed,
         );
     }
+    let written = WrittenTree::new(&tree);
     let tree = complete(tree, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
-    let mut config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
+    let (config, shadows) = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
+    let mut config = Config { written, ..config };
+    if faults.is_empty() {
+        let read = |overrides: &Table| {
+            overrides::changed(&tree, overrides, name, &surroundings).map_err(|found| faults.extend(found)).ok()
+        };
+        let shadows = shadows.into_iter().filter_map(|shadow| shadow.resolved(&config, &faults, read));
+        config.shadows = shadows.collect();
+    }
     let warnings = warnings(&config);
     config.notes.extend(warnings);
     faults.warn_of_unknown_models(&config.models);
@@ -391,8 +408,9 @@ struct Surroundings<'s> {
     files: &'s Files,
 }
 
-/// Reads every section, also after a fault: a section that is not requested is reported as unknown.
-fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
+/// Reads every section, also after a fault: a section that is not requested is reported as unknown. Shadows are read once the rest
+/// is without fault.
+fn read<'t>(root: &Section<'t>, name: &str, surroundings: &Surroundings<'_>) -> (Config, Vec<Declared<'t>>) {
     let &Surroundings { directory, environment, .. } = surroundings;
     let (server, tls) = root.section("server", |section| read_server(section, surroundings));
     let auth = root.section("auth", |section| AuthConfig::read(section).checked(section, &server));
@@ -425,7 +443,8 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let Assembly { catalog: models, providers, simulation, mut notes, price_dates, without_key } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
-    Config {
+    let shadows = shadows::declared(root);
+    let config = Config {
         source: name.to_owned(),
         catalog,
         console,
@@ -461,7 +480,10 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         warnings: Warnings::default(),
         origin: None,
         named_files: NamedFiles::new(),
-    }
+        shadows: Vec::new(),
+        written: WrittenTree::default(),
+    };
+    (config, shadows)
 }
 
 /// `[server]` and `[server.tls]`. The outer option is `None` without that section, the inner one when it is faulty.

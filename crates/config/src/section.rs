@@ -115,6 +115,11 @@ impl<'t> Section<'t> {
         }
     }
 
+    /// Where its table begins.
+    pub(super) const fn location(&self) -> &SourceLocation {
+        &self.location
+    }
+
     /// The path of the key.
     pub(super) fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }

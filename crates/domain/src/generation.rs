@@ -12,6 +12,7 @@ use super::{
     id::GenerationId,
     money::Usd,
     policy::RoutingPolicy,
+    shadow::ShadowChoice,
     trace_parent::{ServedTime, TraceParent},
     usage::{CostBreakdown, Usage},
 };
@@ -173,6 +174,9 @@ pub struct Generation {
     pub trace_parent: Option<TraceParent>,
     /// From acceptance to the end, if traces were on when it ended and the sampler kept it: then it has a span.
     pub served: Option<ServedTime>,
+    /// What shadow policies would have chosen, one of each that decided. Stored behind everything else, where there is any.
+    #[serde(skip)]
+    pub shadows: Vec<ShadowChoice>,
 }
 
 impl Generation {

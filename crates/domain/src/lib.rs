@@ -45,6 +45,7 @@ mod request_facts;
 mod score_terms;
 mod service_prices;
 mod service_tier;
+mod shadow;
 mod similar_names;
 pub mod simulated;
 #[deny(clippy::float_arithmetic)]
@@ -103,6 +104,7 @@ pub use reopens::Reopens;
 pub use request_facts::RequestFacts;
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
 pub use service_tier::{RequestedService, ServedService, ServiceName, ServicePreference};
+pub use shadow::ShadowChoice;
 pub use similar_names::{closest_name, listed_names, name_distance, quoted_names};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
 pub use taken_split::TakenSplit;

@@ -1,7 +1,7 @@
 //! Records of generations as bytes, and back, every figure bit for bit.
 //!
 //! A record begins with the number of its format, and is what `postcard` makes of a [`Generation`], followed by its candidates
-//! (`candidate`). It does not hold the catalog and the policy of its decision, but their hashes: they are stored once per
+//! (`candidate`), and by the choices of shadow policies, if there are any. It does not hold the catalog and the policy of its decision, but their hashes: they are stored once per
 //! version, each as a [`Version`]. What this module writes still repeats itself from record to record: callers compress many
 //! records together.
 
@@ -14,7 +14,7 @@ pub(super) mod tests;
 use std::{fmt, sync::Arc};
 
 use pointsman_domain::{
-    Alias, Catalog, Endpoint, Generation, Model, ParameterNames, ParameterSet, Provider, RoutingPolicy,
+    Alias, Catalog, Endpoint, Generation, Model, ParameterNames, ParameterSet, Provider, RoutingPolicy, ShadowChoice,
 };
 use postcard::{Deserializer, Serializer, de_flavors::Slice, ser_flavors::Flavor};
 use serde::{Serialize, de::DeserializeOwned};
@@ -131,6 +131,9 @@ impl RecordWriter {
         for candidates in [&decision.candidates, &decision.rivals, &decision.standby] {
             candidate::put_all(candidates, &generation.catalog, &mut out);
         }
+        if !generation.shadows.is_empty() {
+            put(&generation.shadows, &mut out);
+        }
         [catalog, policy]
     }
 }
@@ -219,7 +222,15 @@ pub fn read(bytes: &[u8], versions: &impl Versions) -> Result<Generation, Record
     let ([catalog, policy], rest) = opened(bytes).and_then(hashes)?;
     let catalog = versions.catalog(catalog).ok_or(RecordFault::NoCatalog(catalog))?;
     let policy = versions.policy(policy).ok_or(RecordFault::NoPolicy(policy))?;
-    whole(rest, |from| generation(from, catalog, policy))
+    let mut from = Deserializer::from_bytes(rest);
+    let mut read = generation(&mut from, catalog, policy).ok_or(RecordFault::Damaged)?;
+    // Only records with choices of shadows go on.
+    let rest = from.finalize().map_err(|_| RecordFault::Damaged)?;
+    if !rest.is_empty() {
+        let shadows: Vec<ShadowChoice> = whole(rest, Source::next)?;
+        read.shadows = Some(shadows).filter(|shadows| !shadows.is_empty()).ok_or(RecordFault::Damaged)?;
+    }
+    Ok(read)
 }
 
 /// The hashes of the catalog and of the policy that a record names. `None` if these are not the bytes of a record.

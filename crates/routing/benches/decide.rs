@@ -4,15 +4,18 @@
 #[path = "../tests/it/routing_world/mod.rs"]
 mod routing_world;
 
-use std::hint::black_box;
+use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
-use pointsman_domain::{EventKind, Objective, RoutingPolicy, Tick};
+use pointsman_domain::{BalancedPolicy, EventKind, Objective, RoutingPolicy, Tick};
 use pointsman_routing::{
     decide::{decide, decide_to_serve},
-    explain::reason_sentence,
-    stats::{LiveBoard, LiveView},
+    explain::{
+        diff::{Asked, Shadow, Side, Watched},
+        reason_sentence,
+    },
+    stats::{LiveBoard, LiveView, Snapshot},
 };
 use routing_world::{NOW, World};
 
@@ -84,11 +87,50 @@ fn board(c: &mut Criterion) {
     group.finish();
 }
 
+/// What a shadow policy takes of a worker: its decision, the copy of the live state, and the copy of each published snapshot.
+fn shadow(c: &mut Criterion) {
+    let mut group = c.benchmark_group("shadow");
+    for size in SIZES {
+        let world = world(size);
+        let side = |policy: &Arc<RoutingPolicy>| Side {
+            catalog: Arc::clone(&world.snapshot.catalog),
+            policy: Arc::clone(policy),
+            objective: None,
+        };
+        let policy = &world.snapshot.policy;
+        let balanced = BalancedPolicy { latency: 0.2, cost: 0.8 };
+        let other = Arc::new(RoutingPolicy { balanced, ..RoutingPolicy::clone(policy) });
+        let read = |version: u64| Asked {
+            query: Box::new(world.query(Objective::Balanced, "")),
+            snapshot: Arc::new(Snapshot { version, ..world.snapshot.clone() }),
+            live: world.live.clone(),
+            now: NOW,
+            seed: Some(7),
+        };
+        let made = |policy| {
+            let watched = Watched { share: 1.0, alias: None, objective: None };
+            Shadow::new("other".into(), watched, &side(policy), &side(&world.snapshot.policy))
+        };
+        let (asked, again) = (read(1), read(2));
+        for (name, shadow) in [("same", made(policy)), ("other_weights", made(&other))] {
+            group.bench_function(BenchmarkId::new(name, size), |b| {
+                b.iter(|| shadow.decide(black_box(&asked), &[], Some(0)));
+            });
+        }
+        let shadow = made(policy);
+        group.bench_function(BenchmarkId::new("two_with_new_statistics", size), |b| {
+            b.iter(|| (shadow.decide(black_box(&asked), &[], Some(0)), shadow.decide(&again, &[], Some(0))));
+        });
+        group.bench_function(BenchmarkId::new("live_copy", size), |b| b.iter(|| black_box(&world.live).clone()));
+    }
+    group.finish();
+}
+
 fn sentence(c: &mut Criterion) {
     let world = world(100);
     let decision = world.decide(&world.query(Objective::Fastest, "")).expect("a decision");
     c.bench_function("reason_sentence", |b| b.iter(|| reason_sentence(&decision, world.catalog(), &[])));
 }
 
-criterion_group!(benches, decisions, board, sentence);
+criterion_group!(benches, decisions, board, shadow, sentence);
 criterion_main!(benches);

@@ -2,6 +2,7 @@
 //! thread of its own that leaves half of its time to others.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
@@ -9,6 +10,7 @@ use std::{
 
 use actix_web::{HttpResponse, http::header, web::Bytes};
 use pointsman_base::clock;
+use pointsman_config::Fault;
 use pointsman_domain::{Invalid, InvalidReason};
 use pointsman_ledger::{
     entry::Filter,
@@ -17,13 +19,13 @@ use pointsman_ledger::{
     traffic::{Traffic, Wanted},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 use super::keys;
 use crate::{
     api::{
         answer::Data,
-        auth::Administrator,
+        auth::{Administrator, Authorized},
         diff::{
             configuration::ComparedConfiguration,
             limit::Limit,
@@ -41,15 +43,26 @@ use crate::{
     },
 };
 
+const HOUR_MS: i64 = 60 * 60 * 1_000;
+/// Highest factor of prices.
+const MOST_FACTOR: f64 = 1_000.0;
 /// Most examples of a report.
 const MOST_EXAMPLES: usize = 100;
 
 /// What to compare.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DiffBody {
     /// The configuration after the change, as TOML text. Environment variables of the gateway apply as at its start.
-    config: String,
+    #[serde(default)]
+    config: Option<String>,
+    /// Instead of it, the keys of the configuration in force that change, with their values after it: each by its path, such as
+    /// `routing.balanced.cost` or `aliases["chat"].objective`.
+    #[serde(default)]
+    changes: Option<Map<String, Value>>,
+    /// Factors of the prices of providers, by their slugs.
+    #[serde(default)]
+    price_factors: BTreeMap<String, f64>,
     /// Records from this time on: RFC 3339, a date or Unix milliseconds.
     #[serde(default)]
     since: Option<String>,
@@ -107,9 +120,27 @@ pub(crate) struct DiffJobBody {
 pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse, ApiError> {
     let body: DiffBody = serde_json::from_slice(&body)
         .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
+    let after = body.after(&by.worker)?;
+    let job = begin_job(&by, after, &body)?;
+    let answer = serde_json::to_string(&Data { data: DiffJobBody::new(&job) }).map_err(|_| ApiError::internal())?;
+    Ok(HttpResponse::Accepted()
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .content_type(header::ContentType::json())
+        .body(answer))
+}
+
+/// Begins a comparison with this configuration: for the call and for the console.
+///
+/// # Errors
+/// 400 for wrong conditions, 404 without a durable ledger, 409 while another comparison runs.
+pub(crate) fn begin_job(
+    by: &Authorized,
+    after: ComparedConfiguration,
+    body: &DiffBody,
+) -> Result<Arc<DiffJob>, ApiError> {
     let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.records.ledger.is_some());
     let place = place.ok_or_else(ApiError::no_durable_ledger)?;
-    let request = request(&by.worker, &body)?;
+    let request = request(&by.worker, after, body)?;
     let id = format!("diff-{:016x}", rand::random::<u64>());
     let job = by.worker.shared.process.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
     events::Administered { by: &by.caller.key.name, what: "compares a configuration", whom: None }.emit();
@@ -118,11 +149,7 @@ pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse
     if thread.is_err() {
         job.end(DiffState::NoAnswer("the system gives the gateway no further thread".to_owned()));
     }
-    let answer = serde_json::to_string(&Data { data: DiffJobBody::new(&job) }).map_err(|_| ApiError::internal())?;
-    Ok(HttpResponse::Accepted()
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .content_type(header::ContentType::json())
-        .body(answer))
+    Ok(job)
 }
 
 /// Shows a comparison.
@@ -144,17 +171,72 @@ pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpRespon
     Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&job) }))
 }
 
-fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
+pub(crate) fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
     worker.shared.process.diffs.find(id).ok_or_else(|| ApiError::no_diff(id))
 }
 
-fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {
-    let wrong = |param: &str, why: String| ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, why));
-    let config = worker.setup.config.read_alike(&body.config, "config");
-    let config = config.map_err(|faults| {
-        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        wrong("config", lines.join("\n"))
-    })?;
+fn wrong(param: &str, why: String) -> ApiError {
+    ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, why))
+}
+
+/// The configuration in force with these keys changed, as TOML, and with these factors of prices.
+///
+/// # Errors
+/// 400 for faults and unknown providers.
+pub(crate) fn changed(
+    worker: &Worker,
+    changes: &str,
+    factors: &BTreeMap<String, f64>,
+) -> Result<ComparedConfiguration, ApiError> {
+    let config = worker.setup.config.with_changes(changes, "changes").map_err(|faults| faulty("changes", &faults))?;
+    with_factors(ComparedConfiguration::new("changes".to_owned(), &config), factors)
+}
+
+fn faulty(param: &str, faults: &[Fault]) -> ApiError {
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    wrong(param, lines.join("\n"))
+}
+
+fn with_factors(
+    after: ComparedConfiguration,
+    factors: &BTreeMap<String, f64>,
+) -> Result<ComparedConfiguration, ApiError> {
+    for (slug, factor) in factors {
+        if !after.has_provider(slug) {
+            return Err(wrong("price_factors", format!("there is no provider '{slug}'")));
+        }
+        if !(0.0..=MOST_FACTOR).contains(factor) {
+            return Err(wrong("price_factors", format!("the factor of '{slug}' must be from 0 to {MOST_FACTOR}")));
+        }
+    }
+    Ok(if factors.is_empty() { after } else { after.with_prices(factors) })
+}
+
+impl DiffBody {
+    /// The records of the last hours, or all.
+    pub(crate) fn of_hours(hours: Option<i64>, limits: Vec<String>, examples: usize) -> DiffBody {
+        let since = hours.map(|hours| clock::unix_millis().saturating_sub(hours.saturating_mul(HOUR_MS)).to_string());
+        DiffBody { since, limits, examples, ..DiffBody::default() }
+    }
+
+    fn after(&self, worker: &Worker) -> Result<ComparedConfiguration, ApiError> {
+        match (&self.config, &self.changes) {
+            (Some(text), None) => {
+                let config =
+                    worker.setup.config.read_alike(text, "config").map_err(|faults| faulty("config", &faults))?;
+                with_factors(ComparedConfiguration::new("config".to_owned(), &config), &self.price_factors)
+            }
+            (None, changes) if changes.is_some() || !self.price_factors.is_empty() => {
+                let changes = changes.clone().unwrap_or_default();
+                let toml = toml::to_string(&changes).map_err(|error| wrong("changes", error.to_string()))?;
+                changed(worker, &toml, &self.price_factors)
+            }
+            _ => Err(wrong("config", "give either 'config', or 'changes', 'price_factors' or both".to_owned())),
+        }
+    }
+}
+
+fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Result<DiffRequest, ApiError> {
     let time = |param: &str, text: &Option<String>| {
         let none = || {
             wrong(param, format!("'{param}' must be a time such as 2026-11-23T06:00:00Z, a date or Unix milliseconds."))
@@ -172,7 +254,7 @@ fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {
     let limits = body.limits.iter().map(|text| Limit::parse(text)).collect::<Result<_, _>>();
     Ok(DiffRequest {
         before: None,
-        after: ComparedConfiguration::new("config".to_owned(), &config),
+        after,
         wanted: Wanted {
             filter: Filter {
                 since_ms: time("since", &body.since)?,

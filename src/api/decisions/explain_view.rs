@@ -8,6 +8,7 @@ use super::{
     caller_view::CallerBody,
     route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
     sentences::Sentences,
+    shadow_view::ShadowChoiceBody,
     split_view::SplitBody,
     usage_view::{CostBreakdownBody, UsageBody},
     why_not_view::WhyNotBody,
@@ -135,6 +136,9 @@ pub(crate) struct ExplainBody<'a> {
     /// or a canary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) split: Option<SplitBody<'a>>,
+    /// What shadow policies would have chosen; absent where none decided.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shadows: Vec<ShadowChoiceBody<'a>>,
     /// Number of the algorithm that decided, which changes when decisions change.
     pub(crate) algorithm: u16,
     /// Seed of the exploration noise, a whole number of 64 bits; `0`: without noise.
@@ -234,6 +238,7 @@ impl<'a> ExplainBody<'a> {
             safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
             task_class: decision.task_class.map(TaskClassBody::new),
             split: decision.split.as_deref().map(SplitBody::new),
+            shadows: generation.shadows.iter().map(|choice| ShadowChoiceBody::new(choice, generation, view)).collect(),
             algorithm: decision.algorithm,
             route_seed: Text(decision.seed),
             snapshot_version: decision.snapshot_version,

@@ -11,6 +11,7 @@ pub(crate) mod previewed_parameters;
 pub mod replay;
 pub(crate) mod route_view;
 pub(crate) mod sentences;
+pub(crate) mod shadow_view;
 pub(crate) mod split_view;
 #[deny(clippy::float_arithmetic)]
 pub(crate) mod usage_view;

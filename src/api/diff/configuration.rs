@@ -1,10 +1,10 @@
 //! One side of a comparison: a configuration as far as decisions depend on it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use pointsman_config::{Config, SimulationMode};
-use pointsman_domain::{Catalog, Provider, ProviderSlug, ProviderState};
-use pointsman_routing::explain::diff::Side;
+use pointsman_domain::{Catalog, Endpoint, Provider, ProviderSlug, ProviderState};
+use pointsman_routing::explain::{diff::Side, prices_times};
 
 /// A configuration, and what of it depends on the machine that reads it.
 #[derive(Clone)]
@@ -30,6 +30,28 @@ impl ComparedConfiguration {
             without_key: config.providers_without_key.clone(),
             simulates_if_alone: config.simulation.mode == SimulationMode::Auto,
         }
+    }
+
+    /// The same with the prices of some providers times a factor. A factor of 1 changes nothing.
+    #[must_use]
+    pub(crate) fn with_prices(mut self, factors: &BTreeMap<String, f64>) -> ComparedConfiguration {
+        let factor_of = |catalog: &Catalog, endpoint: &Endpoint| {
+            let provider = catalog.provider_of(endpoint)?;
+            factors.get(provider.slug.as_str()).copied().filter(|factor| (factor - 1.0).abs() > f64::EPSILON)
+        };
+        let mut catalog = Catalog::clone(&self.side.catalog);
+        for (endpoint, before) in catalog.endpoints.iter_mut().zip(&self.side.catalog.endpoints) {
+            let Some(factor) = factor_of(&self.side.catalog, before) else { continue };
+            let pricing = before.pricing.as_deref().and_then(|pricing| prices_times(pricing, factor));
+            endpoint.pricing = pricing.map(Arc::new);
+        }
+        self.side.catalog = Arc::new(catalog);
+        self
+    }
+
+    /// Whether it has a provider of this name.
+    pub(crate) fn has_provider(&self, slug: &str) -> bool {
+        self.side.catalog.providers.iter().any(|provider| provider.slug.as_str() == slug)
     }
 
     /// The side for decisions that were made with this catalog. A provider whose key is not on this machine counts as it did

@@ -1,10 +1,10 @@
 //! The answer of a comparison as JSON.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use pointsman_domain::EndpointId;
 use pointsman_routing::explain::diff::{Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Moved, Tally};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     limit::Verdict,
@@ -19,12 +19,12 @@ const OLD_DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// What another configuration would have chosen for recorded traffic.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct DiffReport {
     /// `kept`: every limit is kept, or there is none; `broken`: one is broken; `no_answer`: too little is answered to judge them.
     #[cfg_attr(test, schemars(with = "String"))]
-    pub verdict: &'static str,
+    pub verdict: Cow<'static, str>,
     /// The configuration before; `as recorded` if it is that of each decision.
     pub before: String,
     /// The configuration after.
@@ -62,7 +62,7 @@ pub(crate) struct DiffReport {
 }
 
 /// The records behind the report.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RecordsBody {
     /// When the oldest was admitted. RFC 3339, UTC.
@@ -78,7 +78,7 @@ pub(crate) struct RecordsBody {
 }
 
 /// One difference of the configurations.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ChangeBody {
     /// The key, or what it is about.
@@ -90,7 +90,7 @@ pub(crate) struct ChangeBody {
 }
 
 /// How far the records answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct AnswerableBody {
     /// All decisions.
@@ -106,12 +106,12 @@ pub(crate) struct AnswerableBody {
 }
 
 /// One figure before and after.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct FigureBody {
     /// `spend` (dollars per 1,000 requests), `first_token_p50`, `first_token_p95`, `total_p50` (seconds), `failures` (share).
     #[cfg_attr(test, schemars(with = "String"))]
-    pub figure: &'static str,
+    pub figure: Cow<'static, str>,
     /// Before.
     pub before: f64,
     /// After.
@@ -122,11 +122,11 @@ pub(crate) struct FigureBody {
     pub interval: Option<[f64; 2]>,
     /// `predicted`: by the model of the gateway, corrected by what was measured.
     #[cfg_attr(test, schemars(with = "String"))]
-    pub how: &'static str,
+    pub how: Cow<'static, str>,
 }
 
 /// Tokens as they were, at other list prices.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RepricedBody {
     /// Moved decisions behind it.
@@ -138,7 +138,7 @@ pub(crate) struct RepricedBody {
 }
 
 /// What moved decisions.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct CauseBody {
     /// The smallest set of changes that moves them; empty if none was found.
@@ -150,7 +150,7 @@ pub(crate) struct CauseBody {
 }
 
 /// Decisions that move alike.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct MoveBody {
     /// The choice before; `null` if no endpoint could serve.
@@ -164,14 +164,14 @@ pub(crate) struct MoveBody {
 }
 
 /// One moved decision.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ExampleBody {
     /// Id of the generation; of an export `#` and its number.
     pub record: String,
     /// Objective.
     #[cfg_attr(test, schemars(with = "String"))]
-    pub objective: &'static str,
+    pub objective: Cow<'static, str>,
     /// The choice before.
     pub from: Option<String>,
     /// Its score.
@@ -187,14 +187,14 @@ pub(crate) struct ExampleBody {
 }
 
 /// A limit and its verdict.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct LimitBody {
     /// As it was written.
     pub limit: String,
     /// `kept`, `broken`, or `unknown` without such a figure.
     #[cfg_attr(test, schemars(with = "String"))]
-    pub verdict: &'static str,
+    pub verdict: Cow<'static, str>,
 }
 
 impl DiffReport {
@@ -203,7 +203,7 @@ impl DiffReport {
         let (estimates, bounds) = (tally.estimates(), tally.spend_bounds());
         let limit = |limit: &super::limit::Limit| {
             let verdict = limit.verdict(&estimates, bounds, request.strict);
-            (verdict, LimitBody { limit: limit.text.clone(), verdict: verdict.as_str() })
+            (verdict, LimitBody { limit: limit.text.clone(), verdict: verdict.as_str().into() })
         };
         let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
         let changes = |is_covered: bool| {
@@ -211,7 +211,7 @@ impl DiffReport {
             compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
         };
         DiffReport {
-            verdict: verdict(&verdicts, compared.is_enough),
+            verdict: verdict(&verdicts, compared.is_enough).into(),
             before: request.before.as_ref().map_or_else(|| "as recorded".to_owned(), |before| before.name.clone()),
             after: request.after.name.clone(),
             self_tested: compared.self_tested,
@@ -235,7 +235,7 @@ impl DiffReport {
 
     /// Exit code of the command line.
     pub(crate) fn exit_code(&self) -> u8 {
-        match self.verdict {
+        match &*self.verdict {
             "kept" => 0,
             "broken" => 1,
             _ => 2,
@@ -325,7 +325,7 @@ impl AnswerableBody {
 impl FigureBody {
     fn new(estimate: &Estimate) -> FigureBody {
         let Estimate { metric, before, after, delta, interval } = *estimate;
-        FigureBody { figure: metric.as_str(), before, after, delta, interval, how: "predicted" }
+        FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: "predicted".into() }
     }
 }
 
@@ -342,7 +342,7 @@ impl ExampleBody {
         let [from, to] = example.scores();
         ExampleBody {
             record: example.name.clone(),
-            objective: example.objective,
+            objective: example.objective.into(),
             from: name(example.from),
             from_score: Some(from).filter(|score| score.is_finite()),
             to: name(example.to),

@@ -40,7 +40,7 @@ fn write_plain(page: &mut String, report: &DiffReport) -> fmt::Result {
 }
 
 fn write_markdown(page: &mut String, report: &DiffReport) -> fmt::Result {
-    let heading = match report.verdict {
+    let heading = match &*report.verdict {
         "kept" => "Routing: limits kept",
         "broken" => "Routing: a limit is broken",
         _ => "Routing: no answer",
@@ -64,7 +64,7 @@ fn write_markdown(page: &mut String, report: &DiffReport) -> fmt::Result {
     Ok(())
 }
 
-fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
+pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     let answer = &report.answerable;
     let share = |count: u64| percent(count as f64 / answer.decisions.max(1) as f64);
     let mut lines = vec![
@@ -107,7 +107,7 @@ fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     lines
 }
 
-fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
+pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     lines.extend(report.no_interval.iter().map(|why| ("no interval", why.clone())));
     if let Some([least, most]) = report.spend_bounds {
@@ -181,8 +181,8 @@ fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     lines
 }
 
-fn name(figure: &FigureBody) -> &'static str {
-    match figure.figure {
+pub(crate) fn name(figure: &FigureBody) -> &'static str {
+    match &*figure.figure {
         "spend" => "spend, $/1k requests",
         "first_token_p50" => "first token p50, s",
         "first_token_p95" => "first token p95, s",
@@ -191,15 +191,15 @@ fn name(figure: &FigureBody) -> &'static str {
     }
 }
 
-fn how(figure: &FigureBody) -> &'static str {
-    match figure.figure {
+pub(crate) fn how(figure: &FigureBody) -> &'static str {
+    match &*figure.figure {
         "failures" => "predicted, calibrated; attempts fail independently",
         _ => "predicted, calibrated",
     }
 }
 
 /// Before, after, change and interval.
-fn row(figure: &FigureBody) -> [String; 4] {
+pub(crate) fn row(figure: &FigureBody) -> [String; 4] {
     let is_share = figure.figure == "failures";
     let scale = if is_share { 100.0 } else { 1.0 };
     let change = |value: f64| match is_share {
@@ -236,7 +236,7 @@ fn signed_percent(share: f64) -> String {
 }
 
 /// Dollars with four decimals, or as many as two digits take.
-fn signed_dollars(dollars: f64) -> String {
+pub(crate) fn signed_dollars(dollars: f64) -> String {
     let decimals = (4..12).find(|decimals| dollars.abs() >= 10.0_f64.powi(1 - decimals)).unwrap_or(4);
     let sign = if dollars < 0.0 { "−" } else { "+" };
     if dollars == 0.0 { "no cost".to_owned() } else { format!("{sign}${:.*}", decimals as usize, dollars.abs()) }

@@ -13,6 +13,7 @@ pub mod providers;
 pub(crate) mod providers_view;
 pub(crate) mod readiness;
 pub mod routing_memory;
+pub mod shadows;
 pub mod slo;
 pub(crate) mod slo_metrics;
 pub mod splits;

@@ -171,6 +171,7 @@ pub(super) fn inference() -> Vec<Operation> {
             .parameters([in_path("slug", "Short name of the provider.", text())])
             .answers("ProviderHealth"),
         get("/health/slo", "showTargets", "health", "Attainment of latency targets").answers("Targets"),
+        get("/health/shadows", "showShadows", "health", "What shadow policies would have chosen").answers("Shadows"),
         get("/health/splits", "showSplits", "health", "Parts of divided aliases, and their canaries").answers("Splits"),
         get("/key", "showOwnKey", "keys", "The key of this request: limits and spending").answers("OwnKey"),
         get("/auth/key", "showOwnKeyAlias", "keys", "The same as /key").answers("OwnKey"),

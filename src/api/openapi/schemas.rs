@@ -139,6 +139,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("Replay", data::<decisions::replay::ReplayBody>(generator)),
         ("RouteMetadata", body::<inference::route_metadata::RouteMetadata>(generator)),
         ("Targets", body::<health::slo::SloBody>(generator)),
+        ("Shadows", body::<health::shadows::ShadowsBody>(generator)),
         ("Splits", body::<health::splits::SplitsBody>(generator)),
         ("Teams", list::<admin::accounts::HolderBody>(generator, "All teams.")),
         ("Verification", data::<health::ledger_verification::VerificationBody>(generator)),

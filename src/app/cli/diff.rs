@@ -1,5 +1,7 @@
 //! `diff`: what another configuration would have chosen for recorded traffic, and what that would cost.
 
+mod remote;
+
 use std::{
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
@@ -50,6 +52,12 @@ pub struct DiffCommand {
     /// Directory of a ledger, its database file, or an export; default: ledger.data_dir of the configuration
     #[arg(long, value_name = "PATH")]
     pub ledger: Option<PathBuf>,
+    /// The admin address of a running gateway, which then compares its own records
+    #[arg(long)]
+    pub url: Option<String>,
+    /// With --url: environment variable with a key that has the scope admin; default: POINTSMAN_API_KEY
+    #[arg(long, value_name = "NAME")]
+    pub key_env: Option<String>,
     /// About so many records, chosen by hashes of their ids
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,
@@ -86,6 +94,9 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished 
     if command.open_loop {
         return Err(refused("--open-loop does not exist yet: only single decisions can be made again"));
     }
+    if let Some(url) = &command.url {
+        return remote::report(command, url, environment).and_then(|report| shown(command, &report));
+    }
     let after = configuration(command.config.as_deref(), environment)?;
     let before = match &command.against {
         Some(path) => Some(configuration(Some(path), environment)?),
@@ -108,11 +119,14 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished 
     };
     let compared = compare(&traffic, &request, &AtomicBool::new(false))
         .map_err(|why| CommandOutput { text: format!("pointsman: {why}\n"), code: why.exit_code() })?;
-    let report = DiffReport::new(&compared, &request, clock::unix_millis());
+    shown(command, &DiffReport::new(&compared, &request, clock::unix_millis()))
+}
+
+fn shown(command: &DiffCommand, report: &DiffReport) -> Finished {
     let text = match (command.json, command.markdown) {
-        (true, _) => serde_json::to_string_pretty(&report).map_err(refused)? + "\n",
-        (_, true) => text::markdown(&report),
-        _ => text::plain(&report),
+        (true, _) => serde_json::to_string_pretty(report).map_err(refused)? + "\n",
+        (_, true) => text::markdown(report),
+        _ => text::plain(report),
     };
     Ok(CommandOutput { text, code: report.exit_code() })
 }
@@ -127,15 +141,9 @@ fn wanted(
     (config, place): (&Config, &Path),
     traffic: &Traffic,
 ) -> Result<Wanted, CommandOutput> {
-    let time = |name: &str, text: &Option<String>| {
-        text.as_ref().map(|text| moment(text).ok_or_else(|| misused(format!("--{name} {text}: {TIMES}")))).transpose()
-    };
-    let until = time("until", &command.until)?.unwrap_or_else(clock::unix_millis);
-    let filter = Filter {
-        since_ms: time("since", &command.since)?,
-        until_ms: Some(until.saturating_sub(1)),
-        ..Filter::default()
-    };
+    let (since_ms, until) = moments(command)?;
+    let until = until.unwrap_or_else(clock::unix_millis);
+    let filter = Filter { since_ms, until_ms: Some(until.saturating_sub(1)), ..Filter::default() };
     let mut wanted = Wanted { filter, ..Wanted::default() };
     for condition in command.conditions.iter().flat_map(|text| text.split_whitespace()) {
         let (name, value) = condition.split_once('=').ok_or_else(|| misused(format!("'{condition}': {CONDITIONS}")))?;
@@ -157,6 +165,14 @@ fn wanted(
         wanted.sample = Sample::of(sample, all);
     }
     Ok(wanted)
+}
+
+/// `--since` and `--until`, Unix milliseconds.
+fn moments(command: &DiffCommand) -> Result<(Option<i64>, Option<i64>), CommandOutput> {
+    let time = |name: &str, text: &Option<String>| {
+        text.as_ref().map(|text| moment(text).ok_or_else(|| misused(format!("--{name} {text}: {TIMES}")))).transpose()
+    };
+    Ok((time("since", &command.since)?, time("until", &command.until)?))
 }
 
 const CONDITIONS: &str = "conditions are alias=NAME, objective=NAME and key=NAME, separated by spaces";

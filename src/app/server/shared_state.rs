@@ -49,6 +49,7 @@ use crate::{
         routing_memory::RoutingMemory,
         running::RunningRequests,
         setup::{Setup, SetupDraft},
+        shadows::Shadows,
         traces::Traces,
     },
 };
@@ -167,6 +168,7 @@ pub(super) fn shared(
             traces,
             alerts,
             canaries: Canaries::open(seeds.seed ^ seeds.instance, ledger.durable_directory()),
+            shadows: Shadows::default(),
         },
         access: SharedAccess {
             registry,

@@ -7,7 +7,10 @@ mod extra_attempts;
 mod give_up;
 mod reopening;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
@@ -15,7 +18,7 @@ use pointsman_dialect::Signatures;
 use pointsman_domain::{
     AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
 };
-use pointsman_routing::decide;
+use pointsman_routing::{decide, explain::diff::Asked};
 use pointsman_transport::{
     Lesson, Objection, UpstreamError,
     concurrency::{ConcurrencyLimits, Permit},
@@ -76,6 +79,8 @@ pub struct PlanRun {
     waiting: Waiting,
     /// Only endpoints with a context larger than this many tokens may still be tried.
     larger_than: u32,
+    /// What the decision read, until shadow policies have it.
+    pub asked: Option<Arc<Asked>>,
 }
 
 struct FailedAttempt {
@@ -116,11 +121,12 @@ impl PlanRun {
     /// Starts at the top of the plan. Adds the request's share to the retry and hedge budgets.
     pub fn new(
         worker: &Worker,
-        routed: Routed,
+        mut routed: Routed,
         accepted: Instant,
         size: RequestSize,
         (budget, waiting): (RequestBudget, Waiting),
     ) -> PlanRun {
+        let asked = routed.asked.take();
         let (decision, policy) = (&routed.decision, &routed.policy);
         let tokens = &worker.shared.access.retry_budget;
         tokens.retry.earn(policy.retry.budget_ratio);
@@ -156,6 +162,7 @@ impl PlanRun {
             queued: Vec::new(),
             waiting,
             larger_than: 0,
+            asked,
         }
     }
 

@@ -217,6 +217,9 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
                 self.record_builder.borrow_mut().waited(waited, &plan.routed.decision);
             }
             let Some(attempt) = attempt else { return Err(self.give_up(plan.give_up())) };
+            if let Some(asked) = plan.asked.take() {
+                self.record_builder.borrow_mut().ask_shadows(asked);
+            }
             // A running attempt borrows the plan while `plan` is asked for its rival.
             let routed = plan.routed.clone();
             match self.round(plan, &routed, attempt).await {

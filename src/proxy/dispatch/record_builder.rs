@@ -19,6 +19,7 @@ use pointsman_domain::{
     SessionOpening, Tick, TraceParent, Usage, Waited,
 };
 use pointsman_ledger::{journal::Started, write_batch::Saving};
+use pointsman_routing::explain::diff::Asked;
 use pointsman_transport::UpstreamError;
 
 use self::answer_headers::AttemptPhases;
@@ -36,6 +37,7 @@ use crate::{
             cost::RequestBudget,
             durable::Durable,
         },
+        shadowing::{self, Chosen},
         splitting::{self, Asker},
     },
     state::{
@@ -147,6 +149,7 @@ impl GenerationOpening {
             media_completion: 0,
             trace_parent: trace_parent(request),
             served: None,
+            shadows: Vec::new(),
         }
     }
 }
@@ -186,6 +189,8 @@ pub struct RecordBuilder {
     /// The recorded beginning of a call that takes long.
     started: Option<Started>,
     durable: Durable,
+    /// What shadow policies have chosen, if one was asked.
+    shadows: Option<Chosen>,
 }
 
 struct AttemptBuilder {
@@ -225,6 +230,7 @@ impl RecordBuilder {
             ignored: Vec::new(),
             started: None,
             durable: Durable::default(),
+            shadows: None,
         })
     }
 
@@ -263,6 +269,11 @@ impl RecordBuilder {
         if !has_begun {
             record.decision = Arc::clone(decision);
         }
+    }
+
+    /// Has shadow policies decide what the request was decided on, once its first attempt is on its way.
+    pub fn ask_shadows(&mut self, asked: Arc<Asked>) {
+        self.shadows = Some(shadowing::decide_later(&self.worker, asked, &self.record));
     }
 
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
@@ -507,6 +518,9 @@ impl RecordBuilder {
         }
         self.call = None;
         self.record_mut().status = status;
+        if let Some(shadows) = self.shadows.take() {
+            self.record_mut().shadows = shadows.take();
+        }
         self.budget.settle(self.record.known_spending(), self.record.created_ms);
         if let Some(mut admitted) = self.admitted.take() {
             admitted.correct_tokens(self.record.usage.total_tokens());
@@ -560,6 +574,7 @@ pub(super) fn post_ended(
     }
     events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.process.metrics);
     splitting::count_ended(worker, record);
+    worker.shared.records.shadows.ended(record);
     worker.record_ended(record, started)
 }
 

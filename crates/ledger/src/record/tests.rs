@@ -1,6 +1,6 @@
 use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
-use pointsman_domain::{Catalog, Generation, ParameterSet, RoutingPolicy};
+use pointsman_domain::{Catalog, Generation, ParameterSet, RoutingPolicy, ShadowChoice};
 use proptest::prelude::*;
 use sha2::{Digest as _, Sha256};
 
@@ -127,6 +127,25 @@ fn a_record_cut_anywhere_or_with_a_byte_too_many_is_damaged() {
     }
     record.push(0);
     assert_eq!(read(&record, &shelf), Err(RecordFault::Damaged));
+}
+
+#[test]
+fn choices_of_shadows_take_at_most_40_bytes_each_and_nothing_where_there_are_none() {
+    let (mut shelf, mut generation) = (Shelf::default(), any_generation(7));
+    let without = shelf.write(&generation).len();
+    let longest = ShadowChoice {
+        shadow: "sixteen-letters-".into(),
+        choice: Some(60_000),
+        gap: Some(0.25),
+        cost: 1.5e-3,
+        first_token: 0.4,
+        failure: 0.01,
+    };
+    let none = ShadowChoice { choice: None, gap: None, ..longest.clone() };
+    generation.shadows = vec![longest, none];
+    let bytes = shelf.write(&generation);
+    assert!(bytes.len() <= without + 1 + 2 * 40, "{} bytes more", bytes.len() - without);
+    assert_eq!(read(&bytes, &shelf).unwrap().shadows, generation.shadows);
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) fn stripped(generation: &Generation) -> Generation {
         origin: None,
         trace_parent: None,
         served: None,
+        shadows: Vec::new(),
         ..generation.clone()
     }
 }

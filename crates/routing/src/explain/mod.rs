@@ -34,5 +34,5 @@ pub use relaxation::{Relaxation, nearest_relaxation, remedy};
 pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};
 pub use selection_probability::fill_selection_probabilities;
 pub use summary::{MOST_WORDS, summary_sentence, summary_without_choice};
-pub use what_if::{ResolvedWhatIf, WhatIfWorld};
+pub use what_if::{ResolvedWhatIf, WhatIfWorld, prices_times};
 pub use why_not::{Margin, Verdict, WhyNot, preview::why_not_now, why_not, why_not_after, why_not_in};

@@ -208,6 +208,11 @@ fn changes_catalog(entry: &EndpointOverride) -> bool {
     entry.price != PriceOverride::default() || entry.off.is_some()
 }
 
+/// Prices times a factor.
+pub fn prices_times(pricing: &Pricing, factor: f64) -> Option<Pricing> {
+    priced(Some(pricing), &PriceOverride { factor: Some(factor), ..PriceOverride::default() })
+}
+
 fn override_endpoint(catalog: &mut Catalog, index: u32, entry: &EndpointOverride) {
     let Some(endpoint) = catalog.endpoints.get_mut(index as usize) else { return };
     if entry.price != PriceOverride::default() {

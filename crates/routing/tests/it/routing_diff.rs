@@ -10,7 +10,10 @@ use pointsman_routing::{
     decide::{decide_to_serve, without_candidates},
     explain::{
         ResolvedWhatIf,
-        diff::{Answerable, Calibration, Comparison, Grade, Redecided, SelfTest, Side, Tally},
+        diff::{
+            Answerable, Asked as Read, Calibration, Comparison, Grade, Redecided, SelfTest, Shadow, Side, Tally,
+            Watched,
+        },
     },
 };
 use proptest::{prelude::*, sample::select};
@@ -64,6 +67,7 @@ pub(crate) fn recorded(world: &World, decided: Result<Decision, RouteError>, cou
         media_completion: 0,
         trace_parent: None,
         served: None,
+        shadows: Vec::new(),
     }
 }
 
@@ -240,6 +244,39 @@ proptest! {
         prop_assert_eq!(made.from, record.decision.candidates.first().map(|first| first.endpoint));
         if made.grade == Grade::Exact {
             prop_assert_eq!(made.to, choice(&run), "{:?}", changed);
+        }
+    }
+
+    #[test]
+    fn a_shadow_chooses_what_a_gateway_with_its_configuration_would_and_one_without_changes_always_agrees(
+        endpoints in endpoints(), asked in asked(), changed in changed(),
+    ) {
+        if matches!(changed, Changed::Removed(_)) {
+            return Ok(());
+        }
+        let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
+        let Some((before, after, record, run)) = both(&endpoints, &changed, query.clone(), asked.seed) else { return Ok(()) };
+        let read = Read {
+            query: Box::new(query),
+            snapshot: Arc::new(before.snapshot.clone()),
+            live: before.live.clone(),
+            now: NOW,
+            seed: asked.seed,
+        };
+        let serves = record.decision.plan().next().map(|first| first.index);
+        let chosen = |shadow: &World| {
+            let watched = Watched { share: 1.0, alias: None, objective: None };
+            Shadow::new("other".into(), watched, &side(shadow), &side(&before)).decide(&read, &[], serves)
+        };
+        let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
+        let made = chosen(&after);
+        prop_assert_eq!(made.choice, first.map(|first| first.index), "{:?}", changed);
+        prop_assert_eq!(made.cost, first.map_or(0.0, |first| first.predicted.cost as f32));
+        let same = chosen(&before);
+        prop_assert_eq!((same.choice, same.gap), (serves, serves.map(|_| 0.0)));
+        // It only reads.
+        if let Ok(again) = decide_to_serve(&read.snapshot, &read.live, &read.query, NOW, asked.seed) {
+            prop_assert_eq!(&again, &*record.decision);
         }
     }
 

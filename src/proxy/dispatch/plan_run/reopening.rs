@@ -16,7 +16,8 @@ impl PlanRun {
             return false;
         }
         // Without a candidate the old plan stays: what it could not call still rests.
-        if let Ok(Ok(routed)) = decide(&self.worker, Box::new(self.routed.decision.query())).await {
+        if let Ok(Ok(mut routed)) = decide(&self.worker, Box::new(self.routed.decision.query())).await {
+            self.asked = routed.asked.take().filter(|_| self.attempts == 0);
             self.routed = routed;
             self.position = 0;
             self.out_of_order.clear();

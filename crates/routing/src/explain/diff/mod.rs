@@ -6,6 +6,9 @@
 //! up, [`Estimate`] is what it says. `changes` names what differs, `mixture` makes configurations in between to find out which
 //! of it moved a decision.
 //!
+//! A [`Shadow`] is the other configuration while the first one serves: it decides the same request at the same moment, and
+//! [`ShadowTally`] sums up.
+//!
 //! What would have happened is not known here: another choice leads to other observations, which no record holds.
 
 mod bootstrap;
@@ -18,6 +21,8 @@ mod mixture;
 mod pool;
 mod remake;
 mod setup;
+mod shadow;
+mod shadow_tally;
 mod side;
 mod tally;
 #[expect(clippy::disallowed_methods, reason = "predictions are floats, and what is compared with them")]
@@ -28,5 +33,7 @@ pub use changes::{Answerable, Change};
 pub use comparison::{Comparison, Figures, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
 pub use remake::Grade;
+pub use shadow::{Asked, Shadow, Watched};
+pub use shadow_tally::{Predicted, ShadowMove, ShadowTally};
 pub use side::Side;
 pub use tally::{Example, Moved, Tally};

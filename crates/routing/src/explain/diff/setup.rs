@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use pointsman_domain::{
     Alias, AliasSplit, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Query, Resolved,
-    RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, Target, Tick, Weights,
+    RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, TakenSplit, Target, Tick, Weights,
 };
 
 use super::{
@@ -138,11 +138,14 @@ impl Setup {
 
     /// The request of a decision as it reads here. `None` if a model or alias that it names is gone.
     pub(super) fn query(&self, decision: &Decision, tags: &[(String, String)]) -> Option<Query> {
-        let mut query = decision.query();
-        if self.is_recorded {
-            return Some(query);
-        }
-        let requested = decision.split.as_ref().map_or(&query.targets, |taken| &taken.requested);
+        let query = decision.query();
+        if self.is_recorded { Some(query) } else { self.read(query, decision.tick.0 ^ decision.seed, tags) }
+    }
+
+    /// A request of the recorded catalog as it reads here. One that no split has placed gets a place from `draw`.
+    pub(super) fn read(&self, mut query: Query, draw: u64, tags: &[(String, String)]) -> Option<Query> {
+        let taken = query.split.clone();
+        let requested = taken.as_ref().map_or(&query.targets, |taken| &taken.requested);
         let targets: Vec<Target> =
             requested.iter().map(|target| self.target(*target, &query)).collect::<Option<_>>()?;
         let catalog = self.catalog();
@@ -151,7 +154,8 @@ impl Setup {
             Target::Model(_) => None,
         });
         query.router = alias.map(|alias| alias.id.clone());
-        let divided = divide(catalog, &targets, query.today, |_, split| drawn(decision, tags, split));
+        let drawn = |_: &Alias, split: &AliasSplit| drawn(taken.as_deref(), draw, tags, split);
+        let divided = divide(catalog, &targets, query.today, drawn);
         query.split = divided.as_ref().map(|divided| Arc::clone(&divided.taken));
         let (targets, settings) = divided.map_or((targets, None), |divided| (divided.targets, divided.settings));
         query.targets = targets;
@@ -195,10 +199,9 @@ impl Setup {
     }
 }
 
-/// The recorded place of the request, and what it meets here. A request that no split has placed gets a place from its time, and
-/// where tags were left out of the record, a rule counts as it did.
-fn drawn(decision: &Decision, tags: &[(String, String)], split: &AliasSplit) -> Drawn {
-    let taken = decision.split.as_deref();
+/// The place of the request, and what it meets here. One that no split has placed gets a place from `draw`, and where tags were
+/// left out of the record, a rule counts as it did.
+fn drawn(taken: Option<&TakenSplit>, draw: u64, tags: &[(String, String)], split: &AliasSplit) -> Drawn {
     let rule_as_recorded = || {
         let SplitPart::Rule(at) = taken?.part else { return None };
         let recorded = taken?.split.rules.get(at as usize)?;
@@ -207,7 +210,7 @@ fn drawn(decision: &Decision, tags: &[(String, String)], split: &AliasSplit) -> 
     };
     Drawn {
         sticky: taken.map_or(StickyBy::Request, |taken| taken.sticky),
-        place: taken.map_or_else(|| (splitmix64(decision.tick.0 ^ decision.seed) >> 48) as u16, |taken| taken.place),
+        place: taken.map_or_else(|| (splitmix64(draw) >> 48) as u16, |taken| taken.place),
         rule: matching_rule(split, tags).or_else(rule_as_recorded),
         canary_stopped: taken.is_some_and(|taken| taken.canary_stopped && taken.split.canary == split.canary),
     }

@@ -1,0 +1,221 @@
+//! Changes of single keys, laid over a configuration: those of `[shadow.overrides]`, and of a comparison.
+//!
+//! A key is written as in the file, or as a path in quotes: `"routing.balanced.cost"`, `'aliases["chat"].objective'`. An entry of a
+//! list of tables is found by its `id`, `name` or `provider`.
+
+use std::{path::Path, sync::Arc};
+
+use super::{
+    Config, Surroundings,
+    changes::name_of,
+    complete,
+    environment::Environment,
+    fault::{Fault, Faults, SourceLocation},
+    files::Files,
+    read,
+    section::Section,
+    tree::{self, Node, Table, Value},
+};
+
+/// The text of a configuration as a tree, for [`Config::with_changes`]. What it says is in the other members of the configuration,
+/// so all values are equal.
+#[derive(Debug, Clone)]
+pub(super) struct WrittenTree(Arc<Table>);
+
+impl WrittenTree {
+    pub(super) fn new(tree: &Table) -> WrittenTree {
+        WrittenTree(Arc::new(tree.clone()))
+    }
+}
+
+impl Default for WrittenTree {
+    fn default() -> WrittenTree {
+        WrittenTree::new(&Table::empty(SourceLocation::Default))
+    }
+}
+
+impl PartialEq for WrittenTree {
+    fn eq(&self, _: &WrittenTree) -> bool {
+        true
+    }
+}
+
+impl Config {
+    /// This configuration with other values of some keys, which are TOML; a key may also be a path in quotes, such as
+    /// `"routing.balanced.cost" = 0.7`. `name` is their file name in faults.
+    ///
+    /// # Errors
+    /// All faults.
+    pub fn with_changes(&self, changes: &str, name: &str) -> Result<Config, Vec<Fault>> {
+        let (faults, files, none) = (Faults::default(), Files::default(), Environment::default());
+        let (directory, environment) = match &self.origin {
+            Some(origin) => (origin.directory(), origin.environment()),
+            None => (Path::new("."), &none),
+        };
+        let changes = tree::read(changes, name, &faults);
+        if !faults.is_empty() {
+            return Err(faults.into_sorted());
+        }
+        let tree = complete(Table::clone(&self.written.0), environment, &Faults::default());
+        changed(&tree, &changes, &self.source, &Surroundings { directory, environment, files: &files })
+    }
+}
+
+/// The configuration of a complete tree with other values of some keys, without its shadows.
+pub(super) fn changed(
+    tree: &Table,
+    changes: &Table,
+    name: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Config, Vec<Fault>> {
+    let (faults, mut tree) = (Faults::default(), tree.clone());
+    lay_over(&mut tree, changes, &faults);
+    tree.entries.retain(|entry| entry.key != "shadow");
+    let (config, _) = Section::root(&tree, &faults, |root| read(root, name, surroundings));
+    let faults = faults.into_sorted();
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+/// One step of a path.
+enum Step<'p> {
+    Key(&'p str),
+    /// The entry of this name in a list of tables.
+    Entry(&'p str),
+}
+
+/// Lays `changes` over `root`. Tables are merged, everything else is replaced.
+fn lay_over(root: &mut Table, changes: &Table, faults: &Faults) {
+    for entry in &changes.entries {
+        let path = if root.get(&entry.key).is_some() { Some(vec![Step::Key(&entry.key)]) } else { steps(&entry.key) };
+        let Some(path) = path else {
+            let allowed = "a key such as routing.objective, or an entry such as aliases[\"chat\"].objective";
+            faults.value(&entry.location, &entry.key, "is not the path of a key", allowed);
+            continue;
+        };
+        match slot(root, &path, &entry.location) {
+            Ok(slot) => match (&mut slot.value, &entry.node.value) {
+                (Value::Table(inner), Value::Table(changes)) => lay_over(inner, changes, faults),
+                _ => *slot = entry.node.clone(),
+            },
+            Err(wrong) => faults.absence(&entry.location, &entry.key, wrong, "a key or an entry that exists"),
+        }
+    }
+}
+
+fn steps(path: &str) -> Option<Vec<Step<'_>>> {
+    let (mut steps, mut rest) = (Vec::new(), path);
+    loop {
+        let (step, after) = if let Some(quoted) = rest.strip_prefix("[\"") {
+            let (name, after) = quoted.split_once("\"]")?;
+            (Step::Entry(name), after)
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            let (key, after) = quoted.split_once('"')?;
+            (Step::Key(key), after)
+        } else {
+            let (key, after) = rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()));
+            (Step::Key(Some(key).filter(|key| !key.is_empty())?), after)
+        };
+        steps.push(step);
+        rest = match after.strip_prefix('.') {
+            _ if after.is_empty() => return Some(steps),
+            Some(after) => after,
+            None if after.starts_with('[') => after,
+            None => return None,
+        };
+    }
+}
+
+/// The value at a path; missing tables and aliases are added.
+fn slot<'t>(root: &'t mut Table, path: &[Step<'_>], location: &SourceLocation) -> Result<&'t mut Node, String> {
+    let Some((Step::Key(first), rest)) = path.split_first() else { return Err("names no key".to_owned()) };
+    let mut node = child(root, first, location)?;
+    let mut before = *first;
+    for step in rest {
+        node = match step {
+            Step::Key(key) => {
+                let kind = node.value.kind();
+                let Value::Table(table) = &mut node.value else {
+                    return Err(format!("'{before}' is {kind}, which has no '{key}'"));
+                };
+                before = key;
+                child(table, key, location)?
+            }
+            Step::Entry(name) => entry(node, name, before, location)?,
+        };
+    }
+    Ok(node)
+}
+
+/// The value of a key, an empty table if there is none yet.
+fn child<'t>(table: &'t mut Table, key: &str, location: &SourceLocation) -> Result<&'t mut Node, String> {
+    if table.get(key).is_none() {
+        table.add(key, Node::new(Value::Table(Table::empty(location.clone())), location.clone()));
+    }
+    let found = table.entries.iter_mut().find(|entry| entry.key == key);
+    found.map(|entry| &mut entry.node).ok_or_else(|| format!("has no '{key}'"))
+}
+
+/// The entry of a list of tables.
+fn entry<'t>(list: &'t mut Node, name: &str, of: &str, location: &SourceLocation) -> Result<&'t mut Node, String> {
+    if matches!(&list.value, Value::Table(table) if table.entries.is_empty()) {
+        list.value = Value::List(Vec::new());
+    }
+    let Value::List(items) = &mut list.value else { return Err(format!("'{of}' is no list of tables")) };
+    // A built-in alias is there though the file does not name it.
+    if of == "aliases" && !items.iter().any(|item| name_of(item) == Some(name)) {
+        let mut alias = Table::empty(location.clone());
+        alias.add("name", Node::new(Value::Text(name.to_owned()), location.clone()));
+        items.push(Node::new(Value::Table(alias), location.clone()));
+    }
+    let found = items.iter_mut().find(|item| name_of(item) == Some(name));
+    found.ok_or_else(|| format!("'{of}' has no entry '{name}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toml_value;
+
+    #[track_caller]
+    fn check(before: &str, changes: &str, after: &str) {
+        let faults = Faults::default();
+        let mut root = tree::read(before, "test", &faults);
+        lay_over(&mut root, &tree::read(changes, "changes", &faults), &faults);
+        assert!(faults.is_empty(), "{:?}", faults.into_sorted());
+        assert_eq!(toml_value::value(&Value::Table(root)), after);
+    }
+
+    #[test]
+    fn tables_are_merged_and_values_replaced_however_the_key_is_written() {
+        let before = "[routing]\nobjective = \"balanced\"\n[routing.balanced]\nlatency = 0.5\ncost = 0.5";
+        let after = "{ routing = { objective = \"balanced\", balanced = { latency = 0.5, cost = 0.9 } } }";
+        for changes in
+            ["\"routing.balanced.cost\" = 0.9", "routing.balanced.cost = 0.9", "[routing]\n\"balanced.cost\" = 0.9"]
+        {
+            check(before, changes, after);
+        }
+        check("", "providers.acme.enabled = false", "{ providers = { acme = { enabled = false } } }");
+    }
+
+    #[test]
+    fn an_entry_of_a_list_is_found_by_its_name_and_an_alias_is_added() {
+        let one = "[[aliases]]\nname = \"chat\"\nobjective = \"fastest\"";
+        let of = |objective: &str| format!("{{ aliases = [{{ name = \"chat\", objective = \"{objective}\" }}] }}");
+        check(one, "'aliases[\"chat\"].objective' = \"cheapest\"", &of("cheapest"));
+        check("", "'aliases[\"chat\"].objective' = \"cheapest\"", &of("cheapest"));
+    }
+
+    #[test]
+    fn what_is_no_path_or_is_not_there_is_a_fault() {
+        for changes in ["\"routing..x\" = 1", "'models[\"acme/x\"].id' = 1", "\"a.b\" = 1", "\"a[x]\" = 1", "\"\" = 1"]
+        {
+            let faults = Faults::default();
+            lay_over(
+                &mut tree::read("a = 1\nmodels = []", "test", &faults),
+                &tree::read(changes, "changes", &faults),
+                &faults,
+            );
+            assert_eq!(faults.into_sorted().len(), 1, "{changes}");
+        }
+    }
+}

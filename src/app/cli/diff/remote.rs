@@ -1,0 +1,114 @@
+//! A comparison that a running gateway makes of its own records: `pointsman diff --url`.
+
+use std::{path::Path, time::Duration};
+
+use actix_web::http::Method;
+use bytes::Bytes;
+use pointsman_config::Environment;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+use super::{super::gateway::GatewayArguments, CONDITIONS, CommandOutput, DiffCommand, misused, moments};
+use crate::{
+    api::diff::report::DiffReport,
+    app::cli::{
+        gateway::{ErrorPage, ReachedGateway},
+        refused,
+    },
+};
+
+/// Pause between two looks at a comparison that runs.
+const PAUSE: Duration = Duration::from_millis(250);
+
+#[derive(Deserialize)]
+struct Enveloped {
+    data: Job,
+}
+
+/// A comparison as the gateway shows it.
+#[derive(Deserialize)]
+struct Job {
+    id: String,
+    state: String,
+    report: Option<Box<DiffReport>>,
+    why: Option<String>,
+}
+
+/// The report of the gateway at `url`. Blocks until the comparison has ended.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn report(command: &DiffCommand, url: &str, environment: &Environment) -> Result<DiffReport, CommandOutput> {
+    let elsewhere = [
+        ("--ledger", command.ledger.is_some()),
+        ("--against", command.against.is_some()),
+        ("--sample", command.sample.is_some()),
+        ("--threads", command.threads.is_some()),
+    ];
+    if let Some((name, _)) = elsewhere.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(misused(format!("{name} does not go with --url: the gateway compares all of its own records")));
+    }
+    let body = Bytes::from(request(command)?.to_string());
+    let arguments = GatewayArguments::new(Some(url.to_owned()), command.key_env.clone());
+    let gateway = arguments.connect(environment)?;
+    actix_web::rt::System::new().block_on(async {
+        let mut job: Job = ask(&gateway, (Method::POST, "/api/v1/admin/diff"), Some(body)).await?;
+        let path = format!("/api/v1/admin/diff/{}", job.id);
+        while job.state == "running" {
+            actix_web::rt::time::sleep(PAUSE).await;
+            job = ask(&gateway, (Method::GET, &path), None).await?;
+        }
+        match job {
+            Job { report: Some(report), .. } => Ok(*report),
+            Job { why, .. } => Err(no_answer(&why.unwrap_or_else(|| "the comparison was cancelled".to_owned()))),
+        }
+    })
+}
+
+/// As the exit code of a comparison on this machine.
+fn no_answer(why: &str) -> CommandOutput {
+    let code = if why.starts_with("self test failed") { 3 } else { 2 };
+    CommandOutput { text: format!("pointsman: {why}\n"), code }
+}
+
+fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
+    let path = command.config.as_deref().unwrap_or(Path::new("config.toml"));
+    let config = std::fs::read_to_string(path).map_err(|error| refused(format!("{}: {error}", path.display())))?;
+    let (since, until) = moments(command)?;
+    let mut conditions = Map::new();
+    for condition in command.conditions.iter().flat_map(|text| text.split_whitespace()) {
+        let (name, value) = condition.split_once('=').ok_or_else(|| misused(format!("'{condition}': {CONDITIONS}")))?;
+        if !["alias", "objective", "key"].contains(&name) {
+            return Err(misused(format!("'{condition}': {CONDITIONS}")));
+        }
+        conditions.insert(name.to_owned(), json!(value));
+    }
+    Ok(json!({
+        "config": config,
+        "since": since.map(|ms| ms.to_string()),
+        "until": until.map(|ms| ms.to_string()),
+        "where": conditions,
+        "limits": command.fail_if,
+        "strict": command.strict,
+        "examples": command.examples,
+    }))
+}
+
+async fn ask(gateway: &ReachedGateway, call: (Method, &str), body: Option<Bytes>) -> Result<Job, CommandOutput> {
+    let (status, body) = gateway.page(call, body).await?;
+    if !(200..300).contains(&status) {
+        let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
+        let hint = match status {
+            401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_API_KEY or the variable of --key-env.",
+            404 => " The address must be that of the admin listener (admin.bind).",
+            _ => "",
+        };
+        let message = message.as_deref().unwrap_or("no readable error message.");
+        return Err(refused(format!("{} answers {status}: {message}{hint}", gateway.url())));
+    }
+    read::<Enveloped>(&body).map(|page| page.data)
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandOutput> {
+    serde_json::from_slice(body).map_err(|error| refused(format!("the gateway's answer cannot be read: {error}")))
+}
