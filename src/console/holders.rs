@@ -74,7 +74,9 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
             "done=removed" => p.done role="status" { "Its limits are removed. Keys and records stay." },
             _ => {}
         }
-        @for kind in [HolderKind::Team, HolderKind::Account] { (section(&visit, kind)) }
+        @let teams = accounts::teams(&visit.worker);
+        (section(&visit, HolderKind::Team, &teams, &teams))
+        (section(&visit, HolderKind::Account, &accounts::accounts(&visit.worker), &teams))
         p.muted {
             "A call is charged to its key, the account of the key and the team of the account; the limit that is met first refuses it. "
             "Spending is counted in UTC days, weeks from Monday, and months."
@@ -85,8 +87,14 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     Ok(answer::page(visit.frame.page("Accounts and teams", Some(Nav::Accounts), content)))
 }
 
-fn section(visit: &Visit, kind: HolderKind) -> Markup {
-    let holders = accounts::holders(kind, &visit.worker);
+/// The team of an account, if less is left of its limit than of that of the account.
+fn of_team<'t>(account: &HolderBody, teams: &'t [HolderBody]) -> Option<&'t HolderBody> {
+    let team = teams.iter().find(|team| Some(&team.name) == account.team.as_ref())?;
+    let left = team.limit_remaining?;
+    account.limit_remaining.is_none_or(|own| left.0 < own.0).then_some(team)
+}
+
+fn section(visit: &Visit, kind: HolderKind, holders: &[HolderBody], teams: &[HolderBody]) -> Markup {
     let is_account = kind == HolderKind::Account;
     html! {
         header.title {
@@ -103,12 +111,12 @@ fn section(visit: &Visit, kind: HolderKind) -> Markup {
                     th.r scope="col" data-sort { "Today" } th.r scope="col" data-sort { "This month" }
                     th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Budget left" } th scope="col" { "Set" } th scope="col" { "Action" }
                 },
-                html! { @for holder in &holders { (row(visit, kind, holder)) } }))
+                html! { @for holder in holders { (row(visit, kind, holder, teams)) } }))
         }
     }
 }
 
-fn row(visit: &Visit, kind: HolderKind, holder: &HolderBody) -> Markup {
+fn row(visit: &Visit, kind: HolderKind, holder: &HolderBody, teams: &[HolderBody]) -> Markup {
     let path = path(kind, &holder.name);
     let whom = html! { span.visually-hidden { " " (kind.word()) " " (format::plain_name(&holder.name, 60)) } };
     html! {
@@ -118,7 +126,12 @@ fn row(visit: &Visit, kind: HolderKind, holder: &HolderBody) -> Markup {
             td.r { (format::money(Some(holder.usage_daily.0))) }
             td.r { (format::money(Some(holder.usage_monthly.0))) }
             td.wide { (budget::bar(holder.limit, holder.limit_remaining)) }
-            td.r { (budget::left(holder.limit, holder.limit_remaining, holder.limit_reset)) }
+            td.r {
+                @match of_team(holder, teams) {
+                    Some(team) => { (budget::left(team.limit, team.limit_remaining, team.limit_reset)) br; span.muted { "of the team " (format::name(&team.name, 32)) } }
+                    None => (budget::left(holder.limit, holder.limit_remaining, holder.limit_reset)),
+                }
+            }
             td.t { @match holder.origin { Origin::Configuration => "in the file", Origin::Administrator => "here", Origin::Keys => span.muted { "by its keys alone" } } }
             td.t {
                 a.button href=(path) { @if holder.origin == Origin::Configuration { "Lines for the file" } @else { "Change" } (whom) }

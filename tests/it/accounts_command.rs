@@ -41,7 +41,7 @@ fn accounts_and_teams_are_set_up_in_the_directory_of_a_stopped_gateway_and_the_a
         "{teams}"
     );
     for (line, fault) in [
-        ("accounts create blue", "'pointsman accounts limit' changes it"),
+        ("accounts create blue", "is there already; 'pointsman accounts limit' changes it"),
         ("accounts limit nobody --limit 1", "there is no account 'nobody'"),
         ("accounts create red --team nobody", "there is no team 'nobody'"),
         ("accounts create red --limit much", "'limit' must be"),

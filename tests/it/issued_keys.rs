@@ -326,7 +326,10 @@ async fn keys_of_a_disabled_account_or_team_are_refused_by_its_name_until_it_is_
         ("accounts/shop", "disabled_account", "The account 'shop' of this API key is disabled."),
         ("teams/sales", "disabled_team", "The team 'sales' of this API key is disabled."),
     ] {
-        assert_eq!((chat(&gateway, &text, json!({"max_tokens": 5})).await.status, state().await.as_str()), (200, "active"));
+        assert_eq!(
+            (chat(&gateway, &text, json!({"max_tokens": 5})).await.status, state().await.as_str()),
+            (200, "active")
+        );
         let listed = switch(&format!("{holder}/disable")).await.expect(200);
         assert_eq!(listed["data"].as_array().unwrap().iter().filter(|one| one["disabled"] == true).count(), 1);
         let error = error_of(&chat(&gateway, &text, json!({})).await, 401);
@@ -411,10 +414,11 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
     );
     assert_eq!(changes(7, "spend"), Some((Value::Null, limit("10"))));
     assert_eq!(
-        (changes(8, "team"), changes(9, "team")),
+        (changes(8, "team"), changes(13, "team")),
         (Some((Value::Null, json!("lab"))), Some((json!("lab"), Value::Null)))
     );
-    assert!(changes(11, "before_ms").is_some_and(|(_, to)| to.is_i64()));
+    assert_eq!(changes(9, "on"), Some((json!(true), json!(false))), "an account is on unless it is disabled");
+    assert!(changes(15, "before_ms").is_some_and(|(_, to)| to.is_i64()));
     assert!(lines.iter().all(|line| !line.to_string().contains("sha256")), "no digest is shown");
     for line in lines {
         assert_eq!((&line["by"], &line["from"]), (&json!("admin"), &json!("127.0.0.1")), "{line}");

@@ -251,7 +251,7 @@ fn merged(
     let is_set_up = known.is_some_and(|known| known.get("origin").and_then(Value::as_str) != Some("keys"));
     match (is_new, known) {
         (true, _) if is_set_up => {
-            return Err(format!("there is a {word} '{name}'; 'pointsman {word}s limit' changes it").into());
+            return Err(format!("the {word} '{name}' is there already; 'pointsman {word}s limit' changes it").into());
         }
         (false, None) => {
             return Err(format!("there is no {word} '{name}'; 'pointsman {word}s create' sets it up").into());
@@ -290,7 +290,8 @@ fn at_stopped(kind: HolderKind, action: &Action<'_>, config: &Config) -> Result<
         }
         Action::Switch(name, on) => {
             let known = |row: &Value| row.get("name").and_then(Value::as_str) == Some(*name);
-            let is_named = kind == HolderKind::Account && registry.account_names().iter().any(|(_, other)| other == name);
+            let is_named =
+                kind == HolderKind::Account && registry.account_names().iter().any(|(_, other)| other == name);
             if !is_named && !stored(kind, registry, config).iter().any(known) {
                 let word = kind.word();
                 return Err(format!("there is no {word} '{name}'; 'pointsman {word}s list' shows them").into());
@@ -350,7 +351,8 @@ fn stored(kind: HolderKind, registry: &Registry, config: &Config) -> Vec<Value> 
         }
     }
     for row in all.iter_mut().filter_map(Value::as_object_mut) {
-        let is_disabled = row.get("name").and_then(Value::as_str).is_some_and(|name| disabled.iter().any(|other| other == name));
+        let is_disabled =
+            row.get("name").and_then(Value::as_str).is_some_and(|name| disabled.iter().any(|other| other == name));
         row.insert("disabled".to_owned(), json!(is_disabled));
     }
     all
