@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
 };
 
@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     access::{
         budget::{Budget, Team},
+        issued::HolderKind,
         key_state::{KeyLife, KeyState},
         lease::{LeaseReport, LeaseTerms, Moment},
         leasing::Leasing,
@@ -40,6 +41,29 @@ pub struct AccountState {
     pub budget: Arc<Budget>,
     /// Its team, if it has one.
     pub team: ArcSwapOption<Team>,
+    /// 1: it is disabled. 2: its team is. 0: neither.
+    disabled: AtomicU8,
+}
+
+impl AccountState {
+    /// Which of the account and its team is disabled, so that the keys of the account are refused.
+    pub fn disabled(&self) -> Option<HolderKind> {
+        match self.disabled.load(Ordering::Acquire) {
+            1 => Some(HolderKind::Account),
+            2 => Some(HolderKind::Team),
+            _ => None,
+        }
+    }
+
+    /// Refuses the keys of the account because this is disabled, or accepts them.
+    pub fn set_disabled(&self, which: Option<HolderKind>) {
+        let value = match which {
+            None => 0,
+            Some(HolderKind::Account) => 1,
+            Some(HolderKind::Team) => 2,
+        };
+        self.disabled.store(value, Ordering::Release);
+    }
 }
 
 /// A report of a lease with a name of its budget that is the same on all replicas.
@@ -96,6 +120,7 @@ impl Holders {
                 free_pool: RequestRate::default(),
                 budget: self.budget(BudgetHolder::Account),
                 team: ArcSwapOption::empty(),
+                disabled: AtomicU8::new(0),
             })
         };
         Arc::clone(self.accounts.lock().entry(number).or_insert_with(new))

@@ -33,7 +33,8 @@ impl StoredLimit {
 }
 
 /// What has limits besides keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HolderKind {
     /// Keys belong to it.
     Account,
@@ -57,6 +58,15 @@ impl HolderKind {
         match self {
             HolderKind::Account => "accounts",
             HolderKind::Team => "teams",
+        }
+    }
+
+    /// What a key is whose calls are refused because it is disabled: the reason of the error, and the state of the key.
+    #[must_use]
+    pub const fn disabled(self) -> &'static str {
+        match self {
+            HolderKind::Account => "disabled_account",
+            HolderKind::Team => "disabled_team",
         }
     }
 }
@@ -249,6 +259,15 @@ pub enum Change {
         /// Name of the team.
         name: String,
     },
+    /// Disabled an account or a team, wherever it is set up, or enabled it again.
+    SwitchHolder {
+        /// Account or team.
+        kind: HolderKind,
+        /// Its name.
+        name: String,
+        /// Whether its keys are accepted.
+        on: bool,
+    },
     /// Read the configuration again.
     Reload {
         /// What came of it.
@@ -288,7 +307,7 @@ impl Change {
     }
 
     /// Names of all actions.
-    pub const ACTIONS: [&'static str; 13] = [
+    pub const ACTIONS: [&'static str; 17] = [
         "create_key",
         "update_key",
         "rotate_key",
@@ -297,12 +316,25 @@ impl Change {
         "revoke_key",
         "put_account",
         "remove_account",
+        "disable_account",
+        "enable_account",
         "put_team",
         "remove_team",
+        "disable_team",
+        "enable_team",
         "reload",
         "send_alert",
         "delete_records",
     ];
+
+    const fn switch_action(kind: HolderKind, on: bool) -> &'static str {
+        match (kind, on) {
+            (HolderKind::Account, false) => "disable_account",
+            (HolderKind::Account, true) => "enable_account",
+            (HolderKind::Team, false) => "disable_team",
+            (HolderKind::Team, true) => "enable_team",
+        }
+    }
 
     /// Name of the action, and of its object.
     pub fn names(&self) -> (&'static str, Option<&str>) {
@@ -319,6 +351,7 @@ impl Change {
             Change::RemoveAccount { name } => ("remove_account", Some(name)),
             Change::PutTeam(team) => ("put_team", Some(&team.name)),
             Change::RemoveTeam { name } => ("remove_team", Some(name)),
+            Change::SwitchHolder { kind, name, on } => (Change::switch_action(*kind, *on), Some(name)),
             Change::Reload { .. } => ("reload", None),
             Change::SendAlert { receiver, .. } => ("send_alert", Some(receiver)),
             Change::DeleteRecords { owner, .. } => ("delete_records", owner.as_deref()),

@@ -12,7 +12,7 @@ use pointsman_config::{AuthMode, Config, Key, Scope, digest_of};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    access::{budget::Budgets, holders::AccountState, key_state::KeyState},
+    access::{budget::Budgets, holders::AccountState, issued::HolderKind, key_state::KeyState},
     base::error::{ApiError, KeyFault},
 };
 
@@ -86,6 +86,13 @@ impl Caller {
     /// Whether the key is disabled, by the configuration or by an administrator.
     pub fn is_disabled(&self) -> bool {
         self.state.life.switched().map_or(self.key.disabled, |on| !on)
+    }
+
+    /// The account of the key, or its team, if it is disabled.
+    pub fn disabled_holder(&self) -> Option<(HolderKind, Arc<str>)> {
+        let kind = self.account.disabled()?;
+        let team = || self.account.team.load_full().map_or_else(|| "".into(), |team| Arc::clone(&team.name));
+        Some((kind, if kind == HolderKind::Team { team() } else { Arc::clone(&self.account_name) }))
     }
 
     /// Whether the key has expired.
@@ -197,6 +204,9 @@ impl KeyTable {
         }
         if caller.is_expired() {
             return Err(ApiError::unauthorized(KeyFault::Expired));
+        }
+        if let Some((kind, name)) = caller.disabled_holder() {
+            return Err(ApiError::disabled_holder(kind.disabled(), kind.word(), &name));
         }
         Ok(caller)
     }

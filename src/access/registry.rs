@@ -106,6 +106,8 @@ struct State {
     switched: BTreeMap<String, bool>,
     accounts: BTreeMap<String, IssuedAccount>,
     teams: BTreeMap<String, IssuedTeam>,
+    /// Disabled accounts and teams, wherever they are set up.
+    disabled: BTreeSet<(HolderKind, String)>,
     audit: VecDeque<AuditLine>,
     configured: Configured,
 }
@@ -202,6 +204,7 @@ impl Registry {
         account.limits.set(&limits);
         account.free_pool.set(state.configured.limits.free_requests_per_minute);
         account.budget.set_limit(limits.spend);
+        account.set_disabled(state.disabled_holder(name, team.as_deref()));
         account.team.store(team.map(|name| self.holders.team(&name)));
     }
 
@@ -267,6 +270,13 @@ impl Registry {
             HolderKind::Account => state.accounts.contains_key(name),
             HolderKind::Team => state.teams.contains_key(name),
         }
+    }
+
+    /// Names of the accounts, or of the teams, that are disabled.
+    pub fn disabled(&self, kind: HolderKind) -> Vec<String> {
+        let state = self.state.lock();
+        let of_kind = state.disabled.iter().filter(|(other, _)| *other == kind);
+        of_kind.map(|(_, name)| name.clone()).collect()
     }
 
     /// Whether a team of this name exists.
@@ -383,6 +393,24 @@ impl Registry {
         if on == Some(false) { disabled(stored) } else { stored }
     }
 
+    /// Disables or enables an account or a team, wherever it is set up. Disabling takes effect even if it cannot be stored;
+    /// without a file for changes both last until the process ends.
+    ///
+    /// # Errors
+    /// The change cannot be stored.
+    pub fn switch_holder(&self, actor: Actor, kind: HolderKind, name: &str, on: bool) -> Result<(), ChangeFault> {
+        let _turn = self.turn.lock();
+        let change = Change::SwitchHolder { kind, name: name.to_owned(), on };
+        let stored = self.store_or_apply(actor, change.clone());
+        if on || stored.is_ok() {
+            return stored;
+        }
+        let mut state = self.state.lock();
+        state.change(&change);
+        self.publish(&state);
+        disabled(stored)
+    }
+
     /// Makes any other change.
     ///
     /// # Errors
@@ -401,7 +429,9 @@ impl Registry {
         if self.log.is_some() {
             return self.store(actor, change);
         }
-        self.state.lock().apply(AuditEntry { at_ms: clock::unix_millis(), actor, change });
+        let mut state = self.state.lock();
+        state.apply(AuditEntry { at_ms: clock::unix_millis(), actor, change });
+        self.publish(&state);
         Ok(())
     }
 
@@ -482,7 +512,26 @@ impl State {
             Change::RemoveTeam { name } => {
                 self.teams.remove(name);
             }
+            Change::SwitchHolder { kind, name, on: true } => {
+                self.disabled.remove(&(*kind, name.clone()));
+            }
+            Change::SwitchHolder { kind, name, on: false } => {
+                self.disabled.insert((*kind, name.clone()));
+            }
             Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => {}
+        }
+    }
+
+    /// Which of an account and its team is disabled.
+    fn disabled_holder(&self, account: &str, team: Option<&str>) -> Option<HolderKind> {
+        let is_disabled = |kind, name: &str| self.disabled.contains(&(kind, name.to_owned()));
+        let of_team = || team.filter(|team| is_disabled(HolderKind::Team, team)).map(|_| HolderKind::Team);
+        if self.disabled.is_empty() {
+            None
+        } else if is_disabled(HolderKind::Account, account) {
+            Some(HolderKind::Account)
+        } else {
+            of_team()
         }
     }
 
@@ -490,7 +539,9 @@ impl State {
         let of_keys = self.configured.keys.iter().map(|(_, account)| &**account);
         let of_issued = self.keys.values().map(|key| key.account.as_str());
         let configured = self.configured.accounts.keys().map(|name| &**name);
-        of_keys.chain(of_issued).chain(configured).chain(self.accounts.keys().map(String::as_str)).collect()
+        let disabled = self.disabled.iter().filter(|(kind, _)| *kind == HolderKind::Account);
+        let set_up = self.accounts.keys().chain(disabled.map(|(_, name)| name)).map(String::as_str);
+        of_keys.chain(of_issued).chain(configured).chain(set_up).collect()
     }
 
     /// Whether a key other than the issued one with number `id` has this name.

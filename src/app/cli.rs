@@ -101,9 +101,18 @@ fn help_of(arguments: &[OsString]) -> String {
     format!("{page} --help")
 }
 
+/// Options of other servers that say where to listen.
+const ADDRESS_OPTIONS: [&str; 5] = ["'--port'", "'--host'", "'--bind'", "'--listen'", "'-p'"];
+
 /// The error message of clap, in one line.
 fn reason(error: &clap::Error) -> String {
     let text = error.to_string();
+    if let Some(option) = ADDRESS_OPTIONS.into_iter().find(|option| text.contains(&format!("argument {option} found")))
+    {
+        return format!(
+            "unexpected argument {option} found; set server.bind in the configuration, or POINTSMAN__SERVER__BIND=127.0.0.1:8080"
+        );
+    }
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     // What follows it names the help a second time.
     let message: Vec<&str> =
@@ -347,7 +356,7 @@ mod tests {
         for (line, reason) in [
             ("start", "unrecognized subcommand 'start'"),
             ("serve check", "unexpected argument 'check'"),
-            ("--port 80", "unexpected argument '--port'"),
+            ("--port 80", "unexpected argument '--port' found; set server.bind in the configuration"),
             ("--config", "a value is required for '--config <FILE>'"),
             ("-c a -c b", "'--config <FILE>' cannot be used multiple times"),
             ("-c a check -c b", "--config is given twice"),

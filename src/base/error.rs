@@ -154,6 +154,14 @@ impl ApiError {
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
+    /// 401: the account of the key, or the team of that, is disabled.
+    pub fn disabled_holder(reason: &'static str, holder: &str, name: &str) -> ApiError {
+        let message = format!("The {holder} '{name}' of this API key is disabled.");
+        class::UNAUTHORIZED
+            .error(reason, message)
+            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
     /// 403: the key lacks a scope.
     pub fn missing_scope(scope: &str) -> ApiError {
         let message = format!("This API key lacks the scope '{scope}'.");

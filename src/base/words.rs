@@ -81,7 +81,7 @@ words! {
     ErrorReason = [
         "account_limit", "all_circuits_open", "budget_lease_used_up", "changed_meanwhile", "client_timeout", "configuration_refused",
         "console_logins", "content_policy_violation", "context_length_exceeded", "cors", "deadline", "diff_runs",
-        "disabled_key", "disabled_until_restart", "draining", "expired_key", "foreign_form", "free_pool",
+        "disabled_account", "disabled_key", "disabled_team", "disabled_until_restart", "draining", "expired_key", "foreign_form", "free_pool",
         "gateway_analyses", "gateway_concurrency", "gateway_limit", "gateway_requests", "gateway_shortage",
         "gateway_tokens", "generation_not_found", "headers_too_large", "host_not_allowed", "invalid_json",
         "invalid_key", "invalid_type", "invalid_value", "key_limit", "ledger_unavailable", "max_cost",

@@ -1,5 +1,7 @@
-//! Accounts and teams: their budgets, and the forms that set and remove them by the functions of the API. What the configuration
+//! Accounts and teams: their budgets, and the forms that set, disable and remove them by the functions of the API. What the configuration
 //! sets is changed there: the form shows the lines.
+
+use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
@@ -16,9 +18,12 @@ use super::{
     visit::Visit,
 };
 use crate::{
-    access::issued::HolderKind,
+    access::{issued::HolderKind, keys::Caller},
     api::{
-        admin::accounts::{self, HolderBody, Origin},
+        admin::{
+            accounts::{self, HolderBody, Origin},
+            keys,
+        },
         keys::issued_key::wrong,
         path_name::PathName,
     },
@@ -64,11 +69,14 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
         h1 { "Accounts and teams" }
         @match visit.query() {
             "done=set" => p.done role="status" { "The change is in force." },
+            "done=disabled" => p.done role="status" { "It is disabled: its keys are refused from now on." },
+            "done=enabled" => p.done role="status" { "It is enabled: its keys are accepted again." },
             "done=removed" => p.done role="status" { "Its limits are removed. Keys and records stay." },
             _ => {}
         }
-        (section(HolderKind::Team, &accounts::teams(&visit.worker)))
-        (section(HolderKind::Account, &accounts::accounts(&visit.worker)))
+        @let teams = accounts::teams(&visit.worker);
+        (section(&visit, HolderKind::Team, &teams, &teams))
+        (section(&visit, HolderKind::Account, &accounts::accounts(&visit.worker), &teams))
         p.muted {
             "A call is charged to its key, the account of the key and the team of the account; the limit that is met first refuses it. "
             "Spending is counted in UTC days, weeks from Monday, and months."
@@ -79,7 +87,14 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     Ok(answer::page(visit.frame.page("Accounts and teams", Some(Nav::Accounts), content)))
 }
 
-fn section(kind: HolderKind, holders: &[HolderBody]) -> Markup {
+/// The team of an account, if less is left of its limit than of that of the account.
+fn of_team<'t>(account: &HolderBody, teams: &'t [HolderBody]) -> Option<&'t HolderBody> {
+    let team = teams.iter().find(|team| Some(&team.name) == account.team.as_ref())?;
+    let left = team.limit_remaining?;
+    account.limit_remaining.is_none_or(|own| left.0 < own.0).then_some(team)
+}
+
+fn section(visit: &Visit, kind: HolderKind, holders: &[HolderBody], teams: &[HolderBody]) -> Markup {
     let is_account = kind == HolderKind::Account;
     html! {
         header.title {
@@ -96,27 +111,45 @@ fn section(kind: HolderKind, holders: &[HolderBody]) -> Markup {
                     th.r scope="col" data-sort { "Today" } th.r scope="col" data-sort { "This month" }
                     th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Budget left" } th scope="col" { "Set" } th scope="col" { "Action" }
                 },
-                html! { @for holder in holders { (row(kind, holder)) } }))
+                html! { @for holder in holders { (row(visit, kind, holder, teams)) } }))
         }
     }
 }
 
-fn row(kind: HolderKind, holder: &HolderBody) -> Markup {
+fn row(visit: &Visit, kind: HolderKind, holder: &HolderBody, teams: &[HolderBody]) -> Markup {
     let path = path(kind, &holder.name);
     let whom = html! { span.visually-hidden { " " (kind.word()) " " (format::plain_name(&holder.name, 60)) } };
     html! {
         tr data-row {
-            th scope="row" { a href={ "decisions?" (kind.word()) "=" (percent::encoded(&holder.name)) } title="Its decisions" { (format::name(&holder.name, 40)) } }
+            th scope="row" { a href={ "decisions?" (kind.word()) "=" (percent::encoded(&holder.name)) } title="Its decisions" { (format::name(&holder.name, 40)) } @if holder.disabled { " " span.tag.warn { "disabled" } } }
             @if kind == HolderKind::Account { td { @if let Some(team) = &holder.team { (format::name(team, 40)) } @else { (format::none()) } } }
             td.r { (format::money(Some(holder.usage_daily.0))) }
             td.r { (format::money(Some(holder.usage_monthly.0))) }
             td.wide { (budget::bar(holder.limit, holder.limit_remaining)) }
-            td.r { (budget::left(holder.limit, holder.limit_remaining, holder.limit_reset)) }
+            td.r {
+                @match of_team(holder, teams) {
+                    Some(team) => { (budget::left(team.limit, team.limit_remaining, team.limit_reset)) br; span.muted { "of the team " (format::name(&team.name, 32)) } }
+                    None => (budget::left(holder.limit, holder.limit_remaining, holder.limit_reset)),
+                }
+            }
             td.t { @match holder.origin { Origin::Configuration => "in the file", Origin::Administrator => "here", Origin::Keys => span.muted { "by its keys alone" } } }
             td.t {
                 a.button href=(path) { @if holder.origin == Origin::Configuration { "Lines for the file" } @else { "Change" } (whom) }
+                " " (switch(visit, kind, holder, &whom))
                 @if holder.origin == Origin::Administrator { " " a.button href={ (path) "/delete" } { "Delete" (whom) } }
             }
+        }
+    }
+}
+
+/// A link to the question whether to disable it, or the button that enables it.
+fn switch(visit: &Visit, kind: HolderKind, holder: &HolderBody, whom: &Markup) -> Markup {
+    let path = path(kind, &holder.name);
+    html! {
+        @if holder.disabled {
+            form.inline method="post" action={ (path) "/enable" } { (visit.frame.token()) button type="submit" { "Enable" (whom) } }
+        } @else if !accounts::is_own(visit, kind, &holder.name) {
+            a.button href={ (path) "/disable" } { "Disable" (whom) }
         }
     }
 }
@@ -271,12 +304,53 @@ fn controls(worker: &Worker, kind: HolderKind, is_new: bool, fields: Fields<'_>)
     }
 }
 
+/// Asks whether to disable an account or a team.
+///
+/// # Errors
+/// 404 for an unknown name.
+pub(super) async fn ask_disable(kind: HolderKind, visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
+    let (holder, word) = (find(kind, &visit.worker, &name)?, kind.word());
+    let callers = keys::callers(&visit.worker);
+    let is_of = |caller: &&Arc<Caller>| match kind {
+        HolderKind::Account => *caller.account_name == *holder.name,
+        HolderKind::Team => caller.account.team.load().as_ref().is_some_and(|team| *team.name == *holder.name),
+    };
+    let of_it: Vec<_> = callers.iter().filter(is_of).collect();
+    let in_flight: u32 = of_it.iter().map(|caller| visit.worker.setup.admission.in_flight_of(caller)).sum();
+    let consequences = html! {
+        p.lead { (of_it.len()) @if of_it.len() == 1 { " key, " } @else { " keys, " } (in_flight) " calls in flight, " (format::money(Some(holder.usage_daily.0))) " spent today." }
+        p { "Calls with keys of this " (word) " are refused with 401 from then on; those that run go on to their end. It can be enabled again at any time." }
+    };
+    let title = format!("Disable the {word} “{}”?", format::plain_name(&name, 60));
+    Ok(question(&visit, title, consequences, "disable", "Disable it"))
+}
+
+fn question(visit: &Visit, title: String, consequences: Markup, action: &str, verb: &str) -> HttpResponse {
+    let question = Question { title, consequences, action, verb, back: "../../accounts", hidden: html! {} };
+    answer::page(visit.frame.page(verb, Some(Nav::Accounts), question.markup(&visit.frame)))
+}
+
+/// Disables or enables an account or a team.
+///
+/// # Errors
+/// As the calls of the API, 403 for a form of another session.
+pub(super) async fn switched(
+    kind: HolderKind,
+    on: bool,
+    visit: Visit,
+    name: PathName,
+    _: Entered,
+) -> Result<HttpResponse, ApiError> {
+    accounts::switch(&visit, kind, &name, on).await?;
+    Ok(answer::redirect(if on { "../../accounts?done=enabled" } else { "../../accounts?done=disabled" }))
+}
+
 /// Asks whether to remove an account or a team.
 ///
 /// # Errors
 /// 404 for an unknown name.
 pub(super) async fn ask(kind: HolderKind, visit: Visit, name: PathName) -> Result<HttpResponse, ApiError> {
-    find(kind, &visit.worker, &name)?;
+    let holder = find(kind, &visit.worker, &name)?;
     let consequences = match kind {
         HolderKind::Account => {
             html! { p { "Its limits and its team are removed: only the defaults of the configuration hold for its keys then. Keys, records and what it spent stay." } }
@@ -290,9 +364,11 @@ pub(super) async fn ask(kind: HolderKind, visit: Visit, name: PathName) -> Resul
         }
     };
     let title = format!("Delete the {} “{}”?", kind.word(), format::plain_name(&name, 60));
-    let (action, verb, back) = ("delete", "Delete it", "../../accounts");
-    let question = Question { title, consequences, action, verb, back, hidden: html! {} };
-    Ok(answer::page(visit.frame.page("Delete", Some(Nav::Accounts), question.markup(&visit.frame))))
+    let consequences = html! {
+        (consequences)
+        @if holder.disabled { p { "It stays disabled until it is enabled." } }
+    };
+    Ok(question(&visit, title, consequences, "delete", "Delete it"))
 }
 
 /// Removes the limits of an account, or a team.

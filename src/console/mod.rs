@@ -148,7 +148,7 @@ fn key_pages() -> Vec<Resource> {
     ]
 }
 
-fn holder_pages(kind: HolderKind) -> [Resource; 3] {
+fn holder_pages(kind: HolderKind) -> [Resource; 5] {
     let (word, one) = (kind.word(), format!("/{}/{{name}}", kind.plural()));
     [
         both(&format!("/new/{word}"))
@@ -157,6 +157,11 @@ fn holder_pages(kind: HolderKind) -> [Resource; 3] {
         both(&one)
             .route(read().to(move |visit, name| holders::change(kind, visit, name)))
             .route(web::post().to(move |visit, name, entered| holders::set(kind, Some(name), visit, entered))),
+        both(&format!("{one}/disable"))
+            .route(read().to(move |visit, name| holders::ask_disable(kind, visit, name)))
+            .route(web::post().to(move |visit, name, entered| holders::switched(kind, false, visit, name, entered))),
+        call(&format!("{one}/enable"))
+            .route(web::post().to(move |visit, name, entered| holders::switched(kind, true, visit, name, entered))),
         both(&format!("{one}/delete"))
             .route(read().to(move |visit, name| holders::ask(kind, visit, name)))
             .route(web::post().to(move |visit, name, entered| holders::delete(kind, visit, name, entered))),

@@ -131,8 +131,12 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
         holders(&at("/accounts"), HolderKind::Account),
         holder(&at("/accounts/{name}"), HolderKind::Account),
+        holder_switch(&at("/accounts/{name}/disable"), HolderKind::Account, false),
+        holder_switch(&at("/accounts/{name}/enable"), HolderKind::Account, true),
         holders(&at("/teams"), HolderKind::Team),
         holder(&at("/teams/{name}"), HolderKind::Team),
+        holder_switch(&at("/teams/{name}/disable"), HolderKind::Team, false),
+        holder_switch(&at("/teams/{name}/enable"), HolderKind::Team, true),
         page(&at("/audit")).route(read().to(admin::audit::show)),
         page(&at("/refused")).route(read().to(admin::refused::show)),
         page(&at("/alerts")).route(read().to(admin::alerts::show)),
@@ -164,6 +168,10 @@ fn holder(path: &str, kind: HolderKind) -> Resource {
     resource(path, "PUT, DELETE")
         .route(web::put().to(move |by, payload, name| admin::accounts::put(kind, by, payload, name)))
         .route(web::delete().to(move |by, name| admin::accounts::remove(kind, by, name)))
+}
+
+fn holder_switch(path: &str, kind: HolderKind, on: bool) -> Resource {
+    call(path).route(web::post().to(move |by, name| admin::accounts::post_switch(kind, on, by, name)))
 }
 
 /// Issuing keys. On the public listener too, where client libraries look for it; always with the scope `admin`.

@@ -33,7 +33,7 @@ fn accounts_and_teams_are_set_up_in_the_directory_of_a_stopped_gateway_and_the_a
     assert_eq!(pointsman("accounts limit blue --limit 7.50 --limit-reset weekly").0, Some(0));
     let (_, listed) = pointsman("accounts list --json");
     let listed: Value = serde_json::from_str(&listed).unwrap();
-    let expected = json!({ "name": "blue", "origin": "administrator", "team": "web", "limit": "7.5", "limit_reset": "weekly", "concurrency": 3 });
+    let expected = json!({ "name": "blue", "origin": "administrator", "disabled": false, "team": "web", "limit": "7.5", "limit_reset": "weekly", "concurrency": 3 });
     assert_eq!(listed, json!({ "data": [expected] }));
     let (_, teams) = pointsman("teams list");
     assert!(
@@ -41,23 +41,28 @@ fn accounts_and_teams_are_set_up_in_the_directory_of_a_stopped_gateway_and_the_a
         "{teams}"
     );
     for (line, fault) in [
-        ("accounts create blue", "'pointsman accounts limit' changes it"),
+        ("accounts create blue", "is there already; 'pointsman accounts limit' changes it"),
         ("accounts limit nobody --limit 1", "there is no account 'nobody'"),
         ("accounts create red --team nobody", "there is no team 'nobody'"),
         ("accounts create red --limit much", "'limit' must be"),
         ("teams limit sales --limit 1", "changed in the configuration"),
         ("teams remove sales", "no team 'sales' was set up"),
+        ("teams disable nobody", "there is no team 'nobody'"),
         ("audit --action explode", "Unknown value"),
     ] {
         let (code, text) = pointsman(line);
         assert!(code == Some(2) && text.contains(fault), "{line}: {text}");
     }
+    assert_eq!(pointsman("teams disable sales"), (Some(0), "The team 'sales' is disabled.\n".to_owned()));
+    assert!(pointsman("teams list").1.contains("sales  (disabled)\n"));
+    assert_eq!(pointsman("teams enable sales"), (Some(0), "The team 'sales' is enabled.\n".to_owned()));
     assert_eq!(pointsman("accounts remove blue"), (Some(0), "The account 'blue' is removed.\n".to_owned()));
     let (code, audit) = pointsman("audit");
     let lines: Vec<&str> = audit.lines().collect();
-    assert_eq!((code, lines.len()), (Some(0), 4), "{audit}");
-    assert!(lines[0].contains("remove_account 'blue'") && lines[3].contains("command line ("), "{audit}");
-    assert!(lines[1].contains("put_account 'blue': spend {\"amount\":\"5\"} -> "), "{audit}");
+    assert_eq!((code, lines.len()), (Some(0), 6), "{audit}");
+    assert!(lines[0].contains("remove_account 'blue'") && lines[5].contains("command line ("), "{audit}");
+    assert!(lines[1].contains("enable_team 'sales': on false -> true"), "{audit}");
+    assert!(lines[3].contains("put_account 'blue': spend {\"amount\":\"5\"} -> "), "{audit}");
     assert_eq!(pointsman("audit --object web --limit 5").1.lines().count(), 1);
 }
 
@@ -89,6 +94,9 @@ async fn accounts_and_teams_are_set_up_at_a_running_gateway() {
         code == Some(0) && listed.starts_with("   TODAY $") && listed.contains("daily    web              blue\n"),
         "{listed}"
     );
+    assert_eq!(pointsman("teams disable web").await, (Some(0), "The team 'web' is disabled.\n".to_owned()));
+    assert!(pointsman("teams list").await.1.contains("web  (disabled)\n"));
+    assert_eq!(pointsman("teams enable web").await, (Some(0), "The team 'web' is enabled.\n".to_owned()));
     assert_eq!(pointsman("accounts limit blue --limit none --team none").await.0, Some(0));
     let (_, listed) = pointsman("accounts list --json").await;
     let listed: Value = serde_json::from_str(&listed).unwrap();

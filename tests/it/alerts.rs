@@ -1,5 +1,7 @@
 //! Alerts, as a receiver gets them over a real socket.
 
+use std::sync::Arc;
+
 use actix_web::http::Method;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -14,6 +16,7 @@ use crate::{
     patience::{eventually, until},
     process::{ConfigFile, Process, run},
     scripted::{Gate, Script, Upstream, refused_address},
+    upstream_tls::authority,
     world::{Model, World, always, saying},
 };
 
@@ -134,6 +137,26 @@ async fn a_chat_gets_its_own_form_and_only_the_events_it_asked_for() {
     let alert = arrived(&room, 1).await.remove(0).json();
     let text = "Pointsman, critical: Calls are refused with 402: the budget is spent of key ci ($0.17 in all).";
     assert_eq!(alert, json!({ "text": text }));
+}
+
+#[actix_web::test]
+async fn a_receiver_with_a_certificate_of_its_own_authority_is_told_with_the_ca_file_and_never_without() {
+    let (upstream, folder, authority) = (saying("Hello"), Folder::new(), authority());
+    let start = || Upstream::start_tls(Arc::clone(&authority.server), [Script::new().request().send(OK)]);
+    let (trusted, stranger) = (start(), start());
+    let at = |receiver: &Upstream| format!("https://localhost:{}/hook", receiver.address().port());
+    let ca_file = format!("ca_file = {:?}", authority.ca_file);
+    let receivers = table("trusted", &at(&trusted), &ca_file) + &table("stranger", &at(&stranger), "");
+    let gateway = told(world(&upstream, &folder), &receivers).start().await;
+    spend(&gateway, "ci").await;
+    let alert = arrived(&trusted, 1).await.remove(0);
+    assert!(alert.is_signed_with(&STANDARD.decode(KEY_BYTES).unwrap()));
+    let of_stranger = |page: &Value| page["data"][1]["last"]["outcome"].clone();
+    let is_refused = |page: &Value| of_stranger(page).is_string();
+    let page =
+        eventually("the other one fails", async || admin(&gateway, Method::GET, "alerts").await, is_refused).await;
+    assert!(of_stranger(&page).as_str().unwrap().contains("tls"), "{page}");
+    assert!(stranger.requests().is_empty(), "nothing is sent to whom nobody vouches for");
 }
 
 /// The configuration of a process that tells `ops` of spent budgets.

@@ -98,13 +98,24 @@ name = "team"
 sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 expires_at = 2027-01-31
 requests_per_minute = 60
+spend_limit = "7.50"
+spend_reset = "daily"
 disabled = true
+account = "web"
+[[accounts]]
+name = "web"
+team = "shop"
+concurrency = 9
+[[teams]]
+name = "shop"
+spend_limit = "100"
 "#,
     );
     expect_test::expect![[r#"
         f: nothing is wrong.
 
         Address: 127.0.0.1:8080
+        Console: http://127.0.0.1:8081/console/
         Aliases: service/auto, service/free
 
         Providers
@@ -116,7 +127,13 @@ disabled = true
 
         Keys
           development        inference, read; on loopback only
-          team               inference, read; disabled; until 2027-01-31T00:00:00+00:00; 60 requests per minute
+          team               inference, read; disabled; until 2027-01-31T00:00:00+00:00; $7.5 a day; 60 requests per minute
+
+        Accounts
+          web                team shop; 9 concurrent calls
+
+        Teams
+          shop               $100 in all
     "#]]
     .assert_eq(&summary(&config));
 }

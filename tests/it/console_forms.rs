@@ -213,7 +213,7 @@ async fn disabling_is_asked_about_first_and_undone_with_one_press() {
 }
 
 /// Everything that a form can change, with what would be sent.
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 17] = [
     ("new/key", "name=evil&scopes=admin"),
     ("keys/ci/change", "name=evil"),
     ("keys/ci/rotate", ""),
@@ -223,8 +223,12 @@ const CALLS: [(&str, &str); 13] = [
     ("new/account", "name=evil"),
     ("accounts/blue", "limit=1"),
     ("accounts/blue/delete", ""),
+    ("accounts/blue/disable", ""),
+    ("accounts/blue/enable", ""),
     ("new/team", "name=evil"),
     ("teams/red/delete", ""),
+    ("teams/red/disable", ""),
+    ("teams/red/enable", ""),
     ("ledger/verify", ""),
     ("samples", ""),
 ];
@@ -362,6 +366,27 @@ async fn accounts_and_teams_are_set_up_changed_and_removed() {
     assert_eq!(post("accounts/blue/delete", "").await.status, 303);
     let names = api(&gateway, "/api/v1/admin/teams").await;
     assert_eq!(names["data"].as_array().unwrap().len(), 1, "{names}");
+}
+
+#[actix_web::test]
+async fn accounts_and_teams_are_disabled_after_a_question_and_enabled_again() {
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let token = form(&browser).await;
+    for holder in ["accounts/shop", "teams/sales"] {
+        let question = browser.page(&format!("/console/{holder}/disable")).await;
+        assert!(question.contains("Disable the") && question.contains("1 key, 0 calls in flight"), "{question}");
+        assert_eq!(status_of(&gateway, USER_KEY).await, 200, "asking changes nothing");
+        let reply = browser.post(&format!("/console/{holder}/disable"), &token).await;
+        assert_eq!((reply.status, reply.header("location")), (303, Some("../../accounts?done=disabled")));
+        assert_eq!(status_of(&gateway, USER_KEY).await, 401);
+        let page = browser.page("/console/accounts?done=disabled").await;
+        assert!(page.contains(&format!("{holder}/enable")) && !page.contains(&format!("{holder}/disable")), "{page}");
+        assert_eq!(browser.post(&format!("/console/{holder}/enable"), &token).await.status, 303);
+        assert_eq!(status_of(&gateway, USER_KEY).await, 200);
+    }
+    assert!(!browser.page("/console/accounts").await.contains("accounts/boss/disable"), "the own account");
 }
 
 #[actix_web::test]

@@ -311,6 +311,39 @@ async fn a_key_has_lists_an_objective_and_aliases_of_its_own() {
 }
 
 #[actix_web::test]
+async fn keys_of_a_disabled_account_or_team_are_refused_by_its_name_until_it_is_enabled() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let shop = "[[teams]]\nname = \"sales\"\n[[accounts]]\nname = \"shop\"\nteam = \"sales\"";
+    let gateway = world(&upstream, &folder).with(shop).start().await;
+    let admin = gateway.admin();
+    let (text, _) = issue(&gateway, json!({ "name": "ci", "account": "shop" })).await;
+    let switch = async |path: &str| call(&admin, Method::POST, &format!("/api/v1/admin/{path}"), ADMIN, None).await;
+    let state = async || {
+        let key = call(&admin, Method::GET, "/api/v1/admin/keys/ci", ADMIN, None).await.expect(200);
+        key["data"]["state"].as_str().unwrap().to_owned()
+    };
+    for (holder, reason, sentence) in [
+        ("accounts/shop", "disabled_account", "The account 'shop' of this API key is disabled."),
+        ("teams/sales", "disabled_team", "The team 'sales' of this API key is disabled."),
+    ] {
+        assert_eq!(
+            (chat(&gateway, &text, json!({"max_tokens": 5})).await.status, state().await.as_str()),
+            (200, "active")
+        );
+        let listed = switch(&format!("{holder}/disable")).await.expect(200);
+        assert_eq!(listed["data"].as_array().unwrap().iter().filter(|one| one["disabled"] == true).count(), 1);
+        let error = error_of(&chat(&gateway, &text, json!({})).await, 401);
+        assert_eq!((&error["metadata"]["reason"], &error["message"]), (&json!(reason), &json!(sentence)));
+        assert_eq!(state().await, reason);
+        switch(&format!("{holder}/enable")).await.expect(200);
+    }
+    chat(&gateway, &text, json!({"max_tokens": 5})).await.expect(200);
+    assert_eq!(switch("accounts/nobody/disable").await.status, 404);
+    let own = error_of(&switch("accounts/admin/disable").await, 400);
+    assert_eq!(own["message"], "A key cannot disable its own account: use another key with the scope admin.");
+}
+
+#[actix_web::test]
 async fn every_action_of_an_administrator_is_in_the_audit_log() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let gateway = world(&upstream, &folder).start().await;
@@ -326,6 +359,10 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
         (Method::POST, "/api/v1/admin/keys/test/enable", None),
         (Method::PUT, "/api/v1/admin/teams/lab", Some(json!({ "limit": "10" }))),
         (Method::PUT, "/api/v1/admin/accounts/blue", Some(json!({ "team": "lab" }))),
+        (Method::POST, "/api/v1/admin/accounts/blue/disable", None),
+        (Method::POST, "/api/v1/admin/teams/lab/disable", None),
+        (Method::POST, "/api/v1/admin/accounts/blue/enable", None),
+        (Method::POST, "/api/v1/admin/teams/lab/enable", None),
         (Method::DELETE, "/api/v1/admin/accounts/blue", None),
         (Method::DELETE, "/api/v1/admin/teams/lab", None),
         (Method::DELETE, "/api/v1/admin/ledger/records?older_than_secs=9", None),
@@ -349,6 +386,10 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
             ("enable_key", test),
             ("put_team", lab),
             ("put_account", blue),
+            ("disable_account", blue),
+            ("disable_team", lab),
+            ("enable_account", blue),
+            ("enable_team", lab),
             ("remove_account", blue),
             ("remove_team", lab),
             ("delete_records", &Value::Null),
@@ -373,10 +414,11 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
     );
     assert_eq!(changes(7, "spend"), Some((Value::Null, limit("10"))));
     assert_eq!(
-        (changes(8, "team"), changes(9, "team")),
+        (changes(8, "team"), changes(13, "team")),
         (Some((Value::Null, json!("lab"))), Some((json!("lab"), Value::Null)))
     );
-    assert!(changes(11, "before_ms").is_some_and(|(_, to)| to.is_i64()));
+    assert_eq!(changes(9, "on"), Some((json!(true), json!(false))), "an account is on unless it is disabled");
+    assert!(changes(15, "before_ms").is_some_and(|(_, to)| to.is_i64()));
     assert!(lines.iter().all(|line| !line.to_string().contains("sha256")), "no digest is shown");
     for line in lines {
         assert_eq!((&line["by"], &line["from"]), (&json!("admin"), &json!("127.0.0.1")), "{line}");

@@ -69,6 +69,32 @@ async fn keys_are_issued_and_revoked_in_the_directory_of_a_stopped_gateway() {
 }
 
 #[actix_web::test]
+async fn a_running_gateway_is_found_by_its_configuration_and_by_a_variable() {
+    let folder = Folder::new();
+    let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let config = ConfigFile::new(&format!(
+        "[server]\nbind = \"127.0.0.1:0\"\n[simulation]\nmode = \"on\"\n[ledger]\ndata_dir = {:?}\n\
+         [[keys]]\nname = \"boss\"\nenv = \"BOSS\"\nscopes = [\"admin\"]\n",
+        folder.at("data")
+    ));
+    let own = [("POINTSMAN__LEDGER__DURABILITY", "group"), ("POINTSMAN__ADMIN__BIND", admin.as_str()), ("BOSS", ADMIN)];
+    let _process = Process::start(&["serve", "--config", config.path()], &own);
+    let keys = |arguments: &[&str], more: &[(&str, &str)]| {
+        let output = run(&[&["keys"], arguments].concat(), &[&own[..], more].concat());
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let key = ("POINTSMAN_ADMIN_KEY", ADMIN);
+    let (code, said) =
+        keys(&["create", "ci", "--limit", "5", "--limit-reset", "daily", "--config", config.path()], &[key]);
+    assert_eq!(code, Some(0), "{said}");
+    let url = format!("http://{admin}");
+    let (code, listed) = keys(&["list"], &[key, ("POINTSMAN_ADMIN_URL", url.as_str())]);
+    assert!(code == Some(0) && listed.starts_with("ci  ") && listed.contains("limit $5 daily"), "{listed}");
+    let (code, said) = keys(&["list", "--config", config.path()], &[]);
+    assert!(code == Some(2) && said.contains("set POINTSMAN_ADMIN_KEY"), "{said}");
+}
+
+#[actix_web::test]
 async fn keys_are_issued_and_revoked_at_a_running_gateway() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let gateway = world(&upstream, &folder).start().await;

@@ -125,7 +125,7 @@ async fn a_running_gateway_exports_and_verifies_through_its_admin_listener_what_
     let gateway = stage.gateway().await;
     one_of_each(&gateway).await;
     let url = gateway.admin().url("");
-    let key = [("POINTSMAN_API_KEY", ADMIN)];
+    let key = [("POINTSMAN_ADMIN_KEY", ADMIN)];
 
     let (code, exported, said) = ledger(&["export", "--url", &url], &key);
     assert_eq!((code, said.as_str()), (0, ""));
@@ -154,7 +154,7 @@ async fn a_running_gateway_exports_and_verifies_through_its_admin_listener_what_
     let (code, report, said) = ledger(&["verify", "--url", &url], &key);
     assert!(code == 0 && report.ends_with("No fault.\n"), "{report}{said}");
 
-    let (code, _, said) = ledger(&["export", "--url", &url], &[("POINTSMAN_API_KEY", crate::harness::KEY)]);
+    let (code, _, said) = ledger(&["export", "--url", &url], &[("POINTSMAN_ADMIN_KEY", crate::harness::KEY)]);
     assert!(code == 2 && said.contains("scope 'admin'"), "{said}");
     let (code, _, said) = ledger(&["export", "--url", "http://127.0.0.1:1"], &key);
     assert!(code == 4 && said.contains("http://127.0.0.1:1"), "{said}");

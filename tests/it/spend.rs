@@ -185,9 +185,9 @@ async fn rows_are_told_apart_by_any_names_and_totals_say_what_changed() {
         (
             "team=prodct",
             "team",
-            "Neither the configuration nor the ledger knows a team 'prodct'. Did you mean 'product'?",
+            "Neither the configuration nor the ledger knows the team 'prodct'. Did you mean 'product'?",
         ),
-        ("key=webshop", "key", "Neither the configuration nor the ledger knows a key 'webshop'."),
+        ("key=webshop", "key", "Neither the configuration nor the ledger knows the key 'webshop'."),
         ("model=acme/smal", "model", "Did you mean 'acme/small'?"),
         ("owner=webshop", "owner", "'owner' must be the 16 hexadecimal digits"),
         ("tema=product", "tema", "Unknown parameter 'tema'. Did you mean 'team'?"),

@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// An authority nobody knows but who reads its file, and a server it vouches for.
-struct Authority {
-    ca_file: PathBuf,
-    server: Arc<ServerConfig>,
+pub(crate) struct Authority {
+    pub(crate) ca_file: PathBuf,
+    pub(crate) server: Arc<ServerConfig>,
     _folder: Folder,
 }
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();

@@ -25,7 +25,7 @@ pub struct AuditLine {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ChangedMember {
-    /// Name of the member. `on`: whether a key of the configuration is switched on. `result` and `settings`: how a
+    /// Name of the member. `on`: whether a key of the configuration, an account or a team is switched on. `result` and `settings`: how a
     /// reload ended and the names of the settings that it changed. `event` and `result`: which alert was sent to the
     /// receiver, and `sent` or why it was not. `before_ms` and `owner`: which records were deleted.
     pub member: String,
@@ -60,6 +60,7 @@ fn before(state: &State, change: &Change) -> Map<String, Value> {
         Change::RemoveAccount { name } => members(state.accounts.get(name)),
         Change::PutTeam(team) => members(state.teams.get(&team.name)),
         Change::RemoveTeam { name } => members(state.teams.get(name)),
+        Change::SwitchHolder { kind, name, .. } => switched(Some(!state.disabled.contains(&(*kind, name.clone())))),
         Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => Map::new(),
     }
 }
@@ -72,6 +73,7 @@ fn after(change: &Change) -> Map<String, Value> {
         | Change::DisableKey(key)
         | Change::EnableKey(key) => members(Some(&**key)),
         Change::SwitchKey { on, .. } => switched(*on),
+        Change::SwitchHolder { on, .. } => switched(Some(*on)),
         Change::PutAccount(account) => members(Some(account)),
         Change::PutTeam(team) => members(Some(team)),
         Change::SendAlert { event, result, .. } => members(Some(&json!({ "event": event, "result": result }))),

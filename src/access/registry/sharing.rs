@@ -172,6 +172,8 @@ impl Touched {
             Change::PutAccount(_)
             | Change::PutTeam(_)
             | Change::RemoveTeam { .. }
+            // All accounts that have keys are published again.
+            | Change::SwitchHolder { .. }
             | Change::Reload { .. }
             | Change::SendAlert { .. }
             | Change::DeleteRecords { .. } => {}
@@ -183,7 +185,7 @@ impl Touched {
 mod tests {
     use super::*;
     use crate::access::{
-        issued::{Actor, IssuedAccount},
+        issued::{Actor, HolderKind, IssuedAccount},
         registry::{ChangeLog, tests::key},
     };
     use pointsman_base::clock;
@@ -267,6 +269,17 @@ mod tests {
         one.switch(by("one"), "configured", None).unwrap();
         exchange(&[&one, &two], &mut order);
         assert_eq!((two.keys().len(), switched("configured"), switched("gone")), (0, None, Some(false)));
+    }
+
+    #[test]
+    fn an_account_that_one_replica_disables_is_refused_by_the_other_until_it_is_enabled() {
+        let (one, two, mut order) = (replica(), replica(), Vec::new());
+        one.create(by("one"), key("mine")).unwrap();
+        for (on, expected) in [(false, Some(HolderKind::Account)), (true, None)] {
+            one.switch_holder(by("one"), HolderKind::Account, "mine", on).unwrap();
+            exchange(&[&one, &two], &mut order);
+            assert_eq!(two.holders.account(account_number("mine")).disabled(), expected);
+        }
     }
 
     #[test]

@@ -121,6 +121,47 @@ fn a_team_has_its_limit_before_an_account_is_in_it_and_none_when_it_is_removed()
     assert_eq!(shown(&registry), None);
 }
 
+fn in_team(account: &str, team: &str) -> Change {
+    Change::PutAccount(IssuedAccount { name: account.to_owned(), team: Some(team.to_owned()), ..Default::default() })
+}
+
+#[test]
+fn a_disabled_account_or_team_stays_disabled_when_it_is_removed_and_after_a_restart() {
+    clock::start();
+    let log = TestLog::default();
+    let before = registry(&log);
+    before.record(actor(), in_team("shop", "sales")).unwrap();
+    before.create(actor(), IssuedKey { account: "shop".to_owned(), ..key("one") }).unwrap();
+    let disabled = |registry: &Registry| registry.holders.account(account_number("shop")).disabled();
+    before.switch_holder(actor(), HolderKind::Team, "sales", false).unwrap();
+    assert_eq!(disabled(&before), Some(HolderKind::Team));
+    before.switch_holder(actor(), HolderKind::Account, "shop", false).unwrap();
+    before.record(actor(), Change::remove(HolderKind::Account, "shop")).unwrap();
+    let after = registry(&log);
+    after.publish(&after.state.lock());
+    for registry in [&before, &after] {
+        assert_eq!(disabled(registry), Some(HolderKind::Account));
+        assert_eq!(registry.disabled(HolderKind::Team), ["sales"]);
+    }
+    after.switch_holder(actor(), HolderKind::Account, "shop", true).unwrap();
+    assert_eq!(disabled(&after), None, "it is in no team any more");
+}
+
+#[test]
+fn an_account_that_is_disabled_is_refused_although_the_disk_cannot_store_that() {
+    clock::start();
+    let log = TestLog::default();
+    let registry = registry(&log);
+    registry.create(actor(), key("shop")).unwrap();
+    log.refuses.store(true, Ordering::Relaxed);
+    let disabled = || registry.holders.account(account_number("shop")).disabled();
+    let refused = registry.switch_holder(actor(), HolderKind::Account, "shop", false);
+    assert!(matches!(refused, Err(ChangeFault::DisabledUntilRestart(_))), "{refused:?}");
+    assert_eq!(disabled(), Some(HolderKind::Account));
+    assert!(matches!(registry.switch_holder(actor(), HolderKind::Account, "shop", true), Err(ChangeFault::Disk(_))));
+    assert_eq!(disabled(), Some(HolderKind::Account), "what is not stored does not let keys in again");
+}
+
 #[test]
 fn a_stored_change_that_cannot_be_read_is_an_error() {
     for line in ["nonsense", "{}", r#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#] {

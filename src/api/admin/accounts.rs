@@ -48,7 +48,7 @@ pub(crate) fn holders(kind: HolderKind, worker: &Worker) -> Vec<HolderBody> {
 /// All accounts that have keys or limits.
 pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
     let registry = &worker.shared.access.registry;
-    let set_up = registry.accounts();
+    let (set_up, disabled) = (registry.accounts(), registry.disabled(HolderKind::Account));
     let body = |(number, name): (u64, String)| {
         let account = registry.holders.account(number);
         let reading = account.budget.read(clock::unix_millis());
@@ -58,26 +58,31 @@ pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
             None => issued.map(AccountSettings::issued).unwrap_or_default(),
         };
         let holder = HolderBody::new(name, settings.origin, registry.team_of(number), &reading);
-        HolderBody { owner: Some(format!("{number:016x}")), limits: settings.limits, ..holder }
+        let disabled = disabled.contains(&holder.name);
+        HolderBody { owner: Some(format!("{number:016x}")), limits: settings.limits, disabled, ..holder }
     };
     registry.account_names().into_iter().map(body).collect()
 }
 
 /// All teams.
 pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
+    let disabled = worker.shared.access.registry.disabled(HolderKind::Team);
     let body = |name: Arc<str>| {
         let reading = worker.shared.access.registry.holders.team(&name).budget.read(clock::unix_millis());
         let is_configured = worker.setup.config.teams.iter().any(|team| team.name == name);
         let origin = if is_configured { Origin::Configuration } else { Origin::Administrator };
-        HolderBody::new(name.as_ref().to_owned(), origin, None, &reading)
+        let holder = HolderBody::new(name.as_ref().to_owned(), origin, None, &reading);
+        HolderBody { disabled: disabled.contains(&holder.name), ..holder }
     };
     team_names(worker).into_iter().map(body).collect()
 }
 
 /// Names of all teams, in order.
 pub(crate) fn team_names(worker: &GatewayView) -> BTreeSet<Arc<str>> {
-    let configured = worker.setup.config.teams.iter().map(|team| Arc::clone(&team.name));
-    configured.chain(worker.shared.access.registry.teams().into_iter().map(|team| Arc::from(team.name))).collect()
+    let (configured, registry) = (&worker.setup.config.teams, &worker.shared.access.registry);
+    // A disabled team stays in sight when it is removed.
+    let set_up = registry.teams().into_iter().map(|team| team.name).chain(registry.disabled(HolderKind::Team));
+    configured.iter().map(|team| Arc::clone(&team.name)).chain(set_up.map(Arc::from)).collect()
 }
 
 /// Sets the limits and the team of an account, which need not exist, or the budget of a team. Members that are left out are
@@ -125,7 +130,7 @@ pub(crate) async fn set(
 }
 
 /// Removes the limits and the team of an account, whose keys and records stay; or a team: accounts that name it are without a
-/// team budget until it is set again.
+/// team budget until it is set again. What is disabled stays disabled.
 ///
 /// # Errors
 /// 404, 503 when it cannot be stored.
@@ -145,6 +150,50 @@ pub(crate) async fn delete(by: &Authorized, kind: HolderKind, name: &str) -> Res
     let what = format!("removes the {}", kind.word());
     events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
     audit::record(by, Change::remove(kind, name)).await
+}
+
+/// Disables an account or a team, wherever it is set up, or enables it again.
+///
+/// # Errors
+/// As [`switch`].
+pub(crate) async fn post_switch(
+    kind: HolderKind,
+    on: bool,
+    by: Administrator,
+    name: PathName,
+) -> Result<HttpResponse, ApiError> {
+    switch(&by, kind, &name, on).await?;
+    list(kind, by).await
+}
+
+/// Disables an account or a team, or enables it. The keys of a disabled account, or of all accounts of a disabled team, are
+/// refused; running calls continue.
+///
+/// # Errors
+/// 404 for an unknown name, 400 when it would refuse the key of the call itself, 503 when it cannot be stored.
+pub(crate) async fn switch(by: &Authorized, kind: HolderKind, name: &str, on: bool) -> Result<(), ApiError> {
+    let word = kind.word();
+    if !holders(kind, &by.worker).iter().any(|holder| holder.name == name) {
+        return Err(ApiError::no_such(word));
+    }
+    if !on && is_own(by, kind, name) {
+        let message = format!("A key cannot disable its own {word}: use another key with the scope admin.");
+        return Err(ApiError::bad_query("name", message));
+    }
+    let what = format!("{} the {word}", if on { "enables" } else { "disables" });
+    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
+    let (registry, actor) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by));
+    let name = name.to_owned();
+    let stored = web::block(move || registry.switch_holder(actor, kind, &name, on));
+    stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
+}
+
+/// Whether the key of a call belongs to this account or team.
+pub(crate) fn is_own(by: &Authorized, kind: HolderKind, name: &str) -> bool {
+    match kind {
+        HolderKind::Account => *by.caller.account_name == *name,
+        HolderKind::Team => by.caller.account.team.load().as_ref().is_some_and(|team| *team.name == *name),
+    }
 }
 
 /// Refuses the name of an account or a team that cannot be set here.
@@ -254,6 +303,8 @@ pub(crate) struct HolderBody {
     /// Where it is set up: in the `configuration`, by an `administrator` while the gateway ran, or nowhere, when only
     /// `keys` name it.
     pub(crate) origin: Origin,
+    /// Whether an administrator disabled it: the keys of the account, or of all accounts of the team, are refused.
+    pub(crate) disabled: bool,
     /// Only of an account. Its number, as 16 hexadecimal digits. It identifies the records of the account, also after
     /// its keys were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -305,6 +356,7 @@ impl HolderBody {
         HolderBody {
             name,
             origin,
+            disabled: false,
             owner: None,
             team,
             limits: AccountLimitsBody::default(),

@@ -162,7 +162,7 @@ pub(crate) fn refusal(fault: &ChangeFault) -> ApiError {
             ApiError::unstored_change(false)
         }
         ChangeFault::DisabledUntilRestart(_) => {
-            log::error!("a key is refused from now on, but that is not stored: {fault}");
+            log::error!("what was disabled is refused from now on, but that is not stored: {fault}");
             ApiError::unstored_change(true)
         }
     }

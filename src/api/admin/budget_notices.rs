@@ -1,7 +1,7 @@
 //! Spending limits that are used up, or nearly: notices of the verdict.
 
 use pointsman_base::clock;
-use pointsman_domain::{ResetPeriod, Usd};
+use pointsman_domain::{ResetPeriod, SpendLimit, Usd};
 
 use super::accounts;
 use crate::{access::budget::BudgetReading, state::gateway::GatewayView};
@@ -22,6 +22,17 @@ pub(crate) struct ShortBudget {
     pub(crate) is_spent: bool,
 }
 
+/// `$1 a day`
+pub(crate) fn limit_text(limit: SpendLimit) -> String {
+    let period = match limit.reset {
+        Some(ResetPeriod::Daily) => "a day",
+        Some(ResetPeriod::Weekly) => "a week",
+        Some(ResetPeriod::Monthly) => "a month",
+        None => "in all",
+    };
+    format!("${} {period}", limit.amount)
+}
+
 impl ShortBudget {
     /// The limit, if little is left of it.
     fn of(holder: impl FnOnce() -> String, reading: &BudgetReading) -> Option<ShortBudget> {
@@ -36,13 +47,7 @@ impl ShortBudget {
 
     /// `team product ($1 a day)`
     pub(crate) fn text(&self) -> String {
-        let period = match self.reset {
-            Some(ResetPeriod::Daily) => " a day",
-            Some(ResetPeriod::Weekly) => " a week",
-            Some(ResetPeriod::Monthly) => " a month",
-            None => " in all",
-        };
-        format!("{} (${}{period})", self.holder, self.limit)
+        format!("{} ({})", self.holder, limit_text(SpendLimit { amount: self.limit, reset: self.reset }))
     }
 
     /// The notices of all budgets: teams first, then accounts, then keys.
@@ -67,7 +72,7 @@ impl ShortBudget {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_domain::{SpendLimit, Spent};
+    use pointsman_domain::Spent;
 
     use super::*;
 

@@ -148,7 +148,7 @@ pub(crate) struct KeyBody<'a> {
     /// were removed.
     pub(crate) owner: String,
     /// Whether calls with the key are accepted, and why not.
-    #[cfg_attr(test, schemars(extend("enum" = ["active", "disabled", "expired"])))]
+    #[cfg_attr(test, schemars(extend("enum" = ["active", "disabled", "expired", "disabled_account", "disabled_team"])))]
     pub(crate) state: &'static str,
     /// Whether the key is refused because it was disabled, by the configuration or by an administrator.
     pub(crate) disabled: bool,
@@ -233,7 +233,7 @@ impl<'a> KeyBody<'a> {
         let state = match (caller.is_disabled(), caller.is_expired()) {
             (true, _) => "disabled",
             (false, true) => "expired",
-            (false, false) => "active",
+            (false, false) => caller.disabled_holder().map_or("active", |(kind, _)| kind.disabled()),
         };
         let limit = reading.limit;
         KeyBody {

@@ -108,6 +108,11 @@ impl Operation {
         self.with("parameters", parameters.into_iter().collect())
     }
 
+    /// The name in the path.
+    pub(super) fn by_name(self) -> Operation {
+        self.parameters([in_path("name", "Name.", text())])
+    }
+
     pub(super) fn takes(self, schema: &str) -> Operation {
         let content = json!({ "application/json": { "schema": reference(schema) } });
         self.with("requestBody", json!({ "required": true, "content": content }))

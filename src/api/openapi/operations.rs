@@ -259,13 +259,13 @@ pub(super) fn admin() -> Vec<Operation> {
         get("/api/v1/admin/keys", "listAllKeys", "keys", "Keys of the configuration and issued ones")
             .answers("AdminKeyList"),
         get("/api/v1/admin/keys/{name}", "showKeyByName", "keys", "One key")
-            .parameters([in_path("name", "Name.", text())])
+            .by_name()
             .answers("AdminKey"),
         post("/api/v1/admin/keys/{name}/disable", "disableKey", "keys", "Refuse a key until it is enabled")
-            .parameters([in_path("name", "Name.", text())])
+            .by_name()
             .answers("AdminKey"),
         post("/api/v1/admin/keys/{name}/enable", "enableKey", "keys", "Accept a disabled key again")
-            .parameters([in_path("name", "Name.", text())])
+            .by_name()
             .answers("AdminKey"),
         get("/api/v1/admin/accounts", "listAccounts", "accounts", "Accounts with limits and spending")
             .answers("Accounts"),
@@ -276,7 +276,7 @@ pub(super) fn admin() -> Vec<Operation> {
             "accounts",
             "Set the limits of an account",
         )
-        .parameters([in_path("name", "Name.", text())])
+        .by_name()
         .takes("AccountLimits")
         .answers("Accounts"),
         Operation::new(
@@ -286,15 +286,27 @@ pub(super) fn admin() -> Vec<Operation> {
             "accounts",
             "Remove the limits of an account",
         )
-        .parameters([in_path("name", "Name.", text())])
+        .by_name()
         .answers("Accounts"),
+        post("/api/v1/admin/accounts/{name}/disable", "disableAccount", "accounts", "Refuse all keys of an account")
+            .by_name()
+            .answers("Accounts"),
+        post("/api/v1/admin/accounts/{name}/enable", "enableAccount", "accounts", "Accept the keys of an account again")
+            .by_name()
+            .answers("Accounts"),
         get("/api/v1/admin/teams", "listTeams", "accounts", "Teams with limits and spending").answers("Teams"),
         Operation::new("put", "/api/v1/admin/teams/{name}", "putTeam", "accounts", "Set the limits of a team")
-            .parameters([in_path("name", "Name.", text())])
+            .by_name()
             .takes("TeamLimits")
             .answers("Teams"),
         Operation::new("delete", "/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
-            .parameters([in_path("name", "Name.", text())])
+            .by_name()
+            .answers("Teams"),
+        post("/api/v1/admin/teams/{name}/disable", "disableTeam", "accounts", "Refuse all keys of the accounts of a team")
+            .by_name()
+            .answers("Teams"),
+        post("/api/v1/admin/teams/{name}/enable", "enableTeam", "accounts", "Accept the keys of a team again")
+            .by_name()
             .answers("Teams"),
         get(
             "/api/v1/admin/alerts",

@@ -1,20 +1,24 @@
 //! The two places where keys, accounts and the audit log are: a running gateway, asked at its admin listener, and the data
 //! directory of one that does not run.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
-use pointsman_config::{Config, Environment};
+use pointsman_config::{Config, Environment, Listeners};
 use pointsman_ledger::{accounts::AccountLog, directory::Directory, fault::Fault};
+use pointsman_transport::own_config;
 use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::{
-    CommandOutput, Finished,
+    CommandOutput, Finished, failure,
     gateway::{ReachedGateway, is_loopback},
-    load, refused, success,
+    load, refused, report, success,
 };
 use crate::{
     access::{issued::Actor, registry::Registry},
@@ -22,7 +26,22 @@ use crate::{
 };
 
 /// Default environment variable of the administrator's key.
-const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
+pub(super) const KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
+/// Environment variable with the admin address, where --url names none.
+const URL_VARIABLE: &str = "POINTSMAN_ADMIN_URL";
+/// Where a gateway takes calls of administrators, unless it is told otherwise.
+const DEFAULT_URL: &str = "http://127.0.0.1:8081";
+
+/// The admin address: the one that is named, else that of the variable.
+fn named_url(named: Option<&str>, environment: &Environment) -> Option<String> {
+    let of_variable = || environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
+    named.or_else(of_variable).map(str::to_owned)
+}
+
+/// The admin address of a gateway that runs.
+pub(super) fn admin_url(named: Option<&str>, environment: &Environment) -> String {
+    named_url(named, environment).unwrap_or_else(|| DEFAULT_URL.to_owned())
+}
 
 /// Where a command works, and the form of its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -30,10 +49,11 @@ pub struct AdminPlace {
     /// Configuration that names the data directory of a gateway that does not run
     #[arg(id = "admin_config", short = 'c', long = "config", global = true, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Admin address of a running gateway, such as http://127.0.0.1:8081
+    /// Admin address of a running gateway; default: POINTSMAN_ADMIN_URL, else that of the configuration if its gateway
+    /// runs
     #[arg(long, global = true)]
     url: Option<String>,
-    /// Environment variable with a key of the scope admin, with --url; default: POINTSMAN_ADMIN_KEY
+    /// Environment variable with a key of the scope admin, for a running gateway; default: POINTSMAN_ADMIN_KEY
     #[arg(long, global = true, value_name = "NAME")]
     key_env: Option<String>,
     /// Print JSON
@@ -50,12 +70,29 @@ impl AdminPlace {
         stopped: impl FnOnce(&Config) -> Result<T, CommandOutput>,
         show: impl FnOnce(T) -> String,
     ) -> Finished {
-        let done = match &self.url {
-            Some(url) => running(&AdminClient::new(url, self.key_env.as_deref(), environment)?)?,
-            None => stopped(&load(self.config.as_deref(), environment)?.config)?,
+        let key_env = self.key_env.as_deref();
+        if let Some(url) = named_url(self.url.as_deref(), environment) {
+            return Ok(success(show(running(&AdminClient::new(&url, key_env, environment)?)?)));
+        }
+        let (file, config) = (self.config.as_deref(), load(self.config.as_deref(), environment)?.config);
+        let has_key = environment.get(key_env.unwrap_or(KEY_VARIABLE)).is_some_and(|key| !key.is_empty());
+        let done = match has_key && is_in_use(&config) {
+            true => running(&AdminClient::of_configuration(file, key_env, environment)?)?,
+            false => stopped(&config)?,
         };
         Ok(success(show(done)))
     }
+}
+
+/// Whether a gateway runs in the data directory.
+fn is_in_use(config: &Config) -> bool {
+    let directory = config.ledger.durable_directory();
+    directory.is_some_and(|path| matches!(Directory::open(path), Err(Fault::InUse(_))))
+}
+
+/// What to do when a configuration names no address.
+pub(super) fn no_address(key: &str) -> CommandOutput {
+    refused(format!("{key} names no address that can be asked; name it with --url"))
 }
 
 /// What a gateway that does not run has stored.
@@ -76,8 +113,8 @@ pub(super) fn stopped_gateway(config: &Config) -> Result<StoppedGateway, Command
     })?;
     let opened = Directory::open(path).map_err(|fault| match fault {
         Fault::InUse(path) => format!(
-            "{path} is in use by a running gateway; give its admin address with --url, and set {DEFAULT_KEY_VARIABLE} to a key \
-             with the scope admin"
+            "{path} is in use by a running gateway; set {KEY_VARIABLE} to a key with the scope admin, and give its admin address \
+             with --url or {URL_VARIABLE} if it is not that of the configuration"
         ),
         fault => format!("{}: {fault}", path.display()),
     })?;
@@ -107,14 +144,28 @@ impl AdminClient {
                 "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
             )));
         }
-        let variable = key_env.unwrap_or(DEFAULT_KEY_VARIABLE);
+        let variable = key_env.unwrap_or(KEY_VARIABLE);
         let key = environment.get(variable).filter(|key| !key.is_empty());
         let unset = || format!("the variable {variable} is not set; set it to a key with the scope admin");
         Ok(AdminClient(ReachedGateway::with_key(url, variable, key.ok_or_else(unset)?)?))
     }
 
+    /// The gateway that listens at the admin address of a configuration.
+    pub(super) fn of_configuration(
+        file: Option<&Path>,
+        key_env: Option<&str>,
+        environment: &Environment,
+    ) -> Result<AdminClient, CommandOutput> {
+        let listeners = Listeners::read(file, environment).map_err(|faults| failure(report(&faults)))?;
+        let url = listeners.admin_urls().first().cloned().ok_or_else(|| no_address("admin.bind"))?;
+        let gateway = AdminClient::new(&url, key_env, environment)?;
+        let certificate = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first());
+        let Some(certificate) = certificate else { return Ok(gateway) };
+        Ok(gateway.with_tls(own_config(Some(certificate)).map_err(refused)?))
+    }
+
     /// The same gateway, with other certificates than those that the system trusts.
-    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> AdminClient {
+    fn with_tls(self, tls: Arc<ClientConfig>) -> AdminClient {
         AdminClient(self.0.with_tls(tls))
     }
 

@@ -6,16 +6,19 @@ use pointsman_config::Environment;
 use pointsman_dialect::percent::encoded;
 use serde_json::Value;
 
-use super::{CommandOutput, EXIT_DIFFERENT, Finished, admin_place::AdminClient};
+use super::{
+    CommandOutput, EXIT_DIFFERENT, Finished,
+    admin_place::{AdminClient, admin_url},
+};
 
 /// What to do with the receivers of alerts.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct AlertsRequest {
     #[command(subcommand)]
     action: AlertsAction,
-    /// Admin address of the gateway
-    #[arg(long, global = true, default_value = "http://127.0.0.1:8081")]
-    url: String,
+    /// Admin address of the gateway; default: POINTSMAN_ADMIN_URL, else http://127.0.0.1:8081
+    #[arg(long, global = true)]
+    url: Option<String>,
     /// Environment variable with a key of the scope admin; default: POINTSMAN_ADMIN_KEY
     #[arg(long, global = true, value_name = "NAME")]
     key_env: Option<String>,
@@ -37,7 +40,8 @@ enum AlertsAction {
 pub(super) fn run(request: &AlertsRequest, environment: &Environment) -> Finished {
     let AlertsAction::Test { name } = &request.action;
     let receiver = name.as_ref().map_or_else(String::new, |name| format!("?receiver={}", encoded(name)));
-    let gateway = AdminClient::new(&request.url, request.key_env.as_deref(), environment)?;
+    let url = admin_url(request.url.as_deref(), environment);
+    let gateway = AdminClient::new(&url, request.key_env.as_deref(), environment)?;
     let page = gateway.call(Method::POST, &format!("/api/v1/admin/alerts/test{receiver}"), None)?;
     Ok(output(&page, request.json))
 }

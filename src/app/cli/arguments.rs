@@ -55,8 +55,10 @@ ENVIRONMENT
                             provider on. 'pointsman check' lists the names.
   POINTSMAN__SECTION__KEY   overrides a key of the configuration, for example POINTSMAN__SERVER__BIND or
                             POINTSMAN__PROVIDERS__OLLAMA__ENABLED; the value is TOML, or plain text
-  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay', 'spend' and 'connect',
-                            unless --url names one
+  POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'connect', unless --url
+                            names one; POINTSMAN_API_KEY has the key
+  POINTSMAN_ADMIN_URL       the admin address for 'spend', 'keys', 'accounts', 'teams', 'audit', 'alerts',
+                            'reload' and 'logs --all'; POINTSMAN_ADMIN_KEY has the key, of the scope admin
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES

@@ -7,11 +7,13 @@ use pointsman_domain::{Catalog, Endpoint, Model, Provider, ProviderState};
 
 use pointsman_base::clock;
 use pointsman_config::{
-    AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, Key, SourceLocation, Warning, digest_of,
+    AccountConfig, AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, HolderLimits, Key, SourceLocation,
+    TeamConfig, Warning, digest_of,
 };
 use serde_json::{Value, json};
 
 use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, report};
+use crate::api::admin::budget_notices::limit_text;
 
 /// Most models that are listed; further ones are counted.
 const MAX_LISTED_MODELS: usize = 60;
@@ -118,6 +120,11 @@ fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
         _ => writeln!(page, "{}: can be used; {warnings} remarks stand below.\n", config.source)?,
     }
     writeln!(page, "Address: {}", config.server.bind)?;
+    if let Some(admin) = config.admin.bind.filter(|_| config.console.enabled) {
+        // On loopback the admin listener does not use TLS.
+        let scheme = if config.tls.is_some() && !config.admin.is_loopback() { "https" } else { "http" };
+        writeln!(page, "Console: {scheme}://{admin}/console/")?;
+    }
     let aliases: Vec<&str> = catalog.aliases.iter().map(|alias| alias.id.as_str()).collect();
     writeln!(page, "Aliases: {}", aliases.join(", "))?;
     writeln!(page, "\nProviders")?;
@@ -175,7 +182,39 @@ fn write_keys(page: &mut String, config: &Config) -> std::fmt::Result {
     for key in &config.keys {
         writeln!(page, "  {}", key_line(key))?;
     }
+    write_holders(page, "Accounts", config.accounts.iter().map(|account| (&*account.name, account_facts(account))))?;
+    let team = |team: &TeamConfig| team.spend.map(limit_text).into_iter().collect();
+    write_holders(page, "Teams", config.teams.iter().map(|of| (&*of.name, team(of))))
+}
+
+/// Accounts or teams; nothing if there are none.
+fn write_holders<'c>(
+    page: &mut String,
+    title: &str,
+    holders: impl ExactSizeIterator<Item = (&'c str, Vec<String>)>,
+) -> std::fmt::Result {
+    if holders.len() > 0 {
+        writeln!(page, "\n{title}")?;
+    }
+    for (name, facts) in holders {
+        let facts = if facts.is_empty() { "no limit".to_owned() } else { facts.join("; ") };
+        writeln!(page, "  {name:<18} {facts}")?;
+    }
     Ok(())
+}
+
+fn account_facts(account: &AccountConfig) -> Vec<String> {
+    let HolderLimits { requests_per_minute, tokens_per_minute, concurrency, spend } = account.limits;
+    let team = account.team.as_ref().map(|team| format!("team {team}"));
+    let number = |limit: Option<u32>, what: &str| limit.map(|limit| format!("{limit} {what}"));
+    let facts = [
+        team,
+        spend.map(limit_text),
+        number(requests_per_minute, "requests per minute"),
+        number(tokens_per_minute, "tokens per minute"),
+        number(concurrency, "concurrent calls"),
+    ];
+    facts.into_iter().flatten().collect()
 }
 
 fn key_line(key: &Key) -> String {
@@ -190,6 +229,9 @@ fn key_line(key: &Key) -> String {
     }
     if let Some(end) = key.expires_at {
         add(&format!("until {}", end.to_rfc3339()));
+    }
+    if let Some(limit) = key.spend {
+        add(&limit_text(limit));
     }
     if let Some(rate) = key.requests_per_minute {
         add(&format!("{rate} requests per minute"));

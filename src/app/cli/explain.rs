@@ -7,12 +7,17 @@ mod what_if;
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
-use pointsman_config::Environment;
+use pointsman_config::{Environment, spend_amount};
 use pointsman_dialect::percent;
-use pointsman_domain::GenerationId;
+use pointsman_domain::{GenerationId, Usd};
 use serde_json::{Map, Value, json};
 
-use super::{CommandOutput, Finished, gateway::GatewayArguments, names, refused, success};
+use super::{
+    CommandOutput, Finished,
+    columns::{dollars, list},
+    gateway::GatewayArguments,
+    names, refused, success,
+};
 
 /// The generation to explain.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -51,6 +56,9 @@ pub struct PreviewRequest {
     /// .in_flight=20
     #[arg(long, value_name = "CONDITION")]
     what_if: Vec<String>,
+    /// Say for how many such calls this many US dollars pay, such as 5
+    #[arg(long, value_name = "USD", value_parser = |text: &str| spend_amount(text).ok_or("an amount of US dollars, such as 5 or 0.50"))]
+    budget: Option<Usd>,
     #[command(flatten)]
     gateway: GatewayArguments,
 }
@@ -68,7 +76,8 @@ pub(super) fn explain(request: &ExplainRequest, environment: &Environment) -> Fi
     let Some(id) = GenerationId::parse(&named) else {
         return Err(refused(format!("'{named}' is not a generation id (gen-<seconds>-…)")));
     };
-    finish(&request.gateway, &request.gateway.call((Method::GET, &request.path(&id)), None, environment)?)
+    let body = request.gateway.call((Method::GET, &request.path(&id)), None, environment)?;
+    finish(&request.gateway, &body, |_| String::new())
 }
 
 impl ExplainRequest {
@@ -95,14 +104,31 @@ pub(super) fn preview(request: &PreviewRequest, environment: &Environment) -> Fi
     body.extend(conditions.map(|conditions| ("what_if".to_owned(), conditions)));
     let body = Bytes::from(Value::Object(body).to_string());
     let call = (Method::POST, "/api/v1/route/preview");
-    finish(&request.gateway, &request.gateway.call(call, Some(body), environment)?)
+    let body = request.gateway.call(call, Some(body), environment)?;
+    finish(&request.gateway, &body, |page| request.budget.map_or_else(String::new, |budget| purchase(budget, page)))
 }
 
-fn finish(gateway: &GatewayArguments, body: &[u8]) -> Finished {
+/// How many calls like the previewed one `budget` pays for.
+fn purchase(budget: Usd, page: &Value) -> String {
+    let chosen =
+        list(page, "candidates").iter().find(|candidate| candidate.get("selected") == Some(&Value::Bool(true)));
+    let cost = chosen.and_then(|candidate| candidate.pointer("/predicted/cost")).and_then(Value::as_f64);
+    match cost {
+        Some(cost) if cost > 0.0 => {
+            let calls = (budget.to_f64() / cost).floor();
+            format!("\n${budget} pays for about {calls:.0} such calls, each about ${}.\n", dollars(&json!(cost), ""))
+        }
+        Some(_) => "\nSuch calls cost nothing.\n".to_owned(),
+        None => "\nWhat such a call costs is not known.\n".to_owned(),
+    }
+}
+
+fn finish(gateway: &GatewayArguments, body: &[u8], more: impl FnOnce(&Value) -> String) -> Finished {
     if gateway.json {
         return Ok(success(format!("{}\n", String::from_utf8_lossy(body))));
     }
     let page = serde_json::from_slice::<Value>(body);
     let page = page.map_err(|error| refused(format!("the answer of the gateway cannot be read: {error}")))?;
-    Ok(success(text::decision(page.get("data").unwrap_or(&page))))
+    let page = page.get("data").unwrap_or(&page);
+    Ok(success(text::decision(page) + &more(page)))
 }

@@ -158,6 +158,9 @@ impl ReachedGateway {
                 let is_admin = message.contains("the listener for administration");
                 let remedy = match status {
                     401 => self.key.remedy(),
+                    404 if message.contains("known for this API key") => {
+                        " A key with the scope admin finds those of all keys: --key-env POINTSMAN_ADMIN_KEY.".to_owned()
+                    }
                     404 if is_admin => " --url must be the address that models are called at (server.bind).".to_owned(),
                     _ => String::new(),
                 };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     CommandOutput, EXIT_DIFFERENT, Finished,
-    admin_place::AdminClient,
+    admin_place::{AdminClient, no_address},
     failure,
     gateway::{GatewayArguments, ReachedGateway},
     refused,
@@ -72,25 +72,13 @@ fn listeners(request: &HealthRequest, environment: &Environment) -> Result<Liste
     Listeners::read(request.config.as_deref(), environment).map_err(|faults| failure(super::report(&faults)))
 }
 
-fn no_address(key: &str) -> CommandOutput {
-    refused(format!("{key} names no address that can be asked; name it with --url"))
-}
-
 /// The gateway whose admin address is asked with a key.
 fn administered(request: &HealthRequest, environment: &Environment) -> Result<AdminClient, CommandOutput> {
     let key_env = request.gateway.key_env.as_deref();
-    if let Some(url) = request.gateway.url.as_deref() {
-        return AdminClient::new(url, key_env, environment);
+    match request.gateway.url.as_deref() {
+        Some(url) => AdminClient::new(url, key_env, environment),
+        None => AdminClient::of_configuration(request.config.as_deref(), key_env, environment),
     }
-    let listeners = listeners(request, environment)?;
-    let urls = listeners.admin_urls();
-    let url = urls.first().ok_or_else(|| no_address("admin.bind"))?;
-    let gateway = AdminClient::new(url, key_env, environment)?;
-    let Some(certificate) = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first()) else {
-        return Ok(gateway);
-    };
-    let tls = own_config(Some(certificate)).map_err(refused)?;
-    Ok(gateway.with_tls(tls))
 }
 
 /// The verdict of a gateway. What is critical is a finding.

@@ -1,5 +1,5 @@
-//! `accounts` and `teams`: lists them with their budgets, sets them up, changes and removes them, at a running gateway or in the
-//! data directory of a stopped one.
+//! `accounts` and `teams`: lists them with their budgets, sets them up, changes, disables and removes them, at a running gateway or
+//! in the data directory of a stopped one.
 
 use actix_web::http::Method;
 use clap::{Args, Subcommand};
@@ -52,6 +52,16 @@ enum AccountsAction {
         /// Name of the account
         name: String,
     },
+    /// Refuse all keys of an account until it is enabled
+    Disable {
+        /// Name of the account
+        name: String,
+    },
+    /// Accept the keys of a disabled account again
+    Enable {
+        /// Name of the account
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -64,6 +74,16 @@ enum TeamsAction {
     Limit(TeamArguments),
     /// Remove a team; its accounts stay
     Remove {
+        /// Name of the team
+        name: String,
+    },
+    /// Refuse all keys of the accounts of a team until it is enabled
+    Disable {
+        /// Name of the team
+        name: String,
+    },
+    /// Accept the keys of the accounts of a disabled team again
+    Enable {
         /// Name of the team
         name: String,
     },
@@ -149,6 +169,7 @@ enum Action<'a> {
     Create(&'a str, Map<String, Value>),
     Limit(&'a str, Map<String, Value>),
     Remove(&'a str),
+    Switch(&'a str, bool),
 }
 
 /// Runs `accounts`.
@@ -158,6 +179,8 @@ pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> 
         AccountsAction::Create(account) => Action::Create(&account.budget.name, account.members()),
         AccountsAction::Limit(account) => Action::Limit(&account.budget.name, account.members()),
         AccountsAction::Remove { name } => Action::Remove(name),
+        AccountsAction::Disable { name } => Action::Switch(name, false),
+        AccountsAction::Enable { name } => Action::Switch(name, true),
     };
     run(HolderKind::Account, &action, &request.place, environment)
 }
@@ -169,6 +192,8 @@ pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> Finish
         TeamsAction::Create(team) => Action::Create(&team.name, team.members()),
         TeamsAction::Limit(team) => Action::Limit(&team.name, team.members()),
         TeamsAction::Remove { name } => Action::Remove(name),
+        TeamsAction::Disable { name } => Action::Switch(name, false),
+        TeamsAction::Enable { name } => Action::Switch(name, true),
     };
     run(HolderKind::Team, &action, &request.place, environment)
 }
@@ -184,6 +209,9 @@ fn run(kind: HolderKind, action: &Action<'_>, place: &AdminPlace, environment: &
             (false, Action::Create(name, _)) => format!("The {} '{name}' is set up.\n", kind.word()),
             (false, Action::Limit(name, _)) => format!("The {} '{name}' is changed.\n", kind.word()),
             (false, Action::Remove(name)) => format!("The {} '{name}' is removed.\n", kind.word()),
+            (false, Action::Switch(name, on)) => {
+                format!("The {} '{name}' is {}.\n", kind.word(), if *on { "enabled" } else { "disabled" })
+            }
         },
     )
 }
@@ -201,6 +229,10 @@ fn at_running(kind: HolderKind, action: &Action<'_>, gateway: &AdminClient) -> R
             gateway.call(Method::PUT, &one(name), Some(merged(kind, &all()?, name, members, false)?))
         }
         Action::Remove(name) => gateway.call(Method::DELETE, &one(name), None),
+        Action::Switch(name, on) => {
+            let verb = if *on { "enable" } else { "disable" };
+            gateway.call(Method::POST, &format!("{}/{verb}", one(name)), None)
+        }
     };
     Ok(list(&page?, "data").to_vec())
 }
@@ -219,7 +251,7 @@ fn merged(
     let is_set_up = known.is_some_and(|known| known.get("origin").and_then(Value::as_str) != Some("keys"));
     match (is_new, known) {
         (true, _) if is_set_up => {
-            return Err(format!("there is a {word} '{name}'; 'pointsman {word}s limit' changes it").into());
+            return Err(format!("the {word} '{name}' is there already; 'pointsman {word}s limit' changes it").into());
         }
         (false, None) => {
             return Err(format!("there is no {word} '{name}'; 'pointsman {word}s create' sets it up").into());
@@ -255,6 +287,16 @@ fn at_stopped(kind: HolderKind, action: &Action<'_>, config: &Config) -> Result<
                 return Err(format!("no {word} '{name}' was set up; 'pointsman {word}s list' shows them").into());
             }
             registry.record(actor.clone(), Change::remove(kind, name)).map_err(|fault| fault.to_string())?;
+        }
+        Action::Switch(name, on) => {
+            let known = |row: &Value| row.get("name").and_then(Value::as_str) == Some(*name);
+            let is_named =
+                kind == HolderKind::Account && registry.account_names().iter().any(|(_, other)| other == name);
+            if !is_named && !stored(kind, registry, config).iter().any(known) {
+                let word = kind.word();
+                return Err(format!("there is no {word} '{name}'; 'pointsman {word}s list' shows them").into());
+            }
+            registry.switch_holder(actor.clone(), kind, name, *on).map_err(|fault| fault.to_string())?;
         }
     }
     Ok(stored(kind, registry, config))
@@ -302,6 +344,17 @@ fn stored(kind: HolderKind, registry: &Registry, config: &Config) -> Vec<Value> 
             all.extend(config.teams.iter().map(|team| configured(&team.name, None, team.spend.map(StoredLimit::new))));
         }
     }
+    let disabled = registry.disabled(kind);
+    for name in &disabled {
+        if !all.iter().any(|row| row.get("name").and_then(Value::as_str) == Some(name)) {
+            all.push(json!({ "name": name, "origin": "keys" }));
+        }
+    }
+    for row in all.iter_mut().filter_map(Value::as_object_mut) {
+        let is_disabled =
+            row.get("name").and_then(Value::as_str).is_some_and(|name| disabled.iter().any(|other| other == name));
+        row.insert("disabled".to_owned(), json!(is_disabled));
+    }
     all
 }
 
@@ -342,7 +395,10 @@ fn table(kind: HolderKind, holders: &[Value]) -> String {
             Some(Value::String(text)) => text.clone(),
             _ => dollars(holder, "/limit"),
         };
-        let [reset, team, name] = ["/limit_reset", "/team", "/name"].map(|path| shown(holder, path));
+        let [reset, team, mut name] = ["/limit_reset", "/team", "/name"].map(|path| shown(holder, path));
+        if holder.get("disabled") == Some(&Value::Bool(true)) {
+            name.push_str("  (disabled)");
+        }
         lines.push_str(&line([&today, &month, &limit, &left, &reset, &team, &name]));
     }
     lines

@@ -60,7 +60,8 @@ enum KeysAction {
         /// Name of the key
         name: String,
     },
-    /// Show what keys have spent and what is left of their limits, also of keys of the configuration; with --url only
+    /// Show what keys have spent and what is left of the limit that each meets first, also of keys of the configuration; at a
+    /// running gateway only
     Usage {
         /// Name of the key; default: all
         name: Option<String>,
@@ -242,8 +243,10 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, CommandOutput> 
                 .iter()
                 .map(|key| {
                     let expires = key.expires_ms.map(|ms| json!(crate::api::keys::issued_keys::time(ms)));
+                    let spend = key.spend.as_ref();
                     json!({ "name": key.name, "label": key.label, "account": key.account, "disabled": key.disabled,
-                    "scopes": key.scopes, "expires_at": expires })
+                    "scopes": key.scopes, "expires_at": expires, "limit": spend.map(|spend| &spend.amount),
+                    "limit_reset": spend.and_then(|spend| spend.reset.as_ref()) })
                 })
                 .collect(),
             config.keys.iter().map(|key| key.name.as_ref().to_owned()).collect(),
@@ -265,7 +268,8 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, CommandOutput> 
             Ok(Done::Revoked { name: name.clone() })
         }
         KeysAction::Usage { .. } => {
-            let message = "what keys have spent is counted by a running gateway: give its admin address with --url";
+            let message =
+                "what keys have spent is counted by a running gateway: start it, or give its admin address with --url";
             Err(message.to_owned().into())
         }
     }
@@ -302,11 +306,12 @@ fn list(keys: &[Value], configured: &[String]) -> String {
         // Writing to a `String` cannot fail.
         let _ = writeln!(
             lines,
-            "{}  {}  {state}  account {}  scopes {}  expires {}",
+            "{}  {}  {state}  account {}  scopes {}  limit {}  expires {}",
             text("name"),
             text("label"),
             text("account"),
             scopes.join(","),
+            limit_of(key),
             text("expires_at")
         );
     }
@@ -321,6 +326,18 @@ fn list(keys: &[Value], configured: &[String]) -> String {
     lines
 }
 
+/// `$5 daily`, or `-` without a limit.
+fn limit_of(key: &Value) -> String {
+    // A running gateway gives the limit as a number.
+    let amount = match key.get("limit") {
+        None | Some(Value::Null) => return "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(number) => number.to_string(),
+    };
+    let reset = key.get("limit_reset").and_then(Value::as_str).map(|reset| format!(" {reset}"));
+    format!("${amount}{}", reset.unwrap_or_default())
+}
+
 /// A table with one line per key; its name stands last, so that it is never cut.
 fn usage(keys: &[Value]) -> String {
     let line = |parts: [&str; 8]| {
@@ -330,9 +347,14 @@ fn usage(keys: &[Value]) -> String {
     let mut lines = line(["STATE", "SPENT $", "TODAY $", "MONTH $", "LIMIT $", "LEFT $", "RESET", "KEY"]);
     for key in keys {
         let [spent, today, month, limit, left] =
-            ["/usage/total", "/usage/daily", "/usage/monthly", "/limit", "/limit_remaining"]
+            ["/usage/total", "/usage/daily", "/usage/monthly", "/effective_limit/limit", "/effective_limit/remaining"]
                 .map(|path| dollars(key, path));
-        let [state, reset, name] = ["/state", "/limit_reset", "/name"].map(|path| shown(key, path));
+        let [state, reset, mut name] = ["/state", "/effective_limit/reset", "/name"].map(|path| shown(key, path));
+        // The limit that the key meets first may be that of its account or its team.
+        let [holder, of] = ["/effective_limit/holder", "/effective_limit/name"].map(|path| shown(key, path));
+        if !["-", "key"].contains(&holder.as_str()) {
+            name.push_str(&format!("  (limit of the {holder} {of})"));
+        }
         lines.push_str(&line([&state, &spent, &today, &month, &limit, &left, &reset, &name]));
     }
     lines
@@ -423,11 +445,15 @@ mod tests {
 
     #[test]
     fn usage_is_a_table_with_amounts_as_decimals() {
-        let key = json!({"name": "ci", "state": "active", "usage": {"total": 0.0000031, "daily": 0, "monthly": 12.5}});
+        let usage_of = json!({"total": 0.0000031, "daily": 0, "monthly": 12.5});
+        let key = json!({"name": "ci", "state": "active", "usage": usage_of});
+        let limit = json!({"holder": "team", "name": "lab", "limit": 20, "remaining": 7.5, "reset": "daily"});
+        let of_team = json!({"name": "web", "state": "active", "usage": usage_of, "effective_limit": limit});
         expect_test::expect![[r#"
             STATE       SPENT $    TODAY $    MONTH $    LIMIT $     LEFT $ RESET    KEY
             active   0.00000310          0      12.50          -          - -        ci
+            active   0.00000310          0      12.50      20.00       7.50 daily    web  (limit of the team lab)
         "#]]
-        .assert_eq(&usage(&[key]));
+        .assert_eq(&usage(&[key, of_team]));
     }
 }

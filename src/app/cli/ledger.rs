@@ -21,7 +21,9 @@ use clap::{Args, Subcommand};
 use pointsman_config::{Config, Environment};
 use pointsman_ledger::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection};
 
-use super::{CommandOutput, EXIT_DIFFERENT, config_argument::ConfigArgument, refused, report, success};
+use super::{
+    CommandOutput, EXIT_DIFFERENT, admin_place::KEY_VARIABLE, config_argument::ConfigArgument, refused, report, success,
+};
 use crate::{access::keys::KeyTable, state::accounts};
 
 /// The ledger: a directory of a stopped gateway, or a running gateway.
@@ -32,10 +34,10 @@ pub(super) struct LedgerPlace {
     /// Ledger of a stopped gateway; default: ledger.data_dir of the configuration
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Running gateway instead: its admin listener, such as http://127.0.0.1:8081
+    /// Running gateway instead: its admin address, such as http://127.0.0.1:8081
     #[arg(long, conflicts_with_all = ["data_dir", "config"])]
     url: Option<String>,
-    /// Environment variable with an administrator's key; default: POINTSMAN_API_KEY
+    /// Environment variable with an administrator's key; default: POINTSMAN_ADMIN_KEY
     #[arg(long, value_name = "NAME", requires = "url")]
     key_env: Option<String>,
 }
@@ -199,7 +201,7 @@ fn failed(fault: &Fault, command: &str) -> CommandOutput {
         )),
         Fault::InUse(path) => refused(format!(
             "{path} is in use by a running gateway; ask it through its admin listener, with an administrator's key in \
-             POINTSMAN_API_KEY: pointsman ledger {command} --url http://127.0.0.1:8081"
+             {KEY_VARIABLE}: pointsman ledger {command} --url http://127.0.0.1:8081"
         )),
         Fault::NoLedger(_) => {
             refused(format!("{fault}; name the gateway's ledger.data_dir with --data-dir, or its configuration"))

@@ -10,13 +10,16 @@ use actix_web::{http::Method, rt};
 use bytes::Bytes;
 use clap::Args;
 use pointsman_config::Environment;
+use pointsman_dialect::percent::encoded;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     CommandOutput, Finished,
-    columns::dollars,
+    admin_place::{KEY_VARIABLE, admin_url},
+    columns::{dollars, shown},
     gateway::{GatewayArguments, ReachedGateway},
+    moment::moment,
     refused, success,
 };
 
@@ -37,16 +40,33 @@ pub struct LogsRequest {
     /// Only those that failed
     #[arg(long)]
     failed: bool,
-    /// Show the generations of all keys. --url must be the admin address. The key must have the scope admin
+    /// Only those since then: 24h, 30m, 7d, 2026-11-23, 2026-11-23T06:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only those that were slower than their predicted 95th percentile
+    #[arg(long)]
+    slow: bool,
+    /// Show the generations of all keys: asks the admin address (--url, else POINTSMAN_ADMIN_URL or http://127.0.0.1:8081) with
+    /// a key of the scope admin (--key-env, else POINTSMAN_ADMIN_KEY)
     #[arg(long)]
     all: bool,
+    /// Only those of this key, with --all or --refused
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
+    /// Show instead the calls that were refused last, with the reason: they have no generation. Asks the admin address, as --all
+    #[arg(long, conflicts_with_all = ["follow", "failed", "slow", "since"])]
+    refused: bool,
     #[command(flatten)]
     gateway: GatewayArguments,
 }
 
 /// Shows the lines. Returns what remains to be printed.
 pub(super) fn run(request: &LogsRequest, environment: &Environment) -> Finished {
-    let gateway = request.gateway.connect(environment)?;
+    let gateway = request.gateway(environment).connect(environment)?;
+    request.path(1).map_err(refused)?;
+    if request.refused {
+        return refused_calls(request, &gateway);
+    }
     rt::System::new().block_on(show(request, &gateway)).map(|()| success(String::new()))
 }
 
@@ -58,7 +78,7 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
     let mut is_first = true;
     loop {
         let limit = if request.follow { PAGE } else { request.lines.max(1) };
-        let path = request.path(limit);
+        let path = request.path(limit).map_err(refused)?;
         let page = tokio::select! {
             page = gateway.call((Method::GET, &path), None) => rows(&page?)?,
             _ = interrupt.recv() => return Ok(()),
@@ -68,6 +88,10 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
         let new = page.iter().filter(|row| !known.contains(text(row, "id"))).take(most);
         let lines: Vec<String> =
             new.map(|row| if request.gateway.json { row.to_string() } else { line(row, request.all) }).collect();
+        if lines.is_empty() && is_first && request.lines > 0 {
+            // Not among the lines, which another program may read.
+            let _ = writeln!(io::stderr(), "pointsman: no generation to show yet");
+        }
         let shown: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
         // A closed pipe ends the command, and is not an error.
         let mut output = io::stdout().lock();
@@ -86,11 +110,47 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
 }
 
 impl LogsRequest {
-    fn path(&self, limit: u32) -> String {
+    fn gateway(&self, environment: &Environment) -> GatewayArguments {
+        let GatewayArguments { url, key_env, json } = self.gateway.clone();
+        if !self.all && !self.refused {
+            return GatewayArguments { url, key_env, json };
+        }
+        let url = Some(admin_url(url.as_deref(), environment));
+        GatewayArguments { url, key_env: key_env.or_else(|| Some(KEY_VARIABLE.to_owned())), json }
+    }
+
+    fn path(&self, limit: u32) -> Result<String, String> {
         let list = if self.all { "/api/v1/admin/generations" } else { "/api/v1/generations" };
         let status = if self.failed { "&status=failed" } else { "" };
-        format!("{list}?limit={limit}{status}")
+        let slow = if self.slow { "&slower_than_predicted=true" } else { "" };
+        let key = self.key.as_ref().map(|key| format!("&key={}", encoded(key))).unwrap_or_default();
+        let since = match &self.since {
+            None => String::new(),
+            Some(text) => {
+                let wrong = || format!("--since {text} is no time, such as 24h or 2026-11-23T06:00:00Z");
+                format!("&since={}", moment(text).ok_or_else(wrong)?)
+            }
+        };
+        Ok(format!("{list}?limit={limit}{status}{slow}{key}{since}"))
     }
+}
+
+/// The calls that were refused last, oldest first as the generations.
+fn refused_calls(request: &LogsRequest, gateway: &ReachedGateway) -> Finished {
+    let key = request.key.as_ref().map(|key| format!("&key={}", encoded(key))).unwrap_or_default();
+    let path = format!("/api/v1/admin/refused?limit={}{key}", request.lines.max(1));
+    let page = rt::System::new().block_on(gateway.call((Method::GET, &path), None))?;
+    let rows = rows(&page)?;
+    let shown = |row: &Value| if request.gateway.json { row.to_string() } else { refused_line(row) };
+    Ok(success(rows.iter().rev().map(|row| format!("{}\n", shown(row))).collect()))
+}
+
+/// One refused call in one line.
+fn refused_line(row: &Value) -> String {
+    let status = row.get("status").and_then(Value::as_u64).unwrap_or_default();
+    let [at, reason, key, account, team, model, request] =
+        ["/at", "/reason", "/key", "/account", "/team", "/model", "/request_id"].map(|path| shown(row, path));
+    format!("{at}  {status} {reason:<20}  {key} (account {account}, team {team})  {model}  {request}")
 }
 
 /// The rows of a page, newest first.
@@ -143,6 +203,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_refused_call_is_a_line_with_its_reason_and_who_asked() {
+        let row = json!({"at": "2026-11-24T04:00:00.123Z", "status": 402, "reason": "team_limit", "key": "web", "account": "shop",
+            "team": "product", "model": null, "request_id": "req-1"});
+        let expected = "2026-11-24T04:00:00.123Z  402 team_limit            web (account shop, team product)  -  req-1";
+        assert_eq!(refused_line(&row), expected);
+    }
 
     #[test]
     fn a_line_tells_when_how_who_how_fast_and_for_how_much() {

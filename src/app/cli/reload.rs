@@ -7,14 +7,17 @@ use clap::Args;
 use pointsman_config::Environment;
 use serde_json::Value;
 
-use super::{CommandOutput, EXIT_CONFIGURATION, Finished, admin_place::AdminClient};
+use super::{
+    CommandOutput, EXIT_CONFIGURATION, Finished,
+    admin_place::{AdminClient, admin_url},
+};
 
 /// The gateway whose configuration changed.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ReloadRequest {
-    /// Admin address of the gateway
-    #[arg(long, default_value = "http://127.0.0.1:8081")]
-    url: String,
+    /// Admin address of the gateway; default: POINTSMAN_ADMIN_URL, else http://127.0.0.1:8081
+    #[arg(long)]
+    url: Option<String>,
     /// Environment variable with a key of the scope admin; default: POINTSMAN_ADMIN_KEY
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
@@ -33,7 +36,8 @@ pub(super) fn run(request: &ReloadRequest, environment: &Environment) -> Finishe
         true => (Method::GET, "/api/v1/admin/reload/preview"),
         false => (Method::POST, "/api/v1/admin/reload"),
     };
-    let gateway = AdminClient::new(&request.url, request.key_env.as_deref(), environment)?;
+    let url = admin_url(request.url.as_deref(), environment);
+    let gateway = AdminClient::new(&url, request.key_env.as_deref(), environment)?;
     let page = gateway.call(method, path, None)?;
     let is_refused = page.get("result").and_then(Value::as_str) == Some("refused");
     let text = match (request.json, request.dry_run) {

@@ -10,13 +10,13 @@ use pointsman_config::Environment;
 use pointsman_dialect::percent::encoded;
 use serde_json::Value;
 
-use super::{CommandOutput, Finished, admin_place::AdminClient, names, success};
+use super::{
+    CommandOutput, Finished,
+    admin_place::{AdminClient, admin_url},
+    gateway::GatewayArguments,
+    names, success,
+};
 
-/// Where a gateway takes calls of administrators, unless it is told otherwise.
-const ADMIN_URL: &str = "http://127.0.0.1:8081";
-/// Where it takes calls of models.
-const OWN_URL: &str = "http://127.0.0.1:8080";
-const URL_VARIABLE: &str = "POINTSMAN_URL";
 const OWN_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
 
 const MINUTE_MS: i64 = 60_000;
@@ -29,10 +29,10 @@ pub struct SpendRequest {
     /// Groups, divided by commas: team, account, key, model, provider, alias, objective, task, day, hour
     #[arg(long, value_name = "GROUPS", default_value = "model")]
     by: String,
-    /// Beginning: 7d (days, today included), 12h, today, month, 2026-11-23, 2026-11-23T06:00:00Z
+    /// Beginning: 7d (days, today included), 12h, today, yesterday, month, 2026-11-23, 2026-11-23T06:00:00Z
     #[arg(long, value_name = "TIME", default_value = "7d")]
     since: String,
-    /// End, not included; default: now
+    /// End, not included, such as today; default: now
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Say why the cost differs from that of the time before, which is as long
@@ -68,7 +68,8 @@ pub struct SpendRequest {
     /// What the key in POINTSMAN_API_KEY spent, at the address of calls; default: http://127.0.0.1:8080
     #[arg(long)]
     own: bool,
-    /// The gateway: its admin address; default: POINTSMAN_URL, else http://127.0.0.1:8081
+    /// The gateway: its admin address; default: POINTSMAN_ADMIN_URL, else http://127.0.0.1:8081; with --own POINTSMAN_URL, else
+    /// http://127.0.0.1:8080
     #[arg(long)]
     url: Option<String>,
     /// Environment variable with a key of the scope admin; default: POINTSMAN_ADMIN_KEY
@@ -115,10 +116,12 @@ pub(super) fn run(request: &SpendRequest, environment: &Environment) -> Finished
 
 impl SpendRequest {
     fn gateway(&self, environment: &Environment) -> Result<AdminClient, CommandOutput> {
-        let named = environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
-        let default = if self.own { OWN_URL } else { ADMIN_URL };
+        let url = match self.own {
+            true => GatewayArguments::new(self.url.clone(), None).url(environment),
+            false => admin_url(self.url.as_deref(), environment),
+        };
         let key_env = self.key_env.as_deref().or(self.own.then_some(OWN_KEY_VARIABLE));
-        AdminClient::new(self.url.as_deref().or(named).unwrap_or(default), key_env, environment)
+        AdminClient::new(&url, key_env, environment)
     }
 
     /// The parameters of both pages, each behind an ampersand.
@@ -177,6 +180,7 @@ impl Zone {
         let date = |text: &str| chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
         let at = match text {
             "today" => Some(midnight(0)),
+            "yesterday" => Some(midnight(1)),
             "month" => {
                 let day = chrono::DateTime::from_timestamp_millis(local).map(|now| now.format("%d").to_string());
                 day.and_then(|day| day.parse::<i64>().ok()).map(|day| midnight(day - 1))
@@ -216,7 +220,8 @@ mod tests {
             (60, "month", "2026-10-31T23:00Z"),
             (60, "2026-11-02", "2026-11-01T23:00Z"),
             (60, "2026-11-02T06:00:00Z", "2026-11-02T06:00:00Z"),
-            (0, "yesterday", "yesterday"),
+            (-480, "yesterday", "2026-11-21T08:00Z"),
+            (0, "tomorrow", "tomorrow"),
         ] {
             assert_eq!(shown(minutes, text), expected, "{minutes} {text}");
         }

@@ -42,7 +42,7 @@ struct Metadata<'a> {
     error_type: &'static str,
     /// The finer name of the error; absent where there is none. The names of a refused request: `missing_field`,
     /// `invalid_type`, `invalid_value`, `unsupported_parameter` and the like. Of a key: `missing_key`, `invalid_key`,
-    /// `disabled_key`, `expired_key`, `scope`. Of a spending limit: `key_limit`, `account_limit`, `team_limit`,
+    /// `disabled_key`, `disabled_account`, `disabled_team`, `expired_key`, `scope`. Of a spending limit: `key_limit`, `account_limit`, `team_limit`,
     /// `max_cost`, `price_unknown`, `spending_unknown`, `budget_lease_used_up`. Of a limit of calls of the gateway:
     /// `gateway_requests`, `gateway_tokens`, `gateway_concurrency`, `gateway_analyses`, `free_pool`, `overloaded`;
     /// `provider` where all providers that could serve are rate-limiting. Of the routing: `model_not_found`,

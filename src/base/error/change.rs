@@ -38,7 +38,7 @@ impl ApiError {
     /// 503: the disk refused a change. `in_effect` if it holds all the same until the process ends.
     pub fn unstored_change(in_effect: bool) -> ApiError {
         let message = if in_effect {
-            "The key is refused from now on, but the disk did not store that: it would be accepted again after a restart. \
+            "It is refused from now on, but the disk did not store that: it would be accepted again after a restart. \
              Repeat the call when the disk has room."
         } else {
             "The disk did not store the change, so it was not made. Repeat the call when the disk has room."

@@ -96,7 +96,7 @@ fn row(frame: &Frame, key: &KeyBody<'_>, own: &str) -> Markup {
 fn state(key: &KeyBody<'_>) -> Markup {
     let tone = if key.state == "active" { "good" } else { "warn" };
     html! {
-        span.tag.(tone) { (key.state) }
+        span.tag.(tone) { (key.state.replace('_', " ")) }
         @if let Some(end) = &key.expires_at { br; span.muted { "until " (format::short_time(end)) } }
     }
 }

@@ -275,7 +275,7 @@ fn unknown(dimension: Dimension, name: &str, known: &KnownNames, counted: &[Stri
     } else {
         format!(" Known: {}.", listed_names(&name, names.iter().copied()))
     };
-    let message = format!("Neither the configuration nor the ledger knows a {what} '{name}'.{meant}{listed}");
+    let message = format!("Neither the configuration nor the ledger knows the {what} '{name}'.{meant}{listed}");
     Invalid::field(InvalidReason::InvalidValue, what, message).allowing(names)
 }
 

@@ -8,6 +8,7 @@ use pointsman_config::Environment;
 
 use super::super::{
     CommandOutput,
+    admin_place::KEY_VARIABLE,
     gateway::{ErrorPage, GatewayArguments, ReachedGateway},
     refused,
 };
@@ -22,7 +23,7 @@ pub(super) struct Remote(ReachedGateway);
 
 impl Remote {
     pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<Remote, CommandOutput> {
-        let gateway = GatewayArguments::new(Some(url.to_owned()), key_env.map(str::to_owned));
+        let gateway = GatewayArguments::new(Some(url.to_owned()), Some(key_env.unwrap_or(KEY_VARIABLE).to_owned()));
         gateway.connect(environment).map(Remote)
     }
 
@@ -44,7 +45,7 @@ impl Remote {
     fn refused(&self, status: u16, body: &[u8]) -> CommandOutput {
         let message = serde_json::from_slice(body).map(|ErrorPage { error }| error.message);
         let hint = match status {
-            401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_API_KEY or the variable of --key-env.",
+            401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_ADMIN_KEY or the variable of --key-env.",
             404 => " The address must be that of the admin listener (admin.bind).",
             _ => "",
         };
