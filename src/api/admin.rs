@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod breakers_view;
 pub(crate) mod budget_notices;
 pub(crate) mod config;
+pub(crate) mod config_values;
 pub(crate) mod diff;
 pub(crate) mod generations;
 pub(crate) mod keys;

@@ -49,14 +49,11 @@ impl FrontPage {
     fn new(text: &str, links: &[Link]) -> FrontPage {
         let links = || links.iter().chain(&SHARED_LINKS);
         let addresses: Map<String, Value> = links().map(|(name, to, _)| ((*name).to_owned(), json!(to))).collect();
-        let items: String =
-            links().map(|(_, to, what)| format!("<li><a href=\"{to}\">{to}</a>: {what}</li>")).collect();
-        let html = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Pointsman</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>{}</style></head>\
-             <body><h1>Pointsman</h1><p>{text}</p><ul>{items}</ul></body></html>\n",
-            page::STYLE
-        );
+        let content = maud::html! {
+            p.lead { (text) }
+            ul { @for (_, to, what) in links() { li { a href=(to) { (to) } ": " (what) } } }
+        };
+        let html = page::frame("Pointsman", content);
         FrontPage { html, json: json!({"name": "Pointsman", "description": text, "links": addresses}) }
     }
 }

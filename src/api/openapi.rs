@@ -12,7 +12,7 @@ mod headers;
 mod operation;
 #[cfg(test)]
 mod operations;
-pub(super) mod page;
+pub(crate) mod page;
 #[cfg(test)]
 mod schemas;
 

@@ -7,7 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::error::ApiError;
 
-const STYLE: &[u8] = concat!(include_str!("uplot/uplot.css"), include_str!("console.css")).as_bytes();
+const STYLE: &[u8] =
+    concat!(include_str!("uplot/uplot.css"), include_str!("../api/page.css"), include_str!("console.css")).as_bytes();
 const SCRIPT: &[u8] = include_bytes!("console.js");
 /// uPlot 1.6.32 as published, and what uses it. The script loads it where there are charts.
 const CHARTS: &[u8] = concat!(include_str!("uplot/uplot.js"), include_str!("plots.js")).as_bytes();

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::{
     answer,
-    decisions::Filters,
+    decisions::{Filters, time},
+    form::any_of,
     format,
     layout::{Nav, api_line, data_table},
     visit::Visit,
@@ -54,22 +55,16 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
 }
 
 fn form(filters: &Filters) -> Markup {
-    let field = |name: &'static str, label: &str, hint: &str, kind: &str| {
-        html! { label { span { (label) } input name=(name) type=(kind) value=[filters.get(name)] placeholder=(hint) autocomplete="off" data-filter[name == "object"]; } }
+    let field = |name: &'static str, label: &str, hint: &str| {
+        html! { label { span { (label) } input name=(name) value=[filters.get(name)] placeholder=(hint) autocomplete="off"; } }
     };
     html! {
         form.filters method="get" action="audit" role="search" {
-            (field("object", "Key, account or team", "name", "text"))
-            (field("by", "By", "name of a key", "text"))
-            label {
-                span { "Action" }
-                select name="action" {
-                    option value="" { "all" }
-                    @for action in Change::ACTIONS { option value=(action) selected[filters.get("action") == Some(action)] { (words::spaced(action)) } }
-                }
-            }
-            (field("since", "Since", "", "date"))
-            (field("until", "Before", "", "date"))
+            (field("object", "Key, account or team", "name"))
+            (field("by", "By", "name of a key"))
+            (any_of("action", "Action", filters.get("action"), &Change::ACTIONS, words::spaced))
+            (time("since", "Since", filters))
+            (time("until", "Before", filters))
             div.act {
                 button.primary type="submit" { "Show" }
                 @if filters.is_filtered() { a.button href="audit" { "Clear" } }

@@ -57,7 +57,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     Ok(answer::page(frame.page("Calibration", Some(Nav::Calibration), content)))
 }
 
-/// Whether first tokens keep what the gateway promises, in one sentence; nothing with too few of them.
+/// Whether first tokens keep what the gateway promises, in one sentence.
 fn verdict(rows: &[&EndpointBody<'_>]) -> Markup {
     let known = rows.iter().filter_map(|row| {
         let ttft = &row.calibration.ttft;
@@ -66,7 +66,8 @@ fn verdict(rows: &[&EndpointBody<'_>]) -> Markup {
     let (samples, within) =
         known.fold((0.0, 0.0), |(all, kept), (samples, share)| (all + samples, kept + samples * share));
     if samples < ENOUGH as f64 {
-        return Markup::default();
+        let samples = grouped(samples as u128);
+        return html! { p.muted { "Too early to judge: " (samples) " first tokens were compared with their predictions; " (ENOUGH) " make a verdict." } };
     }
     let share = within / samples;
     html! {

@@ -14,8 +14,8 @@ pub(super) struct Chart {
     pub(super) x: Vec<f64>,
     /// Length of a slot in seconds; 0 where `x` is no time.
     pub(super) step: i64,
-    /// Whether times are those of UTC, whatever zone the page shows.
-    pub(super) utc: bool,
+    /// Minutes of the zone that times are shown in, whatever zone the page shows.
+    pub(super) offset: Option<i64>,
     /// Whether the last slot is not over.
     pub(super) running: bool,
     /// The lowest series first.

@@ -1,39 +1,58 @@
-//! The configuration in force, what waits for a restart, and the last reload.
+//! The configuration in force, key by key, what waits for a restart, the last reload, and what differs between two versions.
 
 use actix_web::HttpResponse;
 use maud::{Markup, html};
 
 use super::{
     answer,
-    form::Entered,
+    decisions::Filters,
+    form::{Entered, select},
     format,
     layout::{Nav, api_line, data_table},
     visit::Visit,
 };
 use crate::{
-    api::admin::config::{self, ConfigBody, PendingBody, PreviewBody, ReloadBody, SettingBody},
+    api::admin::{
+        config::{self, ConfigBody, PendingBody, PreviewBody, ReloadBody},
+        config_values::{Compared, ConfigValuesBody, DifferenceBody, KeyInForceBody, VersionBody},
+    },
     base::error::ApiError,
 };
 
-/// Shows the state of the configuration.
+/// Keys shown at once.
+const MOST_KEYS: usize = 200;
+/// Which keys can be chosen: the word in the address, and what it is called.
+const SOURCES: [(&str, &str); 5] = [
+    ("set", "set in the file or a variable"),
+    ("variable", "set in a variable"),
+    ("default", "defaults"),
+    ("built_in", "of the built-in catalogue"),
+    ("all", "all"),
+];
+
+/// Shows the state of the configuration, and the keys and the comparison that the address asks for.
 ///
 /// # Errors
-/// None.
+/// 404 for a version that is not kept.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let (frame, worker) = (&visit.frame, &visit.worker);
+    let filters = Filters::parse(visit.query());
+    let version = |name: &str| filters.get(name).and_then(|version| version.parse().ok());
+    let values = ConfigValuesBody::new(worker, Compared { from: version("from"), to: version("to") })?;
     let (body, on_disk) = (ConfigBody::now(worker), PreviewBody::now(worker).await);
     let notes = worker.setup.config.start_up_notes();
     let warnings = worker.setup.config.warnings();
     let content = html! {
         h1 { "Configuration" }
         (facts(&body))
-        (difference(&on_disk))
+        (on_disk_now(&on_disk))
         form method="post" action="config/reload" {
             (frame.token())
             button.primary type="submit" { "Read the file again" }
         }
         @if let Some(reload) = &body.last_reload { (last(reload)) }
-        (settings(&body))
+        (keys(&values, &filters))
+        (versions(&values))
         @if !warnings.is_empty() {
             h2 { "Warnings" }
             ul.plain { @for warning in warnings { li { (warning) } } }
@@ -44,16 +63,17 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
         }
         p.muted {
             "The console does not edit the configuration. " code { "pointsman config show --effective" }
-            " prints all values in force with their sources, secrets as names of their variables."
+            " prints what the file on disk says with all defaults."
         }
         (api_line("/api/v1/admin/status"))
         (api_line("/api/v1/admin/reload/preview"))
+        (api_line("/api/v1/admin/config"))
     };
     Ok(answer::page(frame.page("Configuration", Some(Nav::Configuration), content)))
 }
 
 /// What the next reload would change, and what waits for a restart.
-fn difference(preview: &PreviewBody) -> Markup {
+fn on_disk_now(preview: &PreviewBody) -> Markup {
     html! {
         h2 { "On disk" }
         @match preview.result {
@@ -77,7 +97,6 @@ fn difference(preview: &PreviewBody) -> Markup {
 }
 
 fn changes(preview: &PreviewBody) -> Markup {
-    let value = |text: &Option<String>| html! { @if let Some(text) = text { code { (format::name(text, 120)) } } @else { span.muted { "not set" } } };
     html! {
         (data_table("Keys that are set otherwise on disk than in force",
             html! { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "On disk" } th scope="col" { "Set in" } },
@@ -85,13 +104,17 @@ fn changes(preview: &PreviewBody) -> Markup {
                 @for change in &preview.changes {
                     tr {
                         th scope="row" { code { (format::name(&change.key, 80)) } }
-                        td { (value(&change.in_force)) } td { (value(&change.on_disk)) }
+                        td { (value(change.in_force.as_deref())) } td { (value(change.on_disk.as_deref())) }
                         td { @if let Some(place) = &change.place { code { (format::name(place, 80)) } } @else { (format::none()) } }
                     }
                 }
             }))
         @if preview.changes_total > preview.changes.len() { p.muted { "and " (preview.changes_total - preview.changes.len()) " more" } }
     }
+}
+
+fn value(text: Option<&str>) -> Markup {
+    html! { @if let Some(text) = text { code.value { (format::name(text, 121)) } } @else { span.muted { "not set" } } }
 }
 
 fn facts(body: &ConfigBody) -> Markup {
@@ -107,34 +130,94 @@ fn facts(body: &ConfigBody) -> Markup {
     }
 }
 
-/// Where each key is set that is not a default. The lines are those of the file as it was read.
-fn settings(body: &ConfigBody) -> Markup {
+/// The keys that the address asks for, each with its value in force and where that comes from.
+fn keys(body: &ConfigValuesBody, filters: &Filters) -> Markup {
+    let (part, source) = (filters.get("q").unwrap_or_default(), filters.get("source").unwrap_or("set"));
+    let is_asked = |key: &&KeyInForceBody| {
+        let is_of = match source {
+            "set" => ["file", "variable"].contains(&key.source),
+            "all" => true,
+            _ => key.source == source,
+        };
+        is_of && key.key.contains(part)
+    };
+    let shown: Vec<&KeyInForceBody> = body.keys.iter().filter(is_asked).collect();
     html! {
-        h2 { "Set keys " span.muted { (body.settings_total) } }
-        @if body.settings.is_empty() {
-            p.empty { "Nothing is set: all keys have their defaults, or those of the built-in configuration." }
+        h2 #keys { "Values in force " span.muted { (shown.len()) " of " (body.keys_total) } }
+        form.filters method="get" action="config#keys" role="search" {
+            label { span { "Key has" } input type="search" name="q" value=(part) placeholder="limits." maxlength="200"; }
+            (select("source", "Which", source, SOURCES))
+            div.act { button.primary type="submit" { "Show" } }
+        }
+        @if shown.is_empty() {
+            p.empty { @if filters.is_filtered() { "No key passes these filters." } @else { "Nothing is set: all keys have their defaults, or those of the built-in catalogue." } }
         } @else {
-            details {
-                summary { "Where each is set" }
-                (data_table("Keys that the file or a variable sets, in the order of the file",
-                    html! { th scope="col" { "Key" } th scope="col" { "Set in" } },
-                    html! {
-                        @for setting in &body.settings {
-                            tr { th scope="row" { code { (format::name(&setting.key, 80)) } } td { code { (place(setting)) } } }
+            (data_table("Keys with their values in force",
+                html! { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "Comes from" } },
+                html! {
+                    @for key in shown.iter().take(MOST_KEYS) {
+                        tr data-row {
+                            th scope="row" { code { (format::name(&key.key, 80)) } }
+                            td { (value(Some(&key.value))) }
+                            td { @if let Some(place) = &key.place { code { (format::name(place, 80)) } } @else { span.muted { "default" } } }
                         }
-                    }))
-                @if body.settings_total > body.settings.len() { p.muted { "and " (body.settings_total - body.settings.len()) " more" } }
+                    }
+                }))
+            @if shown.len() > MOST_KEYS { p.muted { "and " (shown.len() - MOST_KEYS) " more: search by a part of the key" } }
+        }
+    }
+}
+
+/// What came into force since the start, and what differs between two versions.
+fn versions(body: &ConfigValuesBody) -> Markup {
+    html! {
+        h2 #versions { "Versions since the start " span.muted { (body.versions.len()) } }
+        @if let Some(difference) = &body.difference { (differences(difference)) }
+        (data_table("Versions of the configuration, newest first",
+            html! { th scope="col" { "Version" } th scope="col" { "In force since, " (format::zone()) } th scope="col" { "Because of" } th scope="col" { "Compare" } },
+            html! { @for (n, version) in body.versions.iter().enumerate() { (version_row(version, body.versions.get(n + 1), body.version)) } }))
+    }
+}
+
+fn version_row(version: &VersionBody, before: Option<&VersionBody>, in_force: u64) -> Markup {
+    let comparison = |from: u64, to: u64| format!("config?from={from}&to={to}#versions");
+    let before = before.filter(|before| before.is_kept && version.is_kept);
+    html! {
+        tr data-row {
+            th scope="row" { (version.version) }
+            td.t { (format::time(&version.at)) }
+            td {
+                @match version.cause {
+                    None => "the start",
+                    Some("admin") => a href="audit?action=reload" { "an administrator" },
+                    Some("signal") => "a signal (SIGHUP)",
+                    Some(_) => "a changed file",
+                }
+            }
+            td {
+                @if let Some(before) = before { a href=(comparison(before.version, version.version)) { "with version " (before.version) } }
+                @if version.is_kept && version.version != in_force && before.is_some() { " · " }
+                @if version.is_kept && version.version != in_force { a href=(comparison(version.version, in_force)) { "with what is in force" } }
             }
         }
     }
 }
 
-fn place(setting: &SettingBody) -> Markup {
+fn differences(difference: &DifferenceBody) -> Markup {
+    let heads = [difference.from, difference.to].map(|version| format!("Version {version}"));
     html! {
-        @match (&setting.file, setting.line, &setting.variable) {
-            (Some(file), Some(line), _) => { (format::name(file, 80)) ":" (line) }
-            (_, _, Some(variable)) => (format::name(variable, 80)),
-            _ => (format::none()),
+        div.answer role="status" {
+            @if difference.changes.is_empty() {
+                p { "No key differs between the versions " (difference.from) " and " (difference.to) ": it was the order of a list, or the content of a file or variable that a key names." }
+            } @else {
+                (data_table("Keys that differ between two versions",
+                    html! { th scope="col" { "Key" } @for head in &heads { th scope="col" { (head) } } },
+                    html! {
+                        @for change in &difference.changes {
+                            tr { th scope="row" { code { (format::name(&change.key, 80)) } } td { (value(change.from.as_deref())) } td { (value(change.to.as_deref())) } }
+                        }
+                    }))
+            }
         }
     }
 }

@@ -29,7 +29,7 @@
     });
   }
 
-  // Times arrive in UTC; the switch shows them in the zone of the browser.
+  // Times arrive in UTC, and are shown in the zone of the browser until the switch says otherwise.
   const pad = number => String(number).padStart(2, '0');
   function showTimes(within, isLocal) {
     for (const element of within.querySelectorAll('time[datetime]')) {
@@ -43,7 +43,7 @@
     }
     for (const element of within.querySelectorAll('[data-zone-name]')) element.textContent = isLocal ? 'local' : 'UTC';
   }
-  const isLocal = () => recall('zone') === 'local';
+  const isLocal = () => recall('zone') !== 'utc';
   function zones() {
     const button = document.querySelector('[data-zone]');
     const own = Intl.DateTimeFormat().resolvedOptions().timeZone || 'local';
@@ -51,10 +51,27 @@
     button.hidden = false;
     show();
     days(false);
-    button.addEventListener('click', () => { keep('zone', isLocal() ? 'utc' : 'local'); show(); plotting(document); days(true); });
+    if (isLocal()) fields(document, toLocal);
+    button.addEventListener('click', () => {
+      keep('zone', isLocal() ? 'utc' : 'local');
+      show();
+      plotting(document);
+      fields(document, isLocal() ? toLocal : toUtc);
+      days(true);
+    });
+    document.addEventListener('formdata', event => {
+      for (const field of isLocal() ? event.target.querySelectorAll('[data-utc]') : []) event.formData.set(field.name, toUtc(field.value));
+    });
   }
+  // Fields with data-utc hold a time as browsers write one, and are sent in UTC.
+  const fields = (within, write) => { for (const field of within.querySelectorAll('[data-utc]')) field.value = write(field.value); };
+  const toUtc = value => value && new Date(value).toISOString().slice(0, 16);
+  const toLocal = value => {
+    const at = new Date(`${value}Z`);
+    return value && new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+  };
 
-  // Days of sums begin at midnight of the zone that is shown. Without a parameter for it the page has days of UTC.
+  // Days of sums begin at midnight of the zone that is shown, unless the address has another one. Without a script they are those of UTC.
   function days(isAsked) {
     if (!document.querySelector('[data-days]')) return;
     const there = new URL(location.href), name = 'tz_offset_minutes';
@@ -110,7 +127,7 @@
         g: () => { isGoing = true; setTimeout(() => { isGoing = false; }, 1500); },
         j: () => move(1),
         k: () => move(-1),
-        '/': () => document.querySelector('[data-filter]')?.focus(),
+        '/': () => document.querySelector('form.filters :is(input:not([type=hidden]), select), [data-filter]')?.focus(),
         '?': () => dialog.open || dialog.showModal(),
       };
       const action = actions[event.key];

@@ -239,6 +239,35 @@ impl Question<'_> {
     }
 }
 
+/// A choice in a form of filters: values with what is shown.
+pub(super) fn select<'a, T: AsRef<str>>(
+    name: &str,
+    label: &str,
+    chosen: &str,
+    options: impl IntoIterator<Item = (&'a str, T)>,
+) -> Markup {
+    html! {
+        label {
+            span { (label) }
+            select name=(name) {
+                @for (value, shown) in options { option value=(value) selected[value == chosen] { (format::plain_name(shown.as_ref(), 40)) } }
+            }
+        }
+    }
+}
+
+/// The same among words, or all of them.
+pub(super) fn any_of(
+    name: &str,
+    label: &str,
+    chosen: Option<&str>,
+    words: &[&str],
+    shown: fn(&str) -> String,
+) -> Markup {
+    let options = words.iter().map(|word| (*word, shown(word)));
+    select(name, label, chosen.unwrap_or_default(), [("", "all".to_owned())].into_iter().chain(options))
+}
+
 /// A hidden field.
 pub(super) fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }

@@ -4,7 +4,7 @@ use actix_web::{HttpMessage as _, HttpRequest};
 use maud::{DOCTYPE, Markup, Render, html};
 
 use super::{assets, visitor::Visitor};
-use crate::base::build;
+use crate::{api::openapi::page::mark, base::build};
 
 /// The pages of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Frame {
     fn footer(&self) -> Markup {
         html! {
             footer {
-                span { "Pointsman " (build::VERSION) }
+                span { "Pointsman " (build::VERSION) " · " a href={ (self.root) "../docs" } { "API" } }
                 @if self.visitor.is_some() {
                     span.muted { "Press " kbd { "?" } " for keys" }
                 }
@@ -212,17 +212,6 @@ pub(super) fn api_line(path: &str) -> Markup {
             "The same as JSON: " code { "GET " (path) } " "
             button.link type="button" hidden
                 data-copy={ "curl -H \"Authorization: Bearer $POINTSMAN_KEY\" \"$POINTSMAN_URL" (path) "\"" } { "Copy as curl" }
-        }
-    }
-}
-
-/// The mark of the product: one line that parts into two.
-fn mark() -> Markup {
-    html! {
-        svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {
-            path d="M3 12h6c5 0 5-6 12-6" {}
-            path.off d="M9 12c5 0 5 6 12 6" {}
-            circle cx="9" cy="12" r="2.4" {}
         }
     }
 }

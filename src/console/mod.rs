@@ -35,6 +35,7 @@ mod middleware;
 mod models;
 mod overview;
 mod playground;
+mod prices;
 mod providers;
 mod refused;
 mod session;
@@ -108,6 +109,7 @@ fn pages() -> Vec<Resource> {
         page("/decisions.csv").route(read().to(decisions::csv)),
         page("/decisions/{id}").route(read().to(decision::show)),
         page("/models").route(read().to(models::show)),
+        page("/prices").route(read().to(prices::show)),
         both("/try")
             .app_data(forms.clone())
             .route(read().to(playground::show))

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::{
     answer, format,
     layout::{Nav, api_line, data_table},
+    prices,
     visit::Visit,
     words,
 };
@@ -95,7 +96,7 @@ pub(super) async fn show(visit: Visit, question: web::Query<Question>) -> Result
 fn form(q: &str, sample: Sample) -> Markup {
     html! {
         form.filters method="get" action="" role="search" {
-            label { span { "Id has" } input type="search" name="q" value=(q) maxlength="200" data-filter; }
+            label { span { "Id has" } input type="search" name="q" value=(q) maxlength="200"; }
             label { span { "Prompt tokens" } input type="number" name="prompt" min="0" max=(MOST_TOKENS) value=(sample.prompt); }
             label { span { "Completion tokens" } input type="number" name="completion" min="0" max=(MOST_TOKENS) value=(sample.completion); }
             button.primary type="submit" { "Show" }
@@ -167,7 +168,10 @@ impl Table<'_> {
                         td.r { (sample_price(pricing, self.sample)) @if !pricing.request.is_zero() { br; span.muted { (format::dollars(pricing.request)) " a request" } } }
                     }
                 }
-                td.t { @if let Some(date) = self.dates.get(&endpoint.provider) { (date) } @else { (format::none()) } }
+                td.t {
+                    @if let Some(date) = self.dates.get(&endpoint.provider) { (date) } @else { (format::none()) }
+                    @if let Some(provider) = provider { " " a.ask href=(prices::address(model.id, provider.slug.as_str(), &endpoint.variant)) { "change" span.visually-hidden { " the prices of " (model.id) " at " (provider.name) } } }
+                }
             }
             @if let Some((pricing, tiers)) = tiers { @for tier in tiers { (tier_row(model.id, pricing, tier)) } }
         }

@@ -127,7 +127,7 @@ async fn page(visit: &Visit, question: Question) -> Result<HttpResponse, ApiErro
                     button type="submit" formaction={ (frame.root) "try/send" } data-send-button { "Send" }
                     span #price.muted aria-live="polite" { @if let Ok(previewed) = &previewed { (price(&previewed.body().decision_body)) } }
                 }
-                @else { span.muted { "Sending needs a key that has the scope 'inference' too." } }
+                @else { span.muted { "Sending needs a key that has the scope 'inference' too: log in with one. On loopback the key that the start prints has it." } }
             }
         }
         section #sent aria-live="polite" hidden { h2 { "Answer" } p.muted data-sent-facts {} pre data-sent-text {} }

@@ -40,13 +40,13 @@ window.drawPlot = (() => {
   // Lines go through the middles of their slots.
   const columns = chart => [chart.kind === 'lines' ? chart.x.map(x => x + chart.step / 2) : chart.x, ...(chart.kind === 'bars' ? sums(chart.series).reverse() : chart.series.map(({ y }) => y))];
 
-  // Seconds as text, by the zone that the page shows.
-  function moment(seconds, isLocal) {
+  // Seconds as text. `offset`: minutes of the zone; null for that of the browser.
+  function moment(seconds, offset) {
     const at = new Date(seconds * 1000);
-    return new Date(at - (isLocal ? at.getTimezoneOffset() * 60000 : 0)).toISOString().slice(0, 16).replace('T', ' ');
+    return new Date(+at + (offset ?? -at.getTimezoneOffset()) * 60000).toISOString().slice(0, 16).replace('T', ' ');
   }
-  function tick(seconds, isLocal, apart) {
-    const text = moment(seconds, isLocal);
+  function tick(seconds, offset, apart) {
+    const text = moment(seconds, offset);
     return apart >= 86400 || text.endsWith('00:00') ? text.slice(5, 10) : text.slice(11);
   }
 
@@ -115,7 +115,7 @@ window.drawPlot = (() => {
     const isPoints = chart.kind === 'points', write = written[chart.unit];
     const n = isPoints ? nearest(u, chart) : slotAt(chart, u.posToVal(left, 'x'));
     tip.textContent = '';
-    const title = isPoints ? chart.series[0].names[n] : moment(chart.x[n], u.isLocal);
+    const title = isPoints ? chart.series[0].names[n] : moment(chart.x[n], u.offset);
     add(tip, 'strong', chart.running && n === chart.x.length - 1 ? `${title}, not over yet` : title);
     const row = (name, value, tone) => {
       const line = add(tip, 'p', '');
@@ -133,7 +133,7 @@ window.drawPlot = (() => {
       shown += 1;
     }
     if (chart.kind === 'bars' && shown > 1) row('together', write(sum));
-    for (const [seconds, what] of chart.marks) if (seconds >= chart.x[n] && seconds < chart.x[n] + chart.step) row(what, moment(seconds, u.isLocal).slice(11));
+    for (const [seconds, what] of chart.marks) if (seconds >= chart.x[n] && seconds < chart.x[n] + chart.step) row(what, moment(seconds, u.offset).slice(11));
     const x = left < u.over.clientWidth / 2 ? left + 14 : left - 14 - tip.offsetWidth;
     tip.style.transform = `translate(${Math.round(x)}px, ${Math.round(Math.min(top, Math.max(0, u.over.clientHeight - tip.offsetHeight)))}px)`;
   }
@@ -164,11 +164,11 @@ window.drawPlot = (() => {
   }
 
   // What must be the same for new numbers to go into the same drawing.
-  const look = (chart, isLocal) => JSON.stringify([chart.kind, chart.unit, chart.step, chart.series.map(({ name, tone }) => [name, tone]), isLocal, colour('ink')]);
+  const look = (chart, offset) => JSON.stringify([chart.kind, chart.unit, chart.step, chart.series.map(({ name, tone }) => [name, tone]), offset, colour('ink')]);
 
-  return function draw(box, zoneIsLocal) {
-    const chart = JSON.parse(box.dataset.plot), isLocal = zoneIsLocal && !chart.utc;
-    if (box.plot?.look === look(chart, isLocal)) {
+  return function draw(box, isLocal) {
+    const chart = JSON.parse(box.dataset.plot), offset = chart.offset ?? (isLocal ? null : 0);
+    if (box.plot?.look === look(chart, offset)) {
       box.plot.chart = chart;
       box.plot.setData(columns(chart));
       return;
@@ -183,7 +183,7 @@ window.drawPlot = (() => {
     }[kind]);
     const series = kind === 'bars' ? [...chart.series].reverse() : chart.series;
     const ready = u => {
-      Object.assign(u, { chart, isLocal, look: look(chart, isLocal), tip: add(u.over, 'div', '', 'tip') });
+      Object.assign(u, { chart, offset, look: look(chart, offset), tip: add(u.over, 'div', '', 'tip') });
       u.tip.hidden = true;
       if (!link) return;
       u.over.style.cursor = 'pointer';
@@ -197,10 +197,10 @@ window.drawPlot = (() => {
       height: box.clientHeight,
       padding: [12, 20, 0, 0],
       legend: { show: false },
-      tzDate: at => new Date(at * 1000 + (isLocal ? 0 : new Date(at * 1000).getTimezoneOffset() * 60000)),
+      tzDate: at => { const date = new Date(at * 1000); return new Date(+date + (offset === null ? 0 : (offset + date.getTimezoneOffset()) * 60000)); },
       scales: { x: { time: !isPoints, range: isPoints ? height : () => [now().x[0], now().x.at(-1) + step] }, y: { range: height } },
       axes: [
-        { ...axis, size: 24, gap: 6, ...(isPoints ? { splits, values: (_, at) => at.map(write) } : { space: 60, grid: { show: false }, values: (_, at, __, ___, apart) => at.map(seconds => tick(seconds, isLocal, apart)) }) },
+        { ...axis, size: 24, gap: 6, ...(isPoints ? { splits, values: (_, at) => at.map(write) } : { space: 60, grid: { show: false }, ...(step >= 86400 ? { incrs: [1, 2, 7, 14].map(days => days * 86400) } : {}), values: (_, at, __, ___, apart) => at.map(seconds => tick(seconds, offset, apart)) }) },
         { ...axis, gap: 6, size: (_, texts) => Math.max(34, ...(texts ?? []).map(text => text.length * 6.4 + 12)), splits, values: (_, at) => at.map(write) },
       ],
       cursor: { y: isPoints, dataIdx: (u, _, near, at) => (isPoints ? near : slotAt(now(), at)), points: { show: kind === 'lines' }, drag: { x: Boolean(link), y: false, setScale: false, dist: 5 } },

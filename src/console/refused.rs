@@ -5,7 +5,9 @@ use maud::{Markup, html};
 use pointsman_dialect::percent;
 
 use super::{
-    answer, format,
+    answer,
+    form::any_of,
+    format,
     layout::{Nav, api_line},
     visit::Visit,
     words,
@@ -72,21 +74,10 @@ fn is_spent(reason: &str) -> bool {
 
 fn form(filter: &RefusedFilter, reasons: &[RefusedBody], keys: &[&str]) -> Markup {
     let reasons: Vec<&str> = reasons.iter().map(|refused| refused.reason.as_str()).collect();
-    let choice = |name: &str, label: &str, chosen: Option<&str>, options: &[&str]| {
-        html! {
-            label {
-                span { (label) }
-                select name=(name) {
-                    option value="" { "all" }
-                    @for option in options { option value=(option) selected[chosen == Some(option)] { (format::plain_name(option, 40)) } }
-                }
-            }
-        }
-    };
     html! {
         form.filters method="get" action="refused" role="search" {
-            (choice("reason", "Reason", filter.reason.as_deref(), &reasons))
-            (choice("key", "Key", filter.key.as_deref(), keys))
+            (any_of("reason", "Reason", filter.reason.as_deref(), &reasons, words::spaced))
+            (any_of("key", "Key", filter.key.as_deref(), keys, str::to_owned))
             div.act {
                 button.primary type="submit" { "Show" }
                 @if filter.reason.is_some() || filter.key.is_some() { a.button href="refused" { "Clear" } }

@@ -2,6 +2,7 @@
 //! change to the time before. Every number leads to the decisions behind it.
 
 mod chart;
+mod period;
 
 use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
@@ -10,9 +11,11 @@ use pointsman_dialect::percent::encoded;
 use pointsman_domain::{Usd, shown_dollars};
 use pointsman_ledger::activity::grouping::Dimension;
 
+use self::period::{DAY_MS, Period, RANGES};
 use super::{
     answer,
     decisions::Filters,
+    form::select,
     format,
     layout::{Frame, Nav, api_line},
     visitor::Visitor,
@@ -35,11 +38,8 @@ use crate::{
 
 /// Most rows of the table. The sum is that of all.
 const MOST_ROWS: usize = 200;
-const MINUTE_MS: i64 = 60_000;
-const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
-
-/// Times that can be chosen: the word in the address, and what it is called.
-const RANGES: [(&str, &str); 4] = [("today", "Today"), ("7d", "7 days"), ("30d", "30 days"), ("month", "This month")];
+/// Parameters of the page that its calls do not have.
+const OWN: [&str; 6] = ["by", "range", "from", "to", "since", "until"];
 
 /// Shows what was spent, as the address asks.
 ///
@@ -99,7 +99,7 @@ pub(super) async fn csv(
 
 /// Leads from the address of the page that was here before.
 pub(super) async fn moved(request: HttpRequest) -> HttpResponse {
-    let query = Filters::parse(request.query_string()).query(|name| name != "group");
+    let query = Filters::parse(request.query_string()).query(|name| !["group", "since", "until"].contains(&name));
     answer::redirect(&format!("spend{query}"))
 }
 
@@ -108,21 +108,16 @@ struct Asked {
     filters: Filters,
     /// What rows are told apart by: one dimension, or what the address has.
     by: String,
-    /// Unix milliseconds or a time; without one the time of `range`.
-    since: String,
-    now_ms: i64,
+    period: Period,
 }
 
 impl Asked {
     fn read(query: &str, worker: &Worker) -> Asked {
-        let (filters, now_ms) = (Filters::parse(query), clock::unix_millis());
+        let filters = Filters::parse(query);
         let has_teams = !worker.setup.config.teams.is_empty() || !worker.shared.access.registry.teams().is_empty();
         let by = filters.get("by").unwrap_or(if has_teams { "team" } else { "key" }).to_owned();
-        let since = match filters.get("since") {
-            Some(since) => since.to_owned(),
-            None => start(filters.get("range").unwrap_or("7d"), minutes(&filters), now_ms).to_string(),
-        };
-        Asked { filters, by, since, now_ms }
+        let period = Period::read(&filters, clock::unix_millis());
+        Asked { filters, by, period }
     }
 
     /// The one dimension that rows are told apart by; `None` of several.
@@ -130,20 +125,12 @@ impl Asked {
         Dimension::ALL.into_iter().find(|dimension| dimension.as_str() == self.by)
     }
 
-    /// The word of the chosen time; `None` where the address has times of its own.
-    fn range(&self) -> Option<&str> {
-        match self.filters.get("since").or(self.filters.get("until")) {
-            Some(_) => None,
-            None => Some(self.filters.get("range").unwrap_or("7d")),
-        }
-    }
-
     /// The parameters that both calls have.
     fn common(&self) -> String {
-        let kept = self.filters.query(|name| !["by", "range", "since"].contains(&name));
-        let kept = kept.trim_start_matches('?');
-        let and = if kept.is_empty() { "" } else { "&" };
-        format!("since={}{and}{kept}", encoded(&self.since))
+        let Period { since, until, .. } = &self.period;
+        let until = until.iter().map(|until| format!("&until={}", encoded(until))).collect::<String>();
+        let kept = self.filters.query(|name| !OWN.contains(&name)).replacen('?', "&", 1);
+        format!("since={}{until}{kept}", encoded(since))
     }
 
     fn rows(&self) -> String {
@@ -152,8 +139,7 @@ impl Asked {
 
     /// The rows of the chart. Of a short time its bars are hours.
     fn bars(&self) -> String {
-        let is_short = self.since.parse::<i64>().is_ok_and(|since| self.now_ms - since < DAY_MS + DAY_MS / 2);
-        let length = if is_short { "hour" } else { "day" };
+        let length = if self.period.is_short { "hour" } else { "day" };
         let by = self.dimension().map_or("model", Dimension::as_str);
         format!("group_by={by},{length}&{}", self.common())
     }
@@ -174,27 +160,25 @@ impl Asked {
             .into_iter()
             .filter_map(|dimension| Some((dimension, self.filters.get(dimension.as_str())?)))
             .collect();
+        let Period { days: [first, last], range, .. } = &self.period;
+        let chosen = period::minutes(&self.filters);
+        let zones = period::zones(chosen);
         html! {
             nav.ranges aria-label="Time" {
                 @for (word, name) in RANGES {
-                    a.button href=(self.with(&[("range", word), ("since", ""), ("until", "")])) aria-current=[(self.range() == Some(word)).then_some("true")] { (name) }
+                    a.button href=(self.with(&[("range", word), ("from", ""), ("to", "")])) aria-current=[(range.as_deref() == Some(word)).then_some("true")] { (name) }
                 }
             }
-            form.filters method="get" action="spend" role="search" data-days=(minutes(&self.filters)) {
-                label {
-                    span { "Group by" }
-                    select name="by" data-filter {
-                        @for dimension in Dimension::ALL { option value=(dimension.as_str()) selected[self.dimension() == Some(dimension)] { (dimension.as_str()) } }
-                    }
-                }
+            form.filters method="get" action="spend" role="search" data-days {
+                (select("by", "Group by", &self.by, Dimension::ALL.map(|dimension| (dimension.as_str(), dimension.as_str()))))
                 @for (dimension, value) in &given {
                     label { span { (title(dimension.as_str())) } input name=(dimension.as_str()) value=(value) size="14" autocomplete="off"; }
                 }
-                label { span { "Since" } input name="since" value=[self.filters.get("since")] placeholder="2026-11-01" size="12" autocomplete="off"; }
-                label { span { "Until" } input name="until" value=[self.filters.get("until")] placeholder="2026-11-24" size="12" autocomplete="off"; }
-                @for name in ["range", "tz_offset_minutes", "owner"] {
-                    @if let Some(value) = self.filters.get(name) { input type="hidden" name=(name) value=(value); }
-                }
+                label { span { "First day" } input type="date" name="from" value=(first); }
+                label { span { "Last day" } input type="date" name="to" value=(last); }
+                (select("tz_offset_minutes", "Days of", &chosen.to_string(), zones.iter().map(|(minutes, zone)| (minutes.as_str(), zone))))
+                @if let Some(range) = range { input type="hidden" name="range" value=(range); }
+                @if let Some(owner) = self.filters.get("owner") { input type="hidden" name="owner" value=(owner); }
                 div.act {
                     button.primary type="submit" { "Show" }
                     @if !given.is_empty() { a.button href=(self.with(&Dimension::ALL.map(|dimension| (dimension.as_str(), "")))) { "All" } }
@@ -204,7 +188,6 @@ impl Asked {
     }
 
     fn content(&self, rows: &ActivityBody<'_>, bars: &ActivityBody<'_>, change: Option<&ChangeBody>) -> Markup {
-        let offset = rows.tz_offset_minutes;
         html! {
             (tiles(rows))
             @if let Some(change) = change { (explained(change)) }
@@ -216,8 +199,7 @@ impl Asked {
             }
             p.muted {
                 "From " (format::time(&rows.since)) " to " (format::time(&rows.until)) " " (format::zone()) ". Days begin at midnight "
-                @if offset == 0 { "UTC" } @else { (signed_hours(offset)) " from UTC" }
-                ". A cost without a known price is in no sum."
+                (period::zone(rows.tz_offset_minutes)) ". A cost without a known price is in no sum."
             }
         }
     }
@@ -225,8 +207,10 @@ impl Asked {
     fn table(&self, body: &ActivityBody<'_>) -> Markup {
         let words = body.group_by.as_deref().unwrap_or_default();
         // Rows of days and hours are not compared one by one.
-        let is_compared = body.before.is_some() && !words.iter().any(|word| ["day", "hour"].contains(word));
+        let is_by_time = words.iter().any(|word| ["day", "hour"].contains(word));
         let total = body.totals.as_ref();
+        let is_compared =
+            !is_by_time && total.is_some_and(|total| total.requests.before.is_some_and(|before| before > 0));
         html! {
             div.scroll.hide-caption tabindex="0" {
                 table.spend {
@@ -238,7 +222,7 @@ impl Asked {
                         th.r scope="col" data-sort { "Requests" } th.r scope="col" data-sort { "Failed" } th.r scope="col" data-sort { "Tokens in" } th.r scope="col" data-sort { "Tokens out" }
                     } }
                     tbody {
-                        @for row in body.data.iter().take(MOST_ROWS) { (self.row(body, row, words)) }
+                        @for row in body.data.iter().take(MOST_ROWS) { (self.row(body, row, words, is_compared)) }
                     }
                     @if let Some(total) = total {
                         tfoot { tr.sum {
@@ -261,7 +245,7 @@ impl Asked {
         }
     }
 
-    fn row(&self, body: &ActivityBody<'_>, row: &RowBody<'_>, words: &[&str]) -> Markup {
+    fn row(&self, body: &ActivityBody<'_>, row: &RowBody<'_>, words: &[&str], is_compared: bool) -> Markup {
         let leads = |more: &str, content: Markup| match self.decisions(body, row, more) {
             Some(address) => html! { a href=(address) { (content) } },
             None => content,
@@ -272,7 +256,7 @@ impl Asked {
                 @for word in words { td { (self.name(row, word)) } }
                 td.r { (leads("", format::sum(row.cost.0, row.unknown_costs))) }
                 td.r { (format::share(row.share.map(Figure::value))) }
-                @if before.is_some() {
+                @if is_compared {
                     td.r { (format::money(before)) }
                     td.r { (changed(row.cost.0, before)) }
                 }
@@ -299,7 +283,7 @@ impl Asked {
                 (Dimension::Key, Some(id), _) | (Dimension::Account, _, Some(id)) => {
                     html! { span.muted title=(id) { "removed" } }
                 }
-                _ => format::none(),
+                _ => html! { span.muted { "no " (word) } },
             },
         }
     }
@@ -341,13 +325,13 @@ impl Asked {
 fn tiles(body: &ActivityBody<'_>) -> Markup {
     let Some(totals) = &body.totals else { return Markup::default() };
     let count = |count: Count| {
-        html! { (format::count(count.value)) @if let Some(before) = count.before { small.below { (ratio(count.value.into(), before.into())) " (before " (format::count(before)) ")" } } }
+        html! { (format::count(count.value)) @if let Some(before) = count.before { small.below { (against(ratio(count.value.into(), before.into()), before == 0, format::count(before))) } } }
     };
     html! {
         dl.tiles {
             div { dt { "Spent" } dd {
                 (format::sum(totals.cost.value.0, totals.unknown_costs.value))
-                @if let Some(before) = totals.cost.before { small.below { (changed(totals.cost.value.0, Some(before.0))) " (before " (format::money(Some(before.0))) ")" } }
+                @if let Some(before) = totals.cost.before { small.below { (against(changed(totals.cost.value.0, Some(before.0)), before.0.is_zero(), format::money(Some(before.0)))) } }
             } }
             div { dt { "Requests" } dd { (count(totals.requests)) } }
             div { dt { "Failed" } dd { (count(totals.failed)) } }
@@ -357,14 +341,20 @@ fn tiles(body: &ActivityBody<'_>) -> Markup {
     }
 }
 
+/// A change, and what there was in the time before.
+fn against(change: Markup, was_nothing: bool, before: Markup) -> Markup {
+    html! { @if was_nothing { "none before" } @else { (change) " (before " (before) ")" } }
+}
+
 /// Why the cost changed.
 fn explained(change: &ChangeBody) -> Markup {
     html! {
-        p.lead { (change.summary) }
-        @if !change.parts.is_empty() {
+        @if change.requests_before == 0 && change.requests > 0 { p.muted { "Nothing was recorded in the time before, so there is nothing to compare." } }
+        @else if change.requests_before > 0 { p.lead { (change.summary) } }
+        @if change.requests_before > 0 && !change.parts.is_empty() {
             details {
                 summary { "Explain this bill" }
-                div.scroll {
+                div.scroll tabindex="0" {
                     table.parts {
                         caption.visually-hidden { "Parts of the change, largest first" }
                         tbody {
@@ -407,51 +397,9 @@ fn title(word: &str) -> String {
     word.chars().take(1).flat_map(char::to_uppercase).chain(word.chars().skip(1)).collect()
 }
 
-/// Local time less UTC in minutes, as the address has it.
-fn minutes(filters: &Filters) -> i64 {
-    let asked = filters.get("tz_offset_minutes").and_then(|minutes| minutes.parse().ok());
-    asked.filter(|minutes| (-720..=840).contains(minutes)).unwrap_or(0)
-}
-
-fn signed_hours(minutes: i64) -> String {
-    let (sign, size) = (if minutes < 0 { "−" } else { "+" }, minutes.unsigned_abs());
-    format!("{sign}{}:{:02}", size / 60, size % 60)
-}
-
-/// Beginning of one of [`RANGES`]; of another word that of seven days.
-fn start(range: &str, offset_minutes: i64, now_ms: i64) -> i64 {
-    let offset_ms = offset_minutes * MINUTE_MS;
-    let local = now_ms + offset_ms;
-    let midnight = |days_ago: i64| local - local.rem_euclid(DAY_MS) - days_ago * DAY_MS - offset_ms;
-    match range {
-        "today" => midnight(0),
-        "30d" => midnight(29),
-        "month" => {
-            let date = chrono::DateTime::from_timestamp_millis(local).unwrap_or_default().format("%d").to_string();
-            midnight(date.parse::<i64>().unwrap_or(1) - 1)
-        }
-        _ => midnight(6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_chosen_time_begins_at_local_midnight() {
-        // 2026-11-23T06:07:00Z.
-        let now = 1_795_414_020_000;
-        let shown = |range, minutes| {
-            let start = chrono::DateTime::from_timestamp_millis(start(range, minutes, now)).unwrap();
-            start.format("%FT%RZ").to_string()
-        };
-        assert_eq!(shown("today", 0), "2026-11-23T00:00Z");
-        assert_eq!(shown("today", -480), "2026-11-22T08:00Z");
-        assert_eq!(shown("7d", 330), "2026-11-16T18:30Z");
-        assert_eq!(shown("30d", 0), "2026-10-25T00:00Z");
-        assert_eq!(shown("month", 60), "2026-10-31T23:00Z");
-    }
 
     #[test]
     fn a_change_has_a_sign_and_what_was_nothing_before_is_new() {

@@ -8,7 +8,7 @@ use pointsman_dialect::percent;
 use super::{
     answer,
     chart::{self, Chart, Kind, Series},
-    format,
+    form, format,
     layout::{Nav, api_line, data_table},
     svg::{self, Caption, Segment},
     visit::Visit,
@@ -23,6 +23,9 @@ use crate::{
 
 /// Share of an error budget below which what is left is little.
 const LITTLE_LEFT: f64 = 0.25;
+/// An alias with a target.
+const EXAMPLE: &str =
+    "[[aliases]]\nname = \"thrifty\"\nobjective = \"cheapest\"\npreferred_max_latency = { p95 = 0.8 }\n";
 
 /// Shows all targets.
 ///
@@ -35,9 +38,11 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let content = html! {
         h1 { "Latency targets" }
         @if body.data.is_empty() {
-            p.empty {
-                "Nobody has asked for a latency target. An alias has one with " code { "preferred_max_latency" }
-                ", a request with " code { "provider.preferred_max_latency" } "."
+            p { "Nobody has asked for a latency target. A request asks with " code { "provider.preferred_max_latency" } ", an alias for all its calls:" }
+            (form::to_copy(EXAMPLE))
+            p.muted {
+                "Calls of " code { (worker.setup.config.service.alias_prefix) "/thrifty" }
+                " then go to the cheapest endpoint that begins its answers within 0.8 seconds, 95 times of 100. How often that is met is shown here."
             }
         }
         div.cards { @for (n, target) in body.data.iter().enumerate() { (card(n, target)) } }

@@ -154,7 +154,7 @@ impl Timeline {
             unit,
             x: self.buckets.iter().map(|bucket| (bucket.start_ms / 1_000) as f64).collect(),
             step: self.range.step_ms / 1_000,
-            utc: self.range.step_ms == DAY_MS,
+            offset: (self.range.step_ms == DAY_MS).then_some(0),
             running: true,
             series,
             marks: self.marks.clone(),

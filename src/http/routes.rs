@@ -123,6 +123,7 @@ fn admin_pages(below: &str) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
     vec![
         page(&at("/status")).route(read().to(admin::status::show)),
+        page(&at("/config")).route(read().to(admin::config_values::show)),
         call(&at("/reload")).route(web::post().to(admin::config::reload)),
         page(&at("/reload/preview")).route(read().to(admin::config::preview)),
         page(&at("/keys")).route(read().to(admin::keys::list)),

@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-use crate::state::reload_status::{CatalogueChange, ConfigReloaded};
+use crate::state::reload_status::{CatalogueChange, ConfigReloaded, ConfigVersion};
 pub use crate::state::reload_status::{Reload, ReloadOutcome, ReloadTrigger};
 use stable_files::{MAX_PAUSE, StabilityCheck};
 
@@ -79,7 +79,7 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
         Ok((mut loaded, pending)) => {
             let changes = changes(&loaded, &running, &pending);
             keep_waiting(&mut loaded, &running, &pending);
-            match adopt_locked(shared, loaded).await {
+            match adopt_locked(shared, loaded, Some(cause)).await {
                 Ok((_, names)) => {
                     reopened = names;
                     (ReloadOutcome::Changed, changes, pending)
@@ -165,21 +165,21 @@ pub(crate) async fn adopt(shared: &Shared, mut loaded: LoadedConfig) -> Result<u
         log::warn!("{pending}");
     }
     keep_waiting(&mut loaded, &running, &waiting);
-    adopt_locked(shared, loaded).await.map(|(version, _)| version)
+    adopt_locked(shared, loaded, None).await.map(|(version, _)| version)
 }
 
 /// Records and logs the configuration of the start.
 pub(crate) fn begin(shared: &Shared) {
-    announce(shared, 1);
+    announce(shared, 1, None);
 }
 
-fn announce(shared: &Shared, version: u64) {
-    let at_ms = clock::unix_millis();
-    shared.process.reloads.status.set_loaded(at_ms);
-    for warning in shared.setup.load().config.warnings() {
+fn announce(shared: &Shared, version: u64, cause: Option<ReloadTrigger>) {
+    let (setup, at_ms) = (shared.setup.load(), clock::unix_millis());
+    let written = setup.written.clone();
+    shared.process.reloads.status.set_loaded(ConfigVersion { version, at_ms, cause, written });
+    for warning in setup.config.warnings() {
         log::warn!("{warning}");
     }
-    let setup = shared.setup.load();
     let log = &setup.config.log;
     log_output::configure(log.format, log.level, log.requests);
     let keys = setup.keys.callers().into_iter().map(|caller| (caller.id, Arc::clone(&caller.key.name)));
@@ -190,7 +190,11 @@ fn announce(shared: &Shared, version: u64) {
 }
 
 /// Returns the version, and the names of what had a configuration fault and is tried again at once.
-async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<(u64, Vec<String>), AdoptError> {
+async fn adopt_locked(
+    shared: &Shared,
+    loaded: LoadedConfig,
+    cause: Option<ReloadTrigger>,
+) -> Result<(u64, Vec<String>), AdoptError> {
     let before = shared.setup.load_full();
     let version = before.version + 1;
     let running = Arc::clone(&before);
@@ -216,7 +220,7 @@ async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<(u64, Vec
     )));
     shared.actors.control.catalog().do_send(ReplaceCatalog(catalog));
     shared.actors.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
-    announce(shared, version);
+    announce(shared, version, cause);
     Ok((version, reopened))
 }
 

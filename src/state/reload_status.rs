@@ -2,10 +2,10 @@
 //!
 //! This module holds the status and the lock for reloads. [`crate::state::reload`] performs them.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
-use pointsman_config::PendingRestart;
+use pointsman_config::{PendingRestart, WrittenConfig};
 use pointsman_domain::Catalog;
 use tokio::sync::MutexGuard;
 
@@ -176,6 +176,21 @@ impl ConfigReloaded<'_> {
 
 /// Most times that are kept at which a configuration came into force.
 const MOST_LOADED: usize = 50;
+/// Most configurations whose keys are kept, for comparisons. Those of the built-in catalogue take about 300 kB.
+const MOST_COMPARED: usize = 10;
+
+/// A configuration that came into force.
+#[derive(Debug, Clone)]
+pub struct ConfigVersion {
+    /// Its number.
+    pub version: u64,
+    /// When, in Unix milliseconds.
+    pub at_ms: i64,
+    /// What started the reload; `None` for the start, and for a program that embeds the gateway.
+    pub cause: Option<ReloadTrigger>,
+    /// Its keys; `None` if it was not read from text, and for old ones.
+    pub written: Option<Arc<WrittenConfig>>,
+}
 
 /// When configurations came into force, and the last reload.
 #[derive(Debug, Default)]
@@ -183,21 +198,28 @@ pub struct ReloadStatus(Mutex<StatusState>);
 
 #[derive(Debug, Default, Clone)]
 struct StatusState {
-    /// Unix milliseconds, oldest first.
-    loaded: Vec<i64>,
+    /// Oldest first.
+    loaded: Vec<ConfigVersion>,
     catalogue: Option<CatalogueChange>,
     last: Option<Reload>,
 }
 
 impl ReloadStatus {
     /// Records that a configuration came into force.
-    pub fn set_loaded(&self, at_ms: i64) {
+    pub fn set_loaded(&self, version: ConfigVersion) {
         let mut state = self.0.lock();
-        state.loaded.push(at_ms);
+        state.loaded.push(version);
         if state.loaded.len() > MOST_LOADED {
             // The first one is the start.
             state.loaded.remove(1);
         }
+        let old = state.loaded.len().saturating_sub(MOST_COMPARED);
+        state.loaded.iter_mut().take(old).for_each(|version| version.written = None);
+    }
+
+    /// The configurations that came into force, oldest first: that of the start and the last ones.
+    pub fn versions(&self) -> Vec<ConfigVersion> {
+        self.0.lock().loaded.clone()
     }
 
     /// Records the last reload.
@@ -217,14 +239,14 @@ impl ReloadStatus {
 
     /// When the configuration in force was loaded, in Unix milliseconds.
     pub fn loaded_ms(&self) -> i64 {
-        self.0.lock().loaded.last().copied().unwrap_or_default()
+        self.0.lock().loaded.last().map(|version| version.at_ms).unwrap_or_default()
     }
 
     /// When the process started and configurations came into force, with the word for it, oldest first: the start and the last
     /// reloads.
     pub fn loaded(&self) -> Vec<(i64, &'static str)> {
         let words = ["start"].into_iter().chain(std::iter::repeat("reload"));
-        self.0.lock().loaded.iter().copied().zip(words).collect()
+        self.0.lock().loaded.iter().map(|version| version.at_ms).zip(words).collect()
     }
 
     /// The last reload since the start.
@@ -254,10 +276,15 @@ mod tests {
     #[test]
     fn the_start_and_the_last_reloads_are_kept() {
         let status = ReloadStatus::default();
-        (0..100).for_each(|at_ms| status.set_loaded(at_ms));
+        for version in 0..100 {
+            let written = Some(Arc::default());
+            status.set_loaded(ConfigVersion { version, at_ms: version as i64, cause: None, written });
+        }
         let loaded = status.loaded();
         assert_eq!((loaded.len(), loaded[0], loaded[1]), (MOST_LOADED, (0, "start"), (51, "reload")));
         assert_eq!(status.loaded_ms(), 99);
+        let compared = status.versions().into_iter().filter(|version| version.written.is_some());
+        assert_eq!(compared.map(|version| version.version).collect::<Vec<_>>(), (90..100).collect::<Vec<_>>());
     }
 
     #[test]

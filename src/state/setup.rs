@@ -35,7 +35,7 @@ pub struct Setup {
     /// The configuration itself.
     pub config: Config,
     /// The keys that the file sets; `None` when the configuration was not read from text.
-    pub(crate) written: Option<WrittenConfig>,
+    pub(crate) written: Option<Arc<WrittenConfig>>,
     /// Models, providers and endpoints. All positions refer to it.
     pub catalog: Arc<Catalog>,
     /// Whether any endpoint counts the tokens of prompts.
@@ -178,7 +178,7 @@ impl SetupDraft {
             version,
             shadows: shadows::of(&config, &catalog, &policy),
             config,
-            written,
+            written: written.map(Arc::new),
             counts_tokens: catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens),
             catalog,
             policy,

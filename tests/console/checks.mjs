@@ -27,7 +27,7 @@ const assert = (is, message) => { if (!is) throw new Error(message); };
 // A context whose pages may reach the gateway only, and that notes whatever is wrong.
 async function open(options = {}) {
   const origin = options.origin ?? gateway.admin;
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, bypassCSP: false, ...options.context });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, bypassCSP: false, timezoneId: 'UTC', ...options.context });
   const troubles = [];
   await context.route('**', route => {
     if (route.request().url().startsWith(origin) || route.request().url().startsWith('data:')) return route.continue();
@@ -56,7 +56,7 @@ const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', 'what if': 'what-if', refused: 'refused', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', 'what if': 'what-if', refused: 'refused', configuration: 'config', 'all keys': 'config?source=all', prices: 'prices?model=meadow%2Fsmall&provider=sim-thrift&prompt=1&completion=2', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {
@@ -171,13 +171,15 @@ try {
     const { context, page } = await open({ context: { timezoneId: 'Asia/Kolkata' } });
     await logIn(page, gateway);
     await page.goto(url('decisions'));
+    const zone = async () => [await page.textContent('[data-zone]'), await page.locator('[data-zone-name]').first().textContent()].join();
+    assert((await zone()).match(/^Asia\/.*,local$/), `the zone of the browser: ${await zone()}`);
     const [before, background] = [await page.locator('td time').first().textContent(), await page.evaluate(() => getComputedStyle(document.body).backgroundColor)];
     await page.click('[data-zone]');
     await page.click('[data-theme-switch]');
     await page.reload();
     assert(await page.evaluate(() => getComputedStyle(document.body).backgroundColor) !== background, 'another background');
     assert(await page.locator('td time').first().textContent() !== before, 'another zone');
-    assert((await page.locator('[data-zone]').textContent()).includes('/') || (await page.locator('[data-zone-name]').first().textContent()) === 'local', 'the zone is named');
+    assert(await zone() === 'UTC,UTC', await zone());
     assert(await page.evaluate(() => Object.keys(localStorage).sort().join()) === 'theme,zone', 'nothing else is kept');
     await context.close();
   });
@@ -368,6 +370,18 @@ try {
     await context.close();
   });
 
+  // A font that is not installed is as wide as that behind it.
+  const fonts = await (async () => {
+    const { context, page } = await open();
+    const width = font => page.evaluate(font => { const pen = document.createElement('canvas').getContext('2d'); pen.font = `80px ${font}`; return pen.measureText('Wim').width; }, font);
+    const installed = [];
+    for (const font of ['DejaVu Sans', 'Inter']) {
+      if (await width(`"${font}", monospace`) !== await width('monospace')) installed.push(font); else console.log(`      ${font} is not installed`);
+    }
+    await context.close();
+    return installed;
+  })();
+
   for (const width of [1280, 1440, 1920, 2560]) await check(`on a screen of ${width} pixels no list is cut off, no tile runs over, and the header has one row`, async () => {
     const { context, page } = await open({ context: { viewport: { width, height: 900 } } });
     await logIn(page, gateway);
@@ -377,11 +391,14 @@ try {
       await page.evaluate(() => document.querySelectorAll('main details:not(.twin)').forEach(details => { details.open = true; }));
       const header = await page.evaluate(() => document.querySelector('header.top').getBoundingClientRect().height);
       assert(header < 60, `${path}: the header is ${header} pixels high`);
-      const over = await page.evaluate(() => [...document.querySelectorAll('.tiles > div')].filter(tile => tile.scrollWidth > tile.clientWidth + 1).map(tile => tile.textContent));
-      assert(over.length === 0, `${path}: ${over.join('; ')}`);
-      assert(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} scrolls sideways`);
-      const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).map(box => `${box.querySelector('caption')?.textContent}: ${box.scrollWidth} in ${box.clientWidth}`));
-      assert(cut.length === 0, `${path}: ${cut.join('; ')}`);
+      for (const font of fonts) {
+        await page.evaluate(font => document.documentElement.style.setProperty('--sans', `"${font}"`), font);
+        const over = await page.evaluate(() => [...document.querySelectorAll('.tiles > div')].filter(tile => tile.scrollWidth > tile.clientWidth + 1).map(tile => tile.textContent));
+        assert(over.length === 0, `${path} in ${font}: ${over.join('; ')}`);
+        assert(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} in ${font} scrolls sideways`);
+        const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).map(box => `${box.querySelector('caption')?.textContent}: ${box.scrollWidth} in ${box.clientWidth}`));
+        assert(cut.length === 0, `${path} in ${font}: ${cut.join('; ')}`);
+      }
     }
     await context.close();
   });
@@ -538,14 +555,15 @@ try {
       assert(drawn > 20, `${range}: ${drawn} shades`);
     }
     await page.goto(url('targets'));
-    await page.goto(url('spend?by=model&range=7d'));
+    await page.goto(url('spend?by=model&range=7d'), { waitUntil: 'commit' });
+    await page.waitForURL('**tz_offset_minutes=330**');
     const over = page.locator('#plot-spend .u-over');
     await over.waitFor();
     const title = async () => { await over.hover({ position: { x: 5, y: 20 } }); return page.textContent('#plot-spend .tip strong'); };
     const before = await title();
     await page.click('[data-theme-switch]');
     await page.click('[data-zone]');
-    await page.waitForURL('**tz_offset_minutes=330**');
+    await page.waitForURL(there => !there.search.includes('tz_offset_minutes'));
     await over.waitFor();
     assert(before.endsWith('00:00') && (await title()).endsWith('00:00'), 'days begin at midnight of the zone that is shown');
     const position = await page.locator('#plot-spend [data-plot]').evaluate(({ plot }) => ({ x: plot.valToPos(plot.chart.x.at(-1) + 20_000, 'x'), y: plot.valToPos(plot.chart.series[0].y.at(-1) / 2, 'y') }));
@@ -583,10 +601,128 @@ try {
     await fresh.stop();
   });
 
+  await check('days of one\'s own choosing are those of the zone that is shown, and are downloaded', async () => {
+    const today = new Date().toLocaleDateString('sv', { timeZone: 'Asia/Kolkata' });
+    const { context, page, troubles } = await open({ context: { timezoneId: 'Asia/Kolkata' } });
+    await logIn(page, gateway);
+    await page.goto(url('spend'), { waitUntil: 'commit' });
+    await page.waitForURL('**tz_offset_minutes=330**');
+    assert(await page.inputValue('[name=to]') === today, 'the days of the preset are in the form');
+    await page.fill('[name=from]', today);
+    await page.click('main >> text=Show');
+    await page.waitForURL(`**from=${today}**`);
+    assert(await page.locator('.ranges [aria-current]').count() === 0 && (await page.textContent('.spend .sum')).includes('$'), 'no preset, and a sum');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text=Download as CSV')]);
+    assert((await readFile(await download.path(), 'utf8')).includes(',requests,'), 'the file');
+    await page.fill('[name=from]', '2020-01-01');
+    await page.click('main >> text=Show');
+    assert((await page.textContent('[role=alert]')).includes('92 days'), 'what is wrong');
+    troubles.splice(0, troubles.length, ...troubles.filter(text => !text.includes('status of 400')));
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('without scripts days of any zone are chosen', async () => {
+    const { context, page } = await open({ context: { javaScriptEnabled: false } });
+    await logIn(page, gateway);
+    await page.goto(url('spend'));
+    await page.fill('[name=from]', new Date(Date.now() - 2 * 86_400_000).toISOString().slice(0, 10));
+    await page.selectOption('[name=tz_offset_minutes]', '345');
+    await page.click('main >> text=Show');
+    assert(page.url().includes('tz_offset_minutes=345') && (await page.textContent('main')).includes('midnight UTC+5:45'), page.url());
+    assert((await page.textContent('.spend .sum')).includes('$'), 'a sum');
+    await context.close();
+  });
+
+  await check('times of filters are entered in the zone that is shown, and sent in UTC', async () => {
+    const { context, page } = await open({ context: { timezoneId: 'Asia/Kolkata' } });
+    await logIn(page, gateway);
+    await page.goto(url('decisions'));
+    await page.fill('[name=since]', '2026-11-24T05:30');
+    await page.click('form.filters >> text=Show');
+    await page.waitForURL('**since=2026-11-24T00%3A00**');
+    assert(await page.inputValue('[name=since]') === '2026-11-24T05:30', 'and shown again as entered');
+    await page.click('[data-zone]');
+    assert(await page.inputValue('[name=since]') === '2026-11-24T00:00', 'or in UTC');
+    await context.close();
+  });
+
+  await check('a table that is wider than a phone has a shade at its edge, and scrolls with the keyboard', async () => {
+    const { context, page } = await open({ context: { viewport: { width: 390, height: 800 } } });
+    await logIn(page, gateway);
+    for (const path of Object.values(pages)) {
+      await page.goto(url(path));
+      const mute = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+        .filter(box => box.tabIndex !== 0 || !getComputedStyle(box).backgroundAttachment.includes('local')).map(box => box.textContent.slice(0, 60)));
+      assert(mute.length === 0, `${path}: ${mute.join('; ')}`);
+    }
+    await page.goto(url('models'));
+    await page.locator('.scroll').first().focus();
+    await page.keyboard.press('ArrowRight');
+    await page.waitForFunction(() => document.activeElement.scrollLeft > 0);
+    await context.close();
+  });
+
+  await check('the lines for a price are shown and copied, and a price that is none is named', async () => {
+    const { context, page, troubles } = await open();
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: gateway.admin });
+    await logIn(page, gateway);
+    await page.goto(url('models'));
+    await page.locator('a.ask:has-text("change")').nth(1).click();
+    assert(await page.inputValue('[name=prompt]') === '0.1', 'the price in force');
+    await page.fill('[name=prompt]', 'much');
+    await page.click('text=Show the lines');
+    assert((await page.textContent('#prompt-fault')).includes('0.15'), 'the fault beside the field');
+    troubles.splice(0, troubles.length, ...troubles.filter(text => !text.includes('status of 400')));
+    await page.fill('[name=prompt]', '0.125');
+    await page.click('text=Show the lines');
+    const text = await page.textContent('.to-copy pre');
+    assert(text.includes('prompt = "0.125"') && text.includes('provider = "sim-thrift"'), text);
+    await page.click('.to-copy button');
+    assert(await page.evaluate(() => navigator.clipboard.readText()) === text, 'the copy');
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('the configuration shows values and their sources', async () => {
+    const { context, page, troubles } = await open();
+    await logIn(page, gateway);
+    await page.goto(url('config'));
+    assert((await page.textContent('main')).includes('POINTSMAN__SIMULATION__MODE'), 'what is set');
+    await page.fill('[name=q]', 'limits.max_n');
+    await page.selectOption('[name=source]', 'default');
+    await page.click('form.filters >> text=Show');
+    await page.waitForURL('**source=default**');
+    assert((await page.textContent('main')).includes('limits.max_n'), 'a default');
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  for (const colorScheme of ['light', 'dark']) await check(`the pages about the API look like the console, ${colorScheme}`, async () => {
+    const { context, page, troubles } = await open({ context: { colorScheme } });
+    await page.goto(url('login'));
+    const look = () => page.evaluate(() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('a.brand')).color].join());
+    const own = await look();
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.goto(`${gateway.admin}/docs`);
+      assert(await look() === own, `${await look()} and not ${own}`);
+      await page.locator('summary').nth(3).click();
+      assert(await page.evaluate(() => [...document.querySelectorAll('main :is(h1, p, li, summary)')].every(element => !element.textContent.includes('`'))), 'back-ticks are code');
+      assert(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width}: scrolls sideways`);
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+      assert(serious.length === 0, serious.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`).join('\n'));
+    }
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
   await check('labels and fields of the filters stand on one line each', async () => {
     const { context, page } = await open();
     await logIn(page, gateway);
-    for (const path of ['decisions', 'spend', 'refused', 'audit']) {
+    for (const path of ['decisions', 'spend', 'refused', 'audit', 'models', 'config']) {
       await page.goto(url(path));
       const tops = await page.locator('.filters > label').evaluateAll(labels => labels.map(label => [label.offsetTop, ...[...label.children].map(child => Math.round(child.getBoundingClientRect().top - label.getBoundingClientRect().top))].join()));
       assert(new Set(tops.map(top => top.split(',').slice(1).join())).size === 1, `${path}: ${tops.join(' | ')}`);

@@ -38,7 +38,7 @@ install_packages() {
 
 CONSOLE_BROWSER=${CONSOLE_BROWSER:-$(browser)}
 if [[ -z $CONSOLE_BROWSER ]]; then
-    install_packages chromium-headless-shell fonts-dejavu-core
+    install_packages chromium-headless-shell fonts-dejavu-core fonts-inter
     CONSOLE_BROWSER=$(browser)
 fi
 command -v npm >/dev/null || install_packages nodejs npm

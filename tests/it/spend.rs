@@ -219,15 +219,9 @@ async fn the_page_shows_who_spent_what_and_leads_to_the_decisions_behind_each_nu
     let browser = Browser::logged_in(&gateway, ADMIN).await;
     let page = browser.page("/console/spend").await;
     assert!(page.contains("Spend rose by $0.0840 (+106 %)"), "{page}");
-    for part in [
-        "id=\"plot-spend\"",
-        "Explain this bill",
-        "Download as CSV",
-        ">product<",
-        "95.6 %",
-        "+117 %",
-        "data-days=\"0\"",
-    ] {
+    for part in
+        ["id=\"plot-spend\"", "Explain this bill", "Download as CSV", ">product<", "95.6 %", "+117 %", "data-days"]
+    {
         assert!(page.contains(part), "no {part}: {page}");
     }
     let row = page.split("<tr data-row").nth(1).unwrap();
@@ -242,6 +236,28 @@ async fn the_page_shows_who_spent_what_and_leads_to_the_decisions_behind_each_nu
     assert!(refused.status == 400 && refused.text().contains("Did you mean"), "{}", refused.text());
     let moved = browser.get("/console/activity?group=hour&key=webshop-prod").await;
     assert_eq!((moved.status, moved.header("location")), (303, Some("spend?key=webshop-prod")));
+}
+
+/// With the last day in it, in the zone of the address, and as CSV.
+#[actix_web::test]
+async fn days_of_ones_own_choosing_are_summed_and_downloaded() {
+    let (folder, upstream) = (Folder::new(), saying("Hello"));
+    let gateway = two_weeks(&upstream, &folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN).await;
+    let day = |days: i64| chrono::DateTime::from_timestamp_millis(midnight(days)).unwrap().format("%F").to_string();
+    let query = format!("by=team&from={}&to={}", day(8), day(7));
+    let page = browser.page(&format!("/console/spend?{query}")).await;
+    let (_, sum) = page.split_once("All together").unwrap();
+    assert!(sum.contains("data-v=\"22\"") && page.contains(&format!("value=\"{}\"", day(8))), "{page}");
+    assert!(!page.contains("aria-current=\"true\""), "no preset is chosen: {page}");
+    let csv = browser.get(&format!("/console/spend.csv?{query}")).await.text();
+    assert!(csv.contains("product,20,") && csv.contains("science,2,"), "{csv}");
+    // All calls are in the first minutes of a day in UTC: an hour to the west they are of the day before.
+    let west = browser.page(&format!("/console/spend?{query}&tz_offset_minutes=-60")).await;
+    let (_, sum) = west.split_once("All together").unwrap();
+    assert!(sum.contains("data-v=\"32\""), "of the days 7 and 6: {west}");
+    let odd = browser.get("/console/spend?from=yesterday&to=today").await;
+    assert!(odd.status == 400 && odd.text().contains("'since'"), "{}", odd.text());
 }
 
 #[actix_web::test]

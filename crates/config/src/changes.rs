@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     fault::SourceLocation,
+    reference,
     restart::PendingRestart,
     toml_value,
     tree::{Node, Table, Value},
@@ -43,6 +44,17 @@ pub struct ChangedKey {
     pub on_disk: Option<String>,
     /// Where it is set on disk.
     pub location: Option<SourceLocation>,
+}
+
+/// A key with the value that is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInForce {
+    /// Its path.
+    pub key: String,
+    /// The value as TOML, cut after 120 characters.
+    pub value: String,
+    /// Where it is set.
+    pub location: SourceLocation,
 }
 
 impl ChangedKey {
@@ -123,6 +135,22 @@ impl WrittenConfig {
         set.map(|(key, written)| (key.as_str(), written.shown.as_str()))
     }
 
+    /// Every key with its value in force, by key: also what the built-in catalogue sets, and the defaults of keys that are not set.
+    pub fn in_force_keys(&self) -> Vec<KeyInForce> {
+        let mut keys: BTreeMap<String, WrittenKey> = BTreeMap::new();
+        reference::defaults(|path, value| {
+            keys.insert(path.to_owned(), WrittenKey::of(path, value, SourceLocation::Default));
+        });
+        for key in self.keys.keys().chain(self.waiting.keys()) {
+            // What waits for a restart, and was not set before, has its default until then.
+            if let Some(written) = self.in_force(key) {
+                keys.insert(key.clone(), written.clone());
+            }
+        }
+        let listed = keys.into_iter();
+        listed.map(|(key, WrittenKey { shown, location, .. })| KeyInForce { key, value: shown, location }).collect()
+    }
+
     /// The keys that are written or in force. Some come twice.
     fn all_keys(&self) -> impl Iterator<Item = &String> {
         self.keys.keys().chain(self.waiting.keys())
@@ -153,7 +181,7 @@ impl WrittenConfig {
                 let mut digest = DefaultHasher::new();
                 plain(value).hash(&mut digest);
                 // Entries with the same name share a path, so their digests are combined.
-                let new = || WrittenKey { digest: 0, shown: String::new(), location: node.location.clone() };
+                let new = || WrittenKey::empty(node.location.clone());
                 let written = self.keys.entry(path.to_owned()).or_insert_with(new);
                 written.digest = written.digest.wrapping_mul(31).wrapping_add(digest.finish());
                 written.show(path, value);
@@ -163,6 +191,17 @@ impl WrittenConfig {
 }
 
 impl WrittenKey {
+    const fn empty(location: SourceLocation) -> WrittenKey {
+        WrittenKey { digest: 0, shown: String::new(), location }
+    }
+
+    /// A value that is shown only.
+    fn of(path: &str, value: &Value, location: SourceLocation) -> WrittenKey {
+        let mut key = WrittenKey::empty(location);
+        key.show(path, value);
+        key
+    }
+
     /// Adds a value to what is shown.
     fn show(&mut self, path: &str, value: &Value) {
         let is_unshown = UNSHOWN.iter().any(|end| path.ends_with(end) || path.contains(&format!("{end}.")));
@@ -171,7 +210,7 @@ impl WrittenKey {
             _ => None,
         };
         let text = match url_parts {
-            _ if is_unshown => "(not shown)".to_owned(),
+            _ if is_unshown => "***".to_owned(),
             // People put keys into the query.
             Some((address, _)) => toml_value::quoted(&format!("{address}?…")),
             None => toml_value::value(value),
@@ -302,15 +341,32 @@ mod tests {
         assert_eq!(
             differences(&written(after), &written(before)),
             [
-                "keys[\"k\"].sha256: (not shown) -> (not shown)",
+                "keys[\"k\"].sha256: *** -> ***",
                 "limits.max_n: 4 -> unset",
                 "limits.max_tools: unset -> [1, 2]",
-                "providers.acme.headers.x-team: (not shown) -> (not shown)",
+                "providers.acme.headers.x-team: *** -> ***",
             ]
         );
         let changes = written(after).differences_from(&written(before));
         assert_eq!(changes[2].location.as_ref().map(ToString::to_string).as_deref(), Some("test:2:13"));
         assert_eq!(written(after).differences_from(&written(after)), []);
+    }
+
+    #[test]
+    fn every_key_in_force_has_its_value_and_source_and_a_default_is_one_of_them() {
+        let listed = |written: &WrittenConfig, key: &str| {
+            let found = written.in_force_keys().into_iter().find(|listed| listed.key == key);
+            found.map(|found| format!("{} {}", found.value, found.location))
+        };
+        let mut config =
+            written("[limits]\nmax_n = 4\n[providers.acme.headers]\nx-team = \"a\"\n[server]\nbind = \"new\"");
+        assert_eq!(listed(&config, "limits.max_n").as_deref(), Some("4 test:2:9"));
+        assert_eq!(listed(&config, "providers.acme.headers.x-team").as_deref(), Some("*** test:4:10"));
+        assert!(listed(&config, "reload.debounce").is_some_and(|default| default.ends_with(" default")));
+        config.keep_waiting(&written("[server]\nbind = \"old\""), &pending(&["server.bind"]));
+        assert_eq!(listed(&config, "server.bind").as_deref(), Some("\"old\" test:2:8"));
+        config.keep_waiting(&written(""), &pending(&["server.bind"]));
+        assert!(listed(&config, "server.bind").is_some_and(|default| default.ends_with(" default")));
     }
 
     #[test]

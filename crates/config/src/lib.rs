@@ -86,7 +86,7 @@ pub use admin::AdminConfig;
 pub use alerts::{ALERT_EVENTS, AlertFormat, AlertReceiver, SigningKey};
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use catalog::{BuiltInProvider, built_in_providers};
-pub use changes::{ChangedKey, WrittenConfig};
+pub use changes::{ChangedKey, KeyInForce, WrittenConfig};
 pub use console::{ConsoleConfig, TraceUrl};
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};

@@ -102,6 +102,17 @@ pub(super) fn path_of_words(words: &str) -> Option<String> {
     paths.find(|path| path.replace('.', "_") == words)
 }
 
+/// Calls `tell` with path and value of every key that has a default, but for those of named sections and of lists of sections.
+pub(super) fn defaults(mut tell: impl FnMut(&str, &tree::Value)) {
+    for section in REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '['])) {
+        for key in &section.keys {
+            if let Some(default) = key.default() {
+                tell(&format!("{}.{}", section.path, key.name), &default);
+            }
+        }
+    }
+}
+
 /// Adds the defaults of all keys that the tree does not set. Named sections and lists of sections are not changed.
 pub(super) fn fill_in(root: &mut Table) {
     for section in REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '['])) {

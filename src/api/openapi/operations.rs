@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use super::operation::{
     Headers, Operation, get, in_header, in_path, integer, number, post, query, reference, required, text,
 };
-use crate::{access::issued::Change, api::models::model_query::Sort};
+use crate::{
+    access::issued::Change,
+    api::{models::model_query::Sort, query_parameters::LARGEST},
+};
 
 /// How streams of the chat API of OpenAI end.
 const DONE: &str = " The last one is `[DONE]`. An error after the first token is an event with the member \
@@ -188,6 +191,17 @@ pub(super) fn admin() -> Vec<Operation> {
     let mut operations = vec![
         get("/api/v1/admin/status", "showStatus", "process", "State of the process and its configuration")
             .answers("AdminStatus"),
+        get(
+            "/api/v1/admin/config",
+            "showConfig",
+            "process",
+            "Every key of the configuration with its value and source",
+        )
+        .parameters([
+            query("from", "A version that is compared with `to`.", integer(1, LARGEST)),
+            query("to", "The other version; without it the one in force.", integer(1, LARGEST)),
+        ])
+        .answers("AdminConfig"),
         post("/api/v1/admin/reload", "reload", "process", "Read the configuration again").answers("Reload"),
         get("/api/v1/admin/reload/preview", "previewReload", "process", "What a reload would change")
             .with(

@@ -1,100 +1,167 @@
-//! An OpenAPI document as one HTML page: operations with their parameters, bodies and answers, then the headers of answers and
-//! the schemas.
+//! An OpenAPI document as one HTML page in the style of the console: operations by subject with their parameters, bodies, answers
+//! and a line to try them with; then the headers of answers and the schemas.
 
-use std::fmt::{self, Write};
-
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-/// The style of the page. Its digest stands in the content security policy.
-pub(in crate::api) const STYLE: &str = "\
-:root{color-scheme:light dark;--paper:#fbfbfa;--card:#fff;--line:#e2e2dc;--ink:#1b1c1e;--accent:#1f4fd8}\
-@media(prefers-color-scheme:dark){:root{--paper:#131416;--card:#1a1c1f;--line:#2d3035;--ink:#ececea;--accent:#86a8ff}}\
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
-a{color:var(--accent)}\
-code,pre{font:13px/1.4 ui-monospace,monospace}\
-details{background:var(--card);border:1px solid var(--line);border-radius:8px;margin:.4rem 0;padding:.2rem .8rem}\
-pre{overflow:auto;padding:.5rem;border:1px solid var(--line);border-radius:8px}\
-summary{cursor:pointer;padding:.25rem 0}";
+/// Colours and elements of all pages. Its digest stands in the content security policy.
+pub(crate) const STYLE: &str = include_str!("../page.css");
+
+/// A whole page without a script.
+pub(in crate::api) fn frame(title: &str, content: Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header.top { a.brand href="./" { (mark()) span { "Pointsman" } } }
+                main.doc { h1 { (title) } (content) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// The mark of the product: one line that parts into two.
+pub(crate) fn mark() -> Markup {
+    html! {
+        svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {
+            path d="M3 12h6c5 0 5-6 12-6" {}
+            path.off d="M9 12c5 0 5 6 12 6" {}
+            circle cx="9" cy="12" r="2.4" {}
+        }
+    }
+}
 
 /// The page.
 pub(super) fn render(document: &Value) -> String {
-    let mut page = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_page(&mut page, document);
-    page
-}
-
-fn write_page(page: &mut String, document: &Value) -> fmt::Result {
-    let title = escaped(text(document, "/info/title"));
-    write!(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>")?;
-    write!(page, "<meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>")?;
-    write!(page, "<h1>{title} {}</h1>", escaped(text(document, "/info/version")))?;
-    write!(page, "<p>{}</p>", prose(text(document, "/info/description")))?;
-    page.push_str("<p>The same for programs: <a href=\"openapi.json\">openapi.json</a></p><h2>Operations</h2>");
-    let is_admin = title.ends_with("administration");
-    for (path, item) in members(document.get("paths")) {
-        for (method, operation) in members(Some(item)).filter(|(_, operation)| operation.get("responses").is_some()) {
-            let server = [item, document].into_iter().find_map(|of| of.pointer("/servers/0/url")?.as_str());
-            let address = format!("{}{path}", server.unwrap_or_default().trim_end_matches('/'));
-            write_operation(page, (method, path), operation)?;
-            write_curl(page, is_admin, (method, &address), operation)?;
+    let subjects = document.get("tags").and_then(Value::as_array).into_iter().flatten();
+    let title = format!("{} {}", text(document, "/info/title"), text(document, "/info/version"));
+    let content = html! {
+        p.lead { (prose(text(document, "/info/description"))) }
+        p.muted { "The same for programs: " a href="openapi.json" { "openapi.json" } }
+        @for subject in subjects.map(|subject| text(subject, "/name")) {
+            h2 #(subject) { (capitalised(subject)) }
+            @for (path, item) in members(document.get("paths")) {
+                @for (method, operation) in members(Some(item)) {
+                    @if text(operation, "/tags/0") == subject { (Operation { document, item, method, path, operation }.markup()) }
+                }
+            }
         }
-    }
-    page.push_str("<h2>Headers of answers</h2><ul>");
-    for (name, header) in members(document.pointer("/components/headers")) {
-        write!(page, "<li><code>{name}</code>: {}</li>", prose(text(header, "/description")))?;
-    }
-    page.push_str("</ul><h2>Schemas</h2>");
-    for (name, schema) in members(document.pointer("/components/schemas")) {
-        write!(page, "<details id=\"{name}\"><summary><code>{name}</code></summary>")?;
-        write!(page, "<pre>{}</pre></details>", escaped(&format!("{schema:#}")))?;
-    }
-    page.push_str("</body></html>\n");
-    Ok(())
-}
-
-fn write_operation(page: &mut String, (method, path): (&str, &str), operation: &Value) -> fmt::Result {
-    let method = method.to_ascii_uppercase();
-    write!(page, "<details><summary><code>{method} {}</code> ", escaped(path))?;
-    write!(page, "{}</summary><ul>", prose(text(operation, "/summary")))?;
-    for parameter in operation.get("parameters").and_then(Value::as_array).into_iter().flatten() {
-        let (name, about) = (escaped(text(parameter, "/name")), prose(text(parameter, "/description")));
-        write!(page, "<li><code>{name}</code> ({}): {about}</li>", escaped(text(parameter, "/in")))?;
-    }
-    for (kind, content) in members(operation.pointer("/requestBody/content")) {
-        write!(page, "<li>Body, {}: {}</li>", escaped(kind), schema(content))?;
-    }
-    for (status, answer) in members(operation.get("responses")) {
-        write!(page, "<li>{status}: {}", prose(text(answer, "/description")))?;
-        for (kind, content) in members(answer.get("content")) {
-            write!(page, " {}: {}", escaped(kind), schema(content))?;
+        h2 { "Headers of answers" }
+        ul {
+            @for (name, header) in members(document.pointer("/components/headers")) {
+                li { code { (name) } ": " (prose(text(header, "/description"))) }
+            }
         }
-        page.push_str("</li>");
-    }
-    page.push_str("</ul>");
-    Ok(())
-}
-
-/// The call as a line for a terminal, and the end of the operation.
-fn write_curl(page: &mut String, is_admin: bool, (method, address): (&str, &str), operation: &Value) -> fmt::Result {
-    let variables = if is_admin { "POINTSMAN_ADMIN_" } else { "POINTSMAN_" };
-    let key = if is_admin { "KEY" } else { "API_KEY" };
-    let method = if method == "get" { String::new() } else { format!(" -X {}", method.to_ascii_uppercase()) };
-    let body = match operation.get("requestBody") {
-        Some(_) => " -H 'Content-Type: application/json' -d @body.json",
-        None => "",
+        h2 { "Schemas" }
+        @for (name, schema) in members(document.pointer("/components/schemas")) {
+            // Browsers open what the target of a link is in.
+            details { summary { code { (name) } } pre #(name) tabindex="0" { (format!("{schema:#}")) } }
+        }
     };
-    let line =
-        format!("curl{method} \"${variables}URL{address}\" -H \"Authorization: Bearer ${variables}{key}\"{body}");
-    write!(page, "<pre>{}</pre></details>", escaped(&line))
+    frame(&title, content)
+}
+
+/// One call.
+struct Operation<'a> {
+    document: &'a Value,
+    /// All calls of its path.
+    item: &'a Value,
+    method: &'a str,
+    path: &'a str,
+    operation: &'a Value,
+}
+
+impl Operation<'_> {
+    fn markup(&self) -> Markup {
+        let Operation { method, path, operation, .. } = self;
+        let bodies: Vec<(&str, &Value)> = members(operation.pointer("/requestBody/content")).collect();
+        html! {
+            details {
+                summary {
+                    span.tag.(if *method == "get" { "good" } else { "info" }) { (method.to_ascii_uppercase()) }
+                    code { (path) } span.muted { (prose(text(operation, "/summary"))) }
+                }
+                div {
+                    @if let Some(about) = operation.get("description").and_then(Value::as_str) { p { (prose(about)) } }
+                    pre.try tabindex="0" { (self.attempt()) }
+                    @if !self.parameters().is_empty() {
+                        h3 { "Parameters" }
+                        ul {
+                            @for parameter in self.parameters() {
+                                li {
+                                    code { (text(parameter, "/name")) } span.muted { " in the " (text(parameter, "/in")) ": " }
+                                    (prose(text(parameter, "/description")))
+                                }
+                            }
+                        }
+                    }
+                    @if !bodies.is_empty() {
+                        h3 { "Body" }
+                        ul { @for (kind, content) in bodies { li { (kind) ": " (schema(content)) } } }
+                    }
+                    h3 { "Answers" }
+                    ul {
+                        @for (status, answer) in members(operation.get("responses")) {
+                            li {
+                                strong { (status) } " " (prose(text(answer, "/description")))
+                                @for (kind, content) in members(answer.get("content")) { " " span.muted { (kind) } " " (schema(content)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn parameters(&self) -> &[Value] {
+        self.operation.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The call as a line for a terminal.
+    fn attempt(&self) -> String {
+        let servers = [self.item, self.document].into_iter().find_map(|of| of.get("servers"));
+        let base = servers.map(|servers| text(servers, "/0/url")).unwrap_or_default().trim_end_matches('/');
+        let is_needed = |parameter: &&Value| text(parameter, "/in") == "query" && parameter["required"] == true;
+        let needed = self.parameters().iter().filter(is_needed).map(|parameter| text(parameter, "/name"));
+        let needed: Vec<String> = needed.map(|name| format!("{name}={{{name}}}")).collect();
+        let query = if needed.is_empty() { String::new() } else { format!("?{}", needed.join("&")) };
+        let method =
+            if self.method == "get" { String::new() } else { format!(" -X {}", self.method.to_ascii_uppercase()) };
+        let is_json = self.operation.pointer("/requestBody/content/application~1json").is_some();
+        let body = if is_json { " -H \"Content-Type: application/json\" -d @body.json" } else { "" };
+        let (url, key) = if text(self.document, "/info/title").ends_with("administration") {
+            ("POINTSMAN_ADMIN_URL", "POINTSMAN_ADMIN_KEY")
+        } else {
+            ("POINTSMAN_URL", "POINTSMAN_API_KEY")
+        };
+        format!("curl{method} -H \"Authorization: Bearer ${key}\"{body} \"${url}{base}{}{query}\"", self.path)
+    }
 }
 
 /// A link to a named schema; any other schema in short.
-fn schema(content: &Value) -> String {
+fn schema(content: &Value) -> Markup {
     match content.pointer("/schema/$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
-        Some(name) => format!("<a href=\"#{0}\"><code>{0}</code></a>", escaped(name)),
-        None => escaped(text(content, "/schema/type")),
+        Some(name) => html! { a href={ "#" (name) } { code { (name) } } },
+        None => html! { (text(content, "/schema/type")) },
     }
+}
+
+/// A text in which what stands between back-ticks is code.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (n, part) in text.split('`').enumerate() { @if n % 2 == 1 { code { (part) } } @else { (part) } }
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    word.chars().take(1).flat_map(char::to_uppercase).chain(word.chars().skip(1)).collect()
 }
 
 fn members(value: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
@@ -103,22 +170,4 @@ fn members(value: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Text in which what stands between back-ticks is code.
-fn prose(text: &str) -> String {
-    let parts = escaped(text);
-    let parts: Vec<&str> = parts.split('`').collect();
-    // A last back-tick without a partner is none.
-    let is_code = |n: usize| n % 2 == 1 && n + 1 < parts.len();
-    let shown = parts.iter().enumerate().map(|(n, part)| match (is_code(n), n) {
-        (true, _) => format!("<code>{part}</code>"),
-        (false, n) if n % 2 == 1 => format!("`{part}"),
-        _ => (*part).to_owned(),
-    });
-    shown.collect()
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

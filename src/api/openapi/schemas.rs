@@ -86,6 +86,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
             list::<admin::keys::KeyBody>(generator, "The keys of the configuration and those that were issued."),
         ),
         ("AdminLedger", data::<admin::ledger::LedgerBody>(generator)),
+        ("AdminConfig", body::<admin::config_values::ConfigValuesBody>(generator)),
         ("AdminRefused", body::<admin::refused::RefusedCallsBody>(generator)),
         ("AdminRunning", body::<admin::running::RunningBody>(generator)),
         ("AdminSeries", body::<admin::series_view::SeriesBody>(generator)),

@@ -89,11 +89,11 @@ impl Content<'_> {
             }
             (self.head())
             (candidates::section(body))
+            (why_not::section(body, self.max_tokens))
             (candidates::tried(body))
             (waterfall::section(body))
             (excluded::section(body))
             (money::section(body))
-            (why_not::section(body, self.max_tokens))
             (self.replay())
             (self.raw())
             (api_line(&format!("/api/v1/route/explain?generation_id={}", body.generation_id)))
@@ -120,9 +120,9 @@ impl Content<'_> {
                 div { dt { "Whole answer" } dd { (format::millis(body.caller.total_ms.map(|ms| ms as f64))) @if body.streamed { ", streamed" } @else { ", not streamed" } } }
                 div { dt { "Tokens" } dd { (format::count(body.usage.prompt_tokens)) " in, " (format::count(body.usage.completion_tokens)) " out" @if body.usage.estimated { " " span.muted { "estimated" } } } }
                 div { dt { "Cost" } dd { (format::money(body.spent.ledger_cost.map(|cost| cost.0))) } }
-                @if let Some(trace) = &body.trace_context { div { dt { "Trace" } dd { (self.trace(trace)) } } }
+                @if let Some(trace) = &body.trace_context { div.long { dt { "Trace" } dd { (self.trace(trace)) } } }
                 div { dt { "At" } dd { (format::time(&body.created_at)) " " (format::zone()) } }
-                div { dt { "Request id" } dd { code { (format::name(body.caller.request_id, 48)) } } }
+                div.long { dt { "Request id" } dd { code { (format::name(body.caller.request_id, 48)) } } }
                 @if let Some(session) = body.caller.session_id { div { dt { "Conversation" } dd { (format::name(session, 48)) } } }
             }
             ul.said aria-label="The reason in figures" { @for fact in facts(body.decision_reason) { li { (fact) } } }
@@ -203,8 +203,8 @@ fn asked_by(body: &ExplainBody<'_>) -> Markup {
         @if let Some(key) = caller.key {
             a href={ "../decisions?key=" (percent::encoded(key)) } { (format::name(key, 32)) }
         } @else { span.muted { "a removed key" } }
-        @if let Some(account) = caller.account.filter(|account| Some(*account) != caller.key) { " → " a href="../keys" { (format::name(account, 32)) } }
-        @if let Some(team) = caller.team { " → " a href="../keys" { "team " (format::name(team, 32)) } }
+        @if let Some(account) = caller.account.filter(|account| Some(*account) != caller.key) { " → " a href="../accounts" { (format::name(account, 32)) } }
+        @if let Some(team) = caller.team { " → " a href="../accounts" { "team " (format::name(team, 32)) } }
     }
 }
 

@@ -7,7 +7,7 @@ use pointsman_base::clock;
 use pointsman_dialect::percent;
 use pointsman_domain::{FailureKind, Objective, Task};
 
-use super::super::{format, words};
+use super::super::{form::any_of, format, words};
 
 /// Filters that are either on or absent.
 const EVENTS: [&str; 5] = ["rescued", "hedged", "explored", "missed_target", "slower_than_predicted"];
@@ -93,29 +93,19 @@ pub(in crate::console) fn presets(filters: &Filters) -> Markup {
 pub(in crate::console) fn form(filters: &Filters, keys: &[&str]) -> Markup {
     let text = |name: &'static str, label: &str, hint: &str, size: u32| {
         html! {
-            label { span { (label) } input name=(name) value=[filters.get(name)] placeholder=(hint) size=(size) autocomplete="off"
-                data-filter[name == "model"]; }
+            label { span { (label) } input name=(name) value=[filters.get(name)] placeholder=(hint) size=(size) autocomplete="off"; }
         }
     };
-    let choice = |name: &'static str, label: &str, options: &[&str]| {
-        html! {
-            label {
-                span { (label) }
-                select name=(name) {
-                    option value="" { "all" }
-                    @for option in options { option value=(option) selected[filters.get(name) == Some(option)] { (format::plain_name(&words::spaced(option), 40)) } }
-                }
-            }
-        }
-    };
+    let choice =
+        |name: &str, label: &str, options: &[&str]| any_of(name, label, filters.get(name), options, words::spaced);
     html! {
         form.filters method="get" action="decisions" role="search" {
             (text("model", "Model", "author/name", 18))
             (text("provider", "Provider", "slug", 10))
             (choice("status", "Status", &STATUSES))
-            (named("key", "Key", keys, filters))
-            (time("since", "Since, UTC", filters))
-            (time("until", "Before, UTC", filters))
+            (any_of("key", "Key", filters.get("key"), keys, str::to_owned))
+            (time("since", "Since", filters))
+            (time("until", "Before", filters))
             fieldset {
                 legend { "Only" }
                 @for event in EVENTS {
@@ -146,21 +136,8 @@ pub(in crate::console) fn form(filters: &Filters, keys: &[&str]) -> Markup {
     }
 }
 
-/// A choice among names, which are shown as they are.
-fn named(name: &str, label: &str, options: &[&str], filters: &Filters) -> Markup {
-    html! {
-        label {
-            span { (label) }
-            select name=(name) {
-                option value="" { "all" }
-                @for option in options { option value=(option) selected[filters.get(name) == Some(option)] { (format::plain_name(option, 40)) } }
-            }
-        }
-    }
-}
-
 /// A time that a browser can set; one of another form stays as it is.
-fn time(name: &str, label: &str, filters: &Filters) -> Markup {
+pub(in crate::console) fn time(name: &str, label: &str, filters: &Filters) -> Markup {
     let value = filters.get(name);
     let time = value.and_then(|value| match value.len() {
         10 => DateTime::parse_from_rfc3339(&format!("{value}T00:00:00Z")).ok(),
@@ -172,9 +149,9 @@ fn time(name: &str, label: &str, filters: &Filters) -> Markup {
     let minutes = time.map(|time| time.with_timezone(&Utc).format("%Y-%m-%dT%H:%M").to_string());
     html! {
         label {
-            span { (label) }
+            span { (label) ", " (format::zone()) }
             @if value.is_some() && minutes.is_none() { input name=(name) value=[value] size="15" autocomplete="off"; }
-            @else { input type="datetime-local" name=(name) value=[minutes]; }
+            @else { input type="datetime-local" name=(name) value=[minutes] data-utc autocomplete="off"; }
         }
     }
 }

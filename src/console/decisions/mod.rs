@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use pointsman_dialect::percent;
 use pointsman_domain::Usd;
 
-pub(super) use self::filters::Filters;
+pub(super) use self::filters::{Filters, time};
 use self::{
     filters::{form, presets},
     sums::Sums,

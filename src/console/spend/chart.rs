@@ -42,7 +42,8 @@ pub(super) fn bars(dimension: Dimension, body: &ActivityBody<'_>, link: &str) ->
     if !(2..=MOST_BARS).contains(&places) {
         return Markup::default();
     }
-    let name = |row: &RowBody<'_>| row.name(dimension).unwrap_or("none").to_owned();
+    let unnamed = format!("no {}", dimension.as_str());
+    let name = |row: &RowBody<'_>| row.name(dimension).unwrap_or(&unnamed).to_owned();
     let mut sums: BTreeMap<String, Usd> = BTreeMap::new();
     body.data.iter().for_each(|row| *sums.entry(name(row)).or_default() += row.cost.0);
     let mut ranked: Vec<(String, Usd)> = sums.into_iter().filter(|(_, cost)| !cost.is_zero()).collect();
@@ -90,6 +91,7 @@ pub(super) fn bars(dimension: Dimension, body: &ActivityBody<'_>, link: &str) ->
         unit: "$",
         x: (0..places as i64).map(|place| ((start + place * step) / 1_000) as f64).collect(),
         step: step / 1_000,
+        offset: Some(body.tz_offset_minutes),
         running: until >= clock::unix_millis(),
         series,
         link: Some(link.to_owned()),
