@@ -136,9 +136,11 @@ impl Operation<'_> {
             if self.method == "get" { String::new() } else { format!(" -X {}", self.method.to_ascii_uppercase()) };
         let is_json = self.operation.pointer("/requestBody/content/application~1json").is_some();
         let body = if is_json { " -H \"Content-Type: application/json\" -d @body.json" } else { "" };
+        let is_admin = self.document.pointer("/paths/~1api~1v1~1admin~1status").is_some();
+        let (key, url) = if is_admin { ("ADMIN_KEY", "ADMIN_URL") } else { ("API_KEY", "URL") };
+        let path = self.path;
         format!(
-            "curl{method} -H \"Authorization: Bearer $POINTSMAN_API_KEY\"{body} \"$POINTSMAN_URL{base}{}{query}\"",
-            self.path
+            "curl{method} -H \"Authorization: Bearer $POINTSMAN_{key}\"{body} \"$POINTSMAN_{url}{base}{path}{query}\""
         )
     }
 }
