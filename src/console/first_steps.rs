@@ -43,14 +43,14 @@ pub(super) fn show(frame: &Frame, visitor: &Visitor, worker: &Worker) -> Markup 
     };
     let model = model(worker);
     let curl = format!(
-        "curl {base}/chat/completions \\\n  -H \"Authorization: Bearer {key}\" -H 'Content-Type: application/json' \\\n  \
-         -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Which way?\"}}]}}'"
+        "curl {base}/chat/completions \\\n  -H \"Authorization: Bearer {key}\" \\\n  -H 'Content-Type: application/json' \\\n  \
+         -d '{{\"model\": \"{model}\",\n       \"messages\": [{{\"role\": \"user\", \"content\": \"Which way?\"}}]}}'"
     );
     let python_key = if environment { "os.environ[\"POINTSMAN_API_KEY\"]".to_owned() } else { format!("\"{key}\"") };
     let python = format!(
-        "{}from openai import OpenAI\n\nclient = OpenAI(base_url=\"{base}\", api_key={python_key})\nanswer = \
-         client.chat.completions.create(model=\"{model}\", messages=[{{\"role\": \"user\", \"content\": \"Which \
-         way?\"}}])\nprint(answer.choices[0].message.content)",
+        "{}from openai import OpenAI\n\nclient = OpenAI(\n    base_url=\"{base}\",\n    api_key={python_key},\n)\n\
+         answer = client.chat.completions.create(\n    model=\"{model}\",\n    messages=[{{\"role\": \"user\", \
+         \"content\": \"Which way?\"}}],\n)\nprint(answer.choices[0].message.content)",
         if environment { "import os\n" } else { "" }
     );
     html! {

@@ -136,12 +136,12 @@ impl Operation<'_> {
             if self.method == "get" { String::new() } else { format!(" -X {}", self.method.to_ascii_uppercase()) };
         let is_json = self.operation.pointer("/requestBody/content/application~1json").is_some();
         let body = if is_json { " -H \"Content-Type: application/json\" -d @body.json" } else { "" };
-        let (url, key) = if text(self.document, "/info/title").ends_with("administration") {
-            ("POINTSMAN_ADMIN_URL", "POINTSMAN_ADMIN_KEY")
-        } else {
-            ("POINTSMAN_URL", "POINTSMAN_API_KEY")
-        };
-        format!("curl{method} -H \"Authorization: Bearer ${key}\"{body} \"${url}{base}{}{query}\"", self.path)
+        let is_admin = self.document.pointer("/paths/~1api~1v1~1admin~1status").is_some();
+        let (key, url) = if is_admin { ("ADMIN_KEY", "ADMIN_URL") } else { ("API_KEY", "URL") };
+        let path = self.path;
+        format!(
+            "curl{method} -H \"Authorization: Bearer $POINTSMAN_{key}\"{body} \"$POINTSMAN_{url}{base}{path}{query}\""
+        )
     }
 }
 
