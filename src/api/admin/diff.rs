@@ -185,6 +185,7 @@ fn request(worker: &Worker, body: &DiffBody) -> Result<DiffRequest, ApiError> {
         limits: limits.map_err(|why| wrong("limits", why))?,
         strict: body.strict,
         examples: body.examples.min(MOST_EXAMPLES),
+        estimate: false,
         threads: 1,
         pace: Pace::Background,
     })

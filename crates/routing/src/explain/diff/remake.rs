@@ -20,6 +20,7 @@ use crate::{
         rank,
         score::Scoring,
     },
+    explain::selection_probability::{Competitor, first_places},
     stats::LiveView,
 };
 
@@ -56,6 +57,18 @@ pub(super) struct Planned {
     pub failure: f64,
     /// The score of the attempt.
     pub score: f64,
+    /// Requests in flight, and from how many on it slows down.
+    pub load: [f64; 2],
+}
+
+/// Every choice that a decision could have come to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Possible {
+    pub grade: Grade,
+    /// The whole order of this decision, with the probability of each to be the first.
+    pub order: Vec<(Planned, f64)>,
+    /// Most attempts.
+    pub attempts: usize,
 }
 
 /// A decision, made again.
@@ -85,12 +98,8 @@ pub(super) struct Basis {
 impl Remade {
     /// Makes a decision again in its own setup, with its own baselines. `None` if a recorded figure comes out otherwise.
     pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<Remade> {
-        [false, true].into_iter().find_map(|paced_probes| {
-            let made = remake((decision, &[]), setup, None, paced_probes, |made| {
-                made.is_as_recorded(decision).then(|| made.remade())
-            });
-            made?.map(|made| Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
-        })
+        let (made, paced_probes) = recorded(decision, setup, |made| made.remade())?;
+        Some(Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
     }
 
     /// Makes a decision for a request with these tags again in another setup. `own` is what its own setup gave.
@@ -98,6 +107,32 @@ impl Remade {
         let refused = Remade { plan: Vec::new(), grade: Grade::Exact, cost_range: None, basis: own.clone() };
         remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
     }
+}
+
+impl Possible {
+    /// What a decision could have come to in its own setup.
+    pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<(Possible, Basis)> {
+        let both = |made: &Making<'_, '_>| (made.possible(), made.basis.clone());
+        let ((possible, basis), paced_probes) = recorded(decision, setup, both)?;
+        Some((possible, Basis { paced_probes, ..basis }))
+    }
+
+    /// The same in another setup.
+    pub(super) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Possible {
+        let nothing = Possible { grade: Grade::Exact, order: Vec::new(), attempts: 0 };
+        remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.possible()).unwrap_or(nothing)
+    }
+}
+
+/// Makes a decision again in its own setup, and says whether half-open endpoints were paced. `None` if a recorded figure comes out
+/// otherwise.
+fn recorded<R>(decision: &Decision, setup: &Setup, then: impl Fn(&Making<'_, '_>) -> R) -> Option<(R, bool)> {
+    [false, true].into_iter().find_map(|paced_probes| {
+        let made = remake((decision, &[]), setup, None, paced_probes, |made| {
+            made.is_as_recorded(decision).then(|| then(made))
+        });
+        Some((made??, paced_probes))
+    })
 }
 
 /// A decision in the making.
@@ -256,19 +291,58 @@ fn is_same(one: &Baselines, other: &Baselines) -> bool {
 
 impl Making<'_, '_> {
     fn remade(&self) -> Remade {
-        let could_win: Vec<&UnknownEndpoint> = match self.is_unchanged {
+        let could_win = self.unknown_winners();
+        let grade = self.grade(&could_win);
+        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
+        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+    }
+
+    fn possible(&self) -> Possible {
+        let probabilities = self.probabilities().into_iter().chain(std::iter::repeat(0.0));
+        Possible {
+            grade: self.grade(&self.unknown_winners()),
+            order: self.order.iter().map(|candidate| planned(candidate)).zip(probabilities).collect(),
+            attempts: self.attempts as usize,
+        }
+    }
+
+    /// The probability of each to be the first, over the noise.
+    fn probabilities(&self) -> Vec<f64> {
+        let is_rival = |candidate: &&&PooledEndpoint<'_>| {
+            candidate.role == Role::Candidate
+                && self.order.first().is_some_and(|first| first.precedence == candidate.precedence)
+        };
+        let rivals = self.order.iter().take_while(is_rival);
+        if self.context.seed == 0 || rivals.clone().count() < 2 {
+            return vec![1.0];
+        }
+        let competitors = rivals.map(|candidate| {
+            let inputs = candidate.inputs(self.context);
+            let uncertainty = self.context.rules.uncertainty_of(&inputs);
+            Competitor::new(*candidate, move |draw| {
+                let point = candidate.forecast.noiseless.with_noise(&self.context.rules, draw, uncertainty);
+                self.scoring.score_at(&point, &candidate.forecast, candidate.live.cost)
+            })
+        });
+        first_places(&competitors.collect::<Vec<_>>())
+    }
+
+    /// Endpoints that are not recorded and could be the choice.
+    fn unknown_winners(&self) -> Vec<&UnknownEndpoint> {
+        match self.is_unchanged {
             true => Vec::new(),
             false => self.unknown.iter().filter(|unknown| self.could_win(unknown)).collect(),
-        };
-        let is_new = |unknown: &&UnknownEndpoint| !self.setup.was_there(unknown.index);
-        let unmeasured = could_win.iter().any(is_new) || (self.order.is_empty() && !could_win.is_empty());
-        let grade = match (could_win.is_empty() && self.is_reported, unmeasured) {
+        }
+    }
+
+    fn grade(&self, could_win: &[&UnknownEndpoint]) -> Grade {
+        let is_new = |unknown: &&&UnknownEndpoint| !self.setup.was_there(unknown.index);
+        let unmeasured = could_win.iter().any(|unknown| is_new(&unknown)) || (self.order.is_empty() && !could_win.is_empty());
+        match (could_win.is_empty() && self.is_reported, unmeasured) {
             (_, true) => Grade::None,
             (true, false) => Grade::Exact,
             (false, false) => Grade::Partial,
-        };
-        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
-        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+        }
     }
 
     /// Where a median is not known, any recorded candidate could be the choice.
@@ -391,5 +465,6 @@ fn planned(candidate: &PooledEndpoint<'_>) -> Planned {
         total: forecast.first_token + forecast.noiseless.generation,
         failure: forecast.noiseless.failure,
         score: candidate.rank,
+        load: [f64::from(candidate.live.in_flight), candidate.stats.estimates.fit.knee],
     }
 }
