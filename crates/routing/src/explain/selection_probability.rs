@@ -26,19 +26,23 @@ const POINTS: usize = 4 * ENTRIES;
 /// longer than 60, the one where it is longest in three.
 const GENERATORS: [usize; 3] = [1, 1201, 609];
 
-/// Sets `selection_probability` of every recorded candidate, times the probability of the part of a divided alias that the request
+/// Sets `selection_probability` of every recorded candidate: that of the noise and that of a draw from the safe ones, times the probability of the part of a divided alias that the request
 /// fell to. Candidates that the record omits do not compete.
 pub fn fill_selection_probabilities(decision: &mut Decision, policy: &RoutingPolicy) {
     let probabilities = probabilities(decision, policy);
     let part = decision.split.as_ref().map_or(1.0, |taken| taken.probability);
     let recorded = decision.candidates.iter_mut().chain(&mut decision.rivals);
     let all = probabilities.into_iter().chain(std::iter::repeat(0.0));
-    recorded.zip(all).for_each(|(candidate, probability)| candidate.selection_probability = Some(part * probability));
+    let (share, safe) = (decision.exploration_share, &decision.safe_set);
+    recorded.zip(all).for_each(|(candidate, probability)| {
+        let drawn = if safe.contains(&candidate.index) { share / safe.len() as f64 } else { 0.0 };
+        candidate.selection_probability = Some(part * ((1.0 - share) * probability + drawn));
+    });
 }
 
 /// The probabilities of the candidates that compete with the choice, in plan order.
 fn probabilities(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
-    if rivals(decision).count() < 2 || policy.exploration <= 0.0 {
+    if rivals(decision).count() < 2 || (policy.exploration <= 0.0 && decision.exploration_share <= 0.0) {
         // The seed cannot change a probe, a panic plan, a single candidate or a decision without exploration noise.
         return vec![1.0];
     }

@@ -12,6 +12,8 @@ mod routing_estimate;
 #[cfg(test)]
 mod routing_events;
 #[cfg(test)]
+mod routing_exploration;
+#[cfg(test)]
 mod routing_extent;
 #[cfg(test)]
 mod routing_filters;

@@ -10,6 +10,7 @@ use crate::{
     decide::{
         admission, attempts, best_by,
         context::DecisionContext,
+        exploration,
         forecast::{Forecast, PointForecast},
         objective_profile::{Baseline, Baselines, ObjectiveProfile},
         ordered,
@@ -142,6 +143,11 @@ struct Making<'m, 'p> {
     candidates: &'m [PooledEndpoint<'p>],
     order: Vec<&'m PooledEndpoint<'p>>,
     attempts: u32,
+    /// Positions of the recorded safe ones that a draw could choose here, too.
+    safe: &'m [u32],
+    exploration_share: f64,
+    /// Whether the choice was drawn, whatever the scores.
+    is_drawn: bool,
     scoring: Scoring,
     unknown: &'m [UnknownEndpoint],
     basis: Basis,
@@ -192,11 +198,17 @@ fn remake<R>(
     let scoring = Scoring::new(context.policy, query.objective.value, query.weights, baselines);
     rank(&context, &mut candidates, &scoring);
     let attempts = attempts(&context);
+    let safe = still_safe(decision, setup, &candidates);
+    let drawn = exploration::drawn(decision.exploration_share, decision.seed, &decision.safe_set);
+    let drawn = drawn.and_then(|drawn| setup.position(drawn)).filter(|drawn| safe.contains(drawn));
     let making = Making {
         context: &context,
         setup,
         candidates: &candidates,
-        order: ordered(&candidates, attempts),
+        order: ordered(&candidates, attempts, drawn),
+        safe: &safe,
+        exploration_share: decision.exploration_share,
+        is_drawn: drawn.is_some(),
         attempts,
         scoring,
         unknown: &pool.unknown,
@@ -209,12 +221,25 @@ fn remake<R>(
     Some(then(&making))
 }
 
+/// Of the endpoints that a draw could choose those that it could choose under this setup. There is no draw while a probe is out.
+fn still_safe(decision: &Decision, setup: &Setup, candidates: &[PooledEndpoint<'_>]) -> Vec<u32> {
+    if decision.exploration_share <= 0.0 || candidates.iter().any(|candidate| candidate.role == Role::Probe) {
+        return Vec::new();
+    }
+    let competing = || candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
+    let first = competing().map(|candidate| candidate.precedence).min();
+    let is_safe = |position: &u32| {
+        competing().any(|candidate| candidate.index == *position && Some(candidate.precedence) == first)
+    };
+    decision.safe_set.iter().filter_map(|index| setup.position(*index)).filter(is_safe).collect()
+}
+
 /// The highest score of the best candidates: those that the record leaves out come after all of them. `None` where anything
 /// but scores orders them.
 fn before_omitted(decision: &Decision) -> Option<f64> {
     let best = best_ones(decision.max_attempts as usize);
     let recorded = || decision.candidates.iter().chain(&decision.rivals).filter(|one| (one.place as usize) < best);
-    let first = recorded().next()?;
+    let first = recorded().next().filter(|_| decision.exploration_share <= 0.0)?;
     let is_alike =
         |one: &Candidate| !one.probe && !one.panic && (one.group, one.inputs.tier) == (first.group, first.inputs.tier);
     recorded().all(is_alike).then(|| recorded().map(|one| one.score).fold(0.0, f64::max))
@@ -299,9 +324,14 @@ impl Making<'_, '_> {
 
     fn possible(&self) -> Possible {
         let probabilities = self.probabilities().into_iter().chain(std::iter::repeat(0.0));
+        let share = if self.safe.is_empty() { 0.0 } else { self.exploration_share };
+        let probability = |(candidate, by_score): (&&PooledEndpoint<'_>, f64)| {
+            let drawn = if self.safe.contains(&candidate.index) { share / self.safe.len() as f64 } else { 0.0 };
+            (planned(candidate), (1.0 - share) * by_score + drawn)
+        };
         Possible {
             grade: self.grade(&self.unknown_winners()),
-            order: self.order.iter().map(|candidate| planned(candidate)).zip(probabilities).collect(),
+            order: self.order.iter().zip(probabilities).map(probability).collect(),
             attempts: self.attempts as usize,
         }
     }
@@ -329,7 +359,7 @@ impl Making<'_, '_> {
 
     /// Endpoints that are not recorded and could be the choice.
     fn unknown_winners(&self) -> Vec<&UnknownEndpoint> {
-        match self.is_unchanged {
+        match self.is_unchanged || self.is_drawn {
             true => Vec::new(),
             false => self.unknown.iter().filter(|unknown| self.could_win(unknown)).collect(),
         }
