@@ -14,7 +14,7 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
 use pointsman_domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick};
 use pointsman_routing::{
-    decide::{self, decide_to_serve},
+    decide::{self, ExplorationBudget, decide_to_serve},
     explain::{
         ResolvedWhatIf, WhatIfWorld, WhyNot,
         diff::{Asked, Shadow},
@@ -114,12 +114,14 @@ pub struct Router {
     sequence: u64,
     /// The last copies of parts of the live board, kept to reuse their allocation.
     view: LiveView,
+    /// What this worker may still spend on choices at random.
+    budget: ExplorationBudget,
 }
 
 impl Router {
     /// A router with these seeds.
     pub fn new(seeds: RouterSeeds) -> Router {
-        Router { seeds, sequence: 0, view: LiveView::default() }
+        Router { seeds, sequence: 0, view: LiveView::default(), budget: ExplorationBudget::default() }
     }
 
     fn next_seed(&mut self) -> u64 {
@@ -180,9 +182,19 @@ impl Actor for Router {
 impl Handler<Route> for Router {
     type Result = MessageResult<Route>;
 
-    fn handle(&mut self, route: Route, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, mut route: Route, _: &mut Context<Self>) -> Self::Result {
         let seed = self.next_seed();
-        MessageResult(self.decide(route, seed))
+        let (exploration, now) = (route.query.exploration.clone(), route.now);
+        if exploration.share > 0.0 && !self.budget.allows() {
+            route.query.exploration.share = 0.0;
+        }
+        let routed = self.decide(route, seed);
+        if exploration.max_extra_cost > 0.0
+            && let Ok(routed) = &routed
+        {
+            self.budget.count(&routed.decision, exploration.max_extra_cost, now);
+        }
+        MessageResult(routed)
     }
 }
 

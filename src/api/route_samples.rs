@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pointsman_domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Dialect,
-    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
+    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Exploration, FinishReason, Generation, GenerationId,
     GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat, RequestFacts,
     RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
@@ -32,6 +32,7 @@ pub(crate) fn query() -> Query {
         pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
         split: None,
+        exploration: Exploration::NONE,
         latency_margin: 1.0,
         today: today(),
     }

@@ -25,6 +25,7 @@ mod logs;
 mod models;
 mod moment;
 mod names;
+mod recorded_traffic;
 mod reference;
 mod reload;
 mod replay;
@@ -62,7 +63,8 @@ pub const EXIT_UNREACHABLE: u8 = 4;
 /// is invalid.
 fn parse(arguments: &[OsString]) -> Result<Arguments, CommandOutput> {
     let page = help_of(arguments);
-    let code = if page == "pointsman diff --help" { diff::EXIT_USAGE } else { EXIT_CONFIGURATION };
+    let has_own_codes = ["diff", "estimate"].iter().any(|name| page == format!("pointsman {name} --help"));
+    let code = if has_own_codes { recorded_traffic::EXIT_USAGE } else { EXIT_CONFIGURATION };
     let invalid = |why: String| CommandOutput { text: format!("pointsman: {why}; see '{page}'\n"), code };
     let parsed = Arguments::try_parse_from(std::iter::once(&OsString::from("pointsman")).chain(arguments));
     let mut parsed = parsed.map_err(|error| match error.kind() {
@@ -184,16 +186,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             }
         }
         Ok(Arguments { command: Some(command), .. }) => match command {
-            Subcommands::Diff(command) => {
-                return match diff::run(&command, environment) {
-                    Ok(report) => {
-                        // A report is a result, whatever it says.
-                        let _ = std::io::stdout().lock().write_all(report.text.as_bytes());
-                        Next::Exit(ExitCode::from(report.code))
-                    }
-                    Err(output) => Next::Finish(output),
-                };
-            }
+            Subcommands::Diff(command) => return reported(diff::run(&command, environment)),
+            Subcommands::Estimate(command) => return reported(diff::estimate(&command, environment)),
             Subcommands::Ledger(command) => {
                 let mut output = BufWriter::new(std::io::stdout().lock());
                 return Next::Exit(ledger::run(&command, environment, &mut output));
@@ -202,6 +196,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         },
     };
     Next::Finish(finished.unwrap_or_else(|output| output))
+}
+
+/// A report is a result, whatever it says.
+fn reported(finished: Finished) -> Next {
+    match finished {
+        Ok(report) => {
+            let _ = std::io::stdout().lock().write_all(report.text.as_bytes());
+            Next::Exit(ExitCode::from(report.code))
+        }
+        Err(output) => Next::Finish(output),
+    }
 }
 
 fn finish(command: &Subcommands, environment: &Environment) -> Finished {
@@ -239,7 +244,7 @@ fn finish(command: &Subcommands, environment: &Environment) -> Finished {
         Subcommands::Completions { shell } => Ok(success(reference::completions(*shell))),
         Subcommands::Man => Ok(success(reference::man())),
         Subcommands::Licenses => Ok(success(licenses::TEXT.to_owned())),
-        Subcommands::Version | Subcommands::Serve(_) | Subcommands::Diff(_) | Subcommands::Ledger(_) => {
+        Subcommands::Version | Subcommands::Serve(_) | Subcommands::Diff(_) | Subcommands::Estimate(_) | Subcommands::Ledger(_) => {
             Ok(success(VERSION.to_owned()))
         }
     }

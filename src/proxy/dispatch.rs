@@ -36,7 +36,10 @@ use pointsman_dialect::{
     embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
     usage_of_failure,
 };
-use pointsman_domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, RequestedService, RouteError, Usage};
+use pointsman_config::ExploreConfig;
+use pointsman_domain::{
+    Catalog, Dialect, Endpoint, Exploration, Invalid, Model, Query, ReasoningFormat, RequestedService, RouteError, Usage,
+};
 use pointsman_routing::decide::{Hope, Obstacle, without_candidates};
 use pointsman_transport::UpstreamError;
 
@@ -259,7 +262,8 @@ pub async fn plan(
 ///
 /// # Errors
 /// When the router does not answer. The inner error means that no endpoint may serve the request.
-async fn decide(worker: &Worker, query: Box<Query>) -> Result<Result<Routed, RouteError>, ApiError> {
+async fn decide(worker: &Worker, mut query: Box<Query>) -> Result<Result<Routed, RouteError>, ApiError> {
+    query.exploration = exploration(&worker.setup.config.routing.explore, &query);
     let published = Arc::clone(&worker.setup.published);
     let question = Route { query, now: clock::now(), published, shadows: worker.setup.shadows.clone() };
     let routed = worker.router.send(question).await.map_err(|_| ApiError::internal())?;
@@ -269,6 +273,24 @@ async fn decide(worker: &Worker, query: Box<Query>) -> Result<Result<Routed, Rou
     };
     events::Decided { took, excluded }.emit(&worker.shared.process.metrics);
     Ok(routed)
+}
+
+/// How far the choice of a request may be drawn at random. One that is bound to an endpoint, by its wishes or by a warm prompt cache,
+/// is not explored.
+fn exploration(explore: &ExploreConfig, query: &Query) -> Exploration {
+    let ExploreConfig { exploration, aliases, objectives } = explore;
+    if exploration.share <= 0.0 {
+        return Exploration::NONE;
+    }
+    let (routing, provider) = (&query.routing, &query.routing.provider);
+    let is_named = aliases.is_empty() || query.router.as_ref().is_some_and(|router| aliases.contains(router));
+    let is_free = !routing.unexplored
+        && provider.allow_fallbacks
+        && provider.order.is_empty()
+        && query.sticky.is_none()
+        && query.pending_reasoning == ReasoningFormat::Unknown;
+    let may_explore = is_named && is_free && objectives.contains(&query.objective.value);
+    Exploration { share: if may_explore { exploration.share } else { 0.0 }, ..*exploration }
 }
 
 /// Waits for an endpoint to take requests again, if one does so in time, until the request has a plan.

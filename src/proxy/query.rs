@@ -6,7 +6,7 @@ use pointsman_base::clock;
 use pointsman_config::Config;
 use pointsman_dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters};
 use pointsman_domain::{
-    Alias, ApiType, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
+    Alias, ApiType, Catalog, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
     ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
     TaskClassSource, TaskFeatures, Weights,
 };
@@ -248,6 +248,7 @@ impl QueryInput<'_> {
             sticky: None,
             pending_reasoning: self.pending_reasoning,
             task_class: self.task.map(|given| given.class(caller.key.task, alias.and_then(|alias| alias.task))),
+            exploration: Exploration::NONE,
             latency_margin: 1.0,
             today,
         }))

@@ -208,7 +208,7 @@ fn wrong_use_and_what_is_no_ledger_are_told_in_a_sentence() {
 }
 
 /// A ledger of its own with these records.
-fn store(path: &Path, generations: &[Arc<Generation>]) {
+pub(crate) fn store(path: &Path, generations: &[Arc<Generation>]) {
     let queue = Bounds { items: 65_536, bytes: 64 << 20 };
     let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30, sync: false, queue };
     let store = GenerationStore::open(path, bounds).unwrap();
@@ -220,7 +220,7 @@ fn store(path: &Path, generations: &[Arc<Generation>]) {
     store.entries().flush(std::time::Instant::now() + Duration::from_secs(60)).unwrap();
 }
 
-fn stored(path: &Path) -> Vec<Arc<Generation>> {
+pub(crate) fn stored(path: &Path) -> Vec<Arc<Generation>> {
     let store = GenerationStore::inspect(path).unwrap();
     let query = Query { limit: 1000, blocks: usize::MAX, ..Query::default() };
     store.page(&query).unwrap().generations

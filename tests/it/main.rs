@@ -159,6 +159,8 @@ mod enemy_readers;
 #[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
+mod estimate_command;
+#[cfg(test)]
 mod explain_command;
 #[cfg(test)]
 mod folder;

@@ -21,6 +21,7 @@ pub mod goals;
 pub mod improvement;
 pub mod loss;
 pub mod one;
+pub mod ope;
 pub mod oracle;
 pub mod plot;
 pub mod replay;

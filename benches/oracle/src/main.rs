@@ -2,10 +2,19 @@
 
 mod options;
 
-use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
+use std::{
+    error::Error,
+    fmt::Write as _,
+    io::{Read as _, Write as _},
+    path::Path,
+    process::ExitCode,
+};
 
+use flate2::read::GzDecoder;
 use pointsman_oracle::{
-    ablation, compare, improvement, one, plot, replay, report,
+    ablation, compare, improvement, one,
+    ope::{self, Matrix},
+    plot, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
     sheets, shown,
@@ -29,6 +38,8 @@ oracle sockets [options]                   Pointsman's binary between real proce
 oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
 oracle save [options]                      Pointsman's regret by scenario and seed, as lines to compare
 oracle changes <before> <after>            what changed from one file of such lines to another, paired by seed
+oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
+oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (16)
@@ -87,6 +98,8 @@ fn run() -> Result<String, Box<dyn Error>> {
             let sheet = improvement::run(Objective::Fastest, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
+        ["ope"] => print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?,
+        ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
         ["report", directory] => report::write(&options.plan(), Path::new(directory))?,
@@ -107,6 +120,20 @@ fn run() -> Result<String, Box<dyn Error>> {
         _ => return Err("say what to do".into()),
     }
     Ok(text)
+}
+
+/// The invented one, and those of a directory with tables of outcomes, as `NAME.csv.gz`.
+fn matrices(directory: Option<&Path>) -> Result<Vec<Matrix>, Box<dyn Error>> {
+    /// Models of a table that are compared: fewer where there are many, so that each is logged often enough.
+    const TABLES: [(&str, usize); 3] = [("paretobandit", 4), ("routerbench", 8), ("bfcl", 8)];
+    let mut matrices = vec![Matrix::invented()];
+    for (name, most) in TABLES.into_iter().filter(|_| directory.is_some()) {
+        let path = directory.unwrap_or(Path::new(".")).join(format!("{name}.csv.gz"));
+        let mut table = String::new();
+        GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut table)?;
+        matrices.push(Matrix::parse(name, &table, most)?);
+    }
+    Ok(matrices)
 }
 
 fn print(sheets: &[Sheet], markdown: bool, text: &mut String) -> std::fmt::Result {

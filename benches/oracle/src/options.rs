@@ -38,6 +38,10 @@ pub struct Options {
     pub rules: Vec<Kind>,
     /// What each mechanism is worth, instead of the usual tables.
     pub ablation: bool,
+    /// Logs for each matrix.
+    pub runs: u64,
+    /// Where tables of outcomes are.
+    pub quality: Option<PathBuf>,
     hour: Option<Hour>,
     pace: Pace,
     seeds: u64,
@@ -60,6 +64,8 @@ impl Options {
             rules: Vec::new(),
             seeds: 16,
             ablation: false,
+            runs: 400,
+            quality: None,
             hour: None,
             pace: Pace::Real,
             scenarios: Vec::new(),
@@ -101,6 +107,8 @@ impl Options {
             "seconds" => self.seconds = parser.value()?.parse()?,
             "pointsman" => self.pointsman = Some(parser.value()?.into()),
             "into" => self.into = Some(parser.value()?.into()),
+            "runs" => self.runs = parser.value()?.parse()?,
+            "quality" => self.quality = Some(parser.value()?.into()),
             "help" => self.words = vec!["help".to_owned()],
             other => return Err(format!("--{other} is not known").into()),
         }

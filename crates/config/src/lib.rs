@@ -103,7 +103,7 @@ pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use responses::ResponsesConfig;
 pub use restart::PendingRestart;
-pub use routing::{RoutingConfig, ServiceConfig};
+pub use routing::{ExploreConfig, RoutingConfig, ServiceConfig};
 pub use schema::schema;
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use shadows::ShadowConfig;

@@ -5,7 +5,7 @@
 use std::{path::Path, time::Duration};
 
 use pointsman_domain::{
-    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
+    BalancedPolicy, BreakerPolicy, Exploration, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
     RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
 };
 
@@ -45,6 +45,8 @@ settings! {
     pub struct RoutingConfig read(section, directory: &Path) {
         /// The constants of routing decisions. Their timeouts come from `[timeouts]` and `[stream]`.
         pub policy: RoutingPolicy => policy(section),
+        /// Choices at random to learn from.
+        pub explore: ExploreConfig => section.section("explore", explore),
         /// Objective when neither the request, the alias nor the key sets one.
         pub objective: Objective = choice_or(&OBJECTIVES, Objective::default()),
         /// Synonyms of the two built-in aliases: those ending in `auto` or `router` mean `<prefix>/auto`, those ending
@@ -239,6 +241,49 @@ fn objectives<C: FromIterator<Objective>>(section: &Section<'_>, key: &'static s
         objective
     });
     Some(parsed.collect())
+}
+
+/// Choices that are drawn at random, whatever the scores, so that something is known of endpoints that would not be chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExploreConfig {
+    /// Share of requests and what it may cost.
+    pub exploration: Exploration,
+    /// Names of aliases; of all requests if empty.
+    pub aliases: Vec<String>,
+    /// Objectives.
+    pub objectives: Vec<Objective>,
+}
+
+fn explore(section: &Section<'_>) -> ExploreConfig {
+    keys! { section:
+        //! A small share of requests is sent to an endpoint drawn at random, whatever the scores, so that `pointsman estimate` can
+        //! say what another configuration would have come to. Only endpoints that are as safe as the best one are drawn: none that a
+        //! filter, a breaker or a preference leaves out, none that is saturated or more than two points likelier to fail. Never for
+        //! requests with `allow_fallbacks: false`, `provider.order` or `provider.explore: false`, and never while a prompt cache
+        //! is warm.
+        /// Share of requests; 0.01 is plenty for most. 0: none.
+        share = number_or(0.0..=0.5, 0.0),
+        /// Aliases whose requests are explored. Empty: those of all aliases and models; a model only between its own providers.
+        aliases = with(alias_names) [allowed = "names of aliases", default = "[]"],
+        /// Objectives that are explored.
+        objectives = with(objectives)
+            [allowed = "`cheapest`, `fastest`, `reliable`, `balanced`", default = "[\"balanced\", \"cheapest\", \"fastest\"]"],
+        /// Most that exploring may cost, as a share of expected spending within about an hour; then it pauses.
+        max_extra_cost = number_or(0.0..=1.0, 0.02),
+        /// Longest additional time to the first token that may be expected of a drawn endpoint.
+        max_extra_first_token "max_extra_ttft" = duration_or(Duration::ZERO..=MINUTE, Duration::from_secs(1)),
+    }
+    let default = || vec![Objective::Balanced, Objective::Cheapest, Objective::Fastest];
+    let max_extra_first_token = max_extra_first_token.as_secs_f64();
+    ExploreConfig {
+        exploration: Exploration { share, max_extra_cost, max_extra_first_token },
+        aliases: aliases.unwrap_or_default(),
+        objectives: objectives.unwrap_or_else(default),
+    }
+}
+
+fn alias_names(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
+    Some(section.texts(key, 64)?.iter().map(|item| item.text.to_owned()).collect())
 }
 
 fn retry_policy(section: &Section<'_>, default: RetryPolicy) -> RetryPolicy {

@@ -8,7 +8,7 @@ use super::{
     id::EndpointId,
     objective::{Objective, Weights},
     prediction::Prediction,
-    query::{Query, RoutingParameters, Sourced},
+    query::{Exploration, Query, RoutingParameters, Sourced},
     recorded_gate::RecordedGate,
     reopens::Reopens,
     request_facts::RequestFacts,
@@ -80,7 +80,7 @@ pub struct Decision {
     pub gates: Vec<RecordedGate>,
     /// Number of the algorithm that decided (`pointsman_routing::decide::ALGORITHM`).
     pub algorithm: u16,
-    /// Share of requests whose choice is drawn at random to learn from, whatever the scores; noise does not count.
+    /// Probability with which the choice was to be drawn at random from `safe_set`, whatever the scores; noise does not count.
     pub exploration_share: f64,
     /// Positions in the catalog of the endpoints from which such a draw could choose without harm: no other ranks before them
     /// by target or preference, they keep every bound, are open, and are hardly likelier to fail than the best of them.
@@ -199,6 +199,7 @@ impl Decision {
             pending_reasoning: request.pending_reasoning,
             task_class: self.task_class,
             split: self.split.clone(),
+            exploration: Exploration { share: self.exploration_share, ..Exploration::NONE },
             latency_margin: self.latency_margin,
         }
     }

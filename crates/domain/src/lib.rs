@@ -95,7 +95,7 @@ pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
 pub use query::{
-    DataCollection, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters,
+    DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters,
     Source, Sourced,
 };
 pub use reasoning_format::ReasoningFormat;

@@ -83,6 +83,9 @@ pub struct RoutingParameters {
     pub top_n: Option<u32>,
     /// The decision seed to rank with; preview only.
     pub route_seed: Option<u64>,
+    /// Whether the request must not be explored ([`Exploration`]). Not recorded: the share of the decision is 0 then.
+    #[serde(skip)]
+    pub unexplored: bool,
 }
 
 /// Whether providers that keep prompts may be used.
@@ -192,6 +195,23 @@ pub struct LostParameter {
     pub name: Arc<str>,
 }
 
+/// How far choices are drawn at random to learn from, whatever the scores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exploration {
+    /// Share of requests.
+    pub share: f64,
+    /// Most that this may cost, as a share of spending.
+    pub max_extra_cost: f64,
+    /// Most seconds that the first token of such a choice may be expected later than that of the quickest one.
+    pub max_extra_first_token: f64,
+}
+
+impl Exploration {
+    /// None.
+    pub const NONE: Exploration =
+        Exploration { share: 0.0, max_extra_cost: 0.0, max_extra_first_token: f64::INFINITY };
+}
+
 /// One request as input of the decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
@@ -234,6 +254,8 @@ pub struct Query {
     pub task_class: Option<TaskClass>,
     /// The part of a divided alias that `targets` are; `None` if no requested alias divides its requests.
     pub split: Option<Arc<TakenSplit>>,
+    /// How far the choice may be drawn at random to learn from; a preview draws nothing.
+    pub exploration: Exploration,
     /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed
     /// bounds, slightly below 1 while much of the error budget is left.
     pub latency_margin: f64,

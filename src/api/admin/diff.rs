@@ -267,6 +267,7 @@ fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Re
         limits: limits.map_err(|why| wrong("limits", why))?,
         strict: body.strict,
         examples: body.examples.min(MOST_EXAMPLES),
+        estimate: false,
         threads: 1,
         pace: Pace::Background,
     })

@@ -125,7 +125,7 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) state_format: Option<&'static str>,
     /// Whether exploration noise made the choice: without it another endpoint would have been chosen.
     pub(crate) explored: bool,
-    /// Share of requests whose choice is drawn at random from `safe_set`. It is 0: only noise explores.
+    /// Probability with which the choice was to be drawn at random from `safe_set` (`routing.explore`); 0: only noise explores.
     #[cfg_attr(test, schemars(with = "f64"))]
     pub(crate) exploration_share: Figure,
     /// Endpoints among which a draw would have done no harm, for later analyses. It decides nothing.

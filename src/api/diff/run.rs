@@ -17,7 +17,13 @@ use pointsman_ledger::{
     fault::Fault,
     traffic::{Exported, Reading, Traffic, TrafficRecord, Wanted},
 };
-use pointsman_routing::explain::diff::{Answerable, Calibration, Change, Comparison, Grade, SelfTest, Tally};
+use pointsman_routing::{
+    decide::ALGORITHM,
+    explain::{
+        diff::{Answerable, Calibration, Change, Comparison, Grade, SelfTest, Side, Tally},
+        estimate::{Position, Sample},
+    },
+};
 
 use super::{configuration::ComparedConfiguration, limit::Limit};
 
@@ -35,6 +41,8 @@ pub(crate) struct DiffRequest {
     pub limits: Vec<Limit>,
     pub strict: bool,
     pub examples: usize,
+    /// Whether what would have happened is estimated, too.
+    pub estimate: bool,
     pub threads: usize,
     pub pace: Pace,
 }
@@ -78,6 +86,9 @@ impl Pacer {
     }
 }
 
+/// Samples by the number of their configuration.
+type Samples = BTreeMap<usize, RecordedSample>;
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
@@ -109,6 +120,37 @@ pub(crate) struct Compared {
     pub assumed_on: BTreeSet<String>,
     /// Whether enough of the decisions are answered to judge limits.
     pub is_enough: bool,
+    /// The records as a sample of what would have happened, a sample for each configuration that made them, the latest last.
+    /// Empty unless that was asked for.
+    pub samples: Vec<RecordedSample>,
+}
+
+/// Records that were made under one configuration.
+#[derive(Default)]
+pub(crate) struct RecordedSample {
+    pub sample: Sample,
+    pub window_ms: Option<[i64; 2]>,
+}
+
+impl RecordedSample {
+    fn merge(&mut self, other: RecordedSample) {
+        self.sample.merge(other.sample);
+        self.window_ms = joined(self.window_ms, other.window_ms);
+    }
+}
+
+impl Compared {
+    /// Changes that no record answers, because they take effect after the choice.
+    pub(crate) fn uncovered(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.answerable == Answerable::AfterChoice)
+    }
+}
+
+fn joined(one: Option<[i64; 2]>, other: Option<[i64; 2]>) -> Option<[i64; 2]> {
+    match (one, other) {
+        (Some([a, b]), Some([c, d])) => Some([a.min(c), b.max(d)]),
+        (one, other) => one.or(other),
+    }
 }
 
 /// The comparisons for each catalog and policy of the records.
@@ -121,22 +163,37 @@ struct Known {
     catalog: Arc<Catalog>,
     policy: Arc<RoutingPolicy>,
     comparison: Arc<Comparison>,
+    /// Number of the first one that decides like it.
+    group: usize,
 }
 
 impl Comparisons<'_> {
     fn of(&self, generation: &Generation) -> Arc<Comparison> {
+        self.with_group(generation).0
+    }
+
+    /// The comparison for a record, and the same number for all configurations that decide alike.
+    fn with_group(&self, generation: &Generation) -> (Arc<Comparison>, usize) {
         let Generation { catalog, policy, .. } = generation;
         let mut known = self.known.lock();
         let found = known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
         if let Some(found) = found {
-            return Arc::clone(&found.comparison);
+            return (Arc::clone(&found.comparison), found.group);
         }
+        let side = |catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>| Side {
+            catalog: Arc::clone(catalog),
+            policy: Arc::clone(policy),
+            objective: None,
+        };
+        let own = side(catalog, policy);
+        let alike = known.iter().find(|one| side(&one.catalog, &one.policy).decides_like(&own));
+        let group = alike.map_or(known.len(), |one| one.group);
         let before = self.request.before.as_ref().map(|before| before.beside(catalog));
         let after = self.request.after.beside(catalog);
         let comparison = Arc::new(Comparison::new(catalog, policy, before.as_ref(), &after));
         let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
-        known.push(Known { catalog, policy, comparison: Arc::clone(&comparison) });
-        comparison
+        known.push(Known { catalog, policy, comparison: Arc::clone(&comparison), group });
+        (comparison, group)
     }
 
     /// All changes, each once, in the order of their texts.
@@ -195,8 +252,7 @@ impl Tested {
             self.default_objectives.insert(objective.value.as_str());
         }
         self.calibration.add(generation);
-        let [first, last] = self.window_ms.unwrap_or([generation.created_ms; 2]);
-        self.window_ms = Some([first.min(generation.created_ms), last.max(generation.created_ms)]);
+        self.window_ms = joined(self.window_ms, Some([generation.created_ms; 2]));
     }
 
     fn merge(mut self, other: Tested) -> Tested {
@@ -206,10 +262,7 @@ impl Tested {
         self.different += other.different;
         self.other_algorithm += other.other_algorithm;
         self.first = self.first.into_iter().chain(other.first).min();
-        self.window_ms = match (self.window_ms, other.window_ms) {
-            (Some([a, b]), Some([c, d])) => Some([a.min(c), b.max(d)]),
-            (one, other) => one.or(other),
-        };
+        self.window_ms = joined(self.window_ms, other.window_ms);
         self
     }
 }
@@ -231,11 +284,17 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         return Err(NoAnswer::OpenLoop(open_loop));
     }
     let places: BTreeMap<String, u32> = (0..).zip(&changes).map(|(at, change)| (change.to_string(), at)).collect();
-    let new = || (Tally::new(request.examples), Pacer::new(request.pace));
-    let step = |(tally, pacer): &mut (Tally, Pacer), record: TrafficRecord| {
+    let new = || (Tally::new(request.examples), Samples::new(), Pacer::new(request.pace));
+    let step = |(tally, samples, pacer): &mut (Tally, Samples, Pacer), record: TrafficRecord| {
         pacer.step();
         let generation = &record.generation;
-        let comparison = comparisons.of(generation);
+        let (comparison, group) = comparisons.with_group(generation);
+        if request.estimate && generation.decision.algorithm == ALGORITHM {
+            let of_group = samples.entry(group).or_default();
+            let position = Position { draw: record.draw, cluster: record.cluster };
+            of_group.sample.observe(&comparison, generation, &tested.calibration, position);
+            of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
+        }
         let Some(mut made) = comparison.decide(generation, &tested.calibration) else { return };
         let bits = comparison.changes().iter().enumerate().filter(|(bit, _)| made.reason >> bit & 1 == 1);
         let bits = bits.filter_map(|(_, change)| places.get(&change.to_string())).filter(|place| **place < u64::BITS);
@@ -246,12 +305,18 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     if stop.load(Relaxed) {
         return Err(NoAnswer::Stopped);
     }
-    let tally = tallies.into_iter().fold(Tally::new(request.examples), |mut whole, (part, _)| {
+    let mut samples = Samples::new();
+    let tally = tallies.into_iter().fold(Tally::new(request.examples), |mut whole, (part, of_part, _)| {
         whole.merge(part);
+        of_part.into_iter().for_each(|(group, sample)| samples.entry(group).or_default().merge(sample));
         whole
     });
+    let mut samples: Vec<RecordedSample> = samples.into_values().collect();
+    samples.sort_by_key(|sample| sample.window_ms);
+    samples.iter_mut().for_each(|sample| sample.sample.sort());
     let ids = tally.moves.keys().flat_map(|(from, to)| [*from, *to]);
     let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
+    let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
     let answered = [Grade::Exact, Grade::Partial].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
     Ok(Compared {
         names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
@@ -264,6 +329,7 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         window_ms: tested.window_ms,
         exported: traffic.exported().cloned(),
         changes,
+        samples,
     })
 }
 

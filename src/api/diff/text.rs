@@ -227,11 +227,11 @@ fn listed(items: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn signed_percent(share: f64) -> String {
+pub(super) fn signed_percent(share: f64) -> String {
     if share == 0.0 { "0 %".to_owned() } else { signed(&format!("{:+.1} %", share * 100.0)) }
 }
 
@@ -243,12 +243,12 @@ pub(crate) fn signed_dollars(dollars: f64) -> String {
 }
 
 /// With the sign that numbers have.
-fn signed(text: &str) -> String {
+pub(super) fn signed(text: &str) -> String {
     text.replace('-', "−")
 }
 
 /// Three digits; of what is small at most eight decimals, and below them a bound, for no one reads powers of ten.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 100.0 => format!("{value:.0}"),
         magnitude if magnitude >= 10.0 => format!("{value:.1}"),
@@ -261,7 +261,7 @@ fn short(value: f64) -> String {
 }
 
 /// A number with its thousands apart.
-fn thousands(number: u64) -> String {
+pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -12,7 +12,7 @@ use super::{
     check::CheckRequest,
     config_argument::ConfigArgument,
     connect::ConnectRequest,
-    diff::DiffCommand,
+    diff::{DiffCommand, EstimateCommand},
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
     health::HealthRequest,
@@ -33,6 +33,13 @@ EXIT CODES
   0   every limit is kept, or there is none
   1   a limit is broken
   2   no answer: no records, keys that records cannot answer, too few decisions, or a faulty configuration
+  3   the self test failed: a decision does not come out of its record as it was made
+  64  wrong use";
+
+const ESTIMATE_EXIT_CODES: &str = "\
+EXIT CODES
+  0   every figure has an estimate or a bound
+  2   a figure is refused, no records, keys that records cannot answer, or a faulty configuration
   3   the self test failed: a decision does not come out of its record as it was made
   64  wrong use";
 
@@ -73,7 +80,7 @@ EXIT CODES
      cannot be written
   4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay',
      'spend', 'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
-  'diff' has codes of its own: see 'pointsman diff --help'
+  'diff' and 'estimate' have codes of their own: see 'pointsman diff --help'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -142,6 +149,9 @@ pub(super) enum Subcommands {
     /// Show what another configuration would have chosen for recorded traffic, and what that costs
     #[command(after_help = DIFF_EXIT_CODES)]
     Diff(DiffCommand),
+    /// Say what would have happened under another configuration, from recorded choices that chance made, or why that cannot be said
+    #[command(after_help = ESTIMATE_EXIT_CODES)]
+    Estimate(EstimateCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk
@@ -189,7 +199,8 @@ impl Subcommands {
             Subcommands::Config(ConfigCommand::Show { config, defaults: false, .. }) => &mut config.config,
             Subcommands::Check(request) => &mut request.config,
             Subcommands::Doctor(request) => &mut request.config,
-            Subcommands::Diff(command) => &mut command.config,
+            Subcommands::Diff(command) => &mut command.records.config,
+            Subcommands::Estimate(command) => &mut command.records.config,
             Subcommands::Models(request) => &mut request.config,
             Subcommands::Catalog(request) => request.config_mut(),
             Subcommands::Health(request) => &mut request.config,

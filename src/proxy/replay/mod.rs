@@ -13,7 +13,7 @@ mod split;
 use std::sync::Arc;
 
 use pointsman_domain::{
-    Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced, Tick, Weights,
+    Candidate, Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced, Tick, Weights,
 };
 use pointsman_routing::decide::ALGORITHM;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,45 @@ pub struct Recorded {
     /// The part of a divided alias that the request fell to; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     split: Option<RecordedSplit>,
+    /// From what a choice at random could be drawn; absent where none could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exploration: Option<RecordedExploration>,
+}
+
+/// The draw of a choice at random.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(deny_unknown_fields)]
+struct RecordedExploration {
+    /// Its probability.
+    share: Exact,
+    /// Number of endpoints from which it is drawn.
+    endpoints: u32,
+    /// Places among them of the recorded candidates and then the rivals; `null` for those that cannot be drawn.
+    places: Vec<Option<u32>>,
+}
+
+impl RecordedExploration {
+    fn new(decision: &Decision) -> Option<RecordedExploration> {
+        let place = |candidate: &Candidate| {
+            let found = decision.safe_set.iter().position(|index| *index == candidate.index);
+            found.and_then(|place| u32::try_from(place).ok())
+        };
+        (decision.exploration_share > 0.0).then(|| RecordedExploration {
+            share: Exact(decision.exploration_share),
+            endpoints: u32::try_from(decision.safe_set.len()).unwrap_or(u32::MAX),
+            places: decision.candidates.iter().chain(&decision.rivals).map(place).collect(),
+        })
+    }
+
+    /// Gives the decision its draw: endpoints are numbered by their places.
+    fn apply(&self, decision: &mut Decision) {
+        decision.exploration_share = self.share.0;
+        // Longer sets than any catalogue are nobody's.
+        decision.safe_set = (0..self.endpoints.min(u32::from(u16::MAX))).collect();
+        let candidates = decision.candidates.iter_mut().chain(&mut decision.rivals);
+        candidates.zip(&self.places).for_each(|(candidate, place)| candidate.index = place.unwrap_or(u32::MAX));
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -144,6 +183,7 @@ impl Recorded {
             rivals: decision.rivals.iter().map(candidate).collect(),
             omitted: decision.omitted.iter().map(|id| Digits(id.0)).collect(),
             split: decision.split.as_deref().map(RecordedSplit::new),
+            exploration: RecordedExploration::new(decision),
         }
     }
 
@@ -155,7 +195,7 @@ impl Recorded {
         let objective: Objective =
             self.objective.parse().map_err(|()| format!("the objective '{}' is not known here", self.objective))?;
         let candidate = |candidate: &RecordedCandidate| candidate.candidate(objective);
-        let decision = Decision {
+        let mut decision = Decision {
             router: None,
             objective: Sourced { value: objective, source: Source::Default },
             weights: Weights { latency: self.weights.latency.0, cost: self.weights.cost.0 },
@@ -192,6 +232,9 @@ impl Recorded {
                 self.baselines.second_time_s.0,
             ],
         };
+        if let Some(exploration) = &self.exploration {
+            exploration.apply(&mut decision);
+        }
         Ok((decision, self.policy.policy()))
     }
 

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_actors::event_batches::EventBatcher as Tray;
 use pointsman_domain::{
-    ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Failure,
+    ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Exploration, Failure,
     FailureKind, Finding, Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query,
     RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
 };
@@ -405,7 +405,8 @@ fn query() -> Query {
         pending_reasoning: Default::default(),
         task_class: None,
         split: None,
-        latency_margin: 1.0,
+        exploration: Exploration::NONE,
+            latency_margin: 1.0,
     }
 }
 

@@ -38,7 +38,8 @@ impl<'a> DecisionContext<'a> {
     ) -> DecisionContext<'a> {
         let policy = &*snapshot.policy;
         // Without exploration serving ranks as the preview does.
-        let seed = if policy.exploration > 0.0 { seed.unwrap_or(0) } else { 0 };
+        let explores = policy.exploration > 0.0 || query.exploration.share > 0.0;
+        let seed = if explores { seed.unwrap_or(0) } else { 0 };
         DecisionContext {
             snapshot,
             catalog: &snapshot.catalog,

@@ -14,6 +14,7 @@ pub(crate) mod candidate_record;
 pub(crate) mod clocks;
 pub(crate) mod context;
 pub(crate) mod exclusion;
+pub(crate) mod exploration;
 pub(crate) mod filter;
 pub(crate) mod forecast;
 pub(crate) mod live_state;
@@ -35,6 +36,8 @@ pub(crate) mod uncertainty;
 mod wait;
 
 use pointsman_domain::{Decision, Query, RouteError, Tick};
+
+pub use exploration::ExplorationBudget;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
@@ -98,16 +101,18 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
     let scoring = scoring(context, &pool);
     rank(context, &mut pool.candidates, &scoring);
     let attempts = attempts(context);
-    let order = ordered(&pool.candidates, attempts);
+    let mut safe = safe_set::safe_set(&pool);
+    let share = exploration_share(context, &pool, &mut safe);
+    let order = ordered(&pool.candidates, attempts, exploration::drawn(share, context.seed, &safe));
     let choice = order.first().copied().filter(|choice| choice.role == Role::Candidate);
     let noiseless_best = choice.filter(|_| context.seed != 0).and_then(|choice| {
         let best = best_by(&pool.candidates, |candidate| candidate.noiseless)?;
         (best.index != choice.index).then(|| best.endpoint())
     });
     let cache_decided = choice.is_some_and(|choice| cache_decides(context, &pool, choice, &scoring));
-    let plan = Plan { order, attempts, noiseless_best, cache_decided };
+    let plan = Plan { order, attempts, noiseless_best, cache_decided, safe_set: safe, exploration_share: share };
     let excluded = std::mem::take(&mut pool.excluded);
-    Ok(outcome::decided(context, &pool, excluded, &plan, &scoring, scope))
+    Ok(outcome::decided(context, &pool, excluded, plan, &scoring, scope))
 }
 
 /// Admits a probe, and scores everything that has a role.
@@ -121,10 +126,27 @@ pub(crate) fn attempts(context: &DecisionContext<'_>) -> u32 {
     if context.query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 }
 }
 
-/// Everything that has a role, in the order of the attempts.
-pub(crate) fn ordered<'p, 'a>(candidates: &'p [PooledEndpoint<'a>], attempts: u32) -> Vec<&'p PooledEndpoint<'a>> {
+/// Share of such requests whose choice is drawn from the safe ones. None is while there is a probe, or nothing to choose from.
+fn exploration_share(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, safe: &mut Vec<u32>) -> f64 {
+    let exploration = context.query.exploration;
+    if exploration.share <= 0.0 || context.seed == 0 {
+        return 0.0;
+    }
+    exploration::keep_quick(pool, safe, exploration.max_extra_first_token);
+    let is_probed = pool.candidates.iter().any(|candidate| candidate.role == Role::Probe);
+    if is_probed || safe.len() < 2 { 0.0 } else { exploration.share }
+}
+
+/// Everything that has a role, in the order of the attempts; `first` is the position in the catalog of the one to begin with, where
+/// that was drawn.
+pub(crate) fn ordered<'p, 'a>(
+    candidates: &'p [PooledEndpoint<'a>],
+    attempts: u32,
+    first: Option<u32>,
+) -> Vec<&'p PooledEndpoint<'a>> {
     let mut order: Vec<_> = candidates.iter().filter(|candidate| candidate.role != Role::Excluded).collect();
-    plan::settle(&mut order, attempts);
+    let first = first.and_then(|first| candidates.iter().find(|candidate| candidate.index == first));
+    plan::settle(&mut order, attempts, first.map(PooledEndpoint::endpoint));
     order
 }
 

@@ -16,7 +16,6 @@ use super::{
     pool::CandidatePool,
     pooled_endpoint::{PooledEndpoint, Role},
     record_scope::{RecordScope, recorded},
-    safe_set::safe_set,
     score::Scoring,
     standby::standby,
 };
@@ -80,19 +79,19 @@ pub(crate) fn decided(
     context: &DecisionContext<'_>,
     pool: &CandidatePool<'_>,
     mut excluded: Vec<ExcludedEndpoint>,
-    plan: &Plan<'_, '_>,
+    plan: Plan<'_, '_>,
     scoring: &Scoring,
     scope: RecordScope,
 ) -> Decision {
     let gates = gates(context, &pool.candidates, &excluded);
     let fallbacks = context.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
-    let (mut candidates, omitted) = recorded_candidates(context, plan, scoring, scope);
+    let (mut candidates, omitted) = recorded_candidates(context, &plan, scoring, scope);
     let rivals = candidates.split_off(planned.min(candidates.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|candidate| without_fallbacks(candidate)));
     let left_out = pool.candidates.iter().filter(|candidate| candidate.role == Role::Excluded);
     excluded.extend(left_out.map(|candidate| exclusion::excluded(context, candidate)));
-    let standby = if fallbacks { standby(context, &pool.candidates, scoring, plan) } else { Vec::new() };
+    let standby = if fallbacks { standby(context, &pool.candidates, scoring, &plan) } else { Vec::new() };
     let query = context.query;
     let prompt_tokens = candidates.first().map_or(query.prompt_tokens, |first| first.inputs.prompt_tokens);
     Decision {
@@ -100,7 +99,7 @@ pub(crate) fn decided(
         objective: query.objective,
         weights: query.weights,
         parameters: Arc::clone(&query.routing),
-        code: code(context, &candidates, plan),
+        code: code(context, &candidates, &plan),
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         rivals,
@@ -121,9 +120,8 @@ pub(crate) fn decided(
         request: RequestFacts::new(query),
         gates,
         algorithm: ALGORITHM,
-        // Only noise explores.
-        exploration_share: 0.0,
-        safe_set: safe_set(pool),
+        exploration_share: plan.exploration_share,
+        safe_set: plan.safe_set,
         task_class: query.task_class,
         split: query.split.clone(),
     }

@@ -46,6 +46,10 @@ pub(crate) struct Plan<'r, 'a> {
     pub noiseless_best: Option<EndpointId>,
     /// Whether a prompt cache changed the choice.
     pub cache_decided: bool,
+    /// Positions in the catalog of the endpoints that a draw could choose.
+    pub safe_set: Vec<u32>,
+    /// Probability of the draw.
+    pub exploration_share: f64,
 }
 
 /// What an order is computed from.
@@ -95,10 +99,14 @@ impl Ranked for PooledEndpoint<'_> {
     }
 }
 
-/// Orders the candidates for this number of attempts.
-pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
+/// Orders the candidates for this number of attempts. One that was drawn comes first.
+pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32, drawn: Option<EndpointId>) {
     order.sort_unstable_by_key(|candidate| candidate.place());
     settle_ties(order);
+    if let Some(drawn) = drawn {
+        let position = order.iter().position(|candidate| candidate.key().endpoint == drawn);
+        move_to_front(order, position);
+    }
     let probe = order.iter().position(|candidate| candidate.key().role == Role::Probe);
     move_to_front(order, probe);
     choose_later_attempts(order, attempts as usize);

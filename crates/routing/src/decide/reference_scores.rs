@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{ApiType, Needs, Objective, Query, ReasoningFormat, Source, Sourced, Tick, Weights};
+use pointsman_domain::{ApiType, Exploration, Needs, Objective, Query, ReasoningFormat, Source, Sourced, Tick, Weights};
 
 use super::{
     context::DecisionContext,
@@ -75,6 +75,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
         split: None,
-        latency_margin: 1.0,
+        exploration: Exploration::NONE,
+            latency_margin: 1.0,
     }
 }

@@ -1,5 +1,5 @@
 //! The endpoints among which a choice at random would do no harm. Recorded, so that later estimates know what could have
-//! been chosen; nothing is chosen from it.
+//! been chosen; [`super::exploration`] chooses from it where that is on.
 
 use std::cmp::Ordering;
 

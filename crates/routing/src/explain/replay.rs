@@ -6,7 +6,7 @@
 
 use pointsman_domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms, SplitPart};
 
-use super::rescoring::{Rescoring, recorded};
+use super::rescoring::{Rescoring, drawn, recorded};
 use crate::decide::{
     plan::{self, RankKey, Ranked},
     pooled_endpoint::Role,
@@ -116,7 +116,7 @@ pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
     let rescored: Vec<Rescored<'_>> =
         recorded(decision).map(|candidate| Rescored::new(candidate, &rescoring)).collect();
     let mut order: Vec<&Rescored<'_>> = rescored.iter().collect();
-    plan::settle(&mut order, decision.max_attempts);
+    plan::settle(&mut order, decision.max_attempts, drawn(decision));
     keep_recorded_ties(&mut order, &rescored);
     let explored = is_explored(decision, &order);
     let differences = differences(decision, &rescored, &order, explored);

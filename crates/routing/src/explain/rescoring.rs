@@ -3,9 +3,10 @@
 //! Reads the record only: the inputs of the candidates, the baselines, and the policy of the decision. Used by
 //! `selection_probability`, `replay` and `why_not`. Not for the hot path.
 
-use pointsman_domain::{Candidate, Decision, Objective, RoutingPolicy, ScoreInputs, ScoreTerms, Weights};
+use pointsman_domain::{Candidate, Decision, EndpointId, Objective, RoutingPolicy, ScoreInputs, ScoreTerms, Weights};
 
 use crate::decide::{
+    exploration,
     forecast::{Forecast, ForecastRules},
     noise::{Noise, NoiseDraw},
     objective_profile::Baselines,
@@ -65,6 +66,12 @@ impl Rescoring {
     pub(crate) fn score(&self, candidate: &Candidate) -> f64 {
         self.terms(candidate).sum()
     }
+}
+
+/// The endpoint that was drawn to learn from, whatever the scores.
+pub(crate) fn drawn(decision: &Decision) -> Option<EndpointId> {
+    let index = exploration::drawn(decision.exploration_share, decision.seed, &decision.safe_set)?;
+    recorded(decision).find(|candidate| candidate.index == index).map(|candidate| candidate.endpoint)
 }
 
 /// All candidates in the record of a decision, in plan order.

@@ -12,12 +12,12 @@
 //!
 //! Uses the record of the decision only, as a replay does. Not for the hot path.
 
-use pointsman_domain::{Candidate, Decision, RoutingPolicy};
+use pointsman_domain::{Decision, RoutingPolicy};
 
 use super::rescoring::{Rescoring, rivals};
 use crate::decide::{
     noise::{ENTRIES, NoiseDraw},
-    plan,
+    plan::{self, Ranked},
 };
 
 /// Points of the lattice, four in each stratum of the table.
@@ -26,32 +26,56 @@ const POINTS: usize = 4 * ENTRIES;
 /// longer than 60, the one where it is longest in three.
 const GENERATORS: [usize; 3] = [1, 1201, 609];
 
-/// Sets `selection_probability` of every recorded candidate, times the probability of the part of a divided alias that the request
+/// Sets `selection_probability` of every recorded candidate: that of the noise and that of a draw from the safe ones, times the probability of the part of a divided alias that the request
 /// fell to. Candidates that the record omits do not compete.
 pub fn fill_selection_probabilities(decision: &mut Decision, policy: &RoutingPolicy) {
     let probabilities = probabilities(decision, policy);
     let part = decision.split.as_ref().map_or(1.0, |taken| taken.probability);
     let recorded = decision.candidates.iter_mut().chain(&mut decision.rivals);
     let all = probabilities.into_iter().chain(std::iter::repeat(0.0));
-    recorded.zip(all).for_each(|(candidate, probability)| candidate.selection_probability = Some(part * probability));
+    let (share, safe) = (decision.exploration_share, &decision.safe_set);
+    recorded.zip(all).for_each(|(candidate, probability)| {
+        let drawn = if safe.contains(&candidate.index) { share / safe.len() as f64 } else { 0.0 };
+        candidate.selection_probability = Some(part * ((1.0 - share) * probability + drawn));
+    });
 }
 
 /// The probabilities of the candidates that compete with the choice, in plan order.
 fn probabilities(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
-    if rivals(decision).count() < 2 || policy.exploration <= 0.0 {
+    if rivals(decision).count() < 2 || (policy.exploration <= 0.0 && decision.exploration_share <= 0.0) {
         // The seed cannot change a probe, a panic plan, a single candidate or a decision without exploration noise.
         return vec![1.0];
     }
     let rescoring = Rescoring::new(decision, policy);
-    let ranges: Vec<(f64, f64)> = rivals(decision).map(|rival| range(rescoring.score_by_noise(rival))).collect();
+    let competitors = rivals(decision).map(|rival| Competitor::new(rival, rescoring.score_by_noise(rival)));
+    first_places(&competitors.collect::<Vec<_>>())
+}
+
+/// An endpoint that competes for the first place by its score alone.
+pub(crate) struct Competitor<'a, R> {
+    ranked: &'a R,
+    score: Box<dyn Fn(NoiseDraw) -> f64 + 'a>,
+}
+
+impl<'a, R> Competitor<'a, R> {
+    /// With its score as a function of its noise.
+    pub(crate) fn new(ranked: &'a R, score: impl Fn(NoiseDraw) -> f64 + 'a) -> Competitor<'a, R> {
+        Competitor { ranked, score: Box::new(score) }
+    }
+}
+
+/// The probability of each competitor to have the best score.
+pub(crate) fn first_places<R: Ranked>(competitors: &[Competitor<'_, R>]) -> Vec<f64> {
+    let ranges: Vec<(f64, f64)> = competitors.iter().map(|one| range(&one.score)).collect();
     let beaten = ranges.iter().map(|(_, most)| *most).fold(f64::INFINITY, f64::min);
-    let scores: Vec<Scores<'_>> = rivals(decision)
+    let scores: Vec<Scores<'_, R>> = competitors
+        .iter()
         .zip(&ranges)
-        .map(|(candidate, (least, most))| {
+        .map(|(one, (least, most))| {
             let can_win = *least <= beaten || plan::is_tie(beaten, *least);
             // It never has the best score, so its distribution does not matter.
-            let sorted = if can_win { equally_likely(rescoring.score_by_noise(candidate)) } else { vec![*most] };
-            Scores { candidate, can_win, sorted }
+            let sorted = if can_win { equally_likely(&one.score) } else { vec![*most] };
+            Scores { candidate: one.ranked, can_win, sorted }
         })
         .collect();
     scores.iter().map(|own| if own.can_win { own.probability(&scores) } else { 0.0 }).collect()
@@ -84,18 +108,19 @@ fn equally_likely(score: impl Fn(NoiseDraw) -> f64) -> Vec<f64> {
 }
 
 /// Equally likely scores of a candidate.
-struct Scores<'a> {
-    candidate: &'a Candidate,
+struct Scores<'a, R> {
+    candidate: &'a R,
     can_win: bool,
     /// Ascending.
     sorted: Vec<f64>,
 }
 
-impl Scores<'_> {
+impl<R: Ranked> Scores<'_, R> {
     /// The probability that this candidate has the best score of `all`.
-    fn probability(&self, all: &[Scores<'_>]) -> f64 {
-        let rivals = all.iter().filter(|rival| rival.can_win && rival.candidate.endpoint != self.candidate.endpoint);
-        let rivals: Vec<(&Scores<'_>, bool)> =
+    fn probability(&self, all: &[Scores<'_, R>]) -> f64 {
+        let own = self.candidate.key().endpoint;
+        let rivals = all.iter().filter(|rival| rival.can_win && rival.candidate.key().endpoint != own);
+        let rivals: Vec<(&Scores<'_, R>, bool)> =
             rivals.map(|rival| (rival, plan::tie_break(self.candidate, rival.candidate).is_lt())).collect();
         let wins = |own: f64| rivals.iter().map(|(rival, preferred)| rival.loses_to(own, *preferred)).product::<f64>();
         self.sorted.iter().map(|own| wins(*own)).sum::<f64>() / self.sorted.len() as f64

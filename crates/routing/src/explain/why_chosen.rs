@@ -6,9 +6,9 @@
 use pointsman_domain::{CacheSaving, Candidate, Decision, DecisionCode, Reopens, ScoreUnit};
 
 use super::{
-    formatting::{Names, dollars, score_text, seconds, significant},
+    formatting::{Names, dollars, percent, score_text, seconds, significant},
     preferences::preference_text,
-    rescoring::{best_scored, recorded},
+    rescoring::{best_scored, drawn, recorded},
 };
 use crate::decide::{pending_tool_calls::loses_reasoning, precedence::position_and_grade};
 
@@ -35,7 +35,10 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
         return other(probe_text(names, next));
     }
     if decision.explored {
-        return other(exploration_text(names, choice, next));
+        return other(match drawn(decision) {
+            Some(_) => drawn_text(decision, names, next),
+            None => exploration_text(names, choice, next),
+        });
     }
     let passed = passed_over(decision, choice);
     let by_order = passed.is_some_and(|passed| order_position(passed) > order_position(choice));
@@ -82,6 +85,19 @@ fn probe_text(names: Names<'_>, next: Option<&Candidate>) -> String {
     });
     format!(
         "Chosen to probe whether it has recovered: its circuit breaker is half-open, and one request tests it{otherwise}"
+    )
+}
+
+/// A choice of which the score does not matter.
+fn drawn_text(decision: &Decision, names: Names<'_>, next: Option<&Candidate>) -> String {
+    let otherwise = next.map_or(String::new(), |next| {
+        format!("; without the draw the choice would be {}", names.short(next.index, next.endpoint))
+    });
+    format!(
+        "Chosen to learn from: it was drawn at random from {} endpoints that are safe to try, as {} of requests are \
+         (routing.explore.share){otherwise}",
+        decision.safe_set.len(),
+        percent(decision.exploration_share)
     )
 }
 

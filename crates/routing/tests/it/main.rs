@@ -8,7 +8,11 @@ mod routing_choice;
 #[cfg(test)]
 mod routing_diff;
 #[cfg(test)]
+mod routing_estimate;
+#[cfg(test)]
 mod routing_events;
+#[cfg(test)]
+mod routing_exploration;
 #[cfg(test)]
 mod routing_extent;
 #[cfg(test)]

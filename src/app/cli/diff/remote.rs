@@ -8,11 +8,12 @@ use pointsman_config::Environment;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::{super::gateway::GatewayArguments, CONDITIONS, CommandOutput, DiffCommand, misused, moments};
+use super::{CommandOutput, DiffCommand};
 use crate::{
     api::diff::report::DiffReport,
     app::cli::{
-        gateway::{ErrorPage, ReachedGateway},
+        gateway::{ErrorPage, GatewayArguments, ReachedGateway},
+        recorded_traffic::{misused, no_condition},
         refused,
     },
 };
@@ -40,10 +41,10 @@ struct Job {
 /// Why there is none.
 pub(super) fn report(command: &DiffCommand, url: &str, environment: &Environment) -> Result<DiffReport, CommandOutput> {
     let elsewhere = [
-        ("--ledger", command.ledger.is_some()),
+        ("--ledger", command.records.ledger.is_some()),
         ("--against", command.against.is_some()),
-        ("--sample", command.sample.is_some()),
-        ("--threads", command.threads.is_some()),
+        ("--sample", command.records.sample.is_some()),
+        ("--threads", command.records.threads.is_some()),
     ];
     if let Some((name, _)) = elsewhere.into_iter().find(|(_, is_given)| *is_given) {
         return Err(misused(format!("{name} does not go with --url: the gateway compares all of its own records")));
@@ -72,14 +73,14 @@ fn no_answer(why: &str) -> CommandOutput {
 }
 
 fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
-    let path = command.config.as_deref().unwrap_or(Path::new("config.toml"));
+    let path = command.records.config.as_deref().unwrap_or(Path::new("config.toml"));
     let config = std::fs::read_to_string(path).map_err(|error| refused(format!("{}: {error}", path.display())))?;
-    let (since, until) = moments(command)?;
+    let (since, until) = command.records.moments()?;
     let mut conditions = Map::new();
-    for condition in command.conditions.iter().flat_map(|text| text.split_whitespace()) {
-        let (name, value) = condition.split_once('=').ok_or_else(|| misused(format!("'{condition}': {CONDITIONS}")))?;
+    for condition in command.records.conditions() {
+        let (name, value) = condition?;
         if !["alias", "objective", "key"].contains(&name) {
-            return Err(misused(format!("'{condition}': {CONDITIONS}")));
+            return Err(no_condition(name));
         }
         conditions.insert(name.to_owned(), json!(value));
     }

@@ -28,12 +28,13 @@ const MILLION: i128 = 1_000_000;
 const NO_QUANTIZATION: &str = "(none)";
 
 /// What a `provider` object may hold; other members are ignored.
-pub const PROVIDER_MEMBERS: [&str; 12] = [
+pub const PROVIDER_MEMBERS: [&str; 13] = [
     "order",
     "only",
     "ignore",
     "quantizations",
     "allow_fallbacks",
+    "explore",
     "require_parameters",
     "data_collection",
     "zdr",
@@ -56,6 +57,7 @@ pub(super) struct ProviderPolicyBuilder {
     ignore: Vec<String>,
     quantizations: Vec<Vec<String>>,
     allow_fallbacks: Option<Sourced<bool>>,
+    explore: Option<Sourced<bool>>,
     require_parameters: Option<Sourced<bool>>,
     data_collection: Option<Sourced<DataCollection>>,
     zero_data_retention: Option<Sourced<bool>>,
@@ -98,6 +100,7 @@ impl ProviderPolicyBuilder {
                 self.quantizations.extend(some(lower));
             }
             "allow_fallbacks" => offer(&mut self.allow_fallbacks, json::flag(raw, path)?, source),
+            "explore" => offer(&mut self.explore, json::flag(raw, path)?, source),
             "require_parameters" => offer(&mut self.require_parameters, json::flag(raw, path)?, source),
             "data_collection" => offer(&mut self.data_collection, data_collection(raw, path)?, source),
             "zdr" => offer(&mut self.zero_data_retention, json::flag(raw, path)?, source),
@@ -152,6 +155,7 @@ impl ProviderPolicyBuilder {
             quantizations: common(self.quantizations),
             max_price: self.max_price.finish(),
         };
+        parameters.unexplored = !value(self.explore, true);
         let weaker = |value| Sourced { value, source: Source::Provider };
         parameters.objective = parameters.objective.or(self.sort.map(|sort| weaker(sort.value)));
         let latency = self.latency.map(|held| Sourced { value: held.value, source: Source::Provider });

@@ -19,8 +19,7 @@ pub(super) fn weights(cluster: u64) -> [u32; REPLICATES] {
     for (hash, group) in (0_u64..).zip(weights.chunks_mut(PER_HASH)) {
         let bits = seeded_hash(cluster, hash);
         for (at, weight) in group.iter_mut().enumerate() {
-            let draw = (bits >> (16 * at)) as u16;
-            *weight = CUMULATED.iter().map(|limit| u32::from(draw > *limit)).sum();
+            *weight = poisson((bits >> (16 * at)) as u16);
         }
     }
     weights
@@ -34,6 +33,36 @@ pub(super) fn interval(mut replicates: Vec<f64>) -> Option<[f64; 2]> {
     let least = replicates.get(cut)?;
     let most = replicates.get(replicates.len().checked_sub(cut + 1)?)?;
     Some([*least, *most])
+}
+
+/// A quantile of values as they are, and with weights: `(cluster, value, weight)`. The 95 % interval of the change between
+/// them, as a share; `None` if there is none.
+pub(crate) fn weighted_quantiles(mut all: Vec<(u64, f64, f64)>, share: f64) -> ([f64; 2], Option<[f64; 2]>) {
+    all.sort_unstable_by(|one, other| one.1.total_cmp(&other.1).then(one.0.cmp(&other.0)));
+    let of = |weight: &dyn Fn(&(u64, f64, f64)) -> f64| {
+        let (sum, mut passed) = (all.iter().map(weight).sum::<f64>(), 0.0);
+        let is_reached = |one: &&(u64, f64, f64)| {
+            passed += weight(one);
+            passed >= share * sum && passed > 0.0
+        };
+        all.iter().find(is_reached).map_or(f64::NAN, |one| one.1)
+    };
+    let quantiles = [of(&|_| 1.0), of(&|one| one.2)];
+    let change = |replicate: usize| {
+        let times = |one: &(u64, f64, f64)| f64::from(weight(one.0, replicate));
+        of(&|one| one.2 * times(one)) / of(&|one| times(one)) - 1.0
+    };
+    (quantiles, interval((0..REPLICATES).map(change).collect()))
+}
+
+/// How often a cluster counts in one replicate.
+fn weight(cluster: u64, replicate: usize) -> u32 {
+    let bits = seeded_hash(cluster, (replicate / PER_HASH) as u64);
+    poisson((bits >> (16 * (replicate % PER_HASH))) as u16)
+}
+
+fn poisson(draw: u16) -> u32 {
+    CUMULATED.iter().map(|limit| u32::from(draw > *limit)).sum()
 }
 
 #[cfg(test)]

@@ -139,6 +139,14 @@ pub(super) fn decide_alike(one: &RoutingPolicy, other: &RoutingPolicy) -> bool {
     !POLICY.iter().filter(decides).any(|key| (key.differs)(one, other))
 }
 
+impl Side {
+    /// Whether both lead to the same decisions.
+    #[must_use]
+    pub fn decides_like(&self, other: &Side) -> bool {
+        between(self, other).iter().all(|change| change.answerable == Answerable::AfterChoice)
+    }
+}
+
 /// All differences: of the policy in the order of its keys, then of the catalog by name.
 pub(super) fn between(before: &Side, after: &Side) -> Vec<Change> {
     let policy = POLICY.iter().filter(|key| (key.differs)(&before.policy, &after.policy)).map(|key| Change {

@@ -8,7 +8,7 @@ use super::{
     calibration::Calibration,
     changes::{Answerable, Change, between},
     mixture::mixture,
-    remake::{Grade, Remade},
+    remake::{Grade, Planned, Possible, Remade},
     setup::Setup,
     side::Side,
     units::{dollars_of, nano, pico},
@@ -69,6 +69,31 @@ pub struct Redecided {
     pub repriced: Option<[i64; 2]>,
 }
 
+/// The choices that a request could have come to, as it was made and under the other configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Choices {
+    /// How far the record tells those of the other configuration.
+    pub grade: Grade,
+    /// The one that was made; `None` if no endpoint could serve.
+    pub made: Option<EndpointId>,
+    /// All of them.
+    pub all: Vec<Choice>,
+    /// Probability that no endpoint can serve, as it was made and under the other configuration: 0 or 1.
+    pub none: [f64; 2],
+}
+
+/// One of the choices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Choice {
+    pub endpoint: EndpointId,
+    /// Its probability as the decision was made, and under the other configuration.
+    pub probabilities: [f64; 2],
+    /// What is expected of the request if it is made.
+    pub figures: Figures,
+    /// Requests in flight, and from how many on it slows down.
+    pub load: [f64; 2],
+}
+
 /// Whether a decision comes out of its record as it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelfTest {
@@ -126,11 +151,38 @@ impl Comparison {
             from,
             to,
             scores: [&before, &after].map(|made| made.plan.first().map_or(f64::NAN, |first| first.score)),
-            before: figures(&before, calibration),
-            after: figures(&after, calibration),
+            before: figures(before.plan.iter(), calibration),
+            after: figures(after.plan.iter(), calibration),
             cost_range: after.cost_range.map(|range| range.map(pico)),
             reason: if is_moved { self.reason(generation, &own, (from, to)) } else { 0 },
             repriced: from.zip(to).filter(|_| is_moved).and_then(|choices| self.repriced(generation, choices)),
+        })
+    }
+
+    /// The choices that a request could have come to, with their probabilities. `None` if it does not even come out under its own
+    /// configuration.
+    pub(crate) fn choices(&self, generation: &Generation, calibration: &Calibration) -> Option<Choices> {
+        let (decision, tags) = (&generation.decision, &generation.tags);
+        let (own, basis) = Possible::recorded(decision, &self.recorded)?;
+        let other = Possible::under(decision, tags, &self.after, &basis);
+        let of = |possible: &Possible, endpoint| {
+            let found = possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint);
+            found.map_or(0.0, |(_, probability)| *probability)
+        };
+        let is_new = |(planned, _): &&(Planned, f64)| !own.order.iter().any(|(one, _)| one.endpoint == planned.endpoint);
+        let new = other.order.iter().filter(is_new);
+        let choice = |(planned, _): &(Planned, f64), possible: &Possible| Choice {
+            endpoint: planned.endpoint,
+            probabilities: [of(&own, planned.endpoint), of(&other, planned.endpoint)],
+            figures: possible.figures_if_first(planned, calibration),
+            load: planned.load,
+        };
+        let known = own.order.iter().map(|one| choice(one, &own));
+        Some(Choices {
+            grade: other.grade,
+            made: own.order.first().map(|(first, _)| first.endpoint),
+            all: known.chain(new.map(|one| choice(one, &other))).collect(),
+            none: [&own, &other].map(|possible| f64::from(u8::from(possible.order.is_empty()))),
         })
     }
 
@@ -189,6 +241,14 @@ impl Comparison {
     }
 }
 
+impl Possible {
+    /// Expected figures if this one is tried first, and the others in their order.
+    fn figures_if_first(&self, first: &Planned, calibration: &Calibration) -> Figures {
+        let others = self.order.iter().map(|(planned, _)| planned).filter(|other| other.endpoint != first.endpoint);
+        figures([first].into_iter().chain(others).take(self.attempts), calibration)
+    }
+}
+
 fn choice(made: &Remade) -> Option<EndpointId> {
     made.plan.first().map(|first| first.endpoint)
 }
@@ -210,14 +270,15 @@ fn combinations(changes: &[Change]) -> Vec<u64> {
 }
 
 /// Expected figures of a plan, corrected by what was measured. Failures of attempts count as independent.
-fn figures(made: &Remade, calibration: &Calibration) -> Figures {
+fn figures<'p>(plan: impl Iterator<Item = &'p Planned> + Clone, calibration: &Calibration) -> Figures {
     let (mut reached, mut cost) = (1.0, 0.0);
-    for planned in &made.plan {
+    for planned in plan.clone() {
         let factors = calibration.factors(planned.endpoint);
         cost += reached * planned.cost * factors.cost;
         reached *= (planned.failure * factors.failure).clamp(0.0, 1.0);
     }
-    let first = made.plan.first();
+    let mut plan = plan;
+    let first = plan.next();
     let first = first.map(|first| (first, calibration.factors(first.endpoint)));
     Figures {
         cost: pico(cost),

@@ -26,10 +26,12 @@ mod shadow_tally;
 mod side;
 mod tally;
 #[expect(clippy::disallowed_methods, reason = "predictions are floats, and what is compared with them")]
-mod units;
+pub(crate) mod units;
 
+pub(crate) use bootstrap::weighted_quantiles;
 pub use calibration::Calibration;
 pub use changes::{Answerable, Change};
+pub(crate) use comparison::{Choice, Choices};
 pub use comparison::{Comparison, Figures, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
 pub use remake::Grade;

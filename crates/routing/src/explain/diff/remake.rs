@@ -10,6 +10,7 @@ use crate::{
     decide::{
         admission, attempts, best_by,
         context::DecisionContext,
+        exploration,
         forecast::{Forecast, PointForecast},
         objective_profile::{Baseline, Baselines, ObjectiveProfile},
         ordered,
@@ -20,6 +21,7 @@ use crate::{
         rank,
         score::Scoring,
     },
+    explain::selection_probability::{Competitor, first_places},
     stats::LiveView,
 };
 
@@ -56,6 +58,18 @@ pub(super) struct Planned {
     pub failure: f64,
     /// The score of the attempt.
     pub score: f64,
+    /// Requests in flight, and from how many on it slows down.
+    pub load: [f64; 2],
+}
+
+/// Every choice that a decision could have come to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Possible {
+    pub grade: Grade,
+    /// The whole order of this decision, with the probability of each to be the first.
+    pub order: Vec<(Planned, f64)>,
+    /// Most attempts.
+    pub attempts: usize,
 }
 
 /// A decision, made again.
@@ -85,12 +99,8 @@ pub(super) struct Basis {
 impl Remade {
     /// Makes a decision again in its own setup, with its own baselines. `None` if a recorded figure comes out otherwise.
     pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<Remade> {
-        [false, true].into_iter().find_map(|paced_probes| {
-            let made = remake((decision, &[]), setup, None, paced_probes, |made| {
-                made.is_as_recorded(decision).then(|| made.remade())
-            });
-            made?.map(|made| Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
-        })
+        let (made, paced_probes) = recorded(decision, setup, |made| made.remade())?;
+        Some(Remade { basis: Basis { paced_probes, ..made.basis.clone() }, ..made })
     }
 
     /// Makes a decision for a request with these tags again in another setup. `own` is what its own setup gave.
@@ -100,6 +110,32 @@ impl Remade {
     }
 }
 
+impl Possible {
+    /// What a decision could have come to in its own setup.
+    pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<(Possible, Basis)> {
+        let both = |made: &Making<'_, '_>| (made.possible(), made.basis.clone());
+        let ((possible, basis), paced_probes) = recorded(decision, setup, both)?;
+        Some((possible, Basis { paced_probes, ..basis }))
+    }
+
+    /// The same in another setup.
+    pub(super) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Possible {
+        let nothing = Possible { grade: Grade::Exact, order: Vec::new(), attempts: 0 };
+        remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.possible()).unwrap_or(nothing)
+    }
+}
+
+/// Makes a decision again in its own setup, and says whether half-open endpoints were paced. `None` if a recorded figure comes out
+/// otherwise.
+fn recorded<R>(decision: &Decision, setup: &Setup, then: impl Fn(&Making<'_, '_>) -> R) -> Option<(R, bool)> {
+    [false, true].into_iter().find_map(|paced_probes| {
+        let made = remake((decision, &[]), setup, None, paced_probes, |made| {
+            made.is_as_recorded(decision).then(|| then(made))
+        });
+        Some((made??, paced_probes))
+    })
+}
+
 /// A decision in the making.
 struct Making<'m, 'p> {
     context: &'m DecisionContext<'m>,
@@ -107,6 +143,11 @@ struct Making<'m, 'p> {
     candidates: &'m [PooledEndpoint<'p>],
     order: Vec<&'m PooledEndpoint<'p>>,
     attempts: u32,
+    /// Positions of the recorded safe ones that a draw could choose here, too.
+    safe: &'m [u32],
+    exploration_share: f64,
+    /// Whether the choice was drawn, whatever the scores.
+    is_drawn: bool,
     scoring: Scoring,
     unknown: &'m [UnknownEndpoint],
     basis: Basis,
@@ -157,11 +198,17 @@ fn remake<R>(
     let scoring = Scoring::new(context.policy, query.objective.value, query.weights, baselines);
     rank(&context, &mut candidates, &scoring);
     let attempts = attempts(&context);
+    let safe = still_safe(decision, setup, &candidates);
+    let drawn = exploration::drawn(decision.exploration_share, decision.seed, &decision.safe_set);
+    let drawn = drawn.and_then(|drawn| setup.position(drawn)).filter(|drawn| safe.contains(drawn));
     let making = Making {
         context: &context,
         setup,
         candidates: &candidates,
-        order: ordered(&candidates, attempts),
+        order: ordered(&candidates, attempts, drawn),
+        safe: &safe,
+        exploration_share: decision.exploration_share,
+        is_drawn: drawn.is_some(),
         attempts,
         scoring,
         unknown: &pool.unknown,
@@ -174,12 +221,25 @@ fn remake<R>(
     Some(then(&making))
 }
 
+/// Of the endpoints that a draw could choose those that it could choose under this setup. There is no draw while a probe is out.
+fn still_safe(decision: &Decision, setup: &Setup, candidates: &[PooledEndpoint<'_>]) -> Vec<u32> {
+    if decision.exploration_share <= 0.0 || candidates.iter().any(|candidate| candidate.role == Role::Probe) {
+        return Vec::new();
+    }
+    let competing = || candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
+    let first = competing().map(|candidate| candidate.precedence).min();
+    let is_safe = |position: &u32| {
+        competing().any(|candidate| candidate.index == *position && Some(candidate.precedence) == first)
+    };
+    decision.safe_set.iter().filter_map(|index| setup.position(*index)).filter(is_safe).collect()
+}
+
 /// The highest score of the best candidates: those that the record leaves out come after all of them. `None` where anything
 /// but scores orders them.
 fn before_omitted(decision: &Decision) -> Option<f64> {
     let best = best_ones(decision.max_attempts as usize);
     let recorded = || decision.candidates.iter().chain(&decision.rivals).filter(|one| (one.place as usize) < best);
-    let first = recorded().next()?;
+    let first = recorded().next().filter(|_| decision.exploration_share <= 0.0)?;
     let is_alike =
         |one: &Candidate| !one.probe && !one.panic && (one.group, one.inputs.tier) == (first.group, first.inputs.tier);
     recorded().all(is_alike).then(|| recorded().map(|one| one.score).fold(0.0, f64::max))
@@ -256,19 +316,63 @@ fn is_same(one: &Baselines, other: &Baselines) -> bool {
 
 impl Making<'_, '_> {
     fn remade(&self) -> Remade {
-        let could_win: Vec<&UnknownEndpoint> = match self.is_unchanged {
+        let could_win = self.unknown_winners();
+        let grade = self.grade(&could_win);
+        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
+        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+    }
+
+    fn possible(&self) -> Possible {
+        let probabilities = self.probabilities().into_iter().chain(std::iter::repeat(0.0));
+        let share = if self.safe.is_empty() { 0.0 } else { self.exploration_share };
+        let probability = |(candidate, by_score): (&&PooledEndpoint<'_>, f64)| {
+            let drawn = if self.safe.contains(&candidate.index) { share / self.safe.len() as f64 } else { 0.0 };
+            (planned(candidate), (1.0 - share) * by_score + drawn)
+        };
+        Possible {
+            grade: self.grade(&self.unknown_winners()),
+            order: self.order.iter().zip(probabilities).map(probability).collect(),
+            attempts: self.attempts as usize,
+        }
+    }
+
+    /// The probability of each to be the first, over the noise.
+    fn probabilities(&self) -> Vec<f64> {
+        let is_rival = |candidate: &&&PooledEndpoint<'_>| {
+            candidate.role == Role::Candidate
+                && self.order.first().is_some_and(|first| first.precedence == candidate.precedence)
+        };
+        let rivals = self.order.iter().take_while(is_rival);
+        if self.context.seed == 0 || rivals.clone().count() < 2 {
+            return vec![1.0];
+        }
+        let competitors = rivals.map(|candidate| {
+            let inputs = candidate.inputs(self.context);
+            let uncertainty = self.context.rules.uncertainty_of(&inputs);
+            Competitor::new(*candidate, move |draw| {
+                let point = candidate.forecast.noiseless.with_noise(&self.context.rules, draw, uncertainty);
+                self.scoring.score_at(&point, &candidate.forecast, candidate.live.cost)
+            })
+        });
+        first_places(&competitors.collect::<Vec<_>>())
+    }
+
+    /// Endpoints that are not recorded and could be the choice.
+    fn unknown_winners(&self) -> Vec<&UnknownEndpoint> {
+        match self.is_unchanged || self.is_drawn {
             true => Vec::new(),
             false => self.unknown.iter().filter(|unknown| self.could_win(unknown)).collect(),
-        };
-        let is_new = |unknown: &&UnknownEndpoint| !self.setup.was_there(unknown.index);
-        let unmeasured = could_win.iter().any(is_new) || (self.order.is_empty() && !could_win.is_empty());
-        let grade = match (could_win.is_empty() && self.is_reported, unmeasured) {
+        }
+    }
+
+    fn grade(&self, could_win: &[&UnknownEndpoint]) -> Grade {
+        let is_new = |unknown: &&&UnknownEndpoint| !self.setup.was_there(unknown.index);
+        let unmeasured = could_win.iter().any(|unknown| is_new(&unknown)) || (self.order.is_empty() && !could_win.is_empty());
+        match (could_win.is_empty() && self.is_reported, unmeasured) {
             (_, true) => Grade::None,
             (true, false) => Grade::Exact,
             (false, false) => Grade::Partial,
-        };
-        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
-        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+        }
     }
 
     /// Where a median is not known, any recorded candidate could be the choice.
@@ -391,5 +495,6 @@ fn planned(candidate: &PooledEndpoint<'_>) -> Planned {
         total: forecast.first_token + forecast.noiseless.generation,
         failure: forecast.noiseless.failure,
         score: candidate.rank,
+        load: [f64::from(candidate.live.in_flight), candidate.stats.estimates.fit.knee],
     }
 }

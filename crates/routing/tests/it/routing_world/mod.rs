@@ -25,7 +25,7 @@ pub mod attempts;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
-    Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, FailureCause, FailureKind,
+    Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Exploration, FailureCause, FailureKind,
     GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
     ProviderSlug, ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName, ServiceTierPrices,
     Source, Sourced, Target, Tick, Usd, Weights,
@@ -334,6 +334,7 @@ impl World {
             pending_reasoning: Default::default(),
             task_class: None,
             split: None,
+            exploration: Exploration::NONE,
             latency_margin: 1.0,
         }
     }

@@ -1,0 +1,436 @@
+//! Recorded requests of one configuration as a sample, and what they say about another one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use pointsman_domain::EndpointId;
+
+use super::{
+    diagnostics::{Diagnostics, effective_failures},
+    estimators::{
+        self, Clipped, Point, clipped, difference, direct_method, doubly_robust, doubly_robust_supported, ips,
+        relative_difference, snips,
+    },
+    finding::{Finding, about_missing, about_sample, about_shifts, is_thin},
+    intervals::{clopper_pearson, confidence_sequence},
+    observation::{Observation, Observations},
+    traffic_shift::{TrafficShift, TrafficShifts},
+};
+use crate::explain::diff::{LEAST_CLUSTERS, weighted_quantiles};
+
+/// Effective failures from which on their share has an interval like other figures ...
+const FEWEST_FAILURES: f64 = 10.0;
+/// ... and below which only an upper bound is said.
+const BARELY_A_FAILURE: f64 = 3.0;
+/// Share of the requests from which on a part of them is looked at.
+const LEAST_SLICE: f64 = 0.01;
+/// Fewest requests of an endpoint whose missing outcomes are compared with those of others.
+const FEWEST_OF_ENDPOINT: u64 = 100;
+/// Standard errors by which shares of two endpoints must differ.
+const SURELY: f64 = 3.0;
+/// The percentile of times that is estimated.
+const PERCENTILE: f64 = 0.95;
+
+pointsman_domain::named! {
+    /// What is estimated.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Measure {
+        /// Dollars of a request, all attempts together.
+        Spend = "spend",
+        /// Whether the client was shown a failure.
+        Failures = "failures",
+        /// Seconds to the first content of a stream.
+        FirstToken = "first_token",
+        /// The 95th percentile of the same.
+        FirstTokenP95 = "first_token_p95",
+        /// Seconds to the end of the answer.
+        Total = "total",
+    }
+}
+
+/// Kinds of outcomes; the percentile is one of the times.
+const OUTCOMES: usize = 4;
+
+impl Measure {
+    /// Whether the difference is one of shares, not a share of the figure before.
+    #[must_use]
+    pub const fn is_absolute(self) -> bool {
+        matches!(self, Measure::Failures)
+    }
+
+    const fn outcome(self) -> usize {
+        match self {
+            Measure::Spend => 0,
+            Measure::Failures => 1,
+            Measure::FirstToken | Measure::FirstTokenP95 => 2,
+            Measure::Total => 3,
+        }
+    }
+}
+
+/// One outcome of a request beside what was predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measured {
+    /// Requests of this kind have none.
+    NotApplicable,
+    /// It is not known.
+    Missing,
+    /// It is known.
+    Known {
+        /// What it came to.
+        outcome: f64,
+        /// The prediction for the choice.
+        predicted: f64,
+        /// The prediction under the other policy, over choices that were made, too.
+        expected: f64,
+        /// The same over those that were hardly ever made.
+        expected_unsupported: f64,
+    },
+}
+
+/// What a request was: names of a dimension, and its value there.
+pub type Labels = Vec<(&'static str, String)>;
+
+/// One recorded request.
+#[derive(Debug, Clone)]
+pub struct LoggedRequest {
+    /// Hash of its id. It orders requests, so that figures have the same bits however they were read.
+    pub draw: u64,
+    /// The same for requests that depend on each other.
+    pub cluster: u64,
+    /// The choice that was made.
+    pub choice: Option<EndpointId>,
+    /// Probability of the choice under the other policy by that under its own.
+    pub weight: f64,
+    /// Share of choices of the other policy that were hardly ever made.
+    pub unsupported: f64,
+    /// Whether another choice was possible.
+    pub has_chance: bool,
+    /// Spend, failure, first token and total.
+    pub outcomes: [Measured; OUTCOMES],
+}
+
+/// Requests under one configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Sample {
+    requests: Vec<(LoggedRequest, Arc<Labels>)>,
+    known: BTreeSet<Arc<Labels>>,
+    /// Traffic of endpoints.
+    pub shifts: TrafficShifts,
+}
+
+/// A figure under the other policy.
+#[derive(Debug, Clone)]
+pub struct Estimated {
+    /// Which.
+    pub measure: Measure,
+    /// Requests behind it.
+    pub requests: usize,
+    /// Those that speak about the other policy, and their effective number.
+    pub diagnostics: Diagnostics,
+    /// As it was.
+    pub before: f64,
+    /// Under the other policy, doubly robust; of the percentile, by weights.
+    pub after: f64,
+    /// The change as a share, or of failures as a difference.
+    pub change: f64,
+    /// 95 % interval of the change; `None` where there is none, see `bound` and `refusals`.
+    pub interval: Option<[f64; 2]>,
+    /// The same for those who look again and again.
+    pub any_time: Option<[f64; 2]>,
+    /// What can be said instead.
+    pub bound: Option<Bound>,
+    /// The other estimators.
+    pub others: Option<Others>,
+    /// Why it must not be used.
+    pub refusals: Vec<Finding>,
+    /// What to know before it is used.
+    pub warnings: Vec<Finding>,
+}
+
+/// Estimates beside the headline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Others {
+    /// What the model predicts.
+    pub predicted: f64,
+    /// Inverse propensity scores.
+    pub ips: Point,
+    /// The same, self-normalised.
+    pub snips: Point,
+    /// Doubly robust, with its error.
+    pub doubly_robust: Point,
+    /// With limited weights.
+    pub clipped: Clipped,
+}
+
+/// A range of the figure itself under the other policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// So few failures that their share has an exact interval on the effective sample only.
+    FewFailures([f64; 2]),
+    /// Hardly a failure: at most this share.
+    AtMost(f64),
+    /// Whatever unsupported choices come to between the least and the greatest outcome.
+    Unsupported([f64; 2]),
+}
+
+/// Part of the requests.
+#[derive(Debug, Clone)]
+pub struct SliceOfSample {
+    /// Objective, alias, class or hour.
+    pub dimension: &'static str,
+    /// Which.
+    pub value: String,
+    /// How much of it speaks about the other policy.
+    pub diagnostics: Diagnostics,
+}
+
+impl Sample {
+    /// Adds a request.
+    pub fn add(&mut self, request: LoggedRequest, labels: Labels) {
+        let labels = Arc::new(labels);
+        let known = self.known.get(&labels).map(Arc::clone).unwrap_or_else(|| {
+            self.known.insert(Arc::clone(&labels));
+            labels
+        });
+        self.requests.push((request, known));
+    }
+
+    /// Adds other requests.
+    pub fn merge(&mut self, other: Sample) {
+        self.known.extend(other.known);
+        self.requests.extend(other.requests);
+        self.shifts.merge(other.shifts);
+    }
+
+    /// Number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Brings the requests into an order of their own.
+    pub fn sort(&mut self) {
+        self.requests.sort_by_key(|(request, _)| (request.cluster, request.draw));
+    }
+
+    /// Whether another choice of any request was possible.
+    #[must_use]
+    pub fn has_chance(&self) -> bool {
+        self.requests.iter().any(|(request, _)| request.has_chance)
+    }
+
+    /// How much of the sample speaks about the other policy.
+    #[must_use]
+    pub fn diagnostics(&self) -> Diagnostics {
+        Diagnostics::new(&self.weights(|_| true))
+    }
+
+    /// Every figure. The sample must be sorted. `name` gives endpoints their names.
+    #[must_use]
+    pub fn estimates(&self, name: impl Fn(EndpointId) -> String) -> Vec<Estimated> {
+        let named = |shift: TrafficShift| TrafficShift { name: name(shift.endpoint), ..shift };
+        let shifts: Vec<TrafficShift> = self.shifts.growing(self.len()).into_iter().map(named).collect();
+        Measure::ALL.into_iter().filter_map(|measure| self.estimate(measure, &shifts)).collect()
+    }
+
+    fn estimate(&self, measure: Measure, shifts: &[TrafficShift]) -> Option<Estimated> {
+        let all = self.observations(measure);
+        if all.is_empty() {
+            return None;
+        }
+        let diagnostics = Diagnostics::new(&all);
+        let mut findings = vec![
+            about_sample(&diagnostics, self.has_chance()),
+            about_missing(self.missing(measure), self.missing_by_endpoint(measure)),
+        ];
+        if measure != Measure::Spend {
+            findings.push(about_shifts(shifts));
+        }
+        let [mut refusals, mut warnings] =
+            findings.into_iter().reduce(|[mut one, mut two], [more, other]| {
+                one.extend(more);
+                two.extend(other);
+                [one, two]
+            })?;
+        if measure == Measure::Failures {
+            // Their own number counts, below.
+            refusals.retain(|finding| !matches!(finding, Finding::FewEffective(_)));
+            warnings.retain(|finding| !matches!(finding, Finding::FewEffective(_)));
+        } else if refusals.is_empty() {
+            warnings.extend(self.thin_slices());
+        }
+        let bound = bound(measure, &all, &diagnostics, &refusals);
+        let said = match measure {
+            Measure::FirstTokenP95 => of_percentile(&all),
+            _ => of_mean(measure, &all),
+        };
+        let Said { before, after, change, interval, any_time, others } = said;
+        let is_said = refusals.is_empty() && bound.is_none() && diagnostics.clusters >= LEAST_CLUSTERS;
+        Some(Estimated {
+            measure,
+            requests: all.len(),
+            diagnostics,
+            before,
+            after,
+            change,
+            interval: interval.filter(|_| is_said),
+            any_time: any_time.filter(|_| is_said),
+            bound,
+            others,
+            refusals,
+            warnings,
+        })
+    }
+
+    fn observations(&self, measure: Measure) -> Observations {
+        let of = |(request, _): &(LoggedRequest, Arc<Labels>)| {
+            let Measured::Known { outcome, predicted, expected, expected_unsupported } =
+                *request.outcomes.get(measure.outcome())?
+            else {
+                return None;
+            };
+            let LoggedRequest { cluster, weight, unsupported, .. } = *request;
+            Some(Observation { cluster, weight, outcome, predicted, expected, expected_unsupported, unsupported })
+        };
+        Observations::new(self.requests.iter().filter_map(of).collect())
+    }
+
+    fn weights(&self, is_in: impl Fn(&Labels) -> bool) -> Observations {
+        let all = self.requests.iter().filter(|(_, labels)| is_in(labels)).map(|(request, _)| Observation {
+            cluster: request.cluster,
+            weight: request.weight,
+            unsupported: request.unsupported,
+            outcome: 0.0,
+            predicted: 0.0,
+            expected: 0.0,
+            expected_unsupported: 0.0,
+        });
+        Observations::new(all.collect())
+    }
+
+    fn missing(&self, measure: Measure) -> f64 {
+        let count = self.missing_counts(measure).into_values();
+        let (missing, all) = count.fold((0, 0), |(missing, all), (more, of)| (missing + more, all + of));
+        missing as f64 / all.max(1) as f64
+    }
+
+    /// Requests without the outcome, and all that should have it, by the choice.
+    fn missing_counts(&self, measure: Measure) -> BTreeMap<Option<EndpointId>, (u64, u64)> {
+        let mut counts: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for (request, _) in &self.requests {
+            let (missing, all) = counts.entry(request.choice).or_default();
+            match request.outcomes.get(measure.outcome()) {
+                Some(Measured::NotApplicable) | None => {}
+                Some(Measured::Missing) => (*missing, *all) = (*missing + 1, *all + 1),
+                Some(Measured::Known { .. }) => *all += 1,
+            }
+        }
+        counts
+    }
+
+    fn missing_by_endpoint(&self, measure: Measure) -> Option<[f64; 2]> {
+        let counts = self.missing_counts(measure);
+        let counts = counts.iter().filter(|(choice, (_, all))| choice.is_some() && *all >= FEWEST_OF_ENDPOINT);
+        let shares = counts.map(|(_, (missing, all))| (*missing as f64 / *all as f64, *all as f64));
+        let shares: Vec<(f64, f64)> = shares.collect();
+        let by_share = |one: &&(f64, f64), other: &&(f64, f64)| one.0.total_cmp(&other.0);
+        let (least, most) = (shares.iter().min_by(by_share)?, shares.iter().max_by(by_share)?);
+        let variance = |(share, all): &(f64, f64)| share * (1.0 - share) / all;
+        let is_sure = most.0 - least.0 > SURELY * (variance(least) + variance(most)).sqrt();
+        is_sure.then_some([least.0, most.0])
+    }
+
+    /// Parts of the requests by objective, alias, class and hour, if there are several.
+    #[must_use]
+    pub fn slices(&self) -> Vec<SliceOfSample> {
+        let mut values: BTreeMap<&'static str, BTreeSet<&str>> = BTreeMap::new();
+        for (dimension, value) in self.known.iter().flat_map(|labels| labels.iter()) {
+            values.entry(dimension).or_default().insert(value);
+        }
+        values.retain(|_, values| values.len() > 1);
+        let all = values.into_iter().flat_map(|(dimension, values)| values.into_iter().map(move |value| (dimension, value)));
+        let slices = all.map(|(dimension, value)| {
+            let is_in = |labels: &Labels| labels.iter().any(|(one, other)| *one == dimension && other == value);
+            let diagnostics = Diagnostics::new(&self.weights(is_in));
+            SliceOfSample { dimension, value: value.to_owned(), diagnostics }
+        });
+        slices.filter(|slice| slice.diagnostics.requests as f64 >= LEAST_SLICE * self.len() as f64).collect()
+    }
+
+    fn thin_slices(&self) -> Vec<Finding> {
+        let thin = self.slices().into_iter().filter(|slice| slice.dimension != "hour" && is_thin(&slice.diagnostics));
+        let finding = |slice: SliceOfSample| {
+            Finding::ThinSlice(format!("{} {}", slice.dimension, slice.value), slice.diagnostics.effective)
+        };
+        thin.map(finding).collect()
+    }
+}
+
+/// What can be said instead of an interval of the change.
+fn bound(measure: Measure, all: &Observations, diagnostics: &Diagnostics, refusals: &[Finding]) -> Option<Bound> {
+    let is_unsupported = |finding: &Finding| matches!(finding, Finding::Unsupported(_) | Finding::NoChance);
+    if refusals.iter().any(is_unsupported) && measure != Measure::FirstTokenP95 {
+        let outcomes = || all.iter().map(|one| one.outcome);
+        let [least, most] = match measure {
+            Measure::Failures => [0.0, 1.0],
+            _ => [outcomes().fold(f64::INFINITY, f64::min), outcomes().fold(0.0, f64::max)],
+        };
+        let [low, high] = doubly_robust_supported(all).interval();
+        let unsupported = diagnostics.unsupported;
+        let range = [low + unsupported * least, high + unsupported * most];
+        let is_known = range.iter().all(|end| end.is_finite());
+        return is_known.then_some(Bound::Unsupported(range.map(|end| end.max(0.0))));
+    }
+    let failures = (measure == Measure::Failures).then(|| effective_failures(all));
+    failures.filter(|failures| *failures < FEWEST_FAILURES && refusals.is_empty()).map(|failures| {
+        let trials = all.effective(|one| one.weight);
+        let share = snips(all).value;
+        let interval = clopper_pearson(if share.is_finite() { share * trials } else { 0.0 }, trials);
+        if failures < BARELY_A_FAILURE { Bound::AtMost(interval[1]) } else { Bound::FewFailures(interval) }
+    })
+}
+
+struct Said {
+    before: f64,
+    after: f64,
+    change: f64,
+    interval: Option<[f64; 2]>,
+    any_time: Option<[f64; 2]>,
+    others: Option<Others>,
+}
+
+fn of_mean(measure: Measure, all: &Observations) -> Said {
+    let change = if measure.is_absolute() { difference(all) } else { relative_difference(all) };
+    let requests = all.len() as f64;
+    let half = confidence_sequence(change.error * requests.sqrt(), requests);
+    let doubly_robust = doubly_robust(all);
+    Said {
+        before: estimators::recorded(all).value,
+        after: doubly_robust.value,
+        change: change.value,
+        interval: Some(change.interval()).filter(|[least, most]| least.is_finite() && most.is_finite()),
+        any_time: Some([change.value - half, change.value + half]).filter(|[least, _]| least.is_finite()),
+        others: Some(Others {
+            predicted: direct_method(all),
+            ips: ips(all),
+            snips: snips(all),
+            doubly_robust,
+            clipped: clipped(all),
+        }),
+    }
+}
+
+fn of_percentile(all: &Observations) -> Said {
+    let requests: Vec<(u64, f64, f64)> = all.iter().map(|one| (one.cluster, one.outcome, one.weight)).collect();
+    let ([before, after], interval) = weighted_quantiles(requests, PERCENTILE);
+    Said { before, after, change: after / before - 1.0, interval, any_time: None, others: None }
+}

@@ -1,0 +1,91 @@
+"""The estimators of `oracle estimate` against those of the Open Bandit Pipeline, on the same logs.
+
+    check.py <oracle> <directory for the logs>
+"""
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+
+# Imported by the package, but not by its estimators.
+torch = types.ModuleType("torch")
+torch.Tensor = type("Tensor", (), {})
+for name in ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils", "torch.utils.data"):
+    sys.modules[name] = torch
+for name in ("nn", "optim", "utils", "data", "functional", "Module", "Dataset", "DataLoader", "Optimizer", "no_grad"):
+    setattr(torch, name, torch if name in ("nn", "optim", "utils", "data", "functional") else type(name, (), {}))
+
+from obp.ope.estimators import (  # noqa: E402
+    DirectMethod,
+    DoublyRobust,
+    InverseProbabilityWeighting,
+    SelfNormalizedInverseProbabilityWeighting,
+)
+
+TOLERANCE = 1e-9
+
+
+def by_hand():
+    """The example of the documentation: the other policy always chooses the second."""
+    q = np.tile([3.5, 1.5], (4, 1))
+    pi = np.tile([0.0, 1.0], (4, 1))
+    return np.array([1, 0, 1, 0]), np.array([0.5, 0.5, 0.25, 0.75]), np.array([2.0, 4.0, 1.0, 3.0]), q, pi
+
+
+def drawn(seed):
+    """A log of a random policy, with rewards that may be far from what is predicted."""
+    dice = np.random.default_rng(seed)
+    requests, arms = int(dice.integers(50, 3_000)), int(dice.integers(2, 9))
+    logging = dice.dirichlet(np.ones(arms), requests) * 0.9 + 0.1 / arms
+    pi = dice.dirichlet(np.ones(arms) * dice.choice([0.05, 1.0]), requests)
+    action = (logging.cumsum(axis=1) < dice.random((requests, 1))).sum(axis=1).clip(0, arms - 1)
+    q = dice.lognormal(-5.0, 1.0, (requests, arms))
+    reward = q[np.arange(requests), action] * dice.lognormal(0.2, 0.7, requests)
+    return action, logging[np.arange(requests), action], reward, q, pi
+
+
+def theirs(action, p, reward, q, pi):
+    given = {
+        "reward": reward,
+        "action": action,
+        "pscore": p,
+        "action_dist": pi[:, :, None],
+        "estimated_rewards_by_reg_model": q[:, :, None],
+        "position": np.zeros(len(reward), dtype=int),
+    }
+    return {
+        "ips": InverseProbabilityWeighting().estimate_policy_value(**given),
+        "snips": SelfNormalizedInverseProbabilityWeighting().estimate_policy_value(**given),
+        "dr": DoublyRobust().estimate_policy_value(**given),
+        "dm": DirectMethod().estimate_policy_value(**given),
+    }
+
+
+def ours(oracle, path, action, p, reward, q, pi):
+    arms = range(q.shape[1])
+    header = ["choice", "p", "reward", *(f"q{arm}" for arm in arms), *(f"pi{arm}" for arm in arms)]
+    rows = ([str(one), *map(repr, map(float, (p[n], reward[n], *q[n], *pi[n])))] for n, one in enumerate(action))
+    path.write_text("\n".join(map(",".join, [header, *rows])) + "\n")
+    printed = subprocess.run([oracle, "estimate", path], check=True, capture_output=True, text=True).stdout
+    return {name: float(value) for name, value in map(str.split, printed.splitlines())}
+
+
+def main():
+    oracle, directory = sys.argv[1], Path(sys.argv[2])
+    passed = failed = 0
+    for name, log in [("by hand", by_hand()), *((f"seed {seed}", drawn(seed)) for seed in range(24))]:
+        mine = ours(oracle, directory / "log.csv", *log)
+        for figure, value in theirs(*log).items():
+            if abs(mine[figure] - value) <= TOLERANCE * max(1.0, abs(value)):
+                passed += 1
+            else:
+                failed += 1
+                print(f"FAILED  {name}: {figure} is {mine[figure]!r} here and {value!r} there")
+    print(f"estimators: {passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
