@@ -97,7 +97,8 @@ impl Ranked for PooledEndpoint<'_> {
 
 /// Orders the candidates for this number of attempts.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
-    order.sort_unstable_by_key(|candidate| candidate.place());
+    // Of many, the places are worked out once each and lie side by side.
+    order.sort_by_cached_key(|candidate| candidate.place());
     settle_ties(order);
     let probe = order.iter().position(|candidate| candidate.key().role == Role::Probe);
     move_to_front(order, probe);
