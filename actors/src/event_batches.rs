@@ -146,17 +146,23 @@ impl Addresses {
         if !batch.events.is_empty() && events_sent.items() < EventBatcher::MAX_EVENTS_IN_MAILBOX {
             let health = health.load();
             if health.connected() {
-                let events = std::mem::take(&mut batch.events);
+                let events = taken(&mut batch.events);
                 let counted = events_sent.enter(events.len());
                 health.do_send(Observations(events, counted));
             }
         }
         if !batch.records.is_empty() && records_sent.items() < EventBatcher::MAX_RECORDS_IN_MAILBOX {
-            let records = std::mem::take(&mut batch.records);
+            let records = taken(&mut batch.records);
             let counted = records_sent.enter(records.len());
             ledger.load().do_send(Records::new(records, counted, undelivered));
         }
     }
+}
+
+/// The items of a batch. The next one gets room for as many.
+fn taken<T>(items: &mut Vec<T>) -> Vec<T> {
+    let next = Vec::with_capacity(items.len());
+    std::mem::replace(items, next)
 }
 
 impl PendingBatch {

@@ -14,6 +14,7 @@ use crate::{
     access::{
         concurrency_limit::InProgress,
         keys::Caller,
+        lease::Moment,
         load::{BufferLimits, KeyBuffer, Load},
         rate_limits::{RateExceeded, RateLimits, RateState, TokenRate},
     },
@@ -67,11 +68,11 @@ impl Admission {
         Arc::clone(&caller.state.buffer)
     }
 
-    /// Admits a call, or gives the error answer with the time to wait.
+    /// Admits a call that came at `accepted`, or gives the error answer with the time to wait.
     ///
     /// # Errors
     /// 429 for the limits of requests, and of calls in flight of key and account; 503 when the gateway as a whole is full.
-    pub fn admit(&self, caller: &Arc<Caller>) -> Result<Admitted, ApiError> {
+    pub fn admit(&self, caller: &Arc<Caller>, accepted: Moment) -> Result<Admitted, ApiError> {
         let (key, account) = (&caller.state.limits, &caller.account.limits);
         let in_progress = self.acquire(key, account)?;
         let rates = [&key.requests, &account.requests, &self.global.requests];
@@ -83,10 +84,10 @@ impl Admission {
                 }
                 refusal(if is_global { Limit::AllRequests } else { Limit::Requests }, &refused.exceeded)
             })?;
-        caller.state.life.called();
+        caller.state.life.called(accepted.now_ms);
         Ok(Admitted {
             in_progress,
-            since: clock::now(),
+            since: accepted.now,
             global: Arc::clone(&self.global),
             caller: Arc::clone(caller),
             estimated_tokens: None,

@@ -137,14 +137,14 @@ impl Budget {
     }
 
     /// Refuses a request when the limit is used up.
-    fn check(&self, now_ms: i64) -> Result<(), ApiError> {
+    fn check(&self) -> Result<(), ApiError> {
         let state = self.state.lock();
-        match state.limit {
-            Some(limit) if state.is_exhausted(limit, now_ms) => {
-                Err(ApiError::out_of_budget(&self.shortfall(limit, Usd::ZERO, None, now_ms)))
-            }
-            _ => Ok(()),
+        let Some(limit) = state.limit else { return Ok(()) };
+        let now_ms = clock::unix_millis();
+        if state.is_exhausted(limit, now_ms) {
+            return Err(ApiError::out_of_budget(&self.shortfall(limit, Usd::ZERO, None, now_ms)));
         }
+        Ok(())
     }
 
     fn reserve(&self, amount: Usd, now_ms: i64) -> Result<(), Shortage> {
@@ -211,7 +211,7 @@ pub struct Team {
 /// The budgets that a request of one key counts against.
 #[derive(Debug, Clone)]
 pub struct Budgets {
-    all: Vec<Arc<Budget>>,
+    all: [Option<Arc<Budget>>; 3],
     team: Option<Arc<Team>>,
 }
 
@@ -219,17 +219,21 @@ impl Budgets {
     /// The budgets of a key, its account, and its team if it has one.
     pub fn new(key: Arc<Budget>, account: Arc<Budget>, team: Option<Arc<Team>>) -> Budgets {
         let of_team = team.as_ref().map(|team| Arc::clone(&team.budget));
-        Budgets { all: [Some(key), Some(account), of_team].into_iter().flatten().collect(), team }
+        Budgets { all: [Some(key), Some(account), of_team], team }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Budget> {
+        self.all.iter().flatten().map(Arc::as_ref)
     }
 
     /// Whether one of them has a limit.
     pub fn are_limited(&self) -> bool {
-        self.all.iter().any(|budget| budget.is_limited())
+        self.all().any(|budget| budget.is_limited())
     }
 
     /// The limit of which least is left, with its holder and what is left.
     pub fn tightest(&self, now_ms: i64) -> Option<(BudgetHolder, SpendLimit, Usd)> {
-        let limited = self.all.iter().filter_map(|budget| {
+        let limited = self.all().filter_map(|budget| {
             let BudgetReading { limit, available, .. } = budget.read(now_ms);
             Some((budget.holder, limit?, available?))
         });
@@ -243,7 +247,7 @@ impl Budgets {
 
     /// The first of key, account and team that has a limit.
     pub fn limited_holder(&self) -> Option<BudgetHolder> {
-        self.all.iter().find(|budget| budget.is_limited()).map(|budget| budget.holder)
+        self.all().find(|budget| budget.is_limited()).map(|budget| budget.holder)
     }
 
     /// Refuses a request when one of them is used up.
@@ -251,8 +255,7 @@ impl Budgets {
     /// # Errors
     /// 402 with what is left and when it resets.
     pub fn check(&self) -> Result<(), ApiError> {
-        let now_ms = clock::unix_millis();
-        self.all.iter().try_for_each(|budget| budget.check(now_ms))
+        self.all().try_for_each(Budget::check)
     }
 
     /// Reserves an amount with all of them, or with none.
@@ -268,7 +271,7 @@ impl Budgets {
 impl Budgets {
     /// Asks for no further part of a limit: the request that needed it has gone.
     pub fn give_up_leases(&self) {
-        self.all.iter().for_each(|budget| budget.give_up_lease());
+        self.all().for_each(|budget| budget.give_up_lease());
     }
 }
 
@@ -297,9 +300,9 @@ impl Reservation {
     pub fn extend(&mut self, more: Usd) -> Result<(), Shortage> {
         let more = more.max(Usd::ZERO);
         let now_ms = clock::unix_millis();
-        for (position, budget) in self.budgets.all.iter().enumerate() {
+        for (position, budget) in self.budgets.all().enumerate() {
             if let Err(shortage) = budget.reserve(more, now_ms) {
-                self.budgets.all.iter().take(position).for_each(|reserved| reserved.state.lock().meter.release(more));
+                self.budgets.all().take(position).for_each(|reserved| reserved.state.lock().meter.release(more));
                 return Err(shortage);
             }
         }
@@ -310,7 +313,7 @@ impl Reservation {
     /// Gives the reservation back and counts the actual cost, at the time when the request began in Unix milliseconds.
     pub fn settle(mut self, cost: Usd, at_ms: i64) {
         let reserved = std::mem::take(&mut self.amount);
-        for budget in &self.budgets.all {
+        for budget in self.budgets.all() {
             let mut state = budget.state.lock();
             state.meter.release(reserved);
             state.meter.add(cost, at_ms);
@@ -321,7 +324,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.amount.is_zero() {
-            self.budgets.all.iter().for_each(|budget| budget.state.lock().meter.release(self.amount));
+            self.budgets.all().for_each(|budget| budget.state.lock().meter.release(self.amount));
         }
     }
 }

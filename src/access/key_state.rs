@@ -5,8 +5,6 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
 };
 
-use pointsman_base::clock;
-
 use crate::access::{budget::Budget, load::KeyBuffer, rate_limits::RateLimits};
 
 /// State of one key.
@@ -91,10 +89,10 @@ impl KeyLife {
         switches.into_iter().find(|switch| *switch as u8 == now).and_then(KeySwitch::is_on)
     }
 
-    /// Counts an admitted call.
-    pub fn called(&self) {
+    /// Counts a call that was admitted at this time, Unix milliseconds.
+    pub fn called(&self, now_ms: i64) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
+        self.last_call_ms.store(now_ms, Ordering::Relaxed);
     }
 
     /// Counts an answer, if it is an error.

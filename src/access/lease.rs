@@ -7,8 +7,9 @@
 //! While Redis answers, a replica uses its lease only up to a ceiling that Redis knows. If it is killed, what is above the ceiling
 //! was certainly not spent and can be given to others. Without Redis it uses the whole lease.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use pointsman_base::clock;
 use pointsman_domain::{SpendLimit, SpendingMeter, Tick, Usd};
 
 /// Time without spending after which an unused lease is given back.
@@ -95,13 +96,20 @@ pub struct LeaseAnswer {
     pub is_asked_back: bool,
 }
 
-/// A budget at one time.
+/// One time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Unix milliseconds, for periods.
     pub now_ms: i64,
     /// For waits.
     pub now: Tick,
+}
+
+impl Moment {
+    /// The present, of which `now` was read.
+    pub fn at(now: Instant) -> Moment {
+        Moment { now_ms: clock::unix_millis(), now: clock::tick(now) }
+    }
 }
 
 impl Lease {

@@ -44,7 +44,8 @@ impl RequestId {
         let mut text = *b"req-........................";
         if let Some(digits) = text.last_chunk_mut::<24>() {
             // Two digits a byte always fit.
-            let _ = hex::encode_to_slice(rand::random::<[u8; 12]>(), digits);
+            let [random @ .., _, _, _, _] = rand::random::<u128>().to_ne_bytes();
+            let _ = hex::encode_to_slice(random, digits);
         }
         RequestId(str::from_utf8(&text).unwrap_or_default().into())
     }

@@ -252,14 +252,19 @@ impl Worker {
         self.schedule_flush(self.events.record(Arc::clone(generation)));
     }
 
-    /// Records an ended generation. Gives what becomes ready when the operating system has its record, at the end of this turn
-    /// of the event loop, or with `ledger.durability = "sync"` when the disk has it.
+    /// Records an ended generation. Gives what becomes ready when the operating system has its record, at the latest at the end of
+    /// this turn of the event loop, or with `ledger.durability = "sync"` when the disk has it.
     pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) -> Option<Saving> {
         let saving = self.recorder.as_ref().and_then(|recorder| {
             let mut held = recorder.borrow_mut();
             let was_waiting = held.is_waiting();
             let saving = held.record(generation, started);
             let begins = held.is_waiting() && !was_waiting;
+            if self.calls.is_empty() {
+                // No other call of this worker can end in this turn.
+                held.write();
+                return saving;
+            }
             drop(held);
             if begins {
                 let turn = TurnEnd(Rc::clone(recorder));

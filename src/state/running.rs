@@ -13,8 +13,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_base::clock;
 use pointsman_domain::{Catalog, Generation, GenerationId, Tick};
+
+use crate::access::lease::Moment;
 
 /// Most attempts of one request that run at once: one, and one that races it.
 pub const MOST_ATTEMPTS: usize = 2;
@@ -124,10 +125,16 @@ impl RunningRequests {
 }
 
 impl WorkerRequests {
-    /// Enters a call that was admitted at `accepted`. Its generation gets its id here.
+    /// Whether no call is in progress.
+    pub fn is_empty(&self) -> bool {
+        let list = self.0.lock();
+        list.calls.is_empty() && list.unlisted == 0
+    }
+
+    /// Enters a call that was admitted at this time. Its generation gets its id here.
     #[must_use]
-    pub fn begin(self: &Arc<Self>, owner: u64, key: u64, accepted: Tick) -> RunningRequest {
-        let created_ms = clock::unix_millis();
+    pub fn begin(self: &Arc<Self>, owner: u64, key: u64, accepted: Moment) -> RunningRequest {
+        let Moment { now_ms: created_ms, now: accepted } = accepted;
         let seconds = u64::try_from(created_ms / 1000).unwrap_or_default();
         let call = Arc::new(RunningRequestState {
             id: GenerationId::new(seconds, rand::random()),
@@ -279,7 +286,7 @@ mod tests {
     use super::*;
 
     fn begin(worker: &Arc<WorkerRequests>, micros: u64) -> RunningRequest {
-        worker.begin(1, 2, Tick(micros))
+        worker.begin(1, 2, Moment { now_ms: 0, now: Tick(micros) })
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! `what_if` adds the decision under changed conditions, `why_not` the reason why a named endpoint is not chosen.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use actix_web::{
     HttpResponse,
@@ -23,7 +23,7 @@ use super::{
     why_not_view,
 };
 use crate::{
-    access::keys::Caller,
+    access::{keys::Caller, lease::Moment},
     api::{
         answer::uncached,
         auth::Authorized,
@@ -49,7 +49,7 @@ use crate::{
 pub async fn show(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
     by.caller.require(Scope::Inference)?;
     let query = QueryParameters::read(by.query(), &["api", "why_not"])?;
-    let _admitted = by.worker.setup.admission.admit(&by.caller)?;
+    let _admitted = by.worker.setup.admission.admit(&by.caller, Moment::at(Instant::now()))?;
     let body = by.read_json(payload).await?;
     let read: Option<ReadChat> = match preview_api::api_of(&by.request, &query, &body, (&by.worker, &by.caller))? {
         PreviewApi::Chat => Some(chat::read_chat),

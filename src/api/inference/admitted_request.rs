@@ -4,17 +4,15 @@ use std::{sync::Arc, time::Instant};
 
 use actix_web::{
     HttpResponse,
-    http::header::ContentType,
     web::{Bytes, Payload},
 };
 use pointsman_actors::router::Routed;
-use pointsman_base::clock;
 use pointsman_config::Scope;
 use pointsman_domain::Query;
 
 use crate::{
-    access::{admission::Admitted, load::KeyBuffer},
-    api::auth::Authorized,
+    access::{admission::Admitted, lease::Moment, load::KeyBuffer},
+    api::{answer::JSON, auth::Authorized},
     base::error::ApiError,
     proxy::dispatch::{
         self, RequestedWork,
@@ -56,11 +54,12 @@ impl AdmittedRequest {
     /// As [`AdmittedRequest::read`], without those of the body.
     pub fn admit(by: Authorized) -> Result<AdmittedRequest, ApiError> {
         let accepted = Instant::now();
+        let at = Moment::at(accepted);
         by.caller.require(Scope::Inference)?;
-        let admitted = by.worker.setup.admission.admit(&by.caller)?;
+        let admitted = by.worker.setup.admission.admit(&by.caller, at)?;
         by.caller.budgets().check()?;
         let share = by.worker.setup.body_limits(&by.caller).buffer;
-        let running = by.worker.calls.begin(by.caller.owner, by.caller.id, clock::tick(accepted));
+        let running = by.worker.calls.begin(by.caller.owner, by.caller.id, at);
         Ok(AdmittedRequest { by, accepted, admitted, share, running })
     }
 
@@ -96,6 +95,6 @@ impl AdmittedRequest {
             plain::answer(&worker, &work, plan, record_builder, &share).await?;
         let mut response = HttpResponse::Ok();
         record_builder.write_headers(&mut response);
-        Ok(response.insert_header(ContentType::json()).body(held.answer(body)))
+        Ok(response.insert_header(JSON).body(held.answer(body)))
     }
 }

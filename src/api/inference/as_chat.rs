@@ -1,5 +1,7 @@
 //! What the APIs have in common whose requests become chats: Messages, Responses, and the completions of texts.
 
+use std::time::Instant;
+
 use actix_web::{
     HttpResponse,
     web::{Bytes, Payload},
@@ -9,6 +11,7 @@ use pointsman_dialect::{ChatPurpose, ChatRequest};
 
 use super::{admitted_request::AdmittedRequest, chat};
 use crate::{
+    access::lease::Moment,
     api::{answer, auth::Authorized},
     base::error::ApiError,
     proxy::token_count,
@@ -38,7 +41,7 @@ pub(in crate::api) async fn count_tokens(
     (read, written): (ReadChat, fn(u64) -> Bytes),
 ) -> Result<HttpResponse, ApiError> {
     by.caller.require(Scope::Inference)?;
-    let _admitted = by.worker.setup.admission.admit(&by.caller)?;
+    let _admitted = by.worker.setup.admission.admit(&by.caller, Moment::at(Instant::now()))?;
     let body = by.read_json(payload).await?;
     let chat = read(body, &by, ChatPurpose::Chat)?;
     let count = token_count::of_prompt(chat, &by.request, &by.worker, &by.caller).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    http::header::{self, HeaderName},
+    http::header::HeaderName,
     web::{self, Bytes},
 };
 use pointsman_actors::router::Routed;
@@ -15,7 +15,7 @@ use pointsman_domain::{ApiType, Dialect};
 use super::{admitted_request::AdmittedRequest, client_reader::reader, route_metadata};
 use crate::{
     access::{keys::Caller, load::KeyBuffer},
-    api::auth::Authorized,
+    api::{answer::JSON, auth::Authorized},
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
@@ -135,6 +135,9 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> Genera
 /// The client's tags, and those for headers of agents unless the client has tags of these names.
 fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
     let mut tags = chat.tags.clone();
+    if !has_ids(request) {
+        return tags;
+    }
     for (header, name) in &AGENT_IDS {
         if let Some(id) = header_text(request, header).filter(|_| tags.iter().all(|(known, _)| known != name)) {
             tags.push(((*name).to_owned(), id));
@@ -145,7 +148,13 @@ fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
 
 /// The session that a header names: ours, or that of an agent.
 pub(crate) fn session_header(request: &HttpRequest) -> Option<String> {
-    [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS).find_map(|name| header_text(request, name))
+    let mut names = [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS);
+    if has_ids(request) { names.find_map(|name| header_text(request, name)) } else { None }
+}
+
+/// Whether a header may name a session or an agent, whose names all end so. Most requests have none.
+fn has_ids(request: &HttpRequest) -> bool {
+    request.headers().keys().any(|name| name.as_str().ends_with("id"))
 }
 
 /// Size of the request, for predictions and prices.
@@ -177,7 +186,7 @@ async fn answer_unstreamed(
         Some(routed) => route_metadata::add_to_answer(body, record_builder.record(), routed),
         None => body,
     };
-    Ok(response.insert_header(header::ContentType::json()).body(held.answer(body)))
+    Ok(response.insert_header(JSON).body(held.answer(body)))
 }
 
 fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use log::kv;
-use pointsman_domain::{Catalog, DecisionCode, Generation, GenerationStatus, Objective, Usage, Usd};
-use prometheus::{Counter, CounterVec, HistogramVec, IntCounter, IntCounterVec};
+use pointsman_domain::{Catalog, DecisionCode, Generation, GenerationStatus, Objective, Usage, Usd, named};
+use prometheus::{Counter, CounterVec, Histogram, HistogramVec, IntCounter, IntCounterVec};
 
 use super::{
     Metrics,
@@ -13,10 +13,21 @@ use super::{
 };
 use crate::base::log_output;
 
-/// Results of a generation in `generations_total`.
-const RESULTS: [&str; 5] = ["ok", "rescued", "failed", "cancelled", "truncated"];
-/// The same in `request_seconds`, where a broken stream is a failure like others.
-const TIMED_RESULTS: [&str; 4] = ["ok", "rescued", "failed", "cancelled"];
+named! {
+    /// Result of a generation in `generations_total`. In `request_seconds` a broken stream is a failure like others.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum GenerationResult {
+        Ok = "ok",
+        Rescued = "rescued",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        Truncated = "truncated",
+    }
+}
+
+/// Those in `request_seconds`.
+const TIMED_RESULTS: [GenerationResult; 4] =
+    [GenerationResult::Ok, GenerationResult::Rescued, GenerationResult::Failed, GenerationResult::Cancelled];
 /// Kinds of tokens. The last three are parts of the first two.
 const KINDS: [&str; 5] = ["prompt", "completion", "cache_read", "cache_write", "reasoning"];
 /// Provider and model of costs that belong to no endpoint.
@@ -24,10 +35,13 @@ const NO_ENDPOINT: [&str; 2] = ["none", "none"];
 
 /// Series of generations.
 pub(super) struct GenerationMetrics {
-    results: IntCounterVec,
-    duration: HistogramVec,
+    /// By result.
+    results: Vec<IntCounter>,
+    /// By objective, whether it was streamed, and result.
+    duration: Vec<Histogram>,
     first_token: HistogramVec,
-    decisions: IntCounterVec,
+    /// By objective and code.
+    decisions: Vec<IntCounter>,
     explored: IntCounter,
     standby: IntCounter,
     tokens: IntCounterVec,
@@ -37,29 +51,46 @@ pub(super) struct GenerationMetrics {
 }
 
 impl GenerationMetrics {
+    /// With the series whose labels are known.
     pub(super) fn new(make: &Instruments<'_>) -> Result<GenerationMetrics, prometheus::Error> {
+        let results = make.counters(
+            "generations_total",
+            "Ended generations by result; rescued: complete although an attempt failed; truncated: a stream that broke",
+            &["result"],
+        )?;
+        let duration = make.times_by(
+            "request_seconds",
+            "Time from the acceptance of a request to the last byte of its answer, failed attempts included",
+            &["objective", "streamed", "result"],
+            &WHOLE_ANSWER,
+        )?;
+        let decisions = make.counters(
+            "decisions_total",
+            "Ended generations by objective and by the code of the decision, or of the fallback that served",
+            &["objective", "code"],
+        )?;
+        let of_objective = |objective: Objective| {
+            let timed = move |streamed| TIMED_RESULTS.map(|result| [objective.as_str(), streamed, result.as_str()]);
+            ["false", "true"].into_iter().flat_map(timed)
+        };
+        let decided = |objective: Objective| DecisionCode::ALL.map(|code| [objective.as_str(), code.as_str()]);
         let metrics = GenerationMetrics {
-            results: make.counters(
-                "generations_total",
-                "Ended generations by result; rescued: complete although an attempt failed; truncated: a stream that broke",
-                &["result"],
-            )?,
-            duration: make.times_by(
-                "request_seconds",
-                "Time from the acceptance of a request to the last byte of its answer, failed attempts included",
-                &["objective", "streamed", "result"],
-                &WHOLE_ANSWER,
-            )?,
+            results: GenerationResult::ALL.iter().map(|result| results.with_label_values(&[result.as_str()])).collect(),
+            duration: Objective::ALL
+                .into_iter()
+                .flat_map(of_objective)
+                .map(|labels| duration.with_label_values(&labels))
+                .collect(),
+            decisions: Objective::ALL
+                .into_iter()
+                .flat_map(decided)
+                .map(|labels| decisions.with_label_values(&labels))
+                .collect(),
             first_token: make.times_by(
                 "request_ttft_seconds",
                 "Time from the acceptance of a request to the first content of its stream, failed attempts included",
                 &["objective"],
                 &FIRST_TOKEN,
-            )?,
-            decisions: make.counters(
-                "decisions_total",
-                "Ended generations by objective and by the code of the decision, or of the fallback that served",
-                &["objective", "code"],
             )?,
             explored: make.counter("explored_total", "Ended generations whose decision was changed by exploration")?,
             standby: make.counter("standby_called_total", "Attempts at endpoints on standby")?,
@@ -80,26 +111,10 @@ impl GenerationMetrics {
                 &["provider", "source"],
             )?,
         };
-        metrics.create();
+        for objective in Objective::ALL {
+            let _ = metrics.first_token.with_label_values(&[objective.as_str()]);
+        }
         Ok(metrics)
-    }
-
-    /// Creates the series whose labels are known.
-    fn create(&self) {
-        for result in RESULTS {
-            let _ = self.results.with_label_values(&[result]);
-        }
-        for objective in Objective::ALL.map(Objective::as_str) {
-            let _ = self.first_token.with_label_values(&[objective]);
-            for code in DecisionCode::ALL {
-                let _ = self.decisions.with_label_values(&[objective, code.as_str()]);
-            }
-            for (streamed, result) in
-                ["true", "false"].into_iter().flat_map(|it| TIMED_RESULTS.map(|result| (it, result)))
-            {
-                let _ = self.duration.with_label_values(&[objective, streamed, result]);
-            }
-        }
     }
 
     /// Creates the series of every endpoint and provider that is on, and removes those of others.
@@ -126,16 +141,18 @@ impl GenerationMetrics {
     fn count(&self, ended: &GenerationEnded<'_>) {
         let generation = ended.generation;
         let result = result_of(generation);
-        self.results.with_label_values(&[result]).inc();
+        self.results.get(result as usize).into_iter().for_each(IntCounter::inc);
         let decision = &generation.decision;
-        let objective = decision.objective.value.as_str();
-        let streamed = if generation.streamed { "true" } else { "false" };
-        let timed = if result == "truncated" { "failed" } else { result };
-        self.duration.with_label_values(&[objective, streamed, timed]).observe(ended.took.as_secs_f64());
+        let objective = decision.objective.value;
+        let timed = if result == GenerationResult::Truncated { GenerationResult::Failed } else { result };
+        let times = 2 * objective as usize + usize::from(generation.streamed);
+        let duration = self.duration.get(times * TIMED_RESULTS.len() + timed as usize);
+        duration.into_iter().for_each(|duration| duration.observe(ended.took.as_secs_f64()));
         if let Some(first) = generation.latency_ms.filter(|_| generation.streamed) {
-            self.first_token.with_label_values(&[objective]).observe(first as f64 / 1e3);
+            self.first_token.with_label_values(&[objective.as_str()]).observe(first as f64 / 1e3);
         }
-        self.decisions.with_label_values(&[objective, generation.decision_code().as_str()]).inc();
+        let decided = objective as usize * DecisionCode::ALL.len() + generation.decision_code() as usize;
+        self.decisions.get(decided).into_iter().for_each(IntCounter::inc);
         self.explored.inc_by(u64::from(decision.explored));
         let is_standby = |endpoint| decision.standby.iter().any(|candidate| candidate.index == endpoint);
         let standby = generation.attempts.iter().filter(|attempt| is_standby(attempt.endpoint)).count();
@@ -193,13 +210,13 @@ fn endpoint_of(generation: &Generation) -> [&str; 2] {
     }
 }
 
-fn result_of(generation: &Generation) -> &'static str {
+fn result_of(generation: &Generation) -> GenerationResult {
     match generation.status {
-        GenerationStatus::Completed if generation.rescued() => "rescued",
-        GenerationStatus::Completed => "ok",
-        GenerationStatus::Truncated => "truncated",
-        GenerationStatus::Cancelled => "cancelled",
-        GenerationStatus::Failed | GenerationStatus::Running => "failed",
+        GenerationStatus::Completed if generation.rescued() => GenerationResult::Rescued,
+        GenerationStatus::Completed => GenerationResult::Ok,
+        GenerationStatus::Truncated => GenerationResult::Truncated,
+        GenerationStatus::Cancelled => GenerationResult::Cancelled,
+        GenerationStatus::Failed | GenerationStatus::Running => GenerationResult::Failed,
     }
 }
 
@@ -235,7 +252,7 @@ impl GenerationEnded<'_> {
         let Generation { id, request_id, usage, provider_slug, model, requested_model, .. } = self.generation;
         let (provider, model) = (provider_slug.as_deref().unwrap_or_default(), model.as_deref().unwrap_or_default());
         let decision = &self.generation.decision;
-        let result = result_of(self.generation);
+        let result = result_of(self.generation).as_str();
         let ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
         let first = self.generation.latency_ms.filter(|_| self.generation.streamed);
         let cost = self.generation.spent().map(|cost| cost.to_string()).unwrap_or_default();

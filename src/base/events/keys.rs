@@ -8,7 +8,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use prometheus::{
-    CounterVec, IntCounterVec,
+    Counter, CounterVec, IntCounter, IntCounterVec,
     core::{Collector, MetricVec, MetricVecBuilder},
 };
 
@@ -25,75 +25,78 @@ const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 pub(super) struct KeyMetrics {
     requests: IntCounterVec,
     cost: CounterVec,
-    /// Labels by number of the key.
-    labels: ArcSwap<BTreeMap<u64, Arc<str>>>,
+    /// By number of the key.
+    by_key: ArcSwap<BTreeMap<u64, KeySeries>>,
+    other: KeySeries,
+}
+
+/// The series of one label.
+struct KeySeries {
+    name: Arc<str>,
+    /// By class of status.
+    requests: [IntCounter; CLASSES.len()],
+    cost: Counter,
+}
+
+impl KeySeries {
+    fn new(name: Arc<str>, requests: &IntCounterVec, cost: &CounterVec) -> KeySeries {
+        KeySeries {
+            requests: CLASSES.map(|class| requests.with_label_values(&[&*name, class])),
+            cost: cost.with_label_values(&[&*name]),
+            name,
+        }
+    }
 }
 
 impl KeyMetrics {
     pub(super) fn new(make: &Instruments<'_>) -> Result<KeyMetrics, prometheus::Error> {
-        Ok(KeyMetrics {
-            requests: make.counters(
-                "key_requests_total",
-                "Answered calls with a valid key; keys beyond the first 200 are key=\"other\"",
-                &["key", "status_class"],
-            )?,
-            cost: make.dollars_by(
-                "key_cost_usd_total",
-                "Dollars charged to a key, lost and failed attempts included; unknown prices are not",
-                &["key"],
-            )?,
-            labels: ArcSwap::default(),
-        })
+        let requests = make.counters(
+            "key_requests_total",
+            "Answered calls with a valid key; keys beyond the first 200 are key=\"other\"",
+            &["key", "status_class"],
+        )?;
+        let cost = make.dollars_by(
+            "key_cost_usd_total",
+            "Dollars charged to a key, lost and failed attempts included; unknown prices are not",
+            &["key"],
+        )?;
+        let other = KeySeries::new(OTHER.into(), &requests, &cost);
+        Ok(KeyMetrics { requests, cost, by_key: ArcSwap::default(), other })
     }
 
     /// As [`KeyMetrics::adopt`], but does nothing if these are the keys that have series.
     pub(super) fn adopt_if_changed(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
-        let labels: BTreeMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
-        if **self.labels.load() != labels {
-            self.adopt(labels.into_iter());
+        let names: BTreeMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
+        let is_same = names.iter().eq(self.by_key.load().iter().map(|(key, series)| (key, &series.name)));
+        if !is_same {
+            self.adopt(names.into_iter());
         }
     }
 
     /// Creates the series of these keys, given by number and name, and removes those of others.
     pub(super) fn adopt(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
-        let labels: BTreeMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
-        let mut names: HashSet<&str> = labels.values().map(|name| &**name).collect();
-        names.insert(OTHER);
-        for name in &names {
-            let _ = self.cost.with_label_values(&[*name]);
-            for class in CLASSES {
-                let _ = self.requests.with_label_values(&[*name, class]);
-            }
-        }
+        let series = |(key, name)| (key, KeySeries::new(name, &self.requests, &self.cost));
+        let by_key: BTreeMap<u64, KeySeries> = keys.take(MOST_KEYS).map(series).collect();
+        let names = by_key.values().chain([&self.other]).map(|series| &*series.name).collect();
         retain(&self.requests, &names);
         retain(&self.cost, &names);
-        self.labels.store(Arc::new(labels));
+        self.by_key.store(Arc::new(by_key));
     }
 
     pub(super) fn count_request(&self, key: u64, status: u16) {
-        let class = usize::from(status / 100).checked_sub(2).and_then(|at| CLASSES.get(at));
-        if let Some(class) = class {
-            self.requests.with_label_values(&[self.label(key).as_str(), class]).inc();
+        if let Some(class) = usize::from(status / 100).checked_sub(2) {
+            self.of(key, |series| series.requests.get(class).into_iter().for_each(IntCounter::inc));
         }
     }
 
     pub(super) fn count_cost(&self, key: u64, dollars: f64) {
         if dollars > 0.0 {
-            self.cost.with_label_values(&[self.label(key).as_str()]).inc_by(dollars);
+            self.of(key, |series| series.cost.inc_by(dollars));
         }
     }
 
-    fn label(&self, key: u64) -> Label {
-        Label(self.labels.load().get(&key).map(Arc::clone))
-    }
-}
-
-/// Label of a key.
-struct Label(Option<Arc<str>>);
-
-impl Label {
-    fn as_str(&self) -> &str {
-        self.0.as_deref().unwrap_or(OTHER)
+    fn of(&self, key: u64, count: impl FnOnce(&KeySeries)) {
+        count(self.by_key.load().get(&key).unwrap_or(&self.other));
     }
 }
 

@@ -173,9 +173,8 @@ impl Attempt {
         (self.usage, self.at_work) = (Some(usage), true);
     }
 
-    /// Ends the attempt with a complete answer.
-    pub fn completed(mut self, outcome: &Outcome) -> AttemptRecord {
-        let now = clock::now();
+    /// Ends the attempt at `now` with a complete answer.
+    pub fn completed(mut self, outcome: &Outcome, now: Tick) -> AttemptRecord {
         let (first, usage) = (self.first_token.unwrap_or(now), &outcome.usage);
         let small = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let end = EventKind::Completed {

@@ -228,7 +228,7 @@ impl PlanRun {
                 self.queued.push(position);
                 continue;
             }
-            let attempt = self.try_at(position).await;
+            let attempt = self.start_at(position).await;
             if attempt.is_some() {
                 return attempt;
             }
@@ -236,28 +236,32 @@ impl PlanRun {
         None
     }
 
-    /// Starts the attempt at a position, as long as attempts and time are left. Keeps the reason if it cannot.
+    /// Starts the attempt at a position, as long as attempts and time are left.
     async fn try_at(&mut self, position: usize) -> Option<Box<Attempt>> {
+        let is_left = self.attempts < self.routed.decision.max_attempts && Instant::now() < self.deadline;
+        if is_left { self.start_at(position).await } else { None }
+    }
+
+    /// Starts the attempt at a position. Keeps the reason if it cannot.
+    async fn start_at(&mut self, position: usize) -> Option<Box<Attempt>> {
         let index = self.routed.decision.at(position)?.index;
-        if self.attempts >= self.routed.decision.max_attempts || Instant::now() >= self.deadline {
-            return None;
-        }
         self.start(position).await.map_err(|reason| self.passed_over.push((index, reason))).ok()
     }
 
-    /// When a second attempt may race the one at `position`, counted from the start of the first.
-    pub fn race_times(&self, position: usize) -> [Option<(Duration, Lateness)>; 2] {
+    /// When a second attempt may race the one at `position`, which starts now.
+    pub fn race_times(&self, position: usize) -> [Option<(Instant, Lateness)>; 2] {
         let (policy, streamed) = (&self.routed.policy, self.size.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
         let candidate = self.routed.decision.at(position);
         let may = |_: &&Candidate| !never && self.has_rival(position);
         let Some(candidate) = candidate.filter(may) else { return [None, None] };
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let now = Instant::now();
         let may_hedge = self.may_hedge && self.attempts < self.routed.decision.max_attempts;
         let may_replace = !streamed && self.attempts < self.max_attempts();
         let hedge = may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Lateness::Unusual));
         let overdue = may_replace.then(|| (decide::overdue_after(candidate, policy), Lateness::Overdue));
-        [hedge, overdue].map(|time| time.filter(|(after, _)| *after < left))
+        let at = |time: Option<(Duration, Lateness)>| time.map(|(after, lateness)| (now + after, lateness));
+        [hedge, overdue].map(|time| at(time).filter(|(late, _)| *late < self.deadline))
     }
 
     /// Records a failed attempt. `raced` means that another attempt still runs.

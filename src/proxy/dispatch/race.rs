@@ -6,6 +6,7 @@
 
 use std::{
     cell::RefCell,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -202,9 +203,6 @@ struct StartedAttempt<'a> {
     position: usize,
 }
 
-/// The result of a running attempt. Boxed, so that the future of every request does not hold room for two.
-type AttemptFuture<'r, T> = LocalBoxFuture<'r, Result<T, UpstreamError>>;
-
 impl<'a, A: AttemptRunner> Race<'a, A> {
     /// Runs attempts until one has a result. Returns its number, under which it still runs, and the result.
     ///
@@ -236,20 +234,21 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     /// Runs one attempt, and a second that races it if it is late. On return the connection of a loser is closed.
     async fn round(&self, plan: &mut PlanRun, routed: &Routed, attempt: Box<Attempt>) -> RaceOutcome<A::Output> {
         let position = attempt.start.position;
-        let (race_times, started_at) = (plan.race_times(position), Instant::now());
-        let Some((first, mut running)) = self.start(plan, routed, attempt) else {
+        let race_times = plan.race_times(position);
+        let Some((first, running)) = self.start(plan, routed, attempt) else {
             return RaceOutcome::Stopped(ApiError::internal());
         };
-        for (after, lateness) in race_times.into_iter().flatten() {
-            if let Ok(result) = tokio::time::timeout_at((started_at + after).into(), &mut running).await {
+        let mut running = pin!(running);
+        for (late, lateness) in race_times.into_iter().flatten() {
+            if let Ok(result) = tokio::time::timeout_at(late.into(), running.as_mut()).await {
                 return self.alone(plan, first, result);
             }
             let at_work =
                 self.record_builder.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
             let hedge = if at_work { None } else { plan.hedge(position, lateness) };
             if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
-                // Boxed for the same reason as the attempts: few requests are raced.
-                return self.raced(plan, (first, running), (second, rival)).boxed_local().await;
+                // Boxed, because few requests are raced: the future of every other has room for one attempt.
+                return self.raced(plan, (first, running), (second, rival.boxed_local())).boxed_local().await;
             }
         }
         self.alone(plan, first, running.await)
@@ -258,8 +257,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     async fn raced(
         &self,
         plan: &mut PlanRun,
-        (first, one): (StartedAttempt<'a>, AttemptFuture<'_, A::Output>),
-        (second, other): (StartedAttempt<'a>, AttemptFuture<'_, A::Output>),
+        (first, one): (StartedAttempt<'a>, impl Future<Output = Result<A::Output, UpstreamError>> + Unpin),
+        (second, other): (StartedAttempt<'a>, LocalBoxFuture<'_, Result<A::Output, UpstreamError>>),
     ) -> RaceOutcome<A::Output> {
         match select(one, other).await {
             Either::Left((Ok(output), _)) => won(plan, first, output),
@@ -308,7 +307,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         plan: &PlanRun,
         routed: &'r Routed,
         attempt: Box<Attempt>,
-    ) -> Option<(StartedAttempt<'a>, AttemptFuture<'r, A::Output>)>
+    ) -> Option<(StartedAttempt<'a>, impl Future<Output = Result<A::Output, UpstreamError>> + use<'a, 'r, A>)>
     where
         'a: 'r,
     {
@@ -330,7 +329,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let handle = AttemptHandle { record_builder: self.record_builder, n, deadline, first_byte };
         let runner = self.runner;
         let running = async move { runner.run(&target, outgoing, handle).await };
-        Some((StartedAttempt { handle, position }, running.boxed_local()))
+        Some((StartedAttempt { handle, position }, running))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {

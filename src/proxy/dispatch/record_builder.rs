@@ -393,11 +393,12 @@ impl RecordBuilder {
 
     /// Posts the record: attempt `n` gave the complete answer.
     pub fn complete(&mut self, n: u32, outcome: Outcome) {
+        let now = clock::now();
         if let Some(running) = self.take(n) {
-            self.push_attempt(running.attempt.completed(&outcome));
+            self.push_attempt(running.attempt.completed(&outcome, now));
         }
         self.set_outcome(outcome);
-        self.post(GenerationStatus::Completed);
+        self.post(GenerationStatus::Completed, now);
     }
 
     /// Posts the record: attempt `n` failed after the client had seen `outcome`.
@@ -406,14 +407,14 @@ impl RecordBuilder {
             self.push_attempt(running.attempt.failed(error, self.record.id, Some(&outcome)));
         }
         self.set_outcome(outcome);
-        self.post(GenerationStatus::Truncated);
+        self.post(GenerationStatus::Truncated, clock::now());
     }
 
     /// Posts the record: the request failed without an answer.
     pub fn fail(&mut self) {
         self.end_running();
         self.clear_endpoint();
-        self.post(GenerationStatus::Failed);
+        self.post(GenerationStatus::Failed, clock::now());
     }
 
     /// Posts the record: the client left after it had seen `outcome` of attempt `n`.
@@ -423,7 +424,7 @@ impl RecordBuilder {
         }
         self.set_outcome(outcome);
         self.record_mut().finish = None;
-        self.post(GenerationStatus::Cancelled);
+        self.post(GenerationStatus::Cancelled, clock::now());
     }
 
     /// Posts the record: the gateway stopped after the client had seen `outcome` of attempt `n`. The attempt counts as
@@ -433,7 +434,7 @@ impl RecordBuilder {
             self.push_attempt(running.attempt.cancelled(Some(&outcome)));
         }
         self.set_outcome(outcome);
-        self.post(GenerationStatus::Failed);
+        self.post(GenerationStatus::Failed, clock::now());
     }
 
     /// Posts the record: the gateway has no room for the answer of attempt `n`. The attempt counts as cancelled, not as a
@@ -443,7 +444,7 @@ impl RecordBuilder {
             self.push_attempt(running.attempt.cancelled(None));
         }
         self.clear_endpoint();
-        self.post(GenerationStatus::Failed);
+        self.post(GenerationStatus::Failed, clock::now());
     }
 
     fn take(&mut self, n: u32) -> Option<AttemptBuilder> {
@@ -466,6 +467,8 @@ impl RecordBuilder {
             record.generation_time_ms = Some(attempt.duration_ms);
         }
         let position = record.attempts.partition_point(|earlier| earlier.n < attempt.n);
+        // Most requests have one, and the record is kept.
+        record.attempts.reserve_exact(1);
         record.attempts.insert(position, attempt);
     }
 
@@ -512,7 +515,7 @@ impl RecordBuilder {
         record.media_completion = outcome.images;
     }
 
-    fn post(&mut self, status: GenerationStatus) {
+    fn post(&mut self, status: GenerationStatus, now: Tick) {
         if std::mem::replace(&mut self.posted, true) {
             return;
         }
@@ -525,7 +528,6 @@ impl RecordBuilder {
         if let Some(mut admitted) = self.admitted.take() {
             admitted.correct_tokens(self.record.usage.total_tokens());
         }
-        let now = clock::now();
         let took = now - self.accepted;
         if let Some(intent) = &self.intent {
             intent.ended(&self.worker.shared.records.history, &self.record, took, now);
@@ -584,7 +586,8 @@ impl Drop for RecordBuilder {
             self.abandon();
             // `Cancelled` means that the client left.
             let is_own_fault = std::thread::panicking() || self.worker.shared.process.drain.is_over();
-            self.post(if is_own_fault { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
+            let status = if is_own_fault { GenerationStatus::Failed } else { GenerationStatus::Cancelled };
+            self.post(status, clock::now());
         }
     }
 }

@@ -6,10 +6,10 @@ use super::cursor::plain_run;
 /// Appends `,"name":value`; the name must need no escaping.
 pub(crate) fn push_member(out: &mut BytesMut, name: &[u8], value: &[u8]) {
     out.reserve(name.len() + value.len() + 4);
-    out.put_slice(b",\"");
-    out.put_slice(name);
-    out.put_slice(b"\":");
-    out.put_slice(value);
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name);
+    out.extend_from_slice(b"\":");
+    out.extend_from_slice(value);
 }
 
 /// Appends `text` as a JSON string, quotes included.
@@ -18,7 +18,7 @@ pub(crate) fn push_string(out: &mut BytesMut, text: &str) {
     let mut rest = text.as_bytes();
     loop {
         let (plain, tail) = rest.split_at_checked(plain_run(rest)).unwrap_or((rest, &[]));
-        out.put_slice(plain);
+        out.extend_from_slice(plain);
         let Some((&special, tail)) = tail.split_first() else { break };
         push_escape(out, special);
         rest = tail;
@@ -28,13 +28,13 @@ pub(crate) fn push_string(out: &mut BytesMut, text: &str) {
 
 fn push_escape(out: &mut BytesMut, byte: u8) {
     match byte {
-        b'\n' => out.put_slice(b"\\n"),
-        b'\r' => out.put_slice(b"\\r"),
-        b'\t' => out.put_slice(b"\\t"),
-        b'"' | b'\\' => out.put_slice(&[b'\\', byte]),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
         _ => {
             let hex = |digit: u8| if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
-            out.put_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 15)]);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 15)]);
         }
     }
 }
@@ -42,7 +42,7 @@ fn push_escape(out: &mut BytesMut, byte: u8) {
 /// Appends a whole number.
 pub(crate) fn push_u64(out: &mut BytesMut, value: u64) {
     let mut digits = [0_u8; 20];
-    out.put_slice(decimal(&mut digits, value));
+    out.extend_from_slice(decimal(&mut digits, value));
 }
 
 /// Appends an amount as the plain decimal [`Usd`] displays, without going through the formatter when it is
@@ -50,7 +50,7 @@ pub(crate) fn push_u64(out: &mut BytesMut, value: u64) {
 pub(crate) fn push_usd(out: &mut BytesMut, amount: Usd) {
     const SCALE: u64 = 1_000_000_000_000_000;
     let Ok(femto) = u64::try_from(amount.femto()) else {
-        out.put_slice(amount.to_string().as_bytes());
+        out.extend_from_slice(amount.to_string().as_bytes());
         return;
     };
     push_u64(out, femto / SCALE);
@@ -66,7 +66,7 @@ pub(crate) fn push_usd(out: &mut BytesMut, amount: Usd) {
     }
     let mut digits = [0_u8; 20];
     out.put_u8(b'.');
-    out.put_slice(decimal(&mut digits, fraction).get(1..).unwrap_or_default());
+    out.extend_from_slice(decimal(&mut digits, fraction).get(1..).unwrap_or_default());
 }
 
 fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {

@@ -182,8 +182,15 @@ impl Row {
     pub fn values(&self) -> [Option<i64>; Row::COUNT] {
         let costs = [self.cost_nanos, self.cost_rest, i64::from(self.cost_unknown)];
         let labels = self.names.into_iter().chain([self.events]).map(Some);
-        let mut all = labels.chain(self.numbers).chain(costs.map(Some));
-        std::array::from_fn(|_| all.next().flatten())
+        let mut values = [None; Row::COUNT];
+        let mut places = values.iter_mut();
+        let all = labels.chain(self.numbers).chain(costs.map(Some));
+        all.for_each(|value| {
+            if let Some(place) = places.next() {
+                *place = value;
+            }
+        });
+        values
     }
 
     /// The columns of a stored row. `failed` is the number of the name of that status.

@@ -128,7 +128,11 @@ impl Forecast {
         noise: Option<NoiseDraw>,
     ) -> Forecast {
         let load = load_effect(f64::from(inputs.in_flight) + 1.0, inputs.knee, inputs.load_exponent);
-        let stretch = libm::exp(load);
+        let stretch = match load {
+            // Below the knee, as most are.
+            0.0 => 1.0,
+            load => libm::exp(load),
+        };
         let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
         let fresh = f64::from(inputs.prompt_tokens) - cached;
         let median = (curve.first_token + curve.prompt_token * fresh) * stretch;

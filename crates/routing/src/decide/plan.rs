@@ -101,7 +101,8 @@ impl Ranked for PooledEndpoint<'_> {
 
 /// Orders the candidates for this number of attempts. One that was drawn comes first.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32, drawn: Option<EndpointId>) {
-    order.sort_unstable_by_key(|candidate| candidate.place());
+    // Of many, the places are worked out once each and lie side by side.
+    order.sort_by_cached_key(|candidate| candidate.place());
     settle_ties(order);
     if let Some(drawn) = drawn {
         let position = order.iter().position(|candidate| candidate.key().endpoint == drawn);
