@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, OutgoingBody, RequestLimits, StateKey,
-    UnsupportedFields, chat_body, read_responses, rewrite_whole,
+    ChatPurpose, ChatRequest, ChatStream, ClientReader, ClientRequest, OutgoingBody, ProviderState, RequestLimits,
+    StateKey, chat_body, rewrite_whole,
 };
 use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId};
 use serde_json::Value;
@@ -51,19 +51,15 @@ fn outgoing(dialect: Dialect, model: &str) -> OutgoingBody {
 }
 
 fn clients() -> [ClientRequest; 2] {
-    let client = |shape| ClientRequest {
-        shape,
-        body: Bytes::new(),
-        unsupported: UnsupportedFields::default(),
-        native_feature: None,
-        headers: Vec::new(),
-        state_key: KEY,
-    };
-    let echo = read_responses(br#"{"model":"acme/small","input":"Hi"}"#, &KEY).expect("a request").echo;
-    [
-        client(ClientShape::Messages { omits_thinking: false, stop_sequences: Bytes::new(), has_blank_answers: false }),
-        client(ClientShape::Responses(echo)),
-    ]
+    let limits = RequestLimits::default();
+    let reader = ClientReader { state_key: &KEY, purpose: ChatPurpose::Chat, limits: &limits };
+    let message = br#"{"model":"acme/small","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
+    let response = br#"{"model":"acme/small","input":"Hi"}"#;
+    let chats = [
+        reader.messages(Bytes::from_static(message), None, &Vec::new()),
+        reader.responses(Bytes::from_static(response), || ProviderState::Refused, true),
+    ];
+    chats.map(|chat| ClientRequest::clone(&chat.expect("a request").client.expect("of another API")))
 }
 
 fn check(outgoing: &'static OutgoingBody, bytes: &[u8]) {

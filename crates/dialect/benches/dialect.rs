@@ -12,12 +12,12 @@ use bytes::{Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pointsman_dialect::{
-    AnswerContext, ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, OutgoingBody, RequestLimits,
-    StateKey, StreamOptions, UnsupportedFields, chat_body, completion_of, read_messages, read_responses,
+    AnswerContext, ChatPurpose, ChatRequest, ChatStream, ClientReader, ClientRequest, OutgoingBody, ProviderState,
+    RequestLimits, StateKey, StreamOptions, chat_body, completion_of,
 };
 use pointsman_domain::{
-    Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, ParameterSet, Pricing,
-    Provider, ProviderSlug,
+    Catalog, Dialect, Endpoint, EndpointId, GenerationId, Invalid, Model, ModelId, ParameterNames, ParameterSet,
+    Pricing, Provider, ProviderSlug,
 };
 
 /// As in the server.
@@ -160,32 +160,17 @@ fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
     let message =
         r#"{"model":"acme/able","stream":true,"max_tokens":512,"messages":[{"role":"user","content":"Go on."}]}"#;
     let response = r#"{"model":"acme/able","stream":true,"input":"Go on."}"#;
-    let request = |shape, body: &'static str| ClientRequest {
-        shape,
-        body: Bytes::from_static(body.as_bytes()),
-        unsupported: UnsupportedFields::default(),
-        native_feature: None,
-        headers: Vec::new(),
-        state_key: key.clone(),
-    };
-    let messages = read_messages(message.as_bytes(), &key).ok();
-    let responses = read_responses(response.as_bytes(), &key).ok();
+    let limits = RequestLimits::default();
+    let reader = ClientReader { state_key: &key, purpose: ChatPurpose::Chat, limits: &limits };
+    let client = |chat: Result<Box<ChatRequest>, Invalid>| chat.ok()?.client.map(Arc::unwrap_or_clone);
+    let headers = Vec::new();
     [
         ("chat", None),
+        ("messages", client(reader.messages(Bytes::from_static(message.as_bytes()), None, &headers))),
         (
-            "messages",
-            messages.map(|read| {
-                request(
-                    ClientShape::Messages {
-                        omits_thinking: read.omits_thinking,
-                        stop_sequences: read.stop_sequences,
-                        has_blank_answers: read.has_blank_answers,
-                    },
-                    message,
-                )
-            }),
+            "responses",
+            client(reader.responses(Bytes::from_static(response.as_bytes()), || ProviderState::Refused, true)),
         ),
-        ("responses", responses.map(|read| request(ClientShape::Responses(read.echo), response))),
     ]
 }
 
@@ -319,8 +304,14 @@ fn inbound(criterion: &mut Criterion) {
     let response = format!(r#"{{"model":"acme/able","input":[{turns},{{"role":"user","content":"Go on."}}]}}"#);
     let mut group = criterion.benchmark_group("request of a client");
     group.throughput(Throughput::Bytes(message.len() as u64));
-    group.bench_function("messages", |b| b.iter(|| read_messages(black_box(message.as_bytes()), &key).is_ok()));
-    group.bench_function("responses", |b| b.iter(|| read_responses(black_box(response.as_bytes()), &key).is_ok()));
+    let (limits, message, response) = (RequestLimits::default(), Bytes::from(message), Bytes::from(response));
+    let reader = ClientReader { state_key: &key, purpose: ChatPurpose::Chat, limits: &limits };
+    let headers = Vec::new();
+    group
+        .bench_function("messages", |b| b.iter(|| reader.messages(black_box(message.clone()), None, &headers).is_ok()));
+    group.bench_function("responses", |b| {
+        b.iter(|| reader.responses(black_box(response.clone()), || ProviderState::Refused, true).is_ok())
+    });
     group.finish();
 }
 

@@ -16,7 +16,7 @@ use super::{
         text_completion::{self, read_completion_request},
     },
     outgoing::UpstreamHeaders,
-    responses::{self, inbound::read_responses_with, provider_state::ProviderState},
+    responses::{self, inbound::read_responses, provider_state::ProviderState},
 };
 
 /// How requests of clients are read.
@@ -71,7 +71,7 @@ impl ClientReader<'_> {
         drops_hosted_tools: bool,
     ) -> Result<Box<ChatRequest>, Invalid> {
         self.read(body, |body| {
-            let mut read = read_responses_with(body, self.state_key, &state, self.max_depth())?;
+            let mut read = read_responses(body, self.state_key, &state, self.max_depth())?;
             let mut chat = self.items(&read.chat, body, &mut read.unsupported)?;
             let native_feature = read.native_feature.or(read.hosted_tool.filter(|_| !drops_hosted_tools));
             let shape = ClientShape::Responses(read.echo);

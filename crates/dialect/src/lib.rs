@@ -48,7 +48,7 @@ pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use answer_stream::{ChatStream, SILENT_WORK};
 pub use anthropic::{
     client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message},
-    inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
+    inbound::count_tokens_body,
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
 pub use capability_gaps::capability_gaps;
@@ -75,7 +75,7 @@ pub use openai::{
 pub use outgoing::{OutgoingBody, SentBody, Translation, UpstreamHeaders};
 pub use reasoning_format::reasoning_format;
 pub use refusal::{Doubt, Refusal, RefusedAttempt, RefusedRequest, TokenLimit, read_refusal};
-pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
+pub use responses::inbound::{ResponseEcho, input_tokens_body};
 pub use responses::provider_state::ProviderState;
 pub use stream_error::StreamError;
 pub use translation::{

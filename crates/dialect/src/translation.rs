@@ -15,7 +15,6 @@ use super::{
     gemini::{self, SignatureSources},
     neutral::{Conversation, ToolNames, TranslatedRequest, UnsupportedFields, results_behind_calls},
     openai::{
-        conversation_reader::read_conversation,
         foreign_members::plain_chat,
         prompt_writer::ChatServer,
         request::{ChatExtras, default_parameters},
@@ -92,16 +91,21 @@ pub fn chat_body_with(
 
 /// The body of an image request for one endpoint. `None` as for [`chat_body`].
 pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    if endpoint.images_through_chat {
+        let asked = request.conversation_for(catalog, endpoint)?;
+        return match endpoint.dialect {
+            Dialect::OpenAi => {
+                let server = ChatServer::of(catalog, endpoint, &[]);
+                Some(chat_of(asked, &server, endpoint, true))
+            }
+            dialect => {
+                let (tokens, signatures) = (request.prompt_tokens, SignatureSources::default());
+                Some(named_as_image(request, translated(asked, dialect, endpoint, tokens, signatures)?))
+            }
+        };
+    }
     let outgoing = request.upstream_body(catalog, endpoint);
     match endpoint.dialect {
-        Dialect::OpenAi => Some(outgoing),
-        dialect if endpoint.images_through_chat => {
-            let mut asked = read_conversation(std::str::from_utf8(&outgoing.bytes).ok()?).ok()?;
-            outgoing.dropped.iter().for_each(|name| asked.unsupported.drop(name));
-            outgoing.emulated.iter().for_each(|name| asked.unsupported.emulate(name));
-            let (tokens, signatures) = (request.prompt_tokens, SignatureSources::default());
-            Some(named_as_image(request, translated(asked, dialect, endpoint, tokens, signatures)?))
-        }
         Dialect::Gemini | Dialect::Converse => {
             let mut unsupported = UnsupportedFields::default();
             outgoing.dropped.iter().for_each(|name| unsupported.drop(name));
@@ -225,14 +229,23 @@ fn written_chat(
     most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
     let mut conversation = request.conversation_for(catalog, endpoint, most_output)?;
-    let mut unsupported = std::mem::take(&mut conversation.unsupported);
-    conversation.turns = results_behind_calls(conversation.turns, false, &mut unsupported);
+    conversation.turns = results_behind_calls(conversation.turns, false, &mut conversation.unsupported);
     let mut server = ChatServer::of(catalog, endpoint, &conversation.turns);
     server.takes_effort |= request.takes_tools_only_without_reasoning(endpoint);
     let has_short_texts = request.message_source.as_ref().is_some_and(|source| source.has_short_texts);
-    let written = write_request(&conversation, &server, endpoint, has_short_texts, &mut unsupported);
+    Some(chat_of(conversation, &server, endpoint, has_short_texts))
+}
+
+fn chat_of(
+    mut conversation: Conversation<'_>,
+    server: &ChatServer,
+    endpoint: &Endpoint,
+    has_short_texts: bool,
+) -> OutgoingBody {
+    let mut unsupported = std::mem::take(&mut conversation.unsupported);
+    let written = write_request(&conversation, server, endpoint, has_short_texts, &mut unsupported);
     let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
-    Some(OutgoingBody { names: written.names, dropped, emulated, ..OutgoingBody::new(written.body) })
+    OutgoingBody { names: written.names, dropped, emulated, ..OutgoingBody::new(written.body) }
 }
 
 /// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.

@@ -272,9 +272,7 @@ pub(super) fn admin() -> Vec<Operation> {
         .answers("AdminVerdict"),
         get("/api/v1/admin/keys", "listAllKeys", "keys", "Keys of the configuration and issued ones")
             .answers("AdminKeyList"),
-        get("/api/v1/admin/keys/{name}", "showKeyByName", "keys", "One key")
-            .by_name()
-            .answers("AdminKey"),
+        get("/api/v1/admin/keys/{name}", "showKeyByName", "keys", "One key").by_name().answers("AdminKey"),
         post("/api/v1/admin/keys/{name}/disable", "disableKey", "keys", "Refuse a key until it is enabled")
             .by_name()
             .answers("AdminKey"),
@@ -305,9 +303,14 @@ pub(super) fn admin() -> Vec<Operation> {
         post("/api/v1/admin/accounts/{name}/disable", "disableAccount", "accounts", "Refuse all keys of an account")
             .by_name()
             .answers("Accounts"),
-        post("/api/v1/admin/accounts/{name}/enable", "enableAccount", "accounts", "Accept the keys of an account again")
-            .by_name()
-            .answers("Accounts"),
+        post(
+            "/api/v1/admin/accounts/{name}/enable",
+            "enableAccount",
+            "accounts",
+            "Accept the keys of an account again",
+        )
+        .by_name()
+        .answers("Accounts"),
         get("/api/v1/admin/teams", "listTeams", "accounts", "Teams with limits and spending").answers("Teams"),
         Operation::new("put", "/api/v1/admin/teams/{name}", "putTeam", "accounts", "Set the limits of a team")
             .by_name()
@@ -316,9 +319,14 @@ pub(super) fn admin() -> Vec<Operation> {
         Operation::new("delete", "/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
             .by_name()
             .answers("Teams"),
-        post("/api/v1/admin/teams/{name}/disable", "disableTeam", "accounts", "Refuse all keys of the accounts of a team")
-            .by_name()
-            .answers("Teams"),
+        post(
+            "/api/v1/admin/teams/{name}/disable",
+            "disableTeam",
+            "accounts",
+            "Refuse all keys of the accounts of a team",
+        )
+        .by_name()
+        .answers("Teams"),
         post("/api/v1/admin/teams/{name}/enable", "enableTeam", "accounts", "Accept the keys of a team again")
             .by_name()
             .answers("Teams"),

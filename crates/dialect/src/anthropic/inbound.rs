@@ -38,20 +38,20 @@ const USER_HASH_BYTES: usize = 16;
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
-pub struct InboundMessages<'a> {
+pub(crate) struct InboundMessages<'a> {
     pub(crate) chat: ClientChat<'a>,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
-    pub unsupported: UnsupportedFields,
+    pub(crate) unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
-    pub native_feature: Option<String>,
+    pub(crate) native_feature: Option<String>,
     /// Whether the answer has signatures of thoughts without their text.
-    pub omits_thinking: bool,
+    pub(crate) omits_thinking: bool,
     /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
-    pub stop_sequences: Bytes,
+    pub(crate) stop_sequences: Bytes,
     /// Whether answers in its history have texts that say nothing, which the original API does not take back.
-    pub has_blank_answers: bool,
+    pub(crate) has_blank_answers: bool,
     /// The first sampling parameter.
-    pub sampling: Option<&'static str>,
+    pub(crate) sampling: Option<&'static str>,
 }
 
 impl InboundMessages<'_> {
@@ -59,29 +59,13 @@ impl InboundMessages<'_> {
     ///
     /// # Errors
     /// The 400 for a sampling parameter in a version that has none.
-    pub fn check_version(&self, version: Option<&str>) -> Result<(), Invalid> {
+    pub(crate) fn check_version(&self, version: Option<&str>) -> Result<(), Invalid> {
         // Versions are dates.
         match self.sampling.filter(|_| version.is_some_and(|version| version >= WITHOUT_SAMPLING)) {
             Some(name) => Err(refused(name, format!("{name}: Extra inputs are not permitted"))),
             None => Ok(()),
         }
     }
-}
-
-/// Reads a body of `POST /v1/messages`. `state_key` opens reasoning of other providers that the client got sealed.
-///
-/// # Errors
-/// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_messages<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
-    read(body, Purpose::Answer, state_key, MAX_DEPTH)
-}
-
-/// Reads a body of `POST /v1/messages/count_tokens`: the same, and it needs no limit on the output.
-///
-/// # Errors
-/// Fails as [`read_messages`] does.
-pub fn read_count_tokens<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
-    read(body, Purpose::Count, state_key, MAX_DEPTH)
 }
 
 /// The answer of `count_tokens`.
@@ -103,10 +87,11 @@ pub(crate) fn conversation_of<'a>(body: &'a [u8], purpose: Purpose, state_key: &
     read(body, purpose, state_key, MAX_DEPTH).ok().map(|read| read.chat.conversation)
 }
 
-/// Reads a body, which may be nested at most `max_depth` deep.
+/// Reads a body, which may be nested at most `max_depth` deep. `state_key` opens reasoning of other providers that the client got
+/// sealed.
 ///
 /// # Errors
-/// Fails as [`read_messages`] does.
+/// The 400 for a body that is no JSON object, else for its first offending field.
 pub(crate) fn read<'a>(
     body: &'a [u8],
     purpose: Purpose,

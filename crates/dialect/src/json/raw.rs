@@ -19,7 +19,7 @@ impl<'a> Raw<'a> {
         Raw { text, overhead }
     }
 
-    /// A number, or a string without escapes, that the gateway has written itself.
+    /// A value that the gateway has written itself. A string has no escapes.
     pub(crate) fn own(text: &'a str) -> Raw<'a> {
         Raw::new(text, 0)
     }

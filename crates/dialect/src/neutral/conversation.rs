@@ -140,7 +140,7 @@ impl<'a> Parameter<'a> {
         Parameter { name, value }
     }
 
-    /// A parameter that the gateway makes: a number, or a string without escapes.
+    /// A parameter that the gateway makes. A string has no escapes.
     pub(crate) fn made(name: &'a str, value: String) -> Parameter<'a> {
         Parameter { name: Cow::Borrowed(name), value: ParameterValue::Made(value) }
     }

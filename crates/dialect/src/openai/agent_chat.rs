@@ -9,7 +9,7 @@ use crate::{
     json::{Raw, Splice, SpliceAction, object},
     neutral::{StateKey, ToolChoice, ToolNames, UnsupportedFields},
     responses::{
-        inbound::{InboundResponses, is_flat, only_for_responses, read_flat_tools, read_responses_with},
+        inbound::{InboundResponses, is_flat, only_for_responses, read_flat_tools, read_responses},
         provider_state::ProviderState,
     },
 };
@@ -41,7 +41,7 @@ pub(crate) fn read_agent_chat<'a>(
 }
 
 fn of_input<'a>(body: &'a [u8], state_key: &StateKey, max_depth: usize) -> Result<InboundResponses<'a>, Invalid> {
-    let read = read_responses_with(body, state_key, || ProviderState::Refused, max_depth)?;
+    let read = read_responses(body, state_key, || ProviderState::Refused, max_depth)?;
     match &read.native_feature {
         Some(path) => Err(only_for_responses(path)),
         None => Ok(read),

@@ -8,29 +8,26 @@ mod tools;
 use std::borrow::Cow;
 
 use crate::{
-    json::{Cursor, JsonFault, Raw, object},
+    json::{Cursor, JsonFault, Raw},
     neutral::{
-        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, ToolChoice, Turn, UnsupportedFields,
-        json_value,
+        AnswerFormat, Conversation, Effort, EscapedText, Parameter, Part, Reasoning, ToolChoice, Turn,
+        UnsupportedFields, json_value,
     },
 };
 
-/// Reads a chat body that the gateway has written.
-///
-/// # Errors
-/// When the text is not a JSON object.
-pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFault> {
-    let mut reader = ConversationReader::default();
-    for (key, value) in object(body)?.members().filter(|(_, value)| !value.is_null()) {
-        reader.member(Cow::Owned(String::from_utf8_lossy(&key.name()).into_owned()), value.written())?;
-    }
-    Ok(reader.finish())
+/// Reads a part of a message.
+pub(crate) fn read_part<'a>(part: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Part<'a>> {
+    messages::ContentPart::read(&mut Cursor::over(part), unsupported).ok().map(|part| part.part(unsupported))
 }
 
 /// The conversation of a chat body, as writers get it.
 #[cfg(test)]
 pub(crate) fn read_settled(body: &str) -> Conversation<'_> {
-    let mut conversation = read_conversation(body).unwrap();
+    let mut reader = ConversationReader::default();
+    for (key, value) in crate::json::object(body).unwrap().members().filter(|(_, value)| !value.is_null()) {
+        reader.member(key.text().unwrap(), value.written()).unwrap();
+    }
+    let mut conversation = reader.finish();
     conversation.settle_turns();
     conversation
 }

@@ -47,32 +47,25 @@ const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", 
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
-pub struct InboundResponses<'a> {
+pub(crate) struct InboundResponses<'a> {
     pub(crate) chat: ClientChat<'a>,
     /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
-    pub unsupported: UnsupportedFields,
+    pub(crate) unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `input[2].type`.
-    pub native_feature: Option<String>,
+    pub(crate) native_feature: Option<String>,
     /// The first tool that runs at the provider, such as `tools[0].type`. It is not in the conversation, and named as dropped.
-    pub hosted_tool: Option<String>,
+    pub(crate) hosted_tool: Option<String>,
     /// What the answer repeats of the request.
-    pub echo: ResponseEcho,
+    pub(crate) echo: ResponseEcho,
 }
 
-/// Reads a body of `POST /responses`. `state_key` opens reasoning of other providers that the client got sealed.
-///
-/// # Errors
-/// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_responses<'a>(body: &'a [u8], state_key: &StateKey) -> Result<InboundResponses<'a>, Invalid> {
-    read_responses_with(body, state_key, || ProviderState::Refused, MAX_DEPTH)
-}
-
-/// As [`read_responses`], of a body that is nested at most `max_depth` deep; where a provider may keep responses, the body may name one that it continues. `state` is asked only
+/// Reads a body of `POST /responses`, which may be nested at most `max_depth` deep. `state_key` opens reasoning of other providers
+/// that the client got sealed. Where a provider may keep responses, the body may name one that it continues: `state` is asked only
 /// if it does.
 ///
 /// # Errors
-/// The same.
-pub(crate) fn read_responses_with<'a>(
+/// The 400 for a body that is no JSON object, else for its first offending field.
+pub(crate) fn read_responses<'a>(
     body: &'a [u8],
     state_key: &StateKey,
     state: impl Fn() -> ProviderState,

@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use pointsman_dialect::{
-    AnswerContext, ChatPurpose, ChatRequest, ClientReader, ClientRequest, ClientShape, OutgoingBody, ProviderState,
-    RequestLimits, StateKey, UnsupportedFields, chat_body, read_messages, read_responses,
+    AnswerContext, ChatPurpose, ChatRequest, ClientReader, ClientRequest, OutgoingBody, ProviderState, RequestLimits,
+    StateKey, chat_body,
 };
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
@@ -109,27 +109,8 @@ pub(crate) fn sent_of(catalog: &Catalog, dialect: Dialect, chat: &ChatRequest) -
 
 /// Clients of each API; that of chat has no request of its own.
 pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
-    let client = |shape, body: &'static str| ClientRequest {
-        shape,
-        body: Bytes::from_static(body.as_bytes()),
-        unsupported: UnsupportedFields::default(),
-        native_feature: None,
-        headers: Vec::new(),
-        state_key: KEY.clone(),
-    };
     let message = r#"{"model":"acme/m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
     let response = r#"{"model":"acme/m","input":"Hi"}"#;
-    read_messages(message.as_bytes(), &KEY).unwrap();
-    let echo = read_responses(response.as_bytes(), &KEY).unwrap().echo;
-    [
-        ("chat", None),
-        (
-            "messages",
-            Some(client(
-                ClientShape::Messages { omits_thinking: false, stop_sequences: Bytes::new(), has_blank_answers: false },
-                message,
-            )),
-        ),
-        ("responses", Some(client(ClientShape::Responses(echo), response))),
-    ]
+    let client = |chat: Box<ChatRequest>| chat.client.map(Arc::unwrap_or_clone);
+    [("chat", None), ("messages", client(of_messages(&message))), ("responses", client(of_responses(&response)))]
 }

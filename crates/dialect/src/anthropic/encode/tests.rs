@@ -2,8 +2,9 @@ use serde_json::{Value, json};
 
 use super::{usage::push_usage, *};
 use crate::{
-    anthropic::{Decoder, inbound::read_messages},
+    anthropic::{Decoder, inbound},
     frame::sse::SseSplitter,
+    json::MAX_DEPTH,
     neutral::{MAX_STATE, ToolKind, ToolNames},
     openai::{
         chat_events::{read_chunk, read_completion},
@@ -219,7 +220,7 @@ fn echoed(content: &Value) -> Value {
     let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": content}]);
     let body = json!({"model": "m", "max_tokens": 9, "messages": messages});
     let body = body.to_string();
-    let inbound = read_messages(body.as_bytes(), &KEY).unwrap();
+    let inbound = inbound::read(body.as_bytes(), inbound::Purpose::Answer, &KEY, MAX_DEPTH).unwrap();
     assert!(inbound.unsupported.dropped().is_empty());
     let chat = crate::openai::request_writer::whole_chat(&inbound.chat.conversation, true);
     chat["messages"][1]["reasoning_details"].clone()

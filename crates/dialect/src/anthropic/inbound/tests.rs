@@ -7,6 +7,14 @@ use crate::{ChatPurpose, ChatRequest, RequestLimits, neutral::Content, openai::r
 
 const KEY: StateKey = StateKey::new([1; 32]);
 
+fn read_messages<'a>(body: &'a [u8], key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
+    super::read(body, Purpose::Answer, key, MAX_DEPTH)
+}
+
+fn read_count_tokens<'a>(body: &'a [u8], key: &StateKey) -> Result<InboundMessages<'a>, Invalid> {
+    super::read(body, Purpose::Count, key, MAX_DEPTH)
+}
+
 #[track_caller]
 fn read(body: Value) -> InboundMessages<'static> {
     read_messages(body.to_string().leak().as_bytes(), &KEY).unwrap()

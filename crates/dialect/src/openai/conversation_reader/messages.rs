@@ -162,7 +162,7 @@ fn content_parts<'a>(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedField
 
 /// The members of a part, whatever its type.
 #[derive(Default)]
-struct ContentPart<'a> {
+pub(super) struct ContentPart<'a> {
     kind: Option<Raw<'a>>,
     text: Option<Raw<'a>>,
     cache_control: Option<Raw<'a>>,
@@ -176,7 +176,10 @@ struct ContentPart<'a> {
 
 impl<'a> ContentPart<'a> {
     /// Reads the part that comes next; a value of another type has no members.
-    fn read(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedFields) -> Result<ContentPart<'a>, JsonFault> {
+    pub(super) fn read(
+        cursor: &mut Cursor<'a>,
+        unsupported: &mut UnsupportedFields,
+    ) -> Result<ContentPart<'a>, JsonFault> {
         let mut part = ContentPart::default();
         cursor.each_member(|cursor, key| {
             let (name, value) = (key.name(), cursor.value()?);
@@ -201,7 +204,7 @@ impl<'a> ContentPart<'a> {
         Ok(part)
     }
 
-    fn part(self, unsupported: &mut UnsupportedFields) -> Part<'a> {
+    pub(super) fn part(self, unsupported: &mut UnsupportedFields) -> Part<'a> {
         let known = match self.kind.and_then(Raw::text).as_deref() {
             Some("text") => text_in(self.text).map(Content::Text),
             Some("refusal") => text_in(self.refusal).map(Content::Refusal),

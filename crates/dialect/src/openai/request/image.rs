@@ -7,15 +7,14 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use pointsman_domain::{
-    Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
-    ParameterSet, RequestedService, RoutingParameters, listed_names,
+    Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
+    RequestedService, RoutingParameters, listed_names,
 };
 
 use super::{
     RequestKind, RequestLimits, fault,
     field_location::FieldLocation,
     fields::Forwarding,
-    image_as_chat::ImageAsChat,
     image_fields::ImageFormat,
     outgoing::UpstreamBodyBuilder,
     parsed_body::{BodyMember, BodyReader, ParsedBody},
@@ -66,8 +65,7 @@ pub struct ImageRequest {
     pub trace: Option<String>,
     /// What it asks for in the fields that change its price.
     pub service: RequestedService,
-    envelope: ParsedBody,
-    bridge: ImageAsChat,
+    pub(super) envelope: ParsedBody,
 }
 
 impl ImageRequest {
@@ -110,7 +108,6 @@ impl ImageRequest {
         let mut found = reader.found;
         let references = found.image.references.len();
         let tally = PromptSize { bytes: found.image.prompt_bytes, messages: 1, images: references };
-        let bridge = ImageAsChat::new(&found.image, reader.conversation.source);
         let size = found.image.size.and_then(Raw::text);
         ImageRequest {
             model: found.model,
@@ -128,7 +125,6 @@ impl ImageRequest {
             trace: found.trace.map(|raw| raw.written().to_owned()),
             service: envelope.service(),
             envelope,
-            bridge,
         }
     }
 
@@ -179,13 +175,9 @@ impl ImageRequest {
         body.and_then(|body| body.member(field.as_bytes())).is_some_and(|value| !value.is_null())
     }
 
-    /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
+    /// The body for one endpoint that has the API for images.
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
-        if endpoint.images_through_chat { self.chat(outgoing, endpoint.dialect) } else { self.image(outgoing) }
-    }
-
-    fn image(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
+        let mut outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
         for (position, member) in self.envelope.members.iter().enumerate() {
             if position == self.envelope.own {
                 outgoing.splice.skip();
@@ -195,35 +187,6 @@ impl ImageRequest {
         // Upstreams have different default formats. Answers of those without the parameter are converted.
         if outgoing.gates.admits("response_format") {
             outgoing.splice.add("response_format", |out| string(out, self.format.as_str()));
-        }
-        outgoing.finish()
-    }
-
-    /// A chat request with the fields that chat supports. All other given fields are reported as dropped.
-    fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>, dialect: Dialect) -> OutgoingBody {
-        let configurable = outgoing.gates.admits("image_config");
-        for member in &self.envelope.members {
-            outgoing.splice.skip();
-            if !matches!(member.forwarding, Forwarding::Parameter | Forwarding::Unknown) {
-                continue;
-            }
-            let name = self.envelope.name(member);
-            match &*name {
-                "user" | "seed" => outgoing.member(member),
-                "input_references" => {}
-                "aspect_ratio" | "resolution" if configurable => {}
-                "size" if self.size.as_deref() == Some("auto") || (configurable && self.bridge.takes_size()) => {}
-                "size" if configurable && self.bridge.takes_shape() => outgoing.emulate("size"),
-                "n" if self.n == 1 => {}
-                _ => outgoing.drop(&name),
-            }
-        }
-        outgoing.splice.add("messages", |out| self.bridge.messages(out, self.body()));
-        // Some chat servers make no images without text. The Responses API takes text for a wish of its own.
-        let modalities: &[u8] = if dialect == Dialect::Responses { b"[\"image\"]" } else { b"[\"image\",\"text\"]" };
-        outgoing.splice.add("modalities", |out| out.extend_from_slice(modalities));
-        if configurable && self.bridge.has_config() {
-            outgoing.splice.add("image_config", |out| self.bridge.config(out, self.body()));
         }
         outgoing.finish()
     }

@@ -1,147 +1,77 @@
-//! An image request written as a chat request, for endpoints that make images through chat.
+//! An image request as the chat that asks for the same, for endpoints that make images through chat.
 
-use super::{
-    byte_span::{BodyText, ByteSpan},
-    image_fields::ImageFields,
-    json::Object,
-    json_type::JsonType,
-    splice::string,
-};
+use pointsman_domain::{Catalog, Dialect, Endpoint};
+
+use super::{fields::Forwarding, image::ImageRequest, outgoing::ParameterGates};
 use crate::{
     image_shape::{class_of, nearest_ratio},
     json::Raw,
-    neutral::Path,
+    neutral::{Content, Conversation, EscapedText, MediaSource, Parameter, Part, Role, Turn, json_value},
+    openai::conversation_reader::read_part,
 };
-
-/// Positions of the fields that the chat request is made of.
-#[derive(Debug, Clone)]
-pub(super) struct ImageAsChat {
-    prompt: ByteSpan,
-    references: Vec<Reference>,
-    aspect_ratio: Option<ByteSpan>,
-    /// `resolution`, or else a `size` that is a name.
-    size: Option<ByteSpan>,
-    /// Whether it is the `size`.
-    takes_size: bool,
-    /// What a `size` in pixels is closest to, where the request says nothing itself.
-    shape: Shape,
-}
-
-/// A ratio of the sides, and a class of sizes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Shape {
-    ratio: Option<&'static str>,
-    class: Option<&'static str>,
-}
 
 /// The ratios of sides that models of chat make.
 const RATIOS: [&str; 8] = ["1:1", "2:3", "3:2", "3:4", "4:3", "9:16", "16:9", "21:9"];
 
-/// An image to start from.
-#[derive(Debug, Clone)]
-enum Reference {
-    /// Its address.
-    Address(ByteSpan),
-    /// A whole part of a message.
-    Part(ByteSpan),
-}
-
-impl ImageAsChat {
-    pub(super) fn new(fields: &ImageFields<'_>, source: BodyText<'_>) -> ImageAsChat {
-        let span = |raw: Option<Raw<'_>>| raw.map(|raw| source.span(raw));
-        let named = fields.size.filter(|raw| raw.written().ends_with("K\""));
-        let pixels = fields.size.map(|raw| raw.written().trim_matches('"')).unwrap_or_default();
-        let shape = Shape {
-            ratio: nearest_ratio(pixels, &RATIOS).filter(|_| fields.aspect_ratio.is_none()),
-            class: class_of(pixels).filter(|_| fields.resolution.is_none()),
+impl ImageRequest {
+    /// The chat for one endpoint. Its `unsupported` has the fields that have no place in it.
+    pub(crate) fn conversation_for(&self, catalog: &Catalog, endpoint: &Endpoint) -> Option<Conversation<'_>> {
+        let gates = ParameterGates { catalog, endpoint };
+        let takes_config = gates.admits("image_config");
+        let (pixels, is_name) = (self.size.as_deref().unwrap_or_default(), |size: &str| size.ends_with('K'));
+        let (ratio, class) = (self.value("aspect_ratio"), self.value("resolution"));
+        // What a size in pixels is closest to, where the request says nothing itself.
+        let near_ratio = nearest_ratio(pixels, &RATIOS).filter(|_| ratio.is_none());
+        let near_class = class_of(pixels).filter(|_| class.is_none());
+        let mut chat = Conversation::default();
+        for member in &self.envelope.members {
+            let name = self.envelope.name(member);
+            match &*name {
+                _ if !matches!(member.forwarding, Forwarding::Parameter | Forwarding::Unknown) => {}
+                "user" | "seed" if gates.admits(&name) => {
+                    let value = self.value(&name)?;
+                    chat.parameters.push(Parameter::new(name, value));
+                }
+                "input_references" => {}
+                "aspect_ratio" | "resolution" if takes_config => {}
+                "size" if pixels == "auto" => {}
+                "size" if takes_config && is_name(pixels) && class.is_none() => {}
+                "size" if takes_config && near_ratio.or(near_class).is_some() => chat.unsupported.emulate("size"),
+                "n" if self.n == 1 => {}
+                _ => chat.unsupported.drop(&name),
+            }
+        }
+        let prompt = Part::new(Content::Text(EscapedText::of(self.value("prompt")?)?));
+        let references = self.value("input_references").into_iter().flat_map(Raw::elements);
+        let mut parts = vec![prompt];
+        parts.extend(references.filter_map(|reference| part_of(reference, &mut chat)));
+        chat.turns = vec![Turn::new(Role::User, parts)];
+        // Some chat servers make no images without text. The Responses API takes text for a wish of its own.
+        let modalities = if endpoint.dialect == Dialect::Responses { "[\"image\"]" } else { "[\"image\",\"text\"]" };
+        chat.parameters.push(Parameter::made("modalities", modalities.to_owned()));
+        let named = self.value("size").filter(|_| is_name(pixels));
+        let written = |given: Option<Raw<'_>>, near: Option<&str>| {
+            given.map(|given| given.written().to_owned()).or_else(|| near.map(|near| format!("\"{near}\"")))
         };
-        ImageAsChat {
-            prompt: span(fields.prompt).unwrap_or_default(),
-            references: fields.references.iter().map(|raw| reference(*raw, source)).collect(),
-            aspect_ratio: span(fields.aspect_ratio),
-            size: span(fields.resolution.or(named)),
-            takes_size: fields.resolution.is_none() && named.is_some(),
-            shape,
+        let ratio = written(ratio, near_ratio).map(|ratio| format!("\"aspect_ratio\":{ratio}"));
+        let class = written(class.or(named), near_class).map(|class| format!("\"image_size\":{class}"));
+        let config: Vec<String> = [ratio, class].into_iter().flatten().collect();
+        if takes_config && !config.is_empty() {
+            chat.parameters.push(Parameter::made("image_config", format!("{{{}}}", config.join(","))));
         }
+        Some(chat)
     }
 
-    /// The one message: the prompt, and the images to start from as further parts.
-    pub(super) fn messages(&self, out: &mut Vec<u8>, body: &[u8]) {
-        out.extend_from_slice(b"[{\"role\":\"user\",\"content\":");
-        if self.references.is_empty() {
-            copy(out, body, &self.prompt);
-        } else {
-            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
-            copy(out, body, &self.prompt);
-            out.push(b'}');
-            self.references.iter().for_each(|reference| reference.part(out, body));
-            out.push(b']');
-        }
-        out.extend_from_slice(b"}]");
-    }
-
-    /// Whether anything was said about shape and size that a chat can express.
-    pub(super) fn has_config(&self) -> bool {
-        self.aspect_ratio.is_some() || self.size.is_some() || self.takes_shape()
-    }
-
-    /// Whether the field `size` has a place in a chat.
-    pub(super) fn takes_size(&self) -> bool {
-        self.takes_size
-    }
-
-    /// Whether a size in pixels has a place in a chat, as the nearest shape.
-    pub(super) fn takes_shape(&self) -> bool {
-        self.shape.ratio.is_some() || self.shape.class.is_some()
-    }
-
-    /// The value of `image_config`.
-    pub(super) fn config(&self, out: &mut Vec<u8>, body: &[u8]) {
-        let members = [
-            ("\"aspect_ratio\":", &self.aspect_ratio, self.shape.ratio),
-            ("\"image_size\":", &self.size, self.shape.class),
-        ];
-        let given = members.into_iter().filter(|(_, value, nearest)| value.is_some() || nearest.is_some());
-        out.push(b'{');
-        for (position, (name, value, nearest)) in given.enumerate() {
-            if position > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(name.as_bytes());
-            match value {
-                Some(value) => copy(out, body, value),
-                None => string(out, nearest.unwrap_or_default()),
-            }
-        }
-        out.push(b'}');
+    fn value(&self, name: &str) -> Option<Raw<'_>> {
+        json_value(std::str::from_utf8(self.envelope.value(name)?).ok()?)
     }
 }
 
-impl Reference {
-    fn part(&self, out: &mut Vec<u8>, body: &[u8]) {
-        out.push(b',');
-        match self {
-            Reference::Part(span) => copy(out, body, span),
-            Reference::Address(span) => {
-                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
-                copy(out, body, span);
-                out.extend_from_slice(b"}}");
-            }
-        }
+/// An image to start from: its address, an object with that, or a whole part of a message.
+fn part_of<'a>(reference: Raw<'a>, chat: &mut Conversation<'a>) -> Option<Part<'a>> {
+    let address = EscapedText::of(reference).or_else(|| reference.member(b"url").and_then(EscapedText::of));
+    match address {
+        Some(address) => Some(Part::new(Content::Image { source: MediaSource::at(address), detail: None })),
+        None => read_part(reference, &mut chat.unsupported),
     }
-}
-
-fn reference(raw: Raw<'_>, source: BodyText<'_>) -> Reference {
-    if JsonType::of(raw) == JsonType::Text {
-        return Reference::Address(source.span(raw));
-    }
-    let read = Object::read(raw, &Path::Field("input_references")).ok();
-    match read.as_ref().and_then(|object| object.get("url")) {
-        Some(address) => Reference::Address(source.span(address)),
-        None => Reference::Part(source.span(raw)),
-    }
-}
-
-fn copy(out: &mut Vec<u8>, body: &[u8], span: &ByteSpan) {
-    out.extend_from_slice(body.get(span.clone()).unwrap_or_default());
 }

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     frame::sse::SseSplitter,
+    json::MAX_DEPTH,
     neutral::{ReasoningKind, ToolNames},
     openai::{chat_events::read_chunk, completion_writer::CompletionWriter, request_writer::whole_chat},
-    responses::{Decoder, inbound::read_responses},
+    responses::{Decoder, inbound::read_responses, provider_state::ProviderState},
 };
 
 mod client;
@@ -120,7 +121,7 @@ fn reasoning_of_any_provider_comes_back_as_it_was() {
     assert_eq!(input.len(), 6, "five of reasoning and a call");
     input.push(json!({"type": "function_call_output", "call_id": "call_1", "output": "1"}));
     let body = json!({"model": "m", "input": input}).to_string();
-    let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
+    let inbound = read_responses(body.as_bytes(), &KEY, || ProviderState::Refused, MAX_DEPTH).unwrap();
     assert!(inbound.unsupported.dropped().is_empty());
     let chat = whole_chat(&inbound.chat.conversation, false);
     assert_eq!(chat["messages"][0]["reasoning_details"], Value::Array(details.to_vec()));
@@ -132,7 +133,7 @@ fn an_id_that_was_made_here_never_reaches_an_upstream() {
     let output = encode(&[detail(sealed), finished("stop")])["output"].clone();
     assert!(output[0]["id"].as_str().unwrap().starts_with("rs_gen"));
     let body = json!({"model": "m", "input": output}).to_string();
-    let inbound = read_responses(body.as_bytes(), &KEY).unwrap();
+    let inbound = read_responses(body.as_bytes(), &KEY, || ProviderState::Refused, MAX_DEPTH).unwrap();
     let chat = whole_chat(&inbound.chat.conversation, false);
     assert_eq!(chat["messages"][0]["reasoning_details"][0].get("id"), None);
 }

@@ -1,7 +1,7 @@
 //! Image requests: what is refused, and what an upstream is sent.
 
 use expect_test::{Expect, expect};
-use pointsman_dialect::ImageFormat;
+use pointsman_dialect::{ImageFormat, image_body};
 use pointsman_domain::ParameterNames;
 
 use super::world::{catalog, endpoint_of, model_named, read_image, shown};
@@ -18,7 +18,7 @@ fn refused(text: &str) -> (String, &'static str) {
 fn check(id: &str, fields: &str, expected: &Expect) {
     let catalog = catalog();
     let request = read_image(&body(fields)).unwrap();
-    expected.assert_eq(&shown(&request.upstream_body(&catalog, endpoint_of(&catalog, id))));
+    expected.assert_eq(&shown(&image_body(&request, &catalog, endpoint_of(&catalog, id)).unwrap()));
 }
 
 #[test]
@@ -113,21 +113,21 @@ fn an_endpoint_that_makes_images_through_chat_is_sent_a_chat() {
         "acme/draw",
         "",
         &expect![[
-            r#"{"messages":[{"role":"user","content":"A lighthouse"}],"modalities":["image","text"],"model":"up-draw"}"#
+            r#"{"model":"up-draw","messages":[{"role":"user","content":"A lighthouse"}],"modalities":["image","text"]}"#
         ]],
     );
     check(
         "acme/draw",
         r#","size":"2K","aspect_ratio":"16:9","seed":7,"quality":"high","n":1,"user":"u""#,
         &expect![[r#"
-            {"seed":7,"user":"u","messages":[{"role":"user","content":"A lighthouse"}],"modalities":["image","text"],"image_config":{"aspect_ratio":"16:9","image_size":"2K"},"model":"up-draw"}
+            {"model":"up-draw","messages":[{"role":"user","content":"A lighthouse"}],"seed":7,"user":"u","modalities":["image","text"],"image_config":{"aspect_ratio":"16:9","image_size":"2K"}}
             dropped: quality"#]],
     );
     check(
         "acme/draw",
         r#","size":"512x512","n":2,"input_references":["https://a/b",{"url":"https://c/d"},{"type":"image_url","image_url":{"url":"https://e/f"}}]"#,
         &expect![[r#"
-            {"messages":[{"role":"user","content":[{"type":"text","text":"A lighthouse"},{"type":"image_url","image_url":{"url":"https://a/b"}},{"type":"image_url","image_url":{"url":"https://c/d"}},{"type":"image_url","image_url":{"url":"https://e/f"}}]}],"modalities":["image","text"],"image_config":{"aspect_ratio":"1:1"},"model":"up-draw"}
+            {"model":"up-draw","messages":[{"role":"user","content":[{"type":"text","text":"A lighthouse"},{"type":"image_url","image_url":{"url":"https://a/b"}},{"type":"image_url","image_url":{"url":"https://c/d"}},{"type":"image_url","image_url":{"url":"https://e/f"}}]}],"modalities":["image","text"],"image_config":{"aspect_ratio":"1:1"}}
             dropped: n"#]],
     );
 }
