@@ -149,7 +149,7 @@ pub(super) enum Subcommands {
     /// Show what another configuration would have chosen for recorded traffic, and what that costs
     #[command(after_help = DIFF_EXIT_CODES)]
     Diff(DiffCommand),
-    /// Say what would have happened under another configuration, from recorded choices that chance made, or why that cannot be said
+    /// Say what another configuration would have brought, from choices that chance made, or why not
     #[command(after_help = ESTIMATE_EXIT_CODES)]
     Estimate(EstimateCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
