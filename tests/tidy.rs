@@ -70,7 +70,7 @@ mod tidy {
     const CRATES_WITH_ROOMS: [(&str, Rooms); 2] = [("crates/routing/src", ROUTING_ROOMS), ("src", SERVER_ROOMS)];
     /// The rooms and files of `dialect`, from below. Each uses those above it in this list; what is not in it uses all.
     const DIALECT_LAYERS: [&[&str]; 9] = [
-        &["json", "percent", "image_shape", "answer", "sanitize"],
+        &["json", "percent", "image_shape", "answer", "sanitize", "gateway_fields"],
         &["frame", "image_list", "stream_error"],
         &["neutral"],
         &["claude", "refusal", "body_edits"],
@@ -81,9 +81,7 @@ mod tidy {
         &["openai"],
     ];
     /// Imports that run the other way. The list may only become shorter.
-    const DIALECT_BACKWARDS: [(&str, &str); 4] = [
-        ("anthropic/platform", "outgoing"),
-        ("body_edits", "openai/request/gateway_members"),
+    const DIALECT_BACKWARDS: [(&str, &str); 2] = [
         ("openai/stream/client_stream", "client_encoder"),
         ("openai/stream/translator", "upstream_decoder"),
     ];

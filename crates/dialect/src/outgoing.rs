@@ -1,7 +1,6 @@
 //! What is sent to an endpoint, and what is kept to read its answer.
 
 use std::{
-    borrow::Cow,
     ops::Deref,
     sync::{Arc, OnceLock},
 };
@@ -10,11 +9,11 @@ use bytes::Bytes;
 use pointsman_domain::{Dialect, Endpoint, Platform};
 
 use super::{
-    gemini::RememberedSignatures, neutral::ToolNames, responses::provider_state::ProviderState, stream_reader::Framing,
+    gemini::RememberedSignatures,
+    neutral::{ToolNames, UpstreamHeaders},
+    responses::provider_state::ProviderState,
+    stream_reader::Framing,
 };
-
-/// Headers of one upstream request: names in lower case, and values.
-pub type UpstreamHeaders = Vec<(Cow<'static, str>, String)>;
 
 /// A request body in two parts. The second is the end of the client's own body if that is long: it is not copied.
 #[derive(Debug, Clone, Default)]

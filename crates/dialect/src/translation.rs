@@ -81,9 +81,9 @@ pub fn chat_body_with(
                 false => gated,
             }
         }
-        dialect => {
+        _ => {
             let conversation = request.conversation_for(catalog, endpoint, most_output)?;
-            spelled(request, translated(conversation, dialect, endpoint, request.prompt_tokens, signatures)?)
+            spelled(request, translated(conversation, endpoint, request.prompt_tokens, signatures)?)
         }
     };
     Some(match request.client.as_deref() {
@@ -108,9 +108,9 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
                 let server = ChatServer::of(catalog, endpoint, &[]);
                 Some(chat_of(asked, &server, endpoint, true))
             }
-            dialect => {
+            _ => {
                 let (tokens, signatures) = (request.prompt_tokens, SignatureSources::default());
-                Some(named_as_image(request, translated(asked, dialect, endpoint, tokens, signatures)?))
+                Some(named_as_image(request, translated(asked, endpoint, tokens, signatures)?))
             }
         };
     }
@@ -306,38 +306,41 @@ fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoi
 /// A body for an endpoint of another dialect.
 fn translated(
     mut conversation: Conversation<'_>,
-    dialect: Dialect,
     endpoint: &Endpoint,
     prompt_tokens: u32,
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     conversation.settle_turns();
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
-    let (TranslatedRequest { body, names }, headers) = match dialect {
-        Dialect::OpenAi => return None,
-        Dialect::Anthropic => {
-            anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
-            let betas = anthropic::required_betas(&conversation, endpoint);
-            let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
-            let written = anthropic::write_request(&conversation, endpoint, &mut unsupported);
-            let (body, headers) = anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
-            (TranslatedRequest { body, ..written }, headers)
-        }
-        Dialect::Gemini => {
-            (gemini::write_request_with(&conversation, endpoint, signatures, &mut unsupported), Vec::new())
-        }
-        Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut unsupported), Vec::new()),
-        Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut unsupported), Vec::new()),
-    };
+    if endpoint.dialect == Dialect::Anthropic {
+        anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
+    }
+    let TranslatedRequest { body, names, headers } = written(&conversation, endpoint, signatures, &mut unsupported)?;
     Some(OutgoingBody {
         dropped: unsupported.dropped().to_vec(),
         emulated: unsupported.emulated().to_vec(),
         headers,
         translation: Some(Translation {
             signatures: signatures.memory.cloned(),
-            ..Translation::new(dialect, names, endpoint)
+            ..Translation::new(endpoint.dialect, names, endpoint)
         }),
         ..OutgoingBody::new(body)
+    })
+}
+
+/// The body in the dialect of an endpoint that does not speak chat.
+pub(crate) fn written(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    signatures: SignatureSources<'_>,
+    unsupported: &mut UnsupportedFields,
+) -> Option<TranslatedRequest> {
+    Some(match endpoint.dialect {
+        Dialect::OpenAi => return None,
+        Dialect::Anthropic => anthropic::write_request(conversation, endpoint, unsupported),
+        Dialect::Gemini => gemini::write_request_with(conversation, endpoint, signatures, unsupported),
+        Dialect::Responses => responses::write_request(conversation, endpoint, unsupported),
+        Dialect::Converse => converse::write_request(conversation, endpoint, unsupported),
     })
 }
 

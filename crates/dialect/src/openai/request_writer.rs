@@ -61,7 +61,7 @@ pub(crate) fn write_request(
         }
     }
     out.put_u8(b'}');
-    TranslatedRequest { body: out.freeze(), names }
+    TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
 }
 
 /// Appends `reasoning`, or the effort that comes closest.

@@ -24,6 +24,7 @@ use super::{
     tools::{self, DeclaredTools},
 };
 use crate::{
+    gateway_fields::GatewayField,
     json::Raw,
     neutral::{AnswerFormat, ClientChat, Content, Effort, Path, Role, Turn, UnsupportedFields, given},
 };
@@ -100,8 +101,10 @@ fn gateway_members<'a>(
         let is_extra = place == FieldLocation::ExtraBody;
         let is_read = field == Field::Model || field.forwarding() == Forwarding::Consumed;
         match field {
-            Field::Model | Field::Messages | Field::Stream | Field::ExtraBody if is_extra => Ok(()),
-            Field::ExtraBody => Ok(()),
+            Field::Model | Field::Messages | Field::Stream | Field::Gateway(GatewayField::ExtraBody) if is_extra => {
+                Ok(())
+            }
+            Field::Gateway(GatewayField::ExtraBody) => Ok(()),
             Field::Routing(_) => found.read(field, value, &path, place, max_n),
             _ if is_extra && is_given(name) => Ok(()),
             Field::Unknown => {

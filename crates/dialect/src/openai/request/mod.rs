@@ -19,7 +19,6 @@ mod embedding_fields;
 mod fault;
 mod field_location;
 mod fields;
-pub(crate) mod gateway_members;
 mod image;
 mod image_as_chat;
 mod image_fields;
@@ -73,7 +72,6 @@ use bytes::Bytes;
 use self::{
     conversation_summary::ConversationSummary,
     field_location::FieldLocation,
-    gateway_members::is_for_gateway,
     parsed_body::{BodyReader, ParsedBody},
     parsed_fields::{OutputFormat, ParsedFields},
     request_kind::RequestKind,
@@ -83,6 +81,7 @@ use self::{
 };
 use crate::{
     client_request::{ClientRequest, MessageSource},
+    gateway_fields::is_for_gateway,
     json::{Raw, object},
     neutral::{Tool, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
 };
