@@ -216,7 +216,7 @@ pub(super) enum Check {
 }
 
 /// Most strings that may end an answer.
-const MAX_STOPS: usize = 16;
+pub(crate) const MAX_STOPS: usize = 16;
 /// Bounds on the bias of a token.
 const BIAS: (f64, f64) = (-100.0, 100.0);
 

@@ -7,7 +7,8 @@
 //!
 //! In reading order: `neutral::syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
 //! `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must support),
-//! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
+//! `outgoing` (the upstream body), `client_conversation` (the same for requests of other APIs), `conversation` (the neutral form for an
+//! endpoint of another dialect), `spelling` (the client's names of fields), `image` (the same for images).
 
 mod byte_span;
 mod client_conversation;
@@ -54,6 +55,7 @@ use pointsman_domain::{
 
 pub(crate) use client_conversation::FieldNames;
 pub(crate) use conversation_summary::ChatExtras;
+pub(crate) use fields::MAX_STOPS;
 
 pub use crate::neutral::path::shown;
 pub use embedding::EmbeddingRequest;
