@@ -83,19 +83,24 @@ pub fn chat_body_with(
         }
         _ => {
             let conversation = request.conversation_for(catalog, endpoint, most_output)?;
-            spelled(request, translated(conversation, endpoint, request.prompt_tokens, signatures)?)
+            translated(conversation, endpoint, request.prompt_tokens, signatures)?
         }
     };
-    Some(match request.client.as_deref() {
-        Some(client) => named(&client.unsupported, Some(client), outgoing),
-        // One name needs no order.
-        None if request.unsupported == UnsupportedFields::default()
-            && outgoing.dropped.len() < 2
-            && outgoing.emulated.len() < 2 =>
-        {
-            outgoing
-        }
-        None => named(&request.unsupported, None, outgoing),
+    Some(named(request, outgoing))
+}
+
+/// Names the fields as the client does, and those that were lost on the way to the neutral form. What only the gateway asked for
+/// is not named.
+fn named(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
+    let client = request.client.as_deref();
+    let lost = client.map_or(&request.unsupported, |client| &client.unsupported);
+    if outgoing.dropped.is_empty() && outgoing.emulated.is_empty() && *lost == UnsupportedFields::default() {
+        return outgoing;
+    }
+    let names = client.map(ClientRequest::field_names);
+    outgoing.renamed(lost, |name| match (request.spelling(name), &names) {
+        (Some(name), Some(names)) => names.of(&name).into_iter().map(Cow::into_owned).collect(),
+        (name, _) => name.map(Cow::into_owned).into_iter().collect(),
     })
 }
 
@@ -124,8 +129,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
                 Dialect::Gemini => gemini::write_images(asked, &mut unsupported)?,
                 _ => converse::write_images(asked, endpoint, &mut unsupported)?,
             };
-            let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
-            Some(OutgoingBody { dropped, emulated, ..OutgoingBody::new(body) })
+            Some(OutgoingBody::without(body, unsupported))
         }
         _ => Some(outgoing),
     }
@@ -134,15 +138,13 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
 /// Names the fields of an image request as the client wrote them: a chat has others for the shape of an image.
 fn named_as_image(request: &ImageRequest, outgoing: OutgoingBody) -> OutgoingBody {
     let given = |field: &'static str| if request.gives(field) { field } else { "size" };
-    let name_of = |name: &str| match name {
-        "image_config.aspect_ratio" => given("aspect_ratio").to_owned(),
-        "image_config.image_size" => given("resolution").to_owned(),
-        name => name.to_owned(),
-    };
-    let mut unsupported = UnsupportedFields::default();
-    outgoing.dropped.iter().for_each(|name| unsupported.drop(&name_of(name)));
-    outgoing.emulated.iter().for_each(|name| unsupported.emulate(&name_of(name)));
-    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
+    outgoing.renamed(&UnsupportedFields::default(), |name| {
+        vec![match name {
+            "image_config.aspect_ratio" => given("aspect_ratio").to_owned(),
+            "image_config.image_size" => given("resolution").to_owned(),
+            name => name.to_owned(),
+        }]
+    })
 }
 
 /// Path of image requests, relative to the base address of the upstream.
@@ -281,26 +283,7 @@ fn chat_of(
 ) -> OutgoingBody {
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
     let written = write_request(&conversation, server, endpoint, has_short_texts, &mut unsupported);
-    let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
-    OutgoingBody { names: written.names, dropped, emulated, ..OutgoingBody::new(written.body) }
-}
-
-/// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
-fn spelled(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
-    let mut unsupported = UnsupportedFields::default();
-    outgoing.dropped.iter().filter_map(|name| request.spelling(name)).for_each(|name| unsupported.drop(&name));
-    outgoing.emulated.iter().filter_map(|name| request.spelling(name)).for_each(|name| unsupported.emulate(&name));
-    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
-}
-
-/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
-fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
-    let mut unsupported = unsupported.clone();
-    let names = client.map(ClientRequest::field_names);
-    let names_of = |name| names.as_ref().map_or_else(|| vec![Cow::Borrowed(name)], |names| names.of(name));
-    outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| unsupported.drop(&name));
-    outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| unsupported.emulate(&name));
-    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
+    OutgoingBody { names: written.names, ..OutgoingBody::without(written.body, unsupported) }
 }
 
 /// A body for an endpoint of another dialect.
@@ -317,14 +300,12 @@ fn translated(
     }
     let TranslatedRequest { body, names, headers } = written(&conversation, endpoint, signatures, &mut unsupported)?;
     Some(OutgoingBody {
-        dropped: unsupported.dropped().to_vec(),
-        emulated: unsupported.emulated().to_vec(),
         headers,
         translation: Some(Translation {
             signatures: signatures.memory.cloned(),
             ..Translation::new(endpoint.dialect, names, endpoint)
         }),
-        ..OutgoingBody::new(body)
+        ..OutgoingBody::without(body, unsupported)
     })
 }
 
