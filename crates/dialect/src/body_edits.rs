@@ -4,8 +4,8 @@ use bytes::Bytes;
 use pointsman_domain::AddedMembers;
 
 use super::{
+    gateway_fields::{RoutingField, is_for_gateway},
     json::{JsonFault, Raw, Splice, SpliceAction, object, quoted, with_first_members},
-    openai::request::gateway_members::{is_for_gateway, is_routing_parameter},
 };
 
 /// What changes in the body of one request.
@@ -85,7 +85,7 @@ impl<'c> BodyEdits<'c> {
                 // Other members of it are for the upstream.
                 b"metadata" => splice.members(value, |key, _, _| {
                     let name = key.name();
-                    let is_ours = std::str::from_utf8(&name).is_ok_and(is_routing_parameter);
+                    let is_ours = std::str::from_utf8(&name).is_ok_and(|name| RoutingField::named(name).is_some());
                     if is_ours { SpliceAction::Cut } else { SpliceAction::Kept }
                 }),
                 b"stream_options" => return visit(b"stream_options", value, splice),

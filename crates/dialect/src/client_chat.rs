@@ -9,13 +9,14 @@ use super::{
     anthropic::inbound::{self, InboundMessages, Purpose},
     client_request::{ClientRequest, ClientShape, ConversationReader, MessageSource, completion_field},
     json::MAX_DEPTH,
-    neutral::{ClientChat, StateKey, UnsupportedFields, base64::with_plain_base64, with_whole_characters},
+    neutral::{
+        ClientChat, StateKey, UnsupportedFields, UpstreamHeaders, base64::with_plain_base64, with_whole_characters,
+    },
     openai::{
         agent_chat::{AgentChat, read_agent_chat},
         request::{ChatPurpose, ChatRequest, FieldNames, RequestLimits},
         text_completion::{self, read_completion_request},
     },
-    outgoing::UpstreamHeaders,
     responses::{self, inbound::read_responses, provider_state::ProviderState},
 };
 

@@ -8,8 +8,7 @@ use pointsman_domain::{Capability, Dialect, Endpoint};
 use super::{
     anthropic,
     json::{Raw, object},
-    neutral::{Conversation, StateKey, UnsupportedFields},
-    outgoing::UpstreamHeaders,
+    neutral::{Conversation, StateKey, UnsupportedFields, UpstreamHeaders},
     responses::{self, inbound::echo::ResponseEcho},
 };
 

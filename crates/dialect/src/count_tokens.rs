@@ -8,8 +8,8 @@ use pointsman_domain::{Catalog, Dialect, Endpoint, Platform};
 
 use super::{
     json::{Cursor, Raw, Splice, SpliceAction, object, push_u64, quoted, with_first_member},
+    neutral::UpstreamHeaders,
     openai::request::ChatRequest,
-    outgoing::UpstreamHeaders,
     percent, responses,
     translation::chat_body,
 };

@@ -25,6 +25,7 @@ mod converse;
 mod count_tokens;
 mod embeddings;
 pub mod frame;
+mod gateway_fields;
 mod gemini;
 mod image_list;
 mod image_shape;
@@ -62,7 +63,7 @@ pub use embeddings::{
 pub use frame::KEEP_ALIVE;
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
 pub use lost_parameters::{lost_parameters, unmet_translation};
-pub use neutral::{StateKey, UnsupportedFields, refuse_repeated, with_whole_characters};
+pub use neutral::{StateKey, UnsupportedFields, UpstreamHeaders, refuse_repeated, with_whole_characters};
 pub use openai::{
     ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamOptions, UsageChunk,
     request::{
@@ -72,7 +73,7 @@ pub use openai::{
     },
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
-pub use outgoing::{OutgoingBody, SentBody, Translation, UpstreamHeaders};
+pub use outgoing::{OutgoingBody, SentBody, Translation};
 pub use reasoning_format::reasoning_format;
 pub use refusal::{Doubt, Refusal, RefusedAttempt, RefusedRequest, TokenLimit, read_refusal};
 pub use responses::inbound::{ResponseEcho, input_tokens_body};

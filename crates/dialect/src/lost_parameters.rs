@@ -11,10 +11,10 @@ use pointsman_domain::{
 };
 
 use super::{
-    ChatRequest, anthropic, converse,
-    gemini::{self, SignatureSources},
+    ChatRequest,
+    gemini::SignatureSources,
     neutral::{Conversation, UnsupportedFields},
-    responses,
+    translation::written,
 };
 
 /// The first parameter that each endpoint of these targets would not get, if the request requires all of its parameters.
@@ -108,14 +108,6 @@ fn first_lost(
 /// The first parameter that the translation for an endpoint leaves out.
 fn lost_in_translation(request: &ChatRequest, parameters: &Conversation<'_>, endpoint: &Endpoint) -> Option<Arc<str>> {
     let mut unsupported = UnsupportedFields::default();
-    match endpoint.dialect {
-        Dialect::OpenAi => return None,
-        Dialect::Anthropic => drop(anthropic::write_request(parameters, endpoint, &mut unsupported)),
-        Dialect::Gemini => {
-            drop(gemini::write_request_with(parameters, endpoint, SignatureSources::default(), &mut unsupported))
-        }
-        Dialect::Responses => drop(responses::write_request(parameters, endpoint, &mut unsupported)),
-        Dialect::Converse => drop(converse::write_request(parameters, endpoint, &mut unsupported)),
-    }
+    written(parameters, endpoint, SignatureSources::default(), &mut unsupported)?;
     unsupported.dropped().iter().find_map(|name| request.spelling(name)).map(Arc::from)
 }

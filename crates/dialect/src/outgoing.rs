@@ -1,7 +1,6 @@
 //! What is sent to an endpoint, and what is kept to read its answer.
 
 use std::{
-    borrow::Cow,
     ops::Deref,
     sync::{Arc, OnceLock},
 };
@@ -10,11 +9,11 @@ use bytes::Bytes;
 use pointsman_domain::{Dialect, Endpoint, Platform};
 
 use super::{
-    gemini::RememberedSignatures, neutral::ToolNames, responses::provider_state::ProviderState, stream_reader::Framing,
+    gemini::RememberedSignatures,
+    neutral::{ToolNames, UnsupportedFields, UpstreamHeaders},
+    responses::provider_state::ProviderState,
+    stream_reader::Framing,
 };
-
-/// Headers of one upstream request: names in lower case, and values.
-pub type UpstreamHeaders = Vec<(Cow<'static, str>, String)>;
 
 /// A request body in two parts. The second is the end of the client's own body if that is long: it is not copied.
 #[derive(Debug, Clone, Default)]
@@ -83,6 +82,21 @@ pub struct OutgoingBody {
 impl OutgoingBody {
     pub(super) fn new(bytes: impl Into<SentBody>) -> OutgoingBody {
         OutgoingBody { bytes: bytes.into(), ..OutgoingBody::default() }
+    }
+
+    /// A body that does without these fields.
+    pub(super) fn without(bytes: impl Into<SentBody>, unsupported: UnsupportedFields) -> OutgoingBody {
+        let (dropped, emulated) = unsupported.into_parts();
+        OutgoingBody { dropped, emulated, ..OutgoingBody::new(bytes) }
+    }
+
+    /// The same body, with the fields that it does without under other names, which may be several or none, and with `more` of them.
+    pub(super) fn renamed(self, more: &UnsupportedFields, names: impl Fn(&str) -> Vec<String>) -> OutgoingBody {
+        let mut unsupported = more.clone();
+        self.dropped.iter().flat_map(|name| names(name)).for_each(|name| unsupported.drop(&name));
+        self.emulated.iter().flat_map(|name| names(name)).for_each(|name| unsupported.emulate(&name));
+        let (dropped, emulated) = unsupported.into_parts();
+        OutgoingBody { dropped, emulated, ..self }
     }
 }
 

@@ -71,21 +71,26 @@ pub fn chat_body_with(
                 false => gated,
             }
         }
-        dialect => {
+        _ => {
             let conversation = request.conversation_for(catalog, endpoint, most_output)?;
-            spelled(request, translated(conversation, dialect, endpoint, request.prompt_tokens, signatures)?)
+            translated(conversation, endpoint, request.prompt_tokens, signatures)?
         }
     };
-    Some(match request.client.as_deref() {
-        Some(client) => named(&client.unsupported, Some(client), outgoing),
-        // One name needs no order.
-        None if request.unsupported == UnsupportedFields::default()
-            && outgoing.dropped.len() < 2
-            && outgoing.emulated.len() < 2 =>
-        {
-            outgoing
-        }
-        None => named(&request.unsupported, None, outgoing),
+    Some(named(request, outgoing))
+}
+
+/// Names the fields as the client does, and those that were lost on the way to the neutral form. What only the gateway asked for
+/// is not named.
+fn named(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
+    let client = request.client.as_deref();
+    let lost = client.map_or(&request.unsupported, |client| &client.unsupported);
+    if outgoing.dropped.is_empty() && outgoing.emulated.is_empty() && *lost == UnsupportedFields::default() {
+        return outgoing;
+    }
+    let names = client.map(ClientRequest::field_names);
+    outgoing.renamed(lost, |name| match (request.spelling(name), &names) {
+        (Some(name), Some(names)) => names.of(&name).into_iter().map(Cow::into_owned).collect(),
+        (name, _) => name.map(Cow::into_owned).into_iter().collect(),
     })
 }
 
@@ -98,9 +103,9 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
                 let server = ChatServer::of(catalog, endpoint, &[]);
                 Some(chat_of(asked, &server, endpoint, true))
             }
-            dialect => {
+            _ => {
                 let (tokens, signatures) = (request.prompt_tokens, SignatureSources::default());
-                Some(named_as_image(request, translated(asked, dialect, endpoint, tokens, signatures)?))
+                Some(named_as_image(request, translated(asked, endpoint, tokens, signatures)?))
             }
         };
     }
@@ -114,8 +119,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
                 Dialect::Gemini => gemini::write_images(asked, &mut unsupported)?,
                 _ => converse::write_images(asked, endpoint, &mut unsupported)?,
             };
-            let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
-            Some(OutgoingBody { dropped, emulated, ..OutgoingBody::new(body) })
+            Some(OutgoingBody::without(body, unsupported))
         }
         _ => Some(outgoing),
     }
@@ -124,15 +128,13 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
 /// Names the fields of an image request as the client wrote them: a chat has others for the shape of an image.
 fn named_as_image(request: &ImageRequest, outgoing: OutgoingBody) -> OutgoingBody {
     let given = |field: &'static str| if request.gives(field) { field } else { "size" };
-    let name_of = |name: &str| match name {
-        "image_config.aspect_ratio" => given("aspect_ratio").to_owned(),
-        "image_config.image_size" => given("resolution").to_owned(),
-        name => name.to_owned(),
-    };
-    let mut unsupported = UnsupportedFields::default();
-    outgoing.dropped.iter().for_each(|name| unsupported.drop(&name_of(name)));
-    outgoing.emulated.iter().for_each(|name| unsupported.emulate(&name_of(name)));
-    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
+    outgoing.renamed(&UnsupportedFields::default(), |name| {
+        vec![match name {
+            "image_config.aspect_ratio" => given("aspect_ratio").to_owned(),
+            "image_config.image_size" => given("resolution").to_owned(),
+            name => name.to_owned(),
+        }]
+    })
 }
 
 /// Path of image requests, relative to the base address of the upstream.
@@ -244,63 +246,45 @@ fn chat_of(
 ) -> OutgoingBody {
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
     let written = write_request(&conversation, server, endpoint, has_short_texts, &mut unsupported);
-    let (dropped, emulated) = (unsupported.dropped().to_vec(), unsupported.emulated().to_vec());
-    OutgoingBody { names: written.names, dropped, emulated, ..OutgoingBody::new(written.body) }
-}
-
-/// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
-fn spelled(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
-    let mut unsupported = UnsupportedFields::default();
-    outgoing.dropped.iter().filter_map(|name| request.spelling(name)).for_each(|name| unsupported.drop(&name));
-    outgoing.emulated.iter().filter_map(|name| request.spelling(name)).for_each(|name| unsupported.emulate(&name));
-    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
-}
-
-/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
-fn named(unsupported: &UnsupportedFields, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
-    let mut unsupported = unsupported.clone();
-    let names = client.map(ClientRequest::field_names);
-    let names_of = |name| names.as_ref().map_or_else(|| vec![Cow::Borrowed(name)], |names| names.of(name));
-    outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| unsupported.drop(&name));
-    outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| unsupported.emulate(&name));
-    OutgoingBody { dropped: unsupported.dropped().to_vec(), emulated: unsupported.emulated().to_vec(), ..outgoing }
+    OutgoingBody { names: written.names, ..OutgoingBody::without(written.body, unsupported) }
 }
 
 /// A body for an endpoint of another dialect.
 fn translated(
     mut conversation: Conversation<'_>,
-    dialect: Dialect,
     endpoint: &Endpoint,
     prompt_tokens: u32,
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     conversation.settle_turns();
     let mut unsupported = std::mem::take(&mut conversation.unsupported);
-    let (TranslatedRequest { body, names }, headers) = match dialect {
-        Dialect::OpenAi => return None,
-        Dialect::Anthropic => {
-            anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
-            let betas = anthropic::required_betas(&conversation, endpoint);
-            let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
-            let written = anthropic::write_request(&conversation, endpoint, &mut unsupported);
-            let (body, headers) = anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
-            (TranslatedRequest { body, ..written }, headers)
-        }
-        Dialect::Gemini => {
-            (gemini::write_request_with(&conversation, endpoint, signatures, &mut unsupported), Vec::new())
-        }
-        Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut unsupported), Vec::new()),
-        Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut unsupported), Vec::new()),
-    };
+    if endpoint.dialect == Dialect::Anthropic {
+        anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
+    }
+    let TranslatedRequest { body, names, headers } = written(&conversation, endpoint, signatures, &mut unsupported)?;
     Some(OutgoingBody {
-        dropped: unsupported.dropped().to_vec(),
-        emulated: unsupported.emulated().to_vec(),
         headers,
         translation: Some(Translation {
             signatures: signatures.memory.cloned(),
-            ..Translation::new(dialect, names, endpoint)
+            ..Translation::new(endpoint.dialect, names, endpoint)
         }),
-        ..OutgoingBody::new(body)
+        ..OutgoingBody::without(body, unsupported)
+    })
+}
+
+/// The body in the dialect of an endpoint that does not speak chat.
+pub(crate) fn written(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    signatures: SignatureSources<'_>,
+    unsupported: &mut UnsupportedFields,
+) -> Option<TranslatedRequest> {
+    Some(match endpoint.dialect {
+        Dialect::OpenAi => return None,
+        Dialect::Anthropic => anthropic::write_request(conversation, endpoint, unsupported),
+        Dialect::Gemini => gemini::write_request_with(conversation, endpoint, signatures, unsupported),
+        Dialect::Responses => responses::write_request(conversation, endpoint, unsupported),
+        Dialect::Converse => converse::write_request(conversation, endpoint, unsupported),
     })
 }
 

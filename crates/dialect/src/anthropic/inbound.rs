@@ -25,8 +25,6 @@ use crate::{
 
 /// Most messages of the original API.
 const MAX_MESSAGES: usize = 100_000;
-/// Most texts that may end an answer of chat.
-const MAX_STOPS: usize = 16;
 /// How much a model may think.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// The version of the API since which it has no sampling parameters.
@@ -279,12 +277,8 @@ impl<'a> ChatReader<'a> {
             return Err(mistyped("stop_sequences", "an array of strings"));
         }
         self.stop_sequences = Bytes::copy_from_slice(stop.bytes());
-        let mut filled: Vec<_> = stop.elements().filter_map(EscapedText::of).filter(|text| !text.is_empty()).collect();
-        if filled.len() > MAX_STOPS {
-            filled.truncate(MAX_STOPS);
-            self.unsupported.drop("stop_sequences[]");
-        }
-        self.conversation.stop = filled;
+        let texts = stop.elements().filter_map(EscapedText::of);
+        self.conversation.stop = texts.filter(|text| !text.is_empty()).collect();
         Ok(())
     }
 

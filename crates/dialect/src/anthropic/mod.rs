@@ -3,7 +3,7 @@
 //! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the
 //! answer, streamed or whole, as neutral events. What the models differ in is in [`claude`](crate::claude).
 //!
-//! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their
+//! For clients: [`inbound`] reads their requests into the neutral form, [`encode`] writes their answers, [`client_error`] their
 //! errors and [`model_list`] the list of models.
 //!
 //! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
@@ -29,7 +29,6 @@ pub(crate) mod splice;
 mod tools;
 mod usage;
 
-pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use foreign_reasoning::without_foreign_reasoning;
 pub(crate) use request::{limit_to_context, write_request};

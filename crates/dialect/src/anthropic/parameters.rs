@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::models::{Capabilities, Sampling},
+    claude::models::{Capabilities, Sampling, sampled},
     json::{Raw, push_member, push_string},
     neutral::{Conversation, UnsupportedFields},
 };
@@ -80,27 +80,13 @@ impl<'a> Parameters<'a> {
     }
 
     fn sampling(&mut self, name: &str, value: Raw<'a>, is_thinking: bool, unsupported: &mut UnsupportedFields) -> bool {
-        let Some(number) = std::str::from_utf8(value.bytes()).ok().and_then(|text| text.parse::<f64>().ok()) else {
-            return false;
-        };
-        let is_refused = match name {
-            "temperature" => number != 1.0,
-            "top_p" => number < 0.95,
-            _ => true,
-        };
-        if is_thinking && is_refused {
-            return false;
-        }
+        let sent = sampled(name, value, is_thinking, unsupported);
         match name {
-            "temperature" if number > 1.0 => {
-                unsupported.emulate(name);
-                self.temperature = Some(b"1");
-            }
-            "temperature" => self.temperature = Some(value.bytes()),
-            "top_p" => self.top_p = Some(value.bytes()),
-            _ => self.top_k = Some(value.bytes()),
+            "temperature" => self.temperature = sent,
+            "top_p" => self.top_p = sent,
+            _ => self.top_k = sent,
         }
-        true
+        sent.is_some()
     }
 
     /// Nothing that identifies a person may be sent: a hash tells users apart.

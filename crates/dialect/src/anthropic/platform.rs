@@ -7,7 +7,7 @@ use pointsman_domain::{Endpoint, Platform};
 
 use crate::{
     json::{Splice, SpliceAction, object, push_string, with_first_member},
-    outgoing::UpstreamHeaders,
+    neutral::UpstreamHeaders,
     percent,
 };
 

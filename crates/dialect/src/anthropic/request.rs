@@ -7,9 +7,11 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Endpoint;
 
 use super::{
+    betas::required_betas,
     cache_breakpoints::CacheBreakpoints,
     messages::block_messages,
     parameters::{ApiVersion, Parameters},
+    platform,
     tools::ToolPlan,
 };
 use crate::{
@@ -28,13 +30,17 @@ use crate::{
 /// A prompt may be longer than estimated by this part of the estimate: a tenth.
 const ESTIMATE_MARGIN: u32 = 10;
 
-/// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `unsupported`.
+/// The body and the headers for an endpoint, as its platform wants them. What the endpoint cannot carry is named in `unsupported`.
 pub(crate) fn write_request(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
     unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
-    write_request_for(conversation, endpoint, ApiVersion::default(), unsupported)
+    let betas = required_betas(conversation, endpoint);
+    let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
+    let written = write_request_for(conversation, endpoint, ApiVersion::default(), unsupported);
+    let (body, headers) = platform::adapted(written.body, headers.into_iter().collect(), endpoint);
+    TranslatedRequest { body, headers, ..written }
 }
 
 /// The body for an endpoint in a version of the API.
@@ -81,7 +87,7 @@ pub(crate) fn write_request_for(
     messages.push_system(&conversation.system, instruction.as_deref());
     messages.push(&turns);
     out.put_u8(b'}');
-    TranslatedRequest { body: out.freeze(), names }
+    TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
 }
 
 /// `max_tokens` is required: without a limit of the client, it is that of the model or of the endpoint.

@@ -2,6 +2,8 @@
 
 use pointsman_domain::{Capability, CapabilitySet};
 
+use crate::{json::Raw, neutral::UnsupportedFields};
+
 /// Longest name of a tool, and of the id of a call.
 const MAX_NAME: usize = 128;
 
@@ -18,6 +20,29 @@ pub(crate) enum Sampling {
     EitherOf,
     /// None.
     No,
+}
+
+/// What a model is sent for a parameter of sampling. `None` if it would refuse the value; one that thinks refuses most.
+pub(crate) fn sampled<'a>(
+    name: &str,
+    value: Raw<'a>,
+    is_thinking: bool,
+    unsupported: &mut UnsupportedFields,
+) -> Option<&'a [u8]> {
+    let number: f64 = std::str::from_utf8(value.bytes()).ok()?.parse().ok()?;
+    let is_refused = match name {
+        "temperature" => number != 1.0,
+        "top_p" => number < 0.95,
+        _ => true,
+    };
+    if is_thinking && is_refused {
+        return None;
+    }
+    if name == "temperature" && number > 1.0 {
+        unsupported.emulate(name);
+        return Some(b"1");
+    }
+    Some(value.bytes())
 }
 
 /// How a model reasons.

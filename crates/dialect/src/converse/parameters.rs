@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::models::{Capabilities, ReasoningControl};
 use crate::{
     claude::{
-        models::{self as claude, Sampling},
+        models::{self as claude, Sampling, sampled},
         thinking::{Circumstances, ThinkingPlan, plan},
     },
     json::{Raw, push_member, push_object, push_string, push_u64},
@@ -98,28 +98,16 @@ impl<'a> Parameters<'a> {
         claude: Option<ClaudeRules>,
         unsupported: &mut UnsupportedFields,
     ) -> bool {
-        let Some(number) = std::str::from_utf8(value.bytes()).ok().and_then(|text| text.parse::<f64>().ok()) else {
+        if claude.is_some_and(|claude| claude.sampling == Sampling::No) {
             return false;
-        };
-        if let Some(claude) = claude {
-            let is_refused = match name {
-                "temperature" => number != 1.0,
-                "top_p" => number < 0.95,
-                _ => true,
-            };
-            if claude.sampling == Sampling::No || (claude.thinking.is_on() && is_refused) {
-                return false;
-            }
         }
+        let is_thinking = claude.is_some_and(|claude| claude.thinking.is_on());
+        let Some(sent) = sampled(name, value, is_thinking, unsupported) else { return false };
         match name {
-            "temperature" if number > 1.0 => {
-                unsupported.emulate(name);
-                self.temperature = Some(b"1");
-            }
-            "temperature" => self.temperature = Some(value.bytes()),
-            "top_p" => self.top_p = Some(value.bytes()),
+            "temperature" => self.temperature = Some(sent),
+            "top_p" => self.top_p = Some(sent),
             // There is no common member for it.
-            _ if claude.is_some() => self.add(b"top_k", value.bytes()),
+            _ if claude.is_some() => self.add(b"top_k", sent),
             _ => return false,
         }
         true

@@ -72,7 +72,7 @@ pub(crate) fn write_request(
     if let Some(first) = out.first_mut() {
         *first = b'{';
     }
-    TranslatedRequest { body: out.freeze(), names }
+    TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
 }
 
 /// The limit of the client; for a Claude, which has a small default, without one that of the model or of the endpoint.

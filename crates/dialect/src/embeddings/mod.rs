@@ -89,11 +89,7 @@ pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &
     gated.dropped.iter().for_each(|name| unsupported.drop(name));
     let mut bodies = api.bodies(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut unsupported)?;
     let bytes = bodies.next()?;
-    Some(OutgoingBody {
-        dropped: unsupported.dropped().to_vec(),
-        further: bodies.collect(),
-        ..OutgoingBody::new(bytes)
-    })
+    Some(OutgoingBody { further: bodies.collect(), ..OutgoingBody::without(bytes, unsupported) })
 }
 
 /// The answers of all calls, in order, as one answer of the OpenAI API; numbers are copied as they were written. `inputs`: those of

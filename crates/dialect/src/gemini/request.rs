@@ -61,7 +61,7 @@ pub(crate) fn write_request_with(
     if let Some(first) = out.first_mut() {
         *first = b'{';
     }
-    TranslatedRequest { body: out.freeze(), names }
+    TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
 }
 
 /// Appends the instructions of the client, part by part, and one of ours behind them.

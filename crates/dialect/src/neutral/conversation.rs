@@ -419,18 +419,12 @@ pointsman_domain::named! {
 }
 
 impl Effort {
+    /// The names, most first.
+    pub(crate) const NAMES: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
+
     /// The effort of that name.
     pub(crate) fn named(name: &str) -> Option<Effort> {
-        Some(match name {
-            "none" => Effort::None,
-            "minimal" => Effort::Minimal,
-            "low" => Effort::Low,
-            "medium" => Effort::Medium,
-            "high" => Effort::High,
-            "xhigh" => Effort::XHigh,
-            "max" => Effort::Max,
-            _ => return None,
-        })
+        Effort::ALL.into_iter().find(|effort| effort.as_str() == name)
     }
 
     /// Its budget of reasoning tokens.

@@ -67,11 +67,16 @@ pub use unsupported_fields::UnsupportedFields;
 /// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.
 pub(crate) const MAX_SIGNATURE: usize = 4 * 1_024 * 1_024;
 
+/// Headers of one upstream request: names in lower case, and values.
+pub type UpstreamHeaders = Vec<(std::borrow::Cow<'static, str>, String)>;
+
 /// A request body in the dialect of an endpoint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TranslatedRequest {
     /// What to send.
     pub(crate) body: bytes::Bytes,
     /// Names that answers must be turned back to.
     pub(crate) names: ToolNames,
+    /// Headers that it needs.
+    pub(crate) headers: UpstreamHeaders,
 }

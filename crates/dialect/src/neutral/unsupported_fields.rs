@@ -53,6 +53,11 @@ impl UnsupportedFields {
         insert(&mut self.emulated, name);
     }
 
+    /// The names of both kinds.
+    pub(crate) fn into_parts(self) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+        (self.dropped, self.emulated)
+    }
+
     /// Fields that were left out.
     pub fn dropped(&self) -> &[Arc<str>] {
         &self.dropped

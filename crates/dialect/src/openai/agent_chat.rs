@@ -17,7 +17,7 @@ use crate::{
 /// A chat that was meant.
 pub(crate) enum AgentChat<'a> {
     /// Its messages are items of `input`.
-    Items(InboundResponses<'a>),
+    Items(Box<InboundResponses<'a>>),
     /// The chat body, and what has no equivalent in it.
     Body(Bytes, UnsupportedFields),
 }
@@ -34,7 +34,7 @@ pub(crate) fn read_agent_chat<'a>(
     let text = std::str::from_utf8(body).ok()?;
     let whole = object(text).ok()?;
     if whole.member(b"messages").is_none() && whole.member(b"input").is_some_and(Raw::is_array) {
-        return Some(of_input(body, state_key, max_depth).map(AgentChat::Items));
+        return Some(of_input(body, state_key, max_depth).map(|read| AgentChat::Items(Box::new(read))));
     }
     let tools = whole.member(b"tools").filter(|tools| tools.elements().any(is_flat))?;
     Some(with_nested_tools(text, whole, tools, state_key))

@@ -5,6 +5,8 @@
 mod messages;
 mod tools;
 
+pub(crate) use self::messages::ContentPart;
+
 use std::borrow::Cow;
 
 use crate::{
@@ -17,7 +19,7 @@ use crate::{
 
 /// Reads a part of a message.
 pub(crate) fn read_part<'a>(part: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Part<'a>> {
-    messages::ContentPart::read(&mut Cursor::over(part), unsupported).ok().map(|part| part.part(unsupported))
+    ContentPart::read(&mut Cursor::over(part), unsupported).ok().map(|part| part.part(unsupported))
 }
 
 /// The conversation of a chat body, as writers get it.

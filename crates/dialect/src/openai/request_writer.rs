@@ -5,6 +5,7 @@ use pointsman_domain::{AddedMember, Endpoint};
 
 use super::{
     prompt_writer::{ChatServer, PromptWriter},
+    request::MAX_STOPS,
     tool_writer::push_choice,
 };
 use crate::{
@@ -46,7 +47,7 @@ pub(crate) fn write_request(
     }
     push_reasoning(&conversation.reasoning, server.takes_effort, &mut out, unsupported);
     push_format(&conversation.format, &mut out, unsupported);
-    conversation.push_stop(b"stop", usize::MAX, |_| true, &mut out, unsupported);
+    conversation.push_stop(b"stop", MAX_STOPS, |_| true, &mut out, unsupported);
     for parameter in &conversation.parameters {
         if parameter.name == "cache_control" && !server.takes_marks {
             unsupported.drop("cache_control");
@@ -61,7 +62,7 @@ pub(crate) fn write_request(
         }
     }
     out.put_u8(b'}');
-    TranslatedRequest { body: out.freeze(), names }
+    TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
 }
 
 /// Appends `reasoning`, or the effort that comes closest.

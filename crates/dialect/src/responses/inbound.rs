@@ -42,8 +42,6 @@ const SAME: [&str; 8] = [
     "prompt_cache_retention",
     "prompt_cache_options",
 ];
-/// How much a model may think.
-const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
@@ -250,7 +248,7 @@ impl<'a> ChatReader<'a> {
                 b"effort" => {
                     let word = value.text().ok_or_else(|| mistyped("reasoning.effort", "a string"))?;
                     let effort = Effort::named(&word);
-                    let unknown = || none_of("reasoning.effort", Some(value), &EFFORTS);
+                    let unknown = || none_of("reasoning.effort", Some(value), &Effort::NAMES);
                     self.conversation.reasoning.effort = Some(effort.ok_or_else(unknown)?);
                 }
                 b"summary" | b"generate_summary" => {}

@@ -60,7 +60,7 @@ pub(crate) fn write_request(
     let system = if instructions.is_some() { &[][..] } else { conversation.system.as_slice() };
     push_input(system, &conversation.turns, takes_breakpoints, &names, &mut out, unsupported);
     out.put_u8(b'}');
-    TranslatedRequest { body: out.freeze(), names }
+    TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
 }
 
 /// The instructions, if they are exactly one text: several have no form but messages.

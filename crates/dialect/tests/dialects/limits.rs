@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use pointsman_dialect::{ChatPurpose, ChatRequest, ClientReader, ProviderState, RequestLimits, StateKey};
-use pointsman_domain::Invalid;
+use pointsman_domain::{Dialect, Invalid};
 use serde_json::{Value, json};
+
+use crate::world::{catalog, of_messages, sent_of};
 
 static KEY: StateKey = StateKey::new([7; 32]);
 
@@ -54,4 +56,22 @@ fn a_body_of_text_completions_is_bounded_too() {
     let body = json!({"model": "m", "prompt": "a", "other": nested(30)});
     let message = reader.completion(Bytes::from(body.to_string())).unwrap_err().message;
     assert!(message.contains("nesting deeper than 20 levels"), "{message}");
+}
+
+#[test]
+fn each_api_gets_as_many_texts_that_end_an_answer_as_it_takes() {
+    let stops: Vec<String> = (0..20).map(|number| number.to_string()).chain([String::new()]).collect();
+    let hi = json!([{"role": "user", "content": "Hi"}]);
+    let chat = of_messages(&json!({"model": "acme/m", "max_tokens": 9, "messages": hi, "stop_sequences": stops}));
+    for (dialect, at, count) in [
+        (Dialect::OpenAi, "/stop", 16),
+        (Dialect::Gemini, "/generationConfig/stopSequences", 5),
+        (Dialect::Converse, "/inferenceConfig/stopSequences", 20),
+    ] {
+        let outgoing = sent_of(&catalog(), dialect, &chat);
+        let body: Value = serde_json::from_slice(&outgoing.bytes).unwrap();
+        assert_eq!(body.pointer(at).unwrap().as_array().unwrap().len(), count, "{body}");
+        let named = outgoing.dropped.iter().any(|name| &**name == "stop_sequences[]");
+        assert_eq!(named, count < 20, "{:?}", outgoing.dropped);
+    }
 }

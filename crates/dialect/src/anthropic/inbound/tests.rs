@@ -378,16 +378,6 @@ fn what_chat_would_refuse_is_refused_by_the_clients_own_names() {
 }
 
 #[test]
-fn more_stop_sequences_than_chat_has_room_for_are_dropped_and_named() {
-    let mut body = asking(json!([{"role": "user", "content": "a"}]));
-    body["stop_sequences"] = json!((0..20).map(|n| n.to_string()).chain([String::new()]).collect::<Vec<_>>());
-    let inbound = read(body.clone());
-    assert_eq!(named(inbound.unsupported.dropped()), ["stop_sequences[]"]);
-    routed(&inbound);
-    assert_eq!(chat(body)["stop"].as_array().unwrap().len(), MAX_STOPS);
-}
-
-#[test]
 fn a_document_in_pieces_has_its_mark_once_and_citations_are_named_only_if_they_were_wanted() {
     let document = |enabled: bool| {
         asking(

@@ -35,7 +35,8 @@ fn without_a_limit_an_answer_has_the_room_that_the_prompt_leaves() {
 
 #[test]
 fn what_needs_a_beta_header_says_so() {
-    let betas = |model: &str, body: &str| super::super::required_betas(&read_settled(body), &endpoint(model, None));
+    let betas =
+        |model: &str, body: &str| super::super::betas::required_betas(&read_settled(body), &endpoint(model, None));
     let file = r#"{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}"#;
     assert_eq!(betas(SAMPLING, file), ["files-api-2025-04-14"]);
     let fast = r#"{"messages":[],"service_tier":"fast"}"#;

@@ -162,19 +162,35 @@ fn content_parts<'a>(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedField
 
 /// The members of a part, whatever its type.
 #[derive(Default)]
-pub(super) struct ContentPart<'a> {
-    kind: Option<Raw<'a>>,
-    text: Option<Raw<'a>>,
+pub(crate) struct ContentPart<'a> {
+    pub(crate) kind: Option<Raw<'a>>,
+    pub(crate) text: Option<Raw<'a>>,
     cache_control: Option<Raw<'a>>,
     breakpoint: Option<Raw<'a>>,
-    refusal: Option<Raw<'a>>,
-    image_url: Option<Raw<'a>>,
-    input_audio: Option<Raw<'a>>,
-    file: Option<Raw<'a>>,
-    video_url: Option<Raw<'a>>,
+    pub(crate) refusal: Option<Raw<'a>>,
+    pub(crate) image_url: Option<Raw<'a>>,
+    pub(crate) input_audio: Option<Raw<'a>>,
+    pub(crate) file: Option<Raw<'a>>,
+    pub(crate) video_url: Option<Raw<'a>>,
 }
 
 impl<'a> ContentPart<'a> {
+    /// The place of a member of that name.
+    pub(crate) fn slot(&mut self, name: &[u8]) -> Option<&mut Option<Raw<'a>>> {
+        Some(match name {
+            b"type" => &mut self.kind,
+            b"text" => &mut self.text,
+            b"cache_control" => &mut self.cache_control,
+            b"prompt_cache_breakpoint" => &mut self.breakpoint,
+            b"refusal" => &mut self.refusal,
+            b"image_url" => &mut self.image_url,
+            b"input_audio" => &mut self.input_audio,
+            b"file" => &mut self.file,
+            b"video_url" => &mut self.video_url,
+            _ => return None,
+        })
+    }
+
     /// Reads the part that comes next; a value of another type has no members.
     pub(super) fn read(
         cursor: &mut Cursor<'a>,
@@ -183,22 +199,10 @@ impl<'a> ContentPart<'a> {
         let mut part = ContentPart::default();
         cursor.each_member(|cursor, key| {
             let (name, value) = (key.name(), cursor.value()?);
-            let member = match &*name {
-                b"type" => &mut part.kind,
-                b"text" => &mut part.text,
-                b"cache_control" => &mut part.cache_control,
-                b"prompt_cache_breakpoint" => &mut part.breakpoint,
-                b"refusal" => &mut part.refusal,
-                b"image_url" => &mut part.image_url,
-                b"input_audio" => &mut part.input_audio,
-                b"file" => &mut part.file,
-                b"video_url" => &mut part.video_url,
-                _ => {
-                    unsupported.drop_member("messages[].content[]", &name, value);
-                    return Ok(());
-                }
-            };
-            *member = Some(value);
+            match part.slot(&name) {
+                Some(member) => *member = Some(value),
+                None => unsupported.drop_member("messages[].content[]", &name, value),
+            }
             Ok(())
         })?;
         Ok(part)

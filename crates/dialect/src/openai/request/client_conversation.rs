@@ -24,6 +24,7 @@ use super::{
     tools::{self, DeclaredTools},
 };
 use crate::{
+    gateway_fields::GatewayField,
     json::Raw,
     neutral::{AnswerFormat, ClientChat, Content, Effort, Path, Role, Turn, UnsupportedFields, given},
 };
@@ -98,26 +99,22 @@ fn gateway_members<'a>(
     let mut read = |name: &str, value: Raw<'a>, place: FieldLocation| {
         let (field, path) = (Field::named(RequestKind::Chat, name), place.path(name));
         let is_extra = place == FieldLocation::ExtraBody;
-        let is_read = field == Field::Model || field.forwarding() == Forwarding::Consumed;
+        let is_for_gateway = field == Field::Model || field.forwarding() == Forwarding::Consumed;
         match field {
-            Field::Model | Field::Messages | Field::Stream | Field::ExtraBody if is_extra => Ok(()),
-            Field::ExtraBody => Ok(()),
-            Field::Routing(_) => found.read(field, value, &path, place, max_n),
-            _ if is_extra && is_given(name) => Ok(()),
-            Field::Unknown => {
-                if (is_extra || *has_parameters)
-                    && field_meant_at_top_level(name).or_else(|| parameter_meant(name)).is_some()
-                {
+            Field::Gateway(GatewayField::ExtraBody) => Ok(()),
+            Field::Model | Field::Messages | Field::Stream if is_extra => Ok(()),
+            _ if is_extra && is_given(name) && !matches!(field, Field::Routing(_)) => Ok(()),
+            _ if is_for_gateway || *has_parameters && field != Field::Unknown => {
+                found.read(field, value, &path, place, max_n)
+            }
+            _ => {
+                let is_suspect = field == Field::Unknown && (is_extra || *has_parameters);
+                if is_suspect && field_meant_at_top_level(name).or_else(|| parameter_meant(name)).is_some() {
                     found.routing.note_suspected_field(&path);
                 }
                 if !has_parameters {
                     unsupported.drop(&path.to_string());
                 }
-                Ok(())
-            }
-            _ if is_read || *has_parameters => found.read(field, value, &path, place, max_n),
-            _ => {
-                unsupported.drop(&path.to_string());
                 Ok(())
             }
         }

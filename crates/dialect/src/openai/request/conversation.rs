@@ -5,10 +5,11 @@ use pointsman_domain::{Catalog, Endpoint};
 use super::{
     ChatRequest,
     byte_span::value_start,
-    fields::Forwarding,
+    fields::{Field, Forwarding},
     outgoing::{MAX_COMPLETION_TOKENS, MAX_TOKENS, ParameterGates, REASONING_EFFORT, default_parameters, is_effort},
     parsed_body::ParsedBody,
     parsed_fields::OutputFormat,
+    request_kind::RequestKind,
 };
 use crate::{
     neutral::{Conversation, Effort, Parameter, Reasoning, UnsupportedFields},
@@ -33,11 +34,11 @@ impl ChatRequest {
         endpoint: &Endpoint,
         most_output: Option<u32>,
     ) -> Option<Conversation<'_>> {
-        let gates = ParameterGates { catalog, endpoint };
+        let has_schema = self.demands.format == OutputFormat::JsonSchema;
+        let gates = ParameterGates { catalog, endpoint, has_schema };
         let unpriced: Vec<&str> = self.service.unpriced(endpoint.pricing.as_deref()).collect();
         let lower = self.lower_than_given(most_output);
         let is_quiet = self.takes_tools_only_without_reasoning(endpoint);
-        let has_schema = self.demands.format == OutputFormat::JsonSchema;
         let mut defaults = default_parameters(catalog, endpoint);
         let mut dropped = UnsupportedFields::default();
         let mut conversation = self.conversation(&mut |name| {
@@ -45,7 +46,8 @@ impl ChatRequest {
             if is_quiet && is_effort(name) || lower.is_some() && matches!(name, MAX_TOKENS | MAX_COMPLETION_TOKENS) {
                 return false;
             }
-            let is_taken = gates.takes(name, has_schema) && !self.is_unpriced(name, &unpriced);
+            let forwarding = Field::named(RequestKind::Chat, name).forwarding();
+            let is_taken = gates.takes(forwarding, name) && !self.is_unpriced(name, &unpriced);
             if !is_taken {
                 dropped.drop(name);
             }

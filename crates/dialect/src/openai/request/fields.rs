@@ -5,17 +5,19 @@
 
 use pointsman_domain::Invalid;
 
-use super::{fault, json, json_type::JsonType, request_kind::RequestKind, routing::RoutingField};
-use crate::{json::Raw, neutral::Path};
+use super::{fault, json, json_type::JsonType, request_kind::RequestKind};
+use crate::{
+    gateway_fields::{GatewayField, RoutingField},
+    json::Raw,
+    neutral::Path,
+};
 
 /// A field by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Field {
     Model,
-    Models,
     Messages,
     Stream,
-    StreamOptions,
     MaxTokens,
     MaxCompletionTokens,
     N,
@@ -28,21 +30,10 @@ pub(super) enum Field {
     Modalities,
     Store,
     User,
-    SessionId,
-    Trace,
-    Metadata,
-    ExtraBody,
-    Provider,
-    Plugins,
-    Route,
-    Transforms,
-    Usage,
-    Debug,
-    RouteSeed,
-    WhyNot,
-    WhatIf,
     /// A routing parameter at the top level.
     Routing(RoutingField),
+    /// Another field for the gateway alone.
+    Gateway(GatewayField),
     Prompt,
     Input,
     VectorFormat,
@@ -101,7 +92,6 @@ impl Field {
             "top_p" | "min_p" | "top_a" => Field::Plain(Number(0.0, 1.0)),
             "tools" => Field::Tools,
             "tool_choice" => Field::ToolChoice,
-            "stream_options" => Field::StreamOptions,
             "max_completion_tokens" => Field::MaxCompletionTokens,
             "response_format" => Field::ResponseFormat,
             "reasoning" => Field::Reasoning,
@@ -163,23 +153,13 @@ impl Field {
         match name {
             "model" => Field::Model,
             "stream" => Field::Stream,
-            "models" => Field::Models,
-            "metadata" => Field::Metadata,
-            "extra_body" => Field::ExtraBody,
-            "provider" => Field::Provider,
             "user" => Field::User,
             "seed" => Field::Plain(Check::Integer(i64::MIN, i64::MAX)),
-            "session_id" => Field::SessionId,
-            "plugins" => Field::Plugins,
-            "usage" => Field::Usage,
-            "trace" => Field::Trace,
-            "route" => Field::Route,
-            "transforms" => Field::Transforms,
-            "debug" => Field::Debug,
-            "route_seed" => Field::RouteSeed,
-            "why_not" => Field::WhyNot,
-            "what_if" => Field::WhatIf,
-            _ => RoutingField::named(name).map_or(Field::Unknown, Field::Routing),
+            _ => match (RoutingField::named(name), GatewayField::named(name)) {
+                (Some(field), _) => Field::Routing(field),
+                (_, Some(field)) => Field::Gateway(field),
+                _ => Field::Unknown,
+            },
         }
     }
 
@@ -236,7 +216,7 @@ pub(super) enum Check {
 }
 
 /// Most strings that may end an answer.
-const MAX_STOPS: usize = 16;
+pub(crate) const MAX_STOPS: usize = 16;
 /// Bounds on the bias of a token.
 const BIAS: (f64, f64) = (-100.0, 100.0);
 

@@ -26,7 +26,7 @@ use super::{
     stored_metadata,
 };
 use crate::{
-    json::{Raw, object},
+    json::Raw,
     neutral::{base64::with_plain_base64, shown, syntax, with_whole_characters},
     outgoing::OutgoingBody,
 };
@@ -133,11 +133,6 @@ impl ImageRequest {
         restrictions::of(&self.envelope.body)
     }
 
-    /// The body as it came.
-    pub fn body(&self) -> &Bytes {
-        &self.envelope.body
-    }
-
     /// What the request cannot do without: a model that makes images, and under
     /// `provider.require_parameters` every gated parameter that was given.
     pub fn needs(&self, names: &ParameterNames) -> Needs {
@@ -171,8 +166,7 @@ impl ImageRequest {
 
     /// Whether the body gives that field a value.
     pub(crate) fn gives(&self, field: &str) -> bool {
-        let body = std::str::from_utf8(self.body()).ok().and_then(|text| object(text).ok());
-        body.and_then(|body| body.member(field.as_bytes())).is_some_and(|value| !value.is_null())
+        self.envelope.gives(field)
     }
 
     /// The body for one endpoint that has the API for images.

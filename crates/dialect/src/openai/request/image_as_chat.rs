@@ -16,7 +16,7 @@ const RATIOS: [&str; 8] = ["1:1", "2:3", "3:2", "3:4", "4:3", "9:16", "16:9", "2
 impl ImageRequest {
     /// The chat for one endpoint. Its `unsupported` has the fields that have no place in it.
     pub(crate) fn conversation_for(&self, catalog: &Catalog, endpoint: &Endpoint) -> Option<Conversation<'_>> {
-        let gates = ParameterGates { catalog, endpoint };
+        let gates = ParameterGates { catalog, endpoint, has_schema: false };
         let takes_config = gates.admits("image_config");
         let (pixels, is_name) = (self.size.as_deref().unwrap_or_default(), |size: &str| size.ends_with('K'));
         let (ratio, class) = (self.value("aspect_ratio"), self.value("resolution"));

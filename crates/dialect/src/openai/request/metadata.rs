@@ -9,10 +9,10 @@ use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
-    routing::{RoutingBuilder, RoutingField},
+    routing::RoutingBuilder,
     suggestions::field_meant_in_metadata,
 };
-use crate::{json::Raw, neutral::Path};
+use crate::{gateway_fields::RoutingField, json::Raw, neutral::Path};
 
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 16_384;

@@ -7,7 +7,8 @@
 //!
 //! In reading order: `neutral::syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
 //! `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must support),
-//! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
+//! `outgoing` (the upstream body), `client_conversation` (the same for requests of other APIs), `conversation` (the neutral form for an
+//! endpoint of another dialect), `spelling` (the client's names of fields), `image` (the same for images).
 
 mod byte_span;
 mod client_conversation;
@@ -19,7 +20,6 @@ mod embedding_fields;
 mod fault;
 mod field_location;
 mod fields;
-pub(crate) mod gateway_members;
 mod image;
 mod image_as_chat;
 mod image_fields;
@@ -55,6 +55,7 @@ use pointsman_domain::{
 
 pub(crate) use client_conversation::FieldNames;
 pub(crate) use conversation_summary::ChatExtras;
+pub(crate) use fields::MAX_STOPS;
 
 pub use crate::neutral::path::shown;
 pub use embedding::EmbeddingRequest;
@@ -73,7 +74,6 @@ use bytes::Bytes;
 use self::{
     conversation_summary::ConversationSummary,
     field_location::FieldLocation,
-    gateway_members::is_for_gateway,
     parsed_body::{BodyReader, ParsedBody},
     parsed_fields::{OutputFormat, ParsedFields},
     request_kind::RequestKind,
@@ -83,6 +83,7 @@ use self::{
 };
 use crate::{
     client_request::{ClientRequest, MessageSource},
+    gateway_fields::is_for_gateway,
     json::{Raw, object},
     neutral::{Tool, UnsupportedFields, base64::with_plain_base64, syntax, with_whole_characters},
 };

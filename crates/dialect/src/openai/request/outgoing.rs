@@ -4,31 +4,35 @@
 //! the endpoint does not list (they are reported as dropped), and the few fields that the gateway adds. Messages are
 //! copied byte for byte, except for a role or an image address that the endpoint does not understand.
 
-use std::{io::Write, sync::Arc};
+use std::io::Write;
 
 use pointsman_domain::{AddedMember, Catalog, Endpoint, ParameterSet, RequestedService};
 
 use super::{
     ChatRequest,
-    fields::{Field, Forwarding},
+    fields::Forwarding,
     parsed_body::{BodyMember, ParsedBody},
     parsed_fields::OutputFormat,
-    request_kind::RequestKind,
     splice::{Splice, string},
 };
-use crate::{json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody};
+use crate::{
+    json::object,
+    neutral::{Effort, UnsupportedFields},
+    openai::conversation_reader::requested_reasoning,
+    outgoing::OutgoingBody,
+};
 
 pub(super) const MAX_TOKENS: &str = "max_tokens";
 pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 pub(super) const REASONING_EFFORT: &str = "reasoning_effort";
-/// Most dropped names that are reported: they travel in a header, and the client chooses them.
-const MAX_LISTED: usize = 64;
 
 /// Parameters that one endpoint accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ParameterGates<'c> {
     pub(super) catalog: &'c Catalog,
     pub(super) endpoint: &'c Endpoint,
+    /// Whether the answer is to follow a schema, which may be honoured under a name of its own.
+    pub(super) has_schema: bool,
 }
 
 impl ParameterGates<'_> {
@@ -46,18 +50,13 @@ impl ParameterGates<'_> {
         self.open(name).unwrap_or(true)
     }
 
-    /// Whether a field of chat is sent. A JSON schema may also be honoured under a name of its own.
-    pub(super) fn takes(&self, name: &str, has_schema: bool) -> bool {
-        match Field::named(RequestKind::Chat, name).forwarding() {
-            Forwarding::Unknown => self.admits_unknown(name),
-            Forwarding::ResponseFormat if has_schema && self.open("structured_outputs") == Some(true) => true,
+    /// Whether a field that is forwarded so is sent.
+    pub(super) fn takes(&self, forwarding: Forwarding, name: &str) -> bool {
+        match forwarding {
+            Forwarding::Unknown => self.open(name).unwrap_or(self.endpoint.forwards_unknown_fields),
+            Forwarding::ResponseFormat if self.has_schema && self.open("structured_outputs") == Some(true) => true,
             _ => self.admits(name),
         }
-    }
-
-    /// Whether an unknown parameter is sent.
-    fn admits_unknown(&self, name: &str) -> bool {
-        self.open(name).unwrap_or(self.endpoint.forwards_unknown_fields)
     }
 }
 
@@ -66,8 +65,7 @@ pub(super) struct UpstreamBodyBuilder<'e, 'c> {
     pub(super) gates: ParameterGates<'c>,
     pub(super) splice: Splice<'e>,
     envelope: &'e ParsedBody,
-    dropped: Vec<Arc<str>>,
-    emulated: Vec<Arc<str>>,
+    unsupported: UnsupportedFields,
     has_model: bool,
     /// Fields that ask for a service without a price.
     unpriced: Vec<&'static str>,
@@ -82,11 +80,10 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
     ) -> UpstreamBodyBuilder<'e, 'c> {
         let splice = Splice::new(envelope, endpoint.knows_developer_role);
         UpstreamBodyBuilder {
-            gates: ParameterGates { catalog, endpoint },
+            gates: ParameterGates { catalog, endpoint, has_schema: false },
             splice,
             envelope,
-            dropped: Vec::new(),
-            emulated: Vec::new(),
+            unsupported: UnsupportedFields::default(),
             has_model: false,
             unpriced: service.unpriced(endpoint.pricing.as_deref()).collect(),
         }
@@ -103,9 +100,8 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
             }
             forwarding => {
                 let name = self.envelope.name(member);
-                let unknown = forwarding == Forwarding::Unknown;
-                let admitted = if unknown { self.gates.admits_unknown(&name) } else { self.gates.admits(&name) };
-                let admitted = admitted && !self.unpriced.iter().any(|field| *field == name);
+                let is_unpriced = self.unpriced.iter().any(|field| *field == name);
+                let admitted = self.gates.takes(forwarding, &name) && !is_unpriced;
                 if admitted { self.splice.keep(member) } else { self.drop(&name) }
             }
         }
@@ -114,14 +110,12 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
     /// Leaves a parameter out and says so.
     pub(super) fn drop(&mut self, name: &str) {
         self.splice.skip();
-        if self.dropped.len() < MAX_LISTED {
-            self.dropped.push(listed(name));
-        }
+        self.unsupported.drop(name);
     }
 
     /// Says that the meaning of a parameter is produced by other means.
     pub(super) fn emulate(&mut self, name: &str) {
-        self.emulated.push(listed(name));
+        self.unsupported.emulate(name);
     }
 
     /// Ends the body with what is added to every one.
@@ -133,7 +127,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { dropped: self.dropped, emulated: self.emulated, ..OutgoingBody::new(self.splice.finish()) }
+        OutgoingBody::without(self.splice.finish(), self.unsupported)
     }
 }
 
@@ -148,6 +142,7 @@ impl ChatRequest {
         let envelope = &self.envelope;
         let lower = self.lower_than_given(most_output);
         let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint, self.service);
+        outgoing.gates.has_schema = self.demands.format == OutputFormat::JsonSchema;
         let is_quiet = self.takes_tools_only_without_reasoning(endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {
@@ -162,7 +157,6 @@ impl ChatRequest {
                     outgoing.splice.skip();
                 }
                 Forwarding::Reasoning if takes_effort_only(catalog, endpoint) => reasoning(&mut outgoing),
-                Forwarding::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
         }
@@ -185,11 +179,6 @@ impl ChatRequest {
             }
         }
         outgoing.finish()
-    }
-
-    /// A JSON schema may also be honoured under a name of its own.
-    fn schema_admitted(&self, gates: &ParameterGates<'_>) -> bool {
-        self.demands.format == OutputFormat::JsonSchema && gates.open("structured_outputs") == Some(true)
     }
 }
 
@@ -225,7 +214,7 @@ fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
     let asked = outgoing.envelope.value("reasoning").and_then(|value| std::str::from_utf8(value).ok());
     let asked = asked.and_then(|text| object(text).ok()).map(requested_reasoning).unwrap_or_default();
     if asked.max_tokens.is_some() {
-        outgoing.emulated.push("reasoning".into());
+        outgoing.emulate("reasoning");
     }
     if let Some(effort) = asked.closest_effort() {
         outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
@@ -243,7 +232,7 @@ pub(crate) fn default_parameters(catalog: &Catalog, endpoint: &Endpoint) -> Vec<
     let Some(defaults) = catalog.model_of(endpoint).and_then(|model| model.default_parameters) else {
         return Vec::new();
     };
-    let gates = ParameterGates { catalog, endpoint };
+    let gates = ParameterGates { catalog, endpoint, has_schema: false };
     let values = [
         ("temperature", defaults.temperature),
         ("top_p", defaults.top_p),
@@ -257,10 +246,4 @@ pub(crate) fn default_parameters(catalog: &Catalog, endpoint: &Endpoint) -> Vec<
         Some((name, value))
     };
     values.into_iter().filter_map(taken).collect()
-}
-
-/// A name as a header and a record may show it.
-fn listed(name: &str) -> Arc<str> {
-    let fit = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '?' };
-    name.chars().take(64).map(fit).collect::<String>().into()
 }

@@ -24,6 +24,7 @@ use super::{
     tools::read_tools,
 };
 use crate::{
+    gateway_fields::GatewayField,
     json::{Cursor, Raw},
     neutral::syntax,
 };
@@ -256,7 +257,7 @@ impl<'a> BodyReader<'a> {
             return false;
         }
         match field {
-            Field::Model | Field::Messages | Field::Stream | Field::ExtraBody => true,
+            Field::Model | Field::Messages | Field::Stream | Field::Gateway(GatewayField::ExtraBody) => true,
             Field::Routing(_) => false,
             _ => self.given.contains(name),
         }
@@ -285,7 +286,7 @@ impl<'a> BodyReader<'a> {
     }
 
     fn value(&mut self, field: Field, name: &str, raw: Raw<'a>) -> Result<(), Invalid> {
-        if field == Field::ExtraBody {
+        if field == Field::Gateway(GatewayField::ExtraBody) {
             self.extra_body = Some(raw);
             return Ok(());
         }

@@ -15,7 +15,11 @@ use super::{
     routing::RoutingBuilder,
     tools::DeclaredTools,
 };
-use crate::{json::Raw, neutral::Path};
+use crate::{
+    gateway_fields::GatewayField,
+    json::Raw,
+    neutral::{Effort, Path},
+};
 
 /// Longest name of a model, characters.
 const MAX_MODEL_CHARS: usize = 256;
@@ -27,8 +31,6 @@ const MAX_MODELS: usize = 32;
 const MAX_WORDS: usize = 32;
 /// Largest `trace`.
 const MAX_TRACE_BYTES: usize = 16_384;
-/// Allowed reasoning efforts.
-const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
 /// Requested format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -104,9 +106,7 @@ impl<'a> ParsedFields<'a> {
         match field {
             Field::Plain(check) => check.apply(raw, path)?,
             Field::Model => self.model = Some(model(raw, path)?),
-            Field::Models => self.models = models(raw, path)?,
             Field::Stream => self.stream = json::flag(raw, path)?,
-            Field::StreamOptions => self.include_usage = switch(raw, path, "include_usage")?,
             Field::MaxTokens => self.max_tokens = Some(json::integer_within(raw, path, 1, i64::MAX)?),
             Field::MaxCompletionTokens => {
                 self.max_completion_tokens = Some(json::integer_within(raw, path, 1, i64::MAX)?);
@@ -114,15 +114,20 @@ impl<'a> ParsedFields<'a> {
             Field::N => self.n = Some(json::integer_within(raw, path, 1, i64::from(max_n))?),
             Field::Store => self.store = json::flag(raw, path)?,
             Field::User => self.user = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
-            Field::SessionId => self.session_id = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
-            Field::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
             Field::ToolChoice => self.tool_choice = Some((raw, place)),
             Field::ResponseFormat => self.response_format(raw, path)?,
             Field::Modalities => self.output = Some(modalities(raw, path)?),
             Field::Reasoning | Field::ReasoningEffort | Field::IncludeReasoning => {
                 self.thinking(field, raw, path, place)?;
             }
-            _ => self.gateway(field, raw, path, place)?,
+            Field::Routing(name) => self.routing.read(name, raw, path, place.source())?,
+            Field::Gateway(field) => self.gateway(field, raw, path, place)?,
+            Field::Input => self.embedding_input = Some(EmbeddingInput::read(raw, path)?),
+            Field::VectorFormat => {
+                let position = json::choice(raw, path, &["float", "base64"])?;
+                self.vector_format = if position == 0 { VectorFormat::Float } else { VectorFormat::Base64 };
+            }
+            _ => self.image.read(field, raw, path)?,
         }
         Ok(())
     }
@@ -170,7 +175,7 @@ impl<'a> ParsedFields<'a> {
     fn reasoning(&mut self, raw: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         let object = Object::read(raw, path)?;
         if let Some(raw) = object.get("effort") {
-            json::choice(raw, &path.member("effort"), &EFFORTS)?;
+            json::choice(raw, &path.member("effort"), &Effort::NAMES)?;
             self.effort = raw.text();
         }
         if let Some(raw) = object.get("max_tokens") {
@@ -187,30 +192,36 @@ impl<'a> ParsedFields<'a> {
     }
 
     /// Reads the fields that are never sent upstream.
-    fn gateway(&mut self, field: Field, raw: Raw<'a>, path: &Path<'_>, place: FieldLocation) -> Result<(), Invalid> {
+    fn gateway(
+        &mut self,
+        field: GatewayField,
+        raw: Raw<'a>,
+        path: &Path<'_>,
+        place: FieldLocation,
+    ) -> Result<(), Invalid> {
         match field {
-            Field::Routing(name) => self.routing.read(name, raw, path, place.source())?,
-            Field::Provider => self.routing.provider(raw, path, Source::Provider)?,
-            Field::Plugins => self.routing.plugins(raw, path)?,
-            Field::RouteSeed => self.routing.route_seed(raw, path)?,
-            Field::Metadata => {
+            GatewayField::ExtraBody => {}
+            GatewayField::Models => self.models = models(raw, path)?,
+            GatewayField::StreamOptions => self.include_usage = switch(raw, path, "include_usage")?,
+            GatewayField::SessionId => {
+                self.session_id = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned())
+            }
+            GatewayField::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
+            GatewayField::Provider => self.routing.provider(raw, path, Source::Provider)?,
+            GatewayField::Plugins => self.routing.plugins(raw, path)?,
+            GatewayField::RouteSeed => self.routing.route_seed(raw, path)?,
+            GatewayField::Metadata => {
                 self.tags = metadata::read(raw, path, &mut self.routing)?;
                 self.metadata = Some(raw);
             }
-            Field::Trace => self.trace = Some(trace(raw, path)?),
-            Field::Route => {
+            GatewayField::Trace => self.trace = Some(trace(raw, path)?),
+            GatewayField::Route => {
                 json::choice(raw, path, &["fallback"])?;
             }
-            Field::Transforms => drop(strings(raw, path)?),
-            Field::Debug => drop(switch(raw, path, "echo_upstream_body")?),
-            Field::WhyNot => self.why_not = Some((raw, place)),
-            Field::WhatIf => self.what_if = Some((raw, place)),
-            Field::Input => self.embedding_input = Some(EmbeddingInput::read(raw, path)?),
-            Field::VectorFormat => {
-                let position = json::choice(raw, path, &["float", "base64"])?;
-                self.vector_format = if position == 0 { VectorFormat::Float } else { VectorFormat::Base64 };
-            }
-            _ => self.image.read(field, raw, path)?,
+            GatewayField::Transforms => drop(strings(raw, path)?),
+            GatewayField::Debug => drop(switch(raw, path, "echo_upstream_body")?),
+            GatewayField::WhyNot => self.why_not = Some((raw, place)),
+            GatewayField::WhatIf => self.what_if = Some((raw, place)),
         }
         Ok(())
     }

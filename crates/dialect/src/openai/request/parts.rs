@@ -22,6 +22,7 @@ use crate::{
         media_type::{FileKind, type_of_file, type_of_name},
         shown,
     },
+    openai::conversation_reader::ContentPart,
 };
 
 /// How much of an address is looked at: the head of a data URL is far shorter.
@@ -85,32 +86,23 @@ pub(super) fn read_part<'a>(
     place: (usize, usize),
 ) -> Result<PartKind, Stopped> {
     let mut part = Part::default();
-    let other = cursor.each_member(|cursor, key| {
-        let slot = match &*key.name() {
-            b"type" => &mut part.kind,
-            b"text" => &mut part.text,
-            b"image_url" => &mut part.image,
-            b"input_audio" => &mut part.audio,
-            b"file" => &mut part.file,
-            b"video_url" => &mut part.video,
-            b"refusal" => &mut part.refusal,
-            _ => {
-                part.other_bytes += cursor.value()?.written().len();
-                return Ok(());
-            }
-        };
-        once(slot, cursor.value()?, path, key)
+    let other = cursor.each_member(|cursor, key| match part.members.slot(&key.name()) {
+        Some(slot) => once(slot, cursor.value()?, path, key),
+        None => {
+            part.other_bytes += cursor.value()?.written().len();
+            Ok(())
+        }
     })?;
     if let Some(other) = other {
         return Err(fault::wrong_type(path, "an object", JsonType::of(other)).into());
     }
     let of = path.member("type");
-    let given = part.kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
+    let given = part.members.kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
     let kind = PartKind::read(given, &of)?;
     if kind == PartKind::Unknown {
         conversation.not_understood.get_or_insert_with(|| fault::in_prompt(PartKind::unknown(given, &of)));
     }
-    if let Some(text) = part.text.filter(|text| text.is_string()) {
+    if let Some(text) = part.members.text.filter(|text| text.is_string()) {
         conversation.opening.text(|| text.text().unwrap_or_default());
         conversation.texts.push(text.inner());
     }
@@ -121,7 +113,7 @@ pub(super) fn read_part<'a>(
     }
     if kind == PartKind::Image {
         // A bare address is passed on as the object that upstreams expect.
-        if let Some(raw) = part.image.filter(|raw| raw.is_string()) {
+        if let Some(raw) = part.members.image_url.filter(|raw| raw.is_string()) {
             let span = conversation.source.span(raw);
             conversation.edits.push(Edit { span, want: Replacement::ImageObject });
         }
@@ -189,17 +181,11 @@ fn at_address(address: &str, kind: PartKind, name: Option<&str>) -> PartContent 
     PartContent { is_unsafe, other, ..PartContent::medium(true) }
 }
 
-/// What one part says of itself, whatever order its members come in.
+/// What one part says of itself.
 #[derive(Default)]
 struct Part<'a> {
-    kind: Option<Raw<'a>>,
-    text: Option<Raw<'a>>,
-    refusal: Option<Raw<'a>>,
-    image: Option<Raw<'a>>,
-    audio: Option<Raw<'a>>,
-    file: Option<Raw<'a>>,
-    video: Option<Raw<'a>>,
-    /// Bytes of all other members.
+    members: ContentPart<'a>,
+    /// Bytes of members that no part has.
     other_bytes: usize,
 }
 
@@ -244,7 +230,10 @@ impl PartContent {
 impl<'a> Part<'a> {
     /// The media that are given.
     fn media(&self) -> impl Iterator<Item = Raw<'a>> {
-        [self.image, self.audio, self.file, self.video].into_iter().flatten().filter_map(json::given)
+        [self.members.image_url, self.members.input_audio, self.members.file, self.members.video_url]
+            .into_iter()
+            .flatten()
+            .filter_map(json::given)
     }
 
     /// Checks the member that the type asks for.
@@ -252,12 +241,12 @@ impl<'a> Part<'a> {
         let measured = |text, name| required_string(text, &path.member(name)).map(Raw::text_bytes);
         let given = |medium: Option<Raw<'a>>| medium.and_then(json::given);
         match kind {
-            PartKind::Text => measured(self.text, "text").map(PartContent::text),
-            PartKind::Refusal => measured(self.refusal, "refusal").map(PartContent::text),
-            PartKind::Image => image(given(self.image), &path.member("image_url")),
-            PartKind::Audio => audio(given(self.audio), &path.member("input_audio")),
-            PartKind::File => file(given(self.file), &path.member("file")),
-            PartKind::Video => video(given(self.video), &path.member("video_url")),
+            PartKind::Text => measured(self.members.text, "text").map(PartContent::text),
+            PartKind::Refusal => measured(self.members.refusal, "refusal").map(PartContent::text),
+            PartKind::Image => image(given(self.members.image_url), &path.member("image_url")),
+            PartKind::Audio => audio(given(self.members.input_audio), &path.member("input_audio")),
+            PartKind::File => file(given(self.members.file), &path.member("file")),
+            PartKind::Video => video(given(self.members.video_url), &path.member("video_url")),
             PartKind::Unknown => Ok(PartContent::text(self.written_bytes())),
         }
     }
@@ -266,10 +255,16 @@ impl<'a> Part<'a> {
     fn has_odd_base64(&self) -> bool {
         let member = |medium: Option<Raw<'a>>, name: &[u8]| medium.and_then(|medium| medium.member(name));
         [
-            (self.image.filter(|image| image.is_string()).or_else(|| member(self.image, b"url")), false),
-            (member(self.video, b"url"), false),
-            (member(self.audio, b"data"), true),
-            (member(self.file, b"file_data"), true),
+            (
+                self.members
+                    .image_url
+                    .filter(|image| image.is_string())
+                    .or_else(|| member(self.members.image_url, b"url")),
+                false,
+            ),
+            (member(self.members.video_url, b"url"), false),
+            (member(self.members.input_audio, b"data"), true),
+            (member(self.members.file, b"file_data"), true),
         ]
         .into_iter()
         .any(|(value, is_bare)| value.is_some_and(|value| has_odd_base64(value, is_bare)))
@@ -277,7 +272,7 @@ impl<'a> Part<'a> {
 
     /// All that an endpoint may read of a part that is not understood.
     fn written_bytes(&self) -> usize {
-        let texts = [self.text, self.refusal].into_iter().flatten().map(Raw::text_bytes);
+        let texts = [self.members.text, self.members.refusal].into_iter().flatten().map(Raw::text_bytes);
         let media = self.media().map(|raw| raw.written().len());
         texts.chain(media).sum::<usize>() + self.other_bytes
     }

@@ -17,6 +17,7 @@ use super::{
     routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
 };
 use crate::{
+    gateway_fields::RoutingField,
     json::Raw,
     neutral::{Path, shown},
 };
@@ -25,40 +26,6 @@ use crate::{
 const MAX_PLUGINS: usize = 32;
 /// Most candidates a preview may be asked for.
 const MAX_SHOWN: i64 = 100;
-/// The names that are routing parameters wherever they stand; in `metadata` every other name is a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RoutingField {
-    Objective,
-    AllowedModels,
-    BlockedModels,
-    ProviderPolicy,
-    MaxCostPer1kTokens,
-    MaxCost,
-    Weights,
-    PreferredMaxLatency,
-    PreferredMinThroughput,
-    TopN,
-}
-
-impl RoutingField {
-    /// The routing parameter of that name.
-    pub(super) fn named(name: &str) -> Option<RoutingField> {
-        Some(match name {
-            "objective" => RoutingField::Objective,
-            "allowed_models" => RoutingField::AllowedModels,
-            "blocked_models" => RoutingField::BlockedModels,
-            "provider_policy" => RoutingField::ProviderPolicy,
-            "max_cost_per_1k_tokens" => RoutingField::MaxCostPer1kTokens,
-            "max_cost" => RoutingField::MaxCost,
-            "weights" => RoutingField::Weights,
-            "preferred_max_latency" => RoutingField::PreferredMaxLatency,
-            "preferred_min_throughput" => RoutingField::PreferredMinThroughput,
-            "top_n" => RoutingField::TopN,
-            _ => return None,
-        })
-    }
-}
-
 /// Collects the routing parameters of one request.
 #[derive(Default)]
 pub(super) struct RoutingBuilder {

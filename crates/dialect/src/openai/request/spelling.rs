@@ -18,7 +18,7 @@ impl ChatRequest {
             "reasoning" if gives_only("reasoning_effort", "reasoning") => "reasoning_effort",
             "max_tokens" if gives_only("max_completion_tokens", "max_tokens") => "max_completion_tokens",
             "tool_choice" if gives_only("function_call", "tool_choice") => "function_call",
-            "parallel_tool_calls" if !(self.demands.single_calls || self.envelope.gives("parallel_tool_calls")) => {
+            "parallel_tool_calls" if self.legacy_functions() && !self.envelope.gives("parallel_tool_calls") => {
                 return None;
             }
             name if name.starts_with("tools") && self.legacy_functions() => {

@@ -3,11 +3,12 @@
 use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 
 use crate::{
+    gateway_fields::is_for_gateway,
     json::{MAX_DEPTH, Raw},
     neutral::{
         ClientChat, Content, Conversation, EscapedText, Part, Role, Turn, body_members, given, mistyped, refused, taken,
     },
-    openai::{conversation_reader::ConversationReader, request::gateway_members::is_for_gateway},
+    openai::conversation_reader::ConversationReader,
 };
 
 /// Most log probabilities per token.

@@ -106,7 +106,7 @@ fn without_a_model_of_its_own_a_body_is_given_one() {
 #[test]
 fn names_of_dropped_parameters_are_fit_for_a_header() {
     let outgoing = sent("acme/plain", &body(r#","a\r\nSet-Cookie: x":1,"é":2"#));
-    assert_eq!(outgoing.dropped.iter().map(|name| &**name).collect::<Vec<_>>(), ["a??Set-Cookie??x", "?"]);
+    assert_eq!(outgoing.dropped.iter().map(|name| &**name).collect::<Vec<_>>(), ["?", "a??Set-Cookie??x"]);
     let many: String = (0..100).map(|n| format!(",\"x{n}\":1")).collect();
     assert_eq!(sent("acme/plain", &body(&many)).dropped.len(), 64);
 }

@@ -1,0 +1,59 @@
+//! Fields of a request that are for the gateway alone, whatever the API of the client: no upstream gets them.
+
+pointsman_domain::named! {
+    /// Routing parameters, wherever they stand. In `metadata` every other name is a tag.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum RoutingField {
+        Objective = "objective",
+        AllowedModels = "allowed_models",
+        BlockedModels = "blocked_models",
+        ProviderPolicy = "provider_policy",
+        MaxCostPer1kTokens = "max_cost_per_1k_tokens",
+        MaxCost = "max_cost",
+        Weights = "weights",
+        PreferredMaxLatency = "preferred_max_latency",
+        PreferredMinThroughput = "preferred_min_throughput",
+        TopN = "top_n",
+    }
+}
+
+pointsman_domain::named! {
+    /// The others, which stand at the top and in `extra_body`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum GatewayField {
+        Models = "models",
+        StreamOptions = "stream_options",
+        Metadata = "metadata",
+        ExtraBody = "extra_body",
+        Provider = "provider",
+        SessionId = "session_id",
+        Plugins = "plugins",
+        Usage = "usage",
+        Trace = "trace",
+        Route = "route",
+        Transforms = "transforms",
+        Debug = "debug",
+        RouteSeed = "route_seed",
+        WhyNot = "why_not",
+        WhatIf = "what_if",
+    }
+}
+
+impl RoutingField {
+    /// The routing parameter of that name.
+    pub(crate) fn named(name: &str) -> Option<RoutingField> {
+        RoutingField::ALL.into_iter().find(|field| field.as_str() == name)
+    }
+}
+
+impl GatewayField {
+    /// The field of that name.
+    pub(crate) fn named(name: &str) -> Option<GatewayField> {
+        GatewayField::ALL.into_iter().find(|field| field.as_str() == name)
+    }
+}
+
+/// Whether a member at the top of a body is for the gateway alone.
+pub(crate) fn is_for_gateway(name: &str) -> bool {
+    RoutingField::named(name).is_some() || GatewayField::named(name).is_some()
+}
