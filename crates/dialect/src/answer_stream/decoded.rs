@@ -108,6 +108,8 @@ impl DecodedStream {
     pub(super) fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> Result<(), AnswerFault> {
         if let Some(mut passing) = self.passing.take_if(|passing| !passing.ends_itself()) {
             passing.end_halves(&self.meter, out);
+            // The meter has read the same halves.
+            self.meter.end_texts(&mut None::<&mut ClientEncoder>)?;
             self.encoder.continue_at(passing.next_number());
         }
         for choice in 0..answers {
@@ -140,15 +142,11 @@ impl DecodedStream {
         if self.meter.answer().is_done() {
             return;
         }
-        let mut progress = Progress::default();
-        let (decoder, mut sink) = self.metered(&mut progress);
-        // The answer has failed already.
-        let _ = decoder.break_off(&mut sink);
+        self.meter.fail(&mut self.passing.is_none().then_some(&mut self.encoder));
         if let Some(mut passing) = self.passing.take() {
             passing.end_halves(&self.meter, out);
             self.encoder.continue_at(passing.next_number());
         }
-        self.meter.fail(&mut self.encoder);
         self.encoder.fail(error, self.meter.answer());
         self.encoder.take(out);
     }

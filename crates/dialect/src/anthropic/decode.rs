@@ -111,17 +111,6 @@ impl Decoder {
         }
     }
 
-    /// Hands on what is held of texts whose stream breaks off.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match &mut self.open {
-            Some((_, block)) => block.break_off(&mut self.counters, sink),
-            None => Ok(()),
-        }
-    }
-
     /// Reads a whole answer.
     ///
     /// # Errors

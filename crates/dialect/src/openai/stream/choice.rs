@@ -19,6 +19,8 @@ use crate::{
     },
 };
 
+/// The member of a choice with its content, in a chunk.
+pub(super) const DELTA: &[u8] = b"delta";
 /// Bytes of other members that may wait together with a finish.
 pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
@@ -26,6 +28,8 @@ const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
 /// One element of a chunk's `choices`, read but not yet rewritten.
 #[derive(Debug, Default)]
 pub(super) struct ChoicePart<'a> {
+    /// The name of the member with its content.
+    holder: &'static [u8],
     /// Which choice, if the upstream says so.
     pub(super) index: Option<u64>,
     /// What it adds.
@@ -66,15 +70,19 @@ pub(super) struct Delta<'a> {
 
 impl<'a> ChoicePart<'a> {
     /// Reads the next element.
-    pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, AnswerFault> {
-        let mut part = ChoicePart::default();
+    pub(super) fn read(
+        cursor: &mut Cursor<'a>,
+        holder: &'static [u8],
+        exclude_reasoning: bool,
+    ) -> Result<ChoicePart<'a>, AnswerFault> {
+        let mut part = ChoicePart { holder, ..ChoicePart::default() };
         let mut has_others = false;
         cursor.pass_byte(b'{')?;
         let start = cursor.at() - 1;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
-            if *name == *b"delta" {
+            if *name == *holder {
                 part.delta = Delta::read(cursor, exclude_reasoning)?;
                 continue;
             }
@@ -110,7 +118,7 @@ impl<'a> ChoicePart<'a> {
         for (key, value) in self.others.into_iter().flat_map(Raw::members) {
             match &*key.name() {
                 b"index" | b"delta" | b"finish_reason" | b"native_finish_reason" | b"logprobs" => {}
-                name if is_filter_note(name) => {}
+                name if name == self.holder || is_filter_note(name) => {}
                 _ => push_member(out, key.inner(), value.bytes()),
             }
         }

@@ -3,12 +3,11 @@
 //! Only endpoints that serve this API themselves get such requests, as the client wrote them, and their answers pass. The chat
 //! that a request would be is only measured.
 
-mod decode;
 mod encode;
 mod inbound;
 pub(crate) mod splice;
 
-pub(crate) use self::{decode::Decoder, encode::TextEncoder};
+pub(crate) use self::encode::TextEncoder;
 pub use inbound::read_completion_request;
 
 /// Path of the API, relative to the base address of an upstream.
