@@ -12,8 +12,8 @@ use super::{
     finish::clean_text,
     meter::{AnswerMeter, End, Finish},
     stream_options::Progress,
-    tool_call::ToolCallHead,
-    tool_calls::{Cause, MoreOfCall, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
+    tool_call::{MoreOfCall, ToolCallHead},
+    tool_calls::{Cause, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
     usage::ReportedUsage,
 };
 use crate::{

@@ -14,8 +14,8 @@ use crate::{
         finish::{clean_name, normalise},
         message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
         meter::Finish,
-        tool_call::{FunctionCall, LEGACY, ToolCallHead, ToolCallPart, member_names},
-        tool_calls::{Cause, MoreOfCall, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
+        tool_call::{FunctionCall, LEGACY, MoreOfCall, ToolCallHead, ToolCallPart},
+        tool_calls::{Cause, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
     },
 };
 
@@ -508,28 +508,8 @@ impl ToolCallSink for Elements<'_, '_> {
         if more.arguments.is_empty() && more.name.is_none() && !part.has_others() {
             return Ok(());
         }
-        let out = &mut *self.out;
-        push_comma(out);
-        out.put_slice(b"{\"index\":");
-        push_u64(out, more.place as u64);
-        let (kind, arguments) = member_names(more.is_custom);
-        out.put_slice(b",\"");
-        out.put_slice(kind);
-        out.put_slice(b"\":{");
-        if let Some(name) = more.name {
-            out.put_slice(b"\"name\":\"");
-            out.put_slice(name.as_bytes());
-            out.put_slice(b"\",");
-        }
-        out.put_u8(b'"');
-        out.put_slice(arguments);
-        out.put_slice(b"\":\"");
-        out.put_slice(more.arguments);
-        out.put_u8(b'"');
-        part.push_function_others(out);
-        out.put_u8(b'}');
-        part.push_others(out);
-        out.put_u8(b'}');
+        push_comma(self.out);
+        more.push(&part, self.out);
         Ok(())
     }
 }
