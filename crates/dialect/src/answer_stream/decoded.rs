@@ -10,7 +10,7 @@ use crate::{
     client_request::ClientRequest,
     frame::StreamEvent,
     neutral::{AnswerEvent, AnswerForm, AnswerSink as _, EscapedText, lone_halves_replaced},
-    openai::{EventMeter, Metered, Progress, StreamOptions, utf8},
+    openai::{EventMeter, Metered, Progress, StreamOptions, one_line, utf8},
     outgoing::OutgoingBody,
     stream_error::StreamError,
     upstream_decoder::UpstreamDecoder,
@@ -83,7 +83,8 @@ impl DecodedStream {
         self.passing = None;
         let decoder = std::mem::replace(&mut self.decoder, UpstreamDecoder::of(None));
         let forgets_finishes = decoder.forgets_finishes();
-        let text = lone_halves_replaced(utf8(body)?);
+        let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
+        let text = lone_halves_replaced(utf8(&body)?);
         decoder.whole(&text, &mut self.metered(&mut Progress::default()).1)?;
         self.close(forgets_finishes)?;
         self.encoder.take(out);

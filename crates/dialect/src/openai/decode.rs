@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use pointsman_domain::ReasoningFormat;
 
 use super::{
-    answer::utf8,
+    answer::{one_line, utf8},
     error,
     finish::normalise,
     message_member::{ContentParts, MessageMember},
@@ -61,7 +61,10 @@ impl Decoder {
             self.is_done = true;
             return Ok(());
         }
-        self.read(utf8(data)?, Form::Chunk, sink)
+        match &event.data {
+            Cow::Borrowed(_) => self.read(utf8(data)?, Form::Chunk, sink),
+            Cow::Owned(_) => self.read(utf8(&one_line(data)?)?, Form::Chunk, sink),
+        }
     }
 
     /// Whether the stream has ended by its own word.

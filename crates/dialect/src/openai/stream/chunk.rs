@@ -15,7 +15,7 @@ use crate::{
     frame::StreamEvent,
     json::{Cursor, Raw, push_member},
     openai::{
-        answer::{MAX_CHOICES, utf8},
+        answer::{MAX_CHOICES, one_line, utf8},
         chunk_parts::chunk_head,
         error,
         finish::clean_name,
@@ -311,14 +311,6 @@ struct WrittenChoices<'a> {
     held: Option<usize>,
     /// The text of the only choice, if there is nothing else to count in it.
     text: Option<Raw<'a>>,
-}
-
-/// The data of an event that came in several lines, in one: between its tokens a line end is as good as a space.
-fn one_line(data: &[u8]) -> Result<Vec<u8>, AnswerFault> {
-    let mut cursor = Cursor::new(utf8(data)?);
-    cursor.value()?;
-    cursor.end()?;
-    Ok(data.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect())
 }
 
 /// An event that was whole cannot be cut: its JSON is broken.

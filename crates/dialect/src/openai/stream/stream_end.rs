@@ -14,7 +14,7 @@ use crate::{
     frame::StreamEvent,
     json::{push_member, push_u64},
     openai::{
-        answer::{push_finish, rewrite_answer},
+        answer::{one_line, push_finish, rewrite_answer},
         chunk_parts::{DONE, END_OF_EVENT, push_error_end, push_usage_chunk},
         meter::{AnswerMeter, End, Finish},
         stream_options::Progress,
@@ -102,8 +102,8 @@ impl ChatRewriter {
         // Reads an error in the place of an answer, and finds what is missing.
         rewrite_answer(body, &self.meter.context)?;
         self.holder = b"message";
-        let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-        let event = StreamEvent { data: Cow::Borrowed(body), is_error: false };
+        let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
+        let event = StreamEvent { data: Cow::Borrowed(&body), is_error: false };
         self.event(&event, &mut Progress::default(), out)?;
         self.end(out)
     }
