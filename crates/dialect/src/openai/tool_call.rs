@@ -2,7 +2,7 @@
 //!
 //! The bytes of the arguments' JSON string are copied; how arguments become one object is in
 //! [`ToolArguments`](crate::neutral::ToolArguments). Which call of a stream an element belongs to is decided in
-//! [`super::stream`].
+//! [`super::tool_calls`].
 
 use bytes::{BufMut as _, BytesMut};
 

@@ -290,7 +290,7 @@ fn call(
     let index = counters.next_call()?;
     let id = match text(b"call_id") {
         Some(id) => fitting_call_id(&id, CLIENT_IDS),
-        // The chat answer that this becomes has ids that no other answer has.
+        // The meter gives the call an id that no other answer has.
         None => EscapedText::plain(""),
     };
     sink.event(AnswerEvent::ToolCallStarted { choice: 0, call: index, id, name: names.original(&name), kind })?;
