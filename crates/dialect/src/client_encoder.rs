@@ -16,6 +16,8 @@ use super::{
     stream_error::StreamError,
 };
 
+/// Longest buffer that is kept for the next event.
+const MAX_KEPT_BYTES: usize = 64 * 1024;
 /// Most bytes of an answer that is repeated at its end.
 const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 
@@ -94,12 +96,13 @@ impl ClientEncoder {
             ClientEncoder::WholeChat(_) => return,
         };
         out.extend_from_slice(written);
-        written.clear();
+        // A large event leaves nothing behind.
+        if written.capacity() > MAX_KEPT_BYTES { *written = BytesMut::new() } else { written.clear() }
     }
 
     /// Ends the stream of this answer.
     pub(super) fn finish(&mut self, answer: &AnswerMeter) {
-        let usage = AnswerEvent::Usage(answer.tokens());
+        let usage = AnswerEvent::Usage((&answer.usage()).into());
         match self {
             ClientEncoder::Chat(encoder) => encoder.finish(answer),
             ClientEncoder::Messages(encoder) => {

@@ -1,7 +1,7 @@
-//! Chats for endpoints of every dialect: the body that is sent, and how its answer is read.
+//! Chats for endpoints of every dialect: the body that is sent.
 //!
-//! A chat in the endpoint's own dialect is spliced. For another dialect it is read into the neutral form and written
-//! anew.
+//! A chat in the endpoint's own dialect is spliced. For another dialect it is read into the neutral form and written anew. How its
+//! answer is read: [`crate::answer_stream`], [`crate::whole_answer`].
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

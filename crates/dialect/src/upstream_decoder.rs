@@ -7,7 +7,7 @@ use super::{
     frame::StreamEvent,
     gemini,
     neutral::{AnswerSink, ToolNames},
-    openai::{self, EventMeter, ToolCallOrder, text_completion},
+    openai::{self, EventMeter, ToolCallOrder},
     outgoing::Translation,
     responses,
 };
@@ -21,20 +21,6 @@ impl EventMeter {
     }
 }
 
-impl Translation {
-    fn decoder(&self) -> UpstreamDecoder {
-        let names = self.names.clone();
-        match self.dialect {
-            // Answers of chats need no translation of their own.
-            Dialect::OpenAi => UpstreamDecoder::Completion(text_completion::Decoder::default()),
-            Dialect::Anthropic => UpstreamDecoder::Anthropic(Box::new(anthropic::Decoder::new(names))),
-            Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names, self.signatures.clone())),
-            Dialect::Responses => UpstreamDecoder::Responses(responses::Decoder::new(names)),
-            Dialect::Converse => UpstreamDecoder::Converse(converse::Decoder::new(names, &self.model)),
-        }
-    }
-}
-
 /// Reads one answer of an upstream.
 #[derive(Debug)]
 pub(super) enum UpstreamDecoder {
@@ -43,14 +29,35 @@ pub(super) enum UpstreamDecoder {
     Gemini(gemini::Decoder),
     Responses(responses::Decoder),
     Converse(converse::Decoder),
-    Completion(text_completion::Decoder),
+    /// Of chat, and of completions of texts.
     Chat(openai::Decoder),
+}
+
+/// The same for every decoder.
+macro_rules! each {
+    ($decoder:expr, $name:ident => $value:expr) => {
+        match $decoder {
+            UpstreamDecoder::Anthropic($name) => $value,
+            UpstreamDecoder::Gemini($name) => $value,
+            UpstreamDecoder::Responses($name) => $value,
+            UpstreamDecoder::Converse($name) => $value,
+            UpstreamDecoder::Chat($name) => $value,
+        }
+    };
 }
 
 impl UpstreamDecoder {
     /// The decoder of answers of chat, or of another dialect if there is a `translation`.
     pub(super) fn of(translation: Option<&Translation>) -> UpstreamDecoder {
-        translation.map_or_else(|| UpstreamDecoder::Chat(openai::Decoder::default()), Translation::decoder)
+        let Some(translation) = translation else { return UpstreamDecoder::Chat(openai::Decoder::default()) };
+        let names = translation.names.clone();
+        match translation.dialect {
+            Dialect::OpenAi => UpstreamDecoder::Chat(openai::Decoder::default()),
+            Dialect::Anthropic => UpstreamDecoder::Anthropic(Box::new(anthropic::Decoder::new(names))),
+            Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names, translation.signatures.clone())),
+            Dialect::Responses => UpstreamDecoder::Responses(responses::Decoder::new(names)),
+            Dialect::Converse => UpstreamDecoder::Converse(converse::Decoder::new(names, &translation.model)),
+        }
     }
 
     /// Whether the end of a whole answer is the finish of a choice without one.
@@ -60,54 +67,24 @@ impl UpstreamDecoder {
 
     /// Reads one event of a stream.
     pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match self {
-            UpstreamDecoder::Anthropic(decoder) => decoder.event(event, sink),
-            UpstreamDecoder::Gemini(decoder) => decoder.event(event, sink),
-            UpstreamDecoder::Responses(decoder) => decoder.event(event, sink),
-            UpstreamDecoder::Converse(decoder) => decoder.event(event, sink),
-            UpstreamDecoder::Completion(decoder) => decoder.event(event, sink),
-            UpstreamDecoder::Chat(decoder) => decoder.event(event, sink),
-        }
+        each!(self, decoder => decoder.event(event, sink))
     }
 
     /// The end of the stream.
     pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
-            UpstreamDecoder::Gemini(decoder) => decoder.end(sink),
-            UpstreamDecoder::Responses(decoder) => decoder.end(sink),
+            UpstreamDecoder::Gemini(decoder) => decoder.end(),
+            UpstreamDecoder::Responses(decoder) => decoder.end(),
             UpstreamDecoder::Converse(decoder) => decoder.end(sink),
             // Whether every choice has ended is asked of the meter.
-            UpstreamDecoder::Completion(_) => Ok(()),
-            UpstreamDecoder::Chat(decoder) => decoder.break_off(sink),
-        }
-    }
-
-    /// Hands on what is held of texts whose stream breaks off.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(super) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match self {
-            UpstreamDecoder::Anthropic(decoder) => decoder.break_off(sink),
-            UpstreamDecoder::Gemini(decoder) => decoder.break_off(sink),
-            UpstreamDecoder::Responses(decoder) => decoder.break_off(sink),
-            UpstreamDecoder::Converse(decoder) => decoder.break_off(sink),
-            UpstreamDecoder::Completion(_) => Ok(()),
-            UpstreamDecoder::Chat(decoder) => decoder.break_off(sink),
+            UpstreamDecoder::Chat(_) => Ok(()),
         }
     }
 
     /// Whether the stream has ended by its own word.
     pub(super) const fn is_done(&self) -> bool {
-        match self {
-            UpstreamDecoder::Anthropic(decoder) => decoder.is_done(),
-            UpstreamDecoder::Gemini(decoder) => decoder.is_done(),
-            UpstreamDecoder::Responses(decoder) => decoder.is_done(),
-            UpstreamDecoder::Converse(decoder) => decoder.is_done(),
-            UpstreamDecoder::Completion(decoder) => decoder.is_done(),
-            UpstreamDecoder::Chat(decoder) => decoder.is_done(),
-        }
+        each!(self, decoder => decoder.is_done())
     }
 
     /// Whether a block or an item of the answer is open: an event then shows that the provider works, also one that no client
@@ -116,10 +93,7 @@ impl UpstreamDecoder {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.has_open_block(),
             UpstreamDecoder::Responses(decoder) => decoder.has_open_item(),
-            UpstreamDecoder::Gemini(_)
-            | UpstreamDecoder::Converse(_)
-            | UpstreamDecoder::Completion(_)
-            | UpstreamDecoder::Chat(_) => false,
+            UpstreamDecoder::Gemini(_) | UpstreamDecoder::Converse(_) | UpstreamDecoder::Chat(_) => false,
         }
     }
 
@@ -130,13 +104,6 @@ impl UpstreamDecoder {
 
     /// Reads an unstreamed answer.
     pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match self {
-            UpstreamDecoder::Anthropic(decoder) => decoder.whole(body, sink),
-            UpstreamDecoder::Gemini(decoder) => decoder.whole(body, sink),
-            UpstreamDecoder::Responses(decoder) => decoder.whole(body, sink),
-            UpstreamDecoder::Converse(decoder) => decoder.whole(body, sink),
-            UpstreamDecoder::Completion(decoder) => decoder.whole(body, sink),
-            UpstreamDecoder::Chat(decoder) => decoder.whole(body, sink),
-        }
+        each!(self, decoder => decoder.whole(body, sink))
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     client_request::ClientRequest,
     frame::StreamEvent,
     neutral::{AnswerEvent, AnswerForm, AnswerSink as _, EscapedText, lone_halves_replaced},
-    openai::{EventMeter, Metered, Progress, StreamOptions, utf8},
+    openai::{EventMeter, Metered, Progress, StreamOptions, one_line, utf8},
     outgoing::OutgoingBody,
     stream_error::StreamError,
     upstream_decoder::UpstreamDecoder,
@@ -83,7 +83,8 @@ impl DecodedStream {
         self.passing = None;
         let decoder = std::mem::replace(&mut self.decoder, UpstreamDecoder::of(None));
         let forgets_finishes = decoder.forgets_finishes();
-        let text = lone_halves_replaced(utf8(body)?);
+        let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
+        let text = lone_halves_replaced(utf8(&body)?);
         decoder.whole(&text, &mut self.metered(&mut Progress::default()).1)?;
         self.close(forgets_finishes)?;
         self.encoder.take(out);
@@ -108,6 +109,8 @@ impl DecodedStream {
     pub(super) fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> Result<(), AnswerFault> {
         if let Some(mut passing) = self.passing.take_if(|passing| !passing.ends_itself()) {
             passing.end_halves(&self.meter, out);
+            // The meter has read the same halves.
+            self.meter.end_texts(&mut None::<&mut ClientEncoder>)?;
             self.encoder.continue_at(passing.next_number());
         }
         for choice in 0..answers {
@@ -140,15 +143,11 @@ impl DecodedStream {
         if self.meter.answer().is_done() {
             return;
         }
-        let mut progress = Progress::default();
-        let (decoder, mut sink) = self.metered(&mut progress);
-        // The answer has failed already.
-        let _ = decoder.break_off(&mut sink);
+        self.meter.fail(&mut self.passing.is_none().then_some(&mut self.encoder));
         if let Some(mut passing) = self.passing.take() {
             passing.end_halves(&self.meter, out);
             self.encoder.continue_at(passing.next_number());
         }
-        self.meter.fail(&mut self.encoder);
         self.encoder.fail(error, self.meter.answer());
         self.encoder.take(out);
     }

@@ -111,17 +111,6 @@ impl Decoder {
         }
     }
 
-    /// Hands on what is held of texts whose stream breaks off.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match &mut self.open {
-            Some((_, block)) => block.break_off(&mut self.counters, sink),
-            None => Ok(()),
-        }
-    }
-
     /// Reads a whole answer.
     ///
     /// # Errors
@@ -130,19 +119,20 @@ impl Decoder {
         let mut cursor = Cursor::new(body);
         let message = cursor.value()?;
         cursor.end()?;
-        let is_error = message.member(b"type").and_then(Raw::text).as_deref() == Some("error");
-        if is_error || message.member(b"error").is_some_and(|error| !error.is_null()) {
+        let [kind, error, content, id, usage, reason, details] =
+            message.pick([b"type", b"error", b"content", b"id", b"usage", b"stop_reason", b"stop_details"]);
+        if kind.is_some_and(|kind| kind.inner() == b"error") || error.is_some_and(|error| !error.is_null()) {
             return Err(refusal::fault(message));
         }
-        let Some(content) = message.member(b"content").filter(|content| content.is_array()) else {
+        let Some(content) = content.filter(|content| content.is_array()) else {
             return Err(AnswerFault::malformed("the message has no content"));
         };
-        self.start(message, sink)?;
+        self.start(id, usage, sink)?;
         for (index, block) in content.elements().enumerate() {
             self.block_start(index as u64, block, sink)?;
             self.block_stop(sink)?;
         }
-        self.note_stop(message);
+        self.note_stop(reason, details);
         self.finish(sink)
     }
 
@@ -164,7 +154,10 @@ impl Decoder {
                 if let Some(usage) = event.member(b"usage") {
                     self.usage.merge(usage);
                 }
-                delta.into_iter().for_each(|delta| self.note_stop(delta));
+                if let Some(delta) = delta {
+                    let [reason, details] = delta.pick([b"stop_reason", b"stop_details"]);
+                    self.note_stop(reason, details);
+                }
                 Ok(())
             }
             "message_stop" => self.finish(sink),
@@ -176,28 +169,32 @@ impl Decoder {
         let Some(message) = message.filter(|message| message.is_object()) else {
             return Err(AnswerFault::malformed("message_start without a message"));
         };
+        let [id, usage, content] = message.pick([b"id", b"usage", b"content"]);
         if self.progress != Progress::Idle {
-            let is_same = message.member(b"id").and_then(EscapedText::of) == self.id;
+            let is_same = id.and_then(EscapedText::of) == self.id;
             return if is_same { Ok(()) } else { Err(AnswerFault::malformed("a second message in one stream")) };
         }
-        self.start(message, sink)?;
+        self.start(id, usage, sink)?;
         // A placeholder: only `message_delta` knows.
         self.usage.forget_output();
         // Calls that a program of the model made are whole from the start.
         let is_call = |block: &Raw<'_>| block.member(b"type").and_then(Raw::text).as_deref() == Some("tool_use");
-        for block in message.member(b"content").into_iter().flat_map(Raw::elements).filter(is_call) {
+        for block in content.into_iter().flat_map(Raw::elements).filter(is_call) {
             self.block_start(0, block, sink)?;
             self.block_stop(sink)?;
         }
         Ok(())
     }
 
-    fn start(&mut self, message: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn start(
+        &mut self,
+        id: Option<Raw<'_>>,
+        usage: Option<Raw<'_>>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
         self.progress = Progress::Started;
-        self.id = message.member(b"id").and_then(EscapedText::of).map(EscapedText::into_owned);
-        if let Some(usage) = message.member(b"usage") {
-            self.usage.merge(usage);
-        }
+        self.id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
+        usage.into_iter().for_each(|usage| self.usage.merge(usage));
         match &self.id {
             Some(id) => sink.event(AnswerEvent::Started { id: id.borrowed() }),
             None => Ok(()),
@@ -231,9 +228,8 @@ impl Decoder {
     }
 
     /// Notes `stop_reason` and what a refusal says.
-    fn note_stop(&mut self, holder: Raw<'_>) {
-        let Some(reason) = holder.member(b"stop_reason").and_then(EscapedText::of) else { return };
-        let details = holder.member(b"stop_details");
+    fn note_stop(&mut self, reason: Option<Raw<'_>>, details: Option<Raw<'_>>) {
+        let Some(reason) = reason.and_then(EscapedText::of) else { return };
         let explanation = details.and_then(|details| details.member(b"explanation")).and_then(Raw::filled_string);
         let explanation = explanation.and_then(EscapedText::of).map(EscapedText::into_owned);
         self.stop = Some(Stop { reason: reason.into_owned(), explanation });

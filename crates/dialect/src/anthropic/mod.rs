@@ -35,7 +35,5 @@ pub(crate) use request::{limit_to_context, write_request};
 #[cfg(test)]
 pub(crate) use {parameters::ApiVersion, request::write_request_for};
 
-use crate::neutral::surrogates;
-
 #[cfg(test)]
 mod tests;

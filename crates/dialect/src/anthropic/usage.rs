@@ -22,18 +22,25 @@ impl Usage {
     /// Merges a `usage` object: a count replaces the earlier one, but no zero replaces another number.
     pub(super) fn merge(&mut self, usage: Raw<'_>) {
         self.merge_counts(usage);
-        let count = |holder: &[u8], name: &[u8]| usage.member(holder)?.member(name)?.count();
-        replace(&mut self.thinking, count(b"output_tokens_details", b"thinking_tokens"));
-        replace(&mut self.web_searches, count(b"server_tool_use", b"web_search_requests"));
-        let name = |member: &[u8]| usage.member(member).and_then(Raw::text).and_then(|name| ServiceName::parse(&name));
+        let [output, tools, speed, tier, geography, iterations] = usage.pick([
+            b"output_tokens_details",
+            b"server_tool_use",
+            b"speed",
+            b"service_tier",
+            b"inference_geo",
+            b"iterations",
+        ]);
+        let count = |holder: Option<Raw<'_>>, name: &[u8]| holder?.member(name)?.count();
+        replace(&mut self.thinking, count(output, b"thinking_tokens"));
+        replace(&mut self.web_searches, count(tools, b"web_search_requests"));
+        let name = |value: Option<Raw<'_>>| value.and_then(Raw::text).and_then(|name| ServiceName::parse(&name));
         // The only speed with a price of its own, and so a tier.
-        let speed = name(b"speed").filter(|speed| !speed.is_standard());
-        let tier = speed.or(name(b"service_tier"));
+        let tier = name(speed).filter(|speed| !speed.is_standard()).or(name(tier));
         if self.service.tier.is_none_or(|known| known.is_standard()) {
             self.service.tier = tier.or(self.service.tier);
         }
-        self.service.geography = name(b"inference_geo").or(self.service.geography);
-        if let Some(total) = usage.member(b"iterations").and_then(sum_of_iterations) {
+        self.service.geography = name(geography).or(self.service.geography);
+        if let Some(total) = iterations.and_then(sum_of_iterations) {
             self.input = total.input;
             self.output = total.output;
             self.cache_read = total.cache_read.or(self.cache_read);

@@ -13,7 +13,7 @@ use crate::{
     json::{Cursor, Raw},
     neutral::{
         AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ReportedTokens, ToolCallReader, ToolNames,
-        surrogates::SplitPairs, url_citation,
+        url_citation,
     },
 };
 
@@ -40,17 +40,12 @@ enum Block {
     /// `start`: where it begins in the text of the answer, in characters.
     Text {
         start: u64,
-        pairs: SplitPairs,
     },
     Reasoning {
         index: u32,
-        pairs: SplitPairs,
         signature: BytesMut,
     },
-    Call {
-        call: ToolCallReader,
-        pairs: SplitPairs,
-    },
+    Call(ToolCallReader),
     /// Not shown.
     Hidden,
 }
@@ -120,33 +115,6 @@ impl Decoder {
         self.finish(None, sink)
     }
 
-    /// Hands on what is held of texts whose stream breaks off.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match &mut self.open {
-            Some((_, Block::Text { pairs, .. })) => match pairs.rest() {
-                Some(rest) => self.text(rest, sink),
-                None => Ok(()),
-            },
-            Some((_, Block::Reasoning { index, pairs, .. })) => match pairs.rest() {
-                Some(rest) => ReasoningBlock { index: *index, format: self.reasoning_of }.send(
-                    ReasoningKind::Text,
-                    Some(rest),
-                    None,
-                    sink,
-                ),
-                None => Ok(()),
-            },
-            Some((_, Block::Call { call, pairs })) => match pairs.rest() {
-                Some(rest) => call.piece(rest, sink),
-                None => Ok(()),
-            },
-            None | Some((_, Block::Hidden)) => Ok(()),
-        }
-    }
-
     /// Reads an unstreamed answer.
     ///
     /// # Errors
@@ -199,7 +167,7 @@ impl Decoder {
         let Some(call) = start.member(b"toolUse") else { return Ok(()) };
         let members = (call.member(b"toolUseId"), call.member(b"name"), call.member(b"input"));
         let call = ToolCallReader::start(members, &self.names, &mut self.calls, sink)?;
-        self.open = Some((index, Block::Call { call, pairs: SplitPairs::default() }));
+        self.open = Some((index, Block::Call(call)));
         Ok(())
     }
 
@@ -211,18 +179,18 @@ impl Decoder {
         }
         let Some((_, block)) = &mut self.open else { return Ok(()) };
         match (&*key.name(), block) {
-            (b"text", Block::Text { pairs, .. }) => match pairs.piece(value) {
+            (b"text", Block::Text { .. }) => match value.filled_string().and_then(EscapedText::of) {
                 Some(text) => self.text(text, sink),
                 None => Ok(()),
             },
             (b"citation", Block::Text { start, .. }) => cite(value, *start, self.characters, sink),
             (b"citationsContent", Block::Text { .. }) => self.cited_text(value, sink),
-            (b"reasoningContent", Block::Reasoning { index, pairs, signature }) => {
+            (b"reasoningContent", Block::Reasoning { index, signature }) => {
                 let thought = ReasoningBlock { index: *index, format: self.reasoning_of };
-                thought.delta(value, pairs, signature, sink)
+                thought.delta(value, signature, sink)
             }
-            (b"toolUse", Block::Call { call, pairs }) => {
-                match value.member(b"input").filter(|input| input.is_string()).and_then(|input| pairs.piece(input)) {
+            (b"toolUse", Block::Call(call)) => {
+                match value.member(b"input").and_then(Raw::filled_string).and_then(EscapedText::of) {
                     Some(piece) => call.piece(piece, sink),
                     None => Ok(()),
                 }
@@ -236,13 +204,11 @@ impl Decoder {
     /// The block that begins with a delta of this kind.
     fn block_of(&mut self, kind: &[u8]) -> Result<Block, AnswerFault> {
         Ok(match kind {
-            b"text" | b"citation" | b"citationsContent" => {
-                Block::Text { start: self.characters, pairs: SplitPairs::default() }
-            }
+            b"text" | b"citation" | b"citationsContent" => Block::Text { start: self.characters },
             b"reasoningContent" => {
                 let index = self.thoughts;
                 self.thoughts = self.thoughts.saturating_add(1);
-                Block::Reasoning { index, pairs: SplitPairs::default(), signature: BytesMut::new() }
+                Block::Reasoning { index, signature: BytesMut::new() }
             }
             b"toolUse" => return Err(AnswerFault::malformed("a piece of a call that has not begun")),
             _ => Block::Hidden,
@@ -269,14 +235,13 @@ impl Decoder {
     }
 
     fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.break_off(sink)?;
         match self.open.take() {
             Some((_, Block::Reasoning { index, signature, .. })) if !signature.is_empty() => {
                 let thought = ReasoningBlock { index, format: self.reasoning_of };
                 let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
                 thought.send(ReasoningKind::Text, None, Some(signature), sink)
             }
-            Some((_, Block::Call { call, .. })) => call.stop(sink),
+            Some((_, Block::Call(call))) => call.stop(sink),
             _ => Ok(()),
         }
     }
@@ -315,18 +280,12 @@ struct ReasoningBlock {
 
 impl ReasoningBlock {
     /// Takes a piece of a stream, or the whole thought of an unstreamed answer.
-    fn delta(
-        self,
-        value: Raw<'_>,
-        pairs: &mut SplitPairs,
-        signature: &mut BytesMut,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn delta(self, value: Raw<'_>, signature: &mut BytesMut, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         let value = value.member(b"reasoningText").unwrap_or(value);
         for (key, value) in value.members() {
             match &*key.name() {
                 b"text" => {
-                    if let Some(text) = pairs.piece(value) {
+                    if let Some(text) = value.filled_string().and_then(EscapedText::of) {
                         self.send(ReasoningKind::Text, Some(text), None, sink)?;
                     }
                 }

@@ -74,23 +74,15 @@ impl Decoder {
     /// The end of the stream.
     ///
     /// # Errors
-    /// When the answer is incomplete, and those of the sink.
-    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    /// When the answer is incomplete.
+    pub(crate) fn end(&self) -> Result<(), AnswerFault> {
         if self.has_answer && self.candidates.is_empty() {
             return Err(AnswerFault::malformed("an answer without candidates"));
         }
         if self.candidates.is_empty() || !self.candidates.iter().all(Candidate::is_finished) {
             return Err(AnswerFault::truncated("the stream ended without a finish reason"));
         }
-        self.candidates.iter_mut().try_for_each(|candidate| candidate.flush(sink))
-    }
-
-    /// Hands on what is held of texts whose stream breaks off.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.candidates.iter_mut().try_for_each(|candidate| candidate.flush(sink))
+        Ok(())
     }
 
     /// Reads an unstreamed answer.
@@ -100,7 +92,7 @@ impl Decoder {
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         let value = json(body.strip_prefix('\u{feff}').unwrap_or(body))?;
         self.answers(value, sink)?;
-        self.end(sink)
+        self.end()
     }
 
     /// Takes an answer, or the list of answers that a stream without framing is.
@@ -193,7 +185,7 @@ impl Decoder {
             sink.event(AnswerEvent::Logprobs { choice: candidate.choice, value: cursor.value()? })?;
         }
         let Some(native) = native else { return Ok(()) };
-        candidate.finish(sink)?;
+        candidate.finish();
         match finish(&native.unescaped(), candidate.has_calls(), candidate.has_content) {
             FinishReason::Error => Err(ended_with(&native.unescaped())),
             FinishReason::Stop if !candidate.has_parts => {

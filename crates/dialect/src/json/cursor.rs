@@ -1,5 +1,6 @@
 //! A cursor over JSON text that checks the grammar at every step.
 
+use memchr::memchr2;
 use wide::u8x16;
 
 use super::raw::Raw;
@@ -441,7 +442,13 @@ fn nested_length(bytes: &[u8]) -> usize {
 fn rest_of_string(bytes: &[u8]) -> usize {
     let mut at = 0;
     loop {
-        at += plain_run(bytes.get(at..).unwrap_or_default());
+        let rest = bytes.get(at..).unwrap_or_default();
+        // Names end within a block.
+        at += match rest.first_chunk::<16>().map(|block| plain_run(block)) {
+            Some(16) => memchr2(b'"', b'\\', rest).unwrap_or(rest.len()),
+            Some(short) => short,
+            None => plain_run(rest),
+        };
         match bytes.get(at) {
             Some(b'\\') => at += 2,
             Some(b'"') => return at + 1,

@@ -22,7 +22,7 @@ mod request_body;
 mod schema_refs;
 mod sealed_reasoning;
 mod state_envelope;
-pub(crate) mod surrogates;
+mod surrogates;
 pub(crate) mod syntax;
 mod text;
 mod tool_arguments;

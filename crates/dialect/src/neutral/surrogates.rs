@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{
-    json::Raw,
-    neutral::{EscapedText, is_high_surrogate},
-};
+use crate::neutral::{EscapedText, is_high_surrogate, text::is_low_surrogate};
 
 /// Length of the escape `\ud83d`.
 const ESCAPE: usize = 6;
@@ -52,12 +49,6 @@ pub(crate) fn with_whole_pairs(text: EscapedText<'_>) -> EscapedText<'_> {
     }
 }
 
-/// Whether the bytes begin with the escape of the second half of a surrogate pair.
-fn is_low_surrogate(escape: &[u8]) -> bool {
-    matches!(escape, [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
-        if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
-}
-
 /// Holds the first half of a pair at the end of a piece back until the next piece. Nothing is lost: the pieces together are
 /// what the upstream sent, but for a half that stays alone at the end.
 #[derive(Debug, Default)]
@@ -66,9 +57,9 @@ pub(crate) struct SplitPairs {
 }
 
 impl SplitPairs {
-    /// What may be passed on of a piece, which must be a JSON string; `None` for no text at all.
-    pub(crate) fn piece<'a>(&mut self, piece: Raw<'a>) -> Option<EscapedText<'a>> {
-        self.escaped(EscapedText::of(piece)?)
+    /// Whether a half is held.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.held.is_none()
     }
 
     /// What may be passed on of an escaped piece; `None` for no text at all.
@@ -115,7 +106,7 @@ mod tests {
         let mut out: Vec<String> = Vec::new();
         for piece in pieces {
             let quoted = format!("\"{piece}\"");
-            let text = pairs.piece(Cursor::new(&quoted).value().unwrap());
+            let text = pairs.escaped(EscapedText::of(Cursor::new(&quoted).value().unwrap()).unwrap());
             out.extend(text.map(|text| String::from_utf8(text.bytes().to_vec()).unwrap()));
         }
         out.extend(pairs.rest().map(|text| String::from_utf8(text.bytes().to_vec()).unwrap()));

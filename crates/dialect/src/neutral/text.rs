@@ -79,10 +79,13 @@ impl<'a> EscapedText<'a> {
         }
     }
 
-    /// Number of characters it stands for.
+    /// Number of characters it stands for. One whose first half stands in the piece before is counted there.
     pub(crate) fn characters(&self) -> u64 {
         let count = |text: &str| text.chars().count() as u64;
-        if self.has_escapes() { count(&self.unescaped()) } else { count(&self.0) }
+        if !self.has_escapes() {
+            return count(&self.0);
+        }
+        count(&self.unescaped()).saturating_sub(u64::from(is_low_surrogate(self.bytes())))
     }
 
     /// Appends the text as a JSON string, quotes included.
@@ -123,6 +126,12 @@ impl fmt::Debug for EscapedText<'_> {
 /// Whether the bytes begin with the escape of the first half of a surrogate pair.
 pub(crate) fn is_high_surrogate(escape: &[u8]) -> bool {
     matches!(escape, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', third, fourth, ..]
+        if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
+}
+
+/// Whether the bytes begin with the escape of the second half of a surrogate pair.
+pub(super) fn is_low_surrogate(escape: &[u8]) -> bool {
+    matches!(escape, [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
         if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
 }
 

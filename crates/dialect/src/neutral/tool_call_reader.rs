@@ -46,7 +46,7 @@ impl ToolCallReader {
         *calls += 1;
         let id = match id.and_then(Raw::filled_string).and_then(EscapedText::of) {
             Some(id) => fitting_call_id(&id, CLIENT_IDS),
-            // The chat answer that this becomes has ids that no other answer has.
+            // The meter gives the call an id that no other answer has.
             None => EscapedText::plain(""),
         };
         let name = names.original(&name);

@@ -87,6 +87,17 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
     simdutf8::basic::from_utf8(bytes).or_else(located)
 }
 
+/// JSON in one line, as events have it: between its tokens a line end is as good as a space.
+///
+/// # Errors
+/// When it is not valid.
+pub(crate) fn one_line(json: &[u8]) -> Result<Vec<u8>, AnswerFault> {
+    let mut cursor = Cursor::new(utf8(json)?);
+    cursor.value()?;
+    cursor.end()?;
+    Ok(json.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }).collect())
+}
+
 /// Appends the opening brace and the members that identify a generation: the beginning of every body and chunk.
 pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContext) {
     out.put_slice(b"{\"id\":\"");

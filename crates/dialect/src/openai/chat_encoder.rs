@@ -6,9 +6,10 @@ use pointsman_domain::ReasoningFormat;
 use super::{
     answer::push_finish,
     chunk_parts::{DONE, chunk_head, push_error_end, push_usage_chunk},
-    completion_writer::{ReasoningDetail, push_call_head, push_image, push_signature},
+    completion_writer::{ReasoningDetail, push_image},
     meter::AnswerMeter,
     stream_options::StreamOptions,
+    tool_call::{MoreOfCall, ToolCallHead, ToolCallPart},
 };
 use crate::{
     answer::{AnswerContext, AnswerFault},
@@ -96,13 +97,12 @@ impl AnswerSink for ChatEncoder {
                     self.custom_calls.push((choice, call));
                 }
                 let signature = self.signature.take_if(|(owner, _)| *owner == id).map(|(_, signature)| signature);
+                let (index, is_custom) = (Some(call as usize), kind == ToolKind::Custom);
+                let head = ToolCallHead { index, id: id.bytes(), name: name.bytes(), arguments: b"", is_custom };
                 self.said(choice, |out| {
-                    out.put_slice(b"\"tool_calls\":[{\"index\":");
-                    push_u64(out, u64::from(call));
-                    push_call_head(&id, &name, kind, out);
-                    out.put_slice(b"\"}");
-                    push_signature(signature.as_ref(), out);
-                    out.put_slice(b"}]");
+                    out.put_slice(b"\"tool_calls\":[");
+                    head.push_signed(signature.as_ref(), out);
+                    out.put_u8(b']');
                 });
             }
             AnswerEvent::ToolCallArguments { choice, call, text } => {
@@ -110,14 +110,11 @@ impl AnswerSink for ChatEncoder {
                     return self.function(choice, call, None, &text);
                 }
                 let is_custom = self.custom_calls.contains(&(choice, call));
+                let more = MoreOfCall { place: call as usize, is_custom, name: None, arguments: text.bytes() };
                 self.said(choice, |out| {
-                    out.put_slice(b"\"tool_calls\":[{\"index\":");
-                    push_u64(out, u64::from(call));
-                    let open: &[u8] =
-                        if is_custom { b",\"custom\":{\"input\":" } else { b",\"function\":{\"arguments\":" };
-                    out.put_slice(open);
-                    text.push_quoted(out);
-                    out.put_slice(b"}}]");
+                    out.put_slice(b"\"tool_calls\":[");
+                    more.push(&ToolCallPart::default(), out);
+                    out.put_u8(b']');
                 });
             }
             AnswerEvent::Image { choice, media_type, data } => self.delta(choice, |out| {

@@ -11,7 +11,7 @@ use crate::{
         answer::{MAX_CHOICES, push_finish, push_head},
         chunk_parts::push_usage_member,
         meter::AnswerMeter,
-        tool_call::FunctionCall,
+        tool_call::{FunctionCall, ToolCallHead},
     },
 };
 
@@ -305,16 +305,9 @@ impl WrittenToolCall {
     }
 
     fn push(&self, out: &mut BytesMut) {
-        // The head begins with a comma, behind the index that only chunks have.
-        let start = out.len();
-        push_call_head(&self.id, &self.name, self.kind, out);
-        if let Some(comma) = out.get_mut(start) {
-            *comma = b'{';
-        }
-        out.put_slice(&self.arguments);
-        out.put_slice(b"\"}");
-        push_signature(self.signature.as_ref(), out);
-        out.put_u8(b'}');
+        let (id, name, arguments) = (self.id.bytes(), self.name.bytes(), &self.arguments);
+        let is_custom = self.kind == ToolKind::Custom;
+        ToolCallHead { index: None, id, name, arguments, is_custom }.push_signed(self.signature.as_ref(), out);
     }
 }
 
@@ -342,28 +335,6 @@ fn push_quoted(escaped: &[u8], out: &mut BytesMut) {
     out.put_u8(b'"');
     out.put_slice(escaped);
     out.put_u8(b'"');
-}
-
-/// Appends `,"id":…,"type":…,"function":{"name":…,"arguments":"`: the caller closes the string and both objects.
-pub(super) fn push_call_head(id: &EscapedText<'_>, name: &EscapedText<'_>, kind: ToolKind, out: &mut BytesMut) {
-    push_member(out, b"id", b"");
-    id.push_quoted(out);
-    let (before, after): (&[u8], &[u8]) = match kind {
-        ToolKind::Function => (b",\"type\":\"function\",\"function\":{\"name\":", b",\"arguments\":\""),
-        ToolKind::Custom => (b",\"type\":\"custom\",\"custom\":{\"name\":", b",\"input\":\""),
-    };
-    out.put_slice(before);
-    name.push_quoted(out);
-    out.put_slice(after);
-}
-
-/// Appends the thought signature of a call where clients of Google's compatible endpoint look for it.
-pub(super) fn push_signature(signature: Option<&EscapedText<'_>>, out: &mut BytesMut) {
-    if let Some(signature) = signature {
-        out.put_slice(b",\"extra_content\":{\"google\":{\"thought_signature\":");
-        signature.push_quoted(out);
-        out.put_slice(b"}}");
-    }
 }
 
 pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, out: &mut BytesMut) {

@@ -1,4 +1,4 @@
-//! Reads answers of servers of chat as events, for clients of other dialects.
+//! Reads answers of servers of chat, and completions of texts, as events.
 //!
 //! Every server has its own departures from the convention. What is missing of calls is put together in
 //! [`super::event_meter`].
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use pointsman_domain::ReasoningFormat;
 
 use super::{
-    answer::utf8,
+    answer::{one_line, utf8},
     error,
     finish::normalise,
     message_member::{ContentParts, MessageMember},
@@ -19,7 +19,7 @@ use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
     json::{Raw, object},
-    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, SplitPairs},
+    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind},
     refusal,
 };
 
@@ -31,24 +31,11 @@ pub(crate) struct Decoder {
 }
 
 /// What is remembered of a choice.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Choice {
     index: u32,
     /// Whether it calls tools, and not just a function.
     has_tools: bool,
-    content: SplitPairs,
-    refusal: SplitPairs,
-    thought: SplitPairs,
-    /// The block that the last thought belongs to.
-    block: Option<Block>,
-}
-
-/// A block of reasoning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Block {
-    index: u32,
-    format: ReasoningFormat,
-    kind: ReasoningKind,
 }
 
 /// Where the content of a choice stands.
@@ -72,22 +59,17 @@ impl Decoder {
         }
         if data == b"[DONE]" {
             self.is_done = true;
-            return self.break_off(sink);
+            return Ok(());
         }
-        self.read(utf8(data)?, Form::Chunk, sink)
+        match &event.data {
+            Cow::Borrowed(_) => self.read(utf8(data)?, Form::Chunk, sink),
+            Cow::Owned(_) => self.read(utf8(&one_line(data)?)?, Form::Chunk, sink),
+        }
     }
 
     /// Whether the stream has ended by its own word.
     pub(crate) const fn is_done(&self) -> bool {
         self.is_done
-    }
-
-    /// Hands on what is held of texts.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.choices.iter_mut().try_for_each(|choice| choice.end_texts(|_| false, sink))
     }
 
     /// Reads an unstreamed answer.
@@ -133,7 +115,7 @@ impl Decoder {
             if place == self.choices.len() {
                 // The meter bounds their number.
                 sink.event(AnswerEvent::Begun { choice: index })?;
-                self.choices.push(Choice { index, ..Choice::default() });
+                self.choices.push(Choice { index, has_tools: false });
             }
             if let Some(known) = self.choices.get_mut(place) {
                 known.read(choice, form, sink)?;
@@ -151,7 +133,8 @@ impl Decoder {
 
 impl Choice {
     fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let names: [&[u8]; 7] = [
+        let names: [&[u8]; 8] = [
+            b"text",
             b"delta",
             b"message",
             b"logprobs",
@@ -160,12 +143,22 @@ impl Choice {
             b"stop_reason",
             b"matched_stop",
         ];
-        let [delta, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
+        let [text, delta, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
         let index = self.index;
         match if form == Form::Whole { message } else { delta.filter(|delta| !delta.is_null()) } {
             Some(message) if message.is_object() => self.message(message, sink)?,
-            None if form == Form::Chunk => {}
+            None if form == Form::Chunk || text.is_some() => {}
             _ => return Err(AnswerFault::malformed("a choice without a message")),
+        }
+        // Completions of texts.
+        match text.filter(|text| !text.is_null()) {
+            Some(text) if text.is_string() => {
+                if let Some(text) = filled(Some(text)) {
+                    sink.event(AnswerEvent::Text { choice: index, text })?;
+                }
+            }
+            Some(_) => return Err(AnswerFault::malformed("a text that is no string")),
+            None => {}
         }
         if let Some(value) = logprobs.filter(|value| value.is_object()) {
             sink.event(AnswerEvent::Logprobs { choice: index, value })?;
@@ -173,9 +166,6 @@ impl Choice {
         // The words of vLLM and SGLang; a number is a token.
         if let Some(text) = filled(stop_reason).or_else(|| filled(matched_stop)) {
             sink.event(AnswerEvent::StoppedAt { choice: index, text })?;
-        }
-        if form == Form::Whole {
-            self.end_texts(|_| false, sink)?;
         }
         let Some(word) = finish.and_then(Raw::filled_string).and_then(Raw::text) else { return Ok(()) };
         let native = filled(native).or_else(|| filled(finish)).unwrap_or(EscapedText::plain(""));
@@ -190,9 +180,6 @@ impl Choice {
             MessageMember::of(&name).check(value)?;
             said.note(&name, value);
         }
-        if said.has_content {
-            self.end_texts(|text| said.goes_on(text), sink)?;
-        }
         if said.has_reasoning_content {
             sink.event(AnswerEvent::Chat(ChatFact::ReasoningContent))?;
         }
@@ -200,13 +187,13 @@ impl Choice {
         match (said.details, said.thought.and_then(EscapedText::of)) {
             (Some(details), _) => {
                 for (place, detail) in details.elements().enumerate() {
-                    self.detail(detail, place, sink)?;
+                    read_detail(detail, place, choice, sink)?;
                 }
             }
-            (None, Some(thought)) => self.thought(thought, sink)?,
+            (None, Some(text)) => sink.event(thought(choice, text))?,
             (None, None) => {
-                if let Some(thought) = parts.as_ref().and_then(|parts| parts.reasoning.as_deref()) {
-                    self.thought(unquoted(thought), sink)?;
+                if let Some(text) = parts.as_ref().and_then(|parts| parts.reasoning.as_deref()) {
+                    sink.event(thought(choice, unquoted(text)))?;
                 }
             }
         }
@@ -214,7 +201,7 @@ impl Choice {
             Some(parts) => Some(unquoted(&parts.text)),
             None => said.content.and_then(EscapedText::of),
         };
-        if let Some(text) = content.and_then(|text| self.content.escaped(text)) {
+        if let Some(text) = content.filter(|text| !text.is_empty()) {
             sink.event(AnswerEvent::Text { choice, text })?;
         }
         // Annotations are about the text before them.
@@ -224,7 +211,7 @@ impl Choice {
         for citation in said.citations.into_iter().flat_map(Raw::elements).filter(|citation| citation.is_object()) {
             sink.event(AnswerEvent::DocumentCitation { choice, json: Cow::Borrowed(citation.bytes()) })?;
         }
-        if let Some(text) = said.refusal.and_then(|refusal| self.refusal.piece(refusal)) {
+        if let Some(text) = filled(said.refusal) {
             sink.event(AnswerEvent::Refusal { choice, text })?;
         }
         for call in said.calls.into_iter().flat_map(Raw::elements) {
@@ -242,84 +229,33 @@ impl Choice {
         }
         Ok(())
     }
-
-    fn detail(&mut self, detail: Raw<'_>, place: usize, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
-        let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
-            Some("reasoning.summary") => {
-                (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
-            }
-            Some("reasoning.encrypted") => (ReasoningKind::Encrypted, None, text(b"data")),
-            _ => (ReasoningKind::Text, text(b"text"), text(b"signature")),
-        };
-        let format = detail.member(b"format").and_then(Raw::text);
-        let format = format.map_or(ReasoningFormat::Unknown, |name| ReasoningFormat::named(&name));
-        let index = detail.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
-        let block = Block { index: index.unwrap_or(place as u32), format, kind };
-        if self.block.is_some_and(|open| open != block) {
-            self.end_thought(sink)?;
-        }
-        self.block = Some(block);
-        let whole = shown.map(|text| self.thought.escaped(text).unwrap_or(EscapedText::plain("")));
-        self.reasoning(block, whole, sealed, text(b"id"), sink)
-    }
-
-    fn thought(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let block = Block { index: 0, format: ReasoningFormat::Unknown, kind: ReasoningKind::Text };
-        self.block = Some(block);
-        match self.thought.escaped(text) {
-            Some(text) => self.reasoning(block, Some(text), None, None, sink),
-            None => Ok(()),
-        }
-    }
-
-    fn reasoning(
-        &self,
-        block: Block,
-        text: Option<EscapedText<'_>>,
-        sealed: Option<EscapedText<'_>>,
-        id: Option<EscapedText<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
-        let Block { index, format, kind } = block;
-        sink.event(AnswerEvent::Reasoning { choice: self.index, index, format, kind, text, sealed, id })
-    }
-
-    /// Ends the texts that do not go on, each with U+FFFD if half a character waits.
-    fn end_texts(&mut self, goes_on: impl Fn(Text) -> bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let choice = self.index;
-        if !goes_on(Text::Thought) {
-            self.end_thought(sink)?;
-        }
-        if let Some(text) = Some(&mut self.content).filter(|_| !goes_on(Text::Content)).and_then(SplitPairs::rest) {
-            sink.event(AnswerEvent::Text { choice, text })?;
-        }
-        if let Some(text) = Some(&mut self.refusal).filter(|_| !goes_on(Text::Refusal)).and_then(SplitPairs::rest) {
-            sink.event(AnswerEvent::Refusal { choice, text })?;
-        }
-        Ok(())
-    }
-
-    fn end_thought(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match (self.thought.rest(), self.block) {
-            (Some(text), Some(block)) => self.reasoning(block, Some(text), None, None, sink),
-            _ => Ok(()),
-        }
-    }
 }
 
-/// The texts of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Text {
-    Content,
-    Refusal,
-    Thought,
+fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
+    let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
+        Some("reasoning.summary") => {
+            (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
+        }
+        Some("reasoning.encrypted") => (ReasoningKind::Encrypted, None, text(b"data")),
+        _ => (ReasoningKind::Text, text(b"text"), text(b"signature")),
+    };
+    let format = detail.member(b"format").and_then(Raw::text);
+    let format = format.map_or(ReasoningFormat::Unknown, |name| ReasoningFormat::named(&name));
+    let index = detail.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
+    let index = index.unwrap_or(place as u32);
+    sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text: shown, sealed, id: text(b"id") })
+}
+
+/// A thought that is a mere text.
+fn thought(choice: u32, text: EscapedText<'_>) -> AnswerEvent<'_> {
+    let (format, kind) = (ReasoningFormat::Unknown, ReasoningKind::Text);
+    AnswerEvent::Reasoning { choice, index: 0, format, kind, text: Some(text), sealed: None, id: None }
 }
 
 /// The members of a message or delta.
 #[derive(Debug, Default)]
 struct Said<'a> {
-    has_content: bool,
     has_reasoning_content: bool,
     content: Option<Raw<'a>>,
     refusal: Option<Raw<'a>>,
@@ -337,7 +273,6 @@ struct Said<'a> {
 impl<'a> Said<'a> {
     fn note(&mut self, name: &[u8], value: Raw<'a>) {
         let member = MessageMember::of(name);
-        self.has_content |= member.is_content(value);
         match member {
             MessageMember::Content => self.content = Some(value),
             MessageMember::Refusal => self.refusal = Some(value),
@@ -354,15 +289,6 @@ impl<'a> Said<'a> {
             MessageMember::Annotations => self.annotations = Some(value),
             MessageMember::Other if name == b"citations" => self.citations = Some(value),
             MessageMember::Role | MessageMember::Audio | MessageMember::Other => {}
-        }
-    }
-
-    /// Whether one of the texts is here, or only calls are, whose pieces may stand between those of texts.
-    fn goes_on(&self, text: Text) -> bool {
-        match text {
-            Text::Content => self.content.is_some(),
-            Text::Refusal => self.refusal.is_some(),
-            Text::Thought => self.thought.is_some() || self.details.is_some(),
         }
     }
 }

@@ -12,15 +12,15 @@ use super::{
     finish::clean_text,
     meter::{AnswerMeter, End, Finish},
     stream_options::Progress,
-    tool_call::ToolCallHead,
-    tool_calls::{Cause, MoreOfCall, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
+    tool_call::{MoreOfCall, ToolCallHead},
+    tool_calls::{Cause, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
     usage::ReportedUsage,
 };
 use crate::{
     answer::{AnswerContext, AnswerFault, Outcome},
     json::Cursor,
     neutral::{
-        AnswerEvent, AnswerSink, ChatFact, EscapedText, ReportedTokens, ToolCallPiece, ToolKind, ToolNames,
+        AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, SplitPairs, ToolCallPiece, ToolKind, ToolNames,
         lone_halves_replaced, with_whole_pairs,
     },
 };
@@ -41,6 +41,18 @@ struct MeteredChoice {
     calls: ToolCallTracker,
     has_called: bool,
     finish: Option<Finish>,
+    /// The text that the last piece belongs to.
+    text: TextKind,
+    /// Half a character at the end of that text.
+    pairs: SplitPairs,
+}
+
+/// A text that comes in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextKind {
+    Content,
+    Refusal,
+    Reasoning { index: u32, format: ReasoningFormat, kind: ReasoningKind },
 }
 
 /// The meter as the sink of a decoder.
@@ -69,35 +81,23 @@ impl<S: AnswerSink> AnswerSink for Metered<'_, S> {
                 meter.meter.produced.images += 1;
                 meter.content(choice, progress, sink)?;
             }
-            AnswerEvent::Text { choice, text } => {
-                let text = with_whole_pairs(text);
-                meter.meter.produced.text_bytes += text.text_bytes() as u64;
-                if text.is_empty() {
-                    meter.choice(choice)?;
-                } else {
-                    meter.content(choice, progress, sink)?;
-                }
-                sink.event(AnswerEvent::Text { choice, text })?;
-            }
-            AnswerEvent::Refusal { choice, text } => {
-                let text = with_whole_pairs(text);
-                meter.meter.produced.text_bytes += text.text_bytes() as u64;
-                meter.content(choice, progress, sink)?;
-                sink.event(AnswerEvent::Refusal { choice, text })?;
+            AnswerEvent::Text { choice, text } => meter.text(choice, TextKind::Content, text, progress, sink)?,
+            AnswerEvent::Refusal { choice, text } => meter.text(choice, TextKind::Refusal, text, progress, sink)?,
+            AnswerEvent::Reasoning { choice, index, format, kind, text: Some(text), sealed: None, id: None } => {
+                meter.text(choice, TextKind::Reasoning { index, format, kind }, text, progress, sink)?;
             }
             AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id } => {
+                meter.end_text(choice, sink)?;
                 let text = text.map(with_whole_pairs);
                 meter.meter.produced.reasoning_bytes += text.as_ref().map_or(0, EscapedText::text_bytes) as u64;
-                if meter.meter.context.exclude_reasoning {
-                    progress.content = true;
-                    meter.end_calls(choice, sink)?;
-                    if let (ReasoningFormat::Gemini, Some(id), Some(signature)) = (format, id, sealed) {
-                        sink.event(AnswerEvent::ToolCallSignature { id, signature })?;
-                    }
-                    return sink.event(AnswerEvent::Begun { choice });
+                if !meter.meter.context.exclude_reasoning {
+                    meter.content(choice, progress, sink)?;
+                    return sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id });
                 }
-                meter.content(choice, progress, sink)?;
-                sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id })?;
+                meter.hidden(choice, progress, sink)?;
+                if let (ReasoningFormat::Gemini, Some(id), Some(signature)) = (format, id, sealed) {
+                    sink.event(AnswerEvent::ToolCallSignature { id, signature })?;
+                }
             }
             AnswerEvent::ToolCallStarted { choice, call, id, name, kind } => {
                 let (id, name) = (Some(id), Some(name));
@@ -114,6 +114,7 @@ impl<S: AnswerSink> AnswerSink for Metered<'_, S> {
                 meter.call(choice, &piece, progress, sink)?;
             }
             AnswerEvent::Image { choice, media_type, data } => {
+                meter.end_text(choice, sink)?;
                 meter.meter.produced.images += 1;
                 meter.content(choice, progress, sink)?;
                 sink.event(AnswerEvent::Image { choice, media_type, data })?;
@@ -138,6 +139,7 @@ impl<S: AnswerSink> AnswerSink for Metered<'_, S> {
                 sink.event(AnswerEvent::Begun { choice })?;
             }
             AnswerEvent::Finished { choice, finish, native } => {
+                meter.end_text(choice, sink)?;
                 meter.finish(choice, finish, &native)?;
                 (progress.content, meter.meter.has_content) = (true, true);
                 sink.event(AnswerEvent::Begun { choice })?;
@@ -178,6 +180,7 @@ impl EventMeter {
         if !says_so && !self.is_whole() {
             return Err(AnswerFault::truncated("the answer ended without a finish"));
         }
+        self.end_texts(sink)?;
         for choice in &mut self.choices {
             if choice.calls.has_nameless() {
                 return Err(AnswerFault::malformed("a tool call without a name"));
@@ -191,9 +194,10 @@ impl EventMeter {
 
     /// Takes an error that ends the answer: it takes the place of the first choice's finish; others that were whole keep theirs.
     pub(crate) fn fail(&mut self, sink: &mut impl AnswerSink) {
+        // The answer has failed already.
+        let _ = self.end_texts(sink);
         self.meter.end = Some(End::Failed);
         let EventMeter { names, choices, .. } = self;
-        // The answer has failed already.
         for MeteredChoice { index, calls, .. } in choices {
             let _ = calls.break_off(&mut CallEvents { choice: *index, names, sink });
         }
@@ -224,11 +228,87 @@ impl EventMeter {
             None if self.choices.len() >= MAX_CHOICES => return Err(AnswerFault::malformed("too many choices")),
             None => {
                 let calls = ToolCallTracker::default();
-                self.choices.push(MeteredChoice { index, calls, has_called: false, finish: None });
+                let (text, pairs) = (TextKind::Content, SplitPairs::default());
+                self.choices.push(MeteredChoice { index, calls, has_called: false, finish: None, text, pairs });
                 self.choices.len() - 1
             }
         };
         self.choices.get_mut(place).ok_or_else(|| AnswerFault::malformed("too many choices"))
+    }
+
+    /// Takes a piece of a text.
+    fn text(
+        &mut self,
+        choice: u32,
+        kind: TextKind,
+        piece: EscapedText<'_>,
+        progress: &mut Progress,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        if self.choice(choice)?.text != kind {
+            self.end_text(choice, sink)?;
+        }
+        let known = self.choice(choice)?;
+        known.text = kind;
+        let is_empty = piece.is_empty();
+        match known.pairs.escaped(piece) {
+            Some(text) => self.pass_text(choice, kind, with_whole_pairs(text), progress, sink),
+            // Some clients wait for any text at all.
+            None if is_empty && kind == TextKind::Content => {
+                sink.event(AnswerEvent::Text { choice, text: EscapedText::plain("") })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn pass_text(
+        &mut self,
+        choice: u32,
+        kind: TextKind,
+        text: EscapedText<'_>,
+        progress: &mut Progress,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let bytes = text.text_bytes() as u64;
+        let TextKind::Reasoning { index, format, kind } = kind else {
+            self.meter.produced.text_bytes += bytes;
+            self.content(choice, progress, sink)?;
+            return sink.event(match kind {
+                TextKind::Refusal => AnswerEvent::Refusal { choice, text },
+                _ => AnswerEvent::Text { choice, text },
+            });
+        };
+        self.meter.produced.reasoning_bytes += bytes;
+        if self.meter.context.exclude_reasoning {
+            return self.hidden(choice, progress, sink);
+        }
+        self.content(choice, progress, sink)?;
+        let (text, sealed, id) = (Some(text), None, None);
+        sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id })
+    }
+
+    /// Ends the text of a choice: half a character that waits becomes U+FFFD.
+    fn end_text(&mut self, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let known = self.choice(choice)?;
+        let kind = known.text;
+        match known.pairs.rest() {
+            Some(rest) => self.pass_text(choice, kind, rest, &mut Progress::default(), sink),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for all choices.
+    pub(crate) fn end_texts(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let open = self.choices.iter().filter(|choice| !choice.pairs.is_empty()).map(|choice| choice.index);
+        let open: Vec<u32> = open.collect();
+        open.into_iter().try_for_each(|choice| self.end_text(choice, sink))
+    }
+
+    /// Notes content that the client does not want to see.
+    fn hidden(&mut self, choice: u32, progress: &mut Progress, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        progress.content = true;
+        self.end_calls(choice, sink)?;
+        sink.event(AnswerEvent::Begun { choice })
     }
 
     /// Notes content for the client, other than calls.
@@ -257,6 +337,7 @@ impl EventMeter {
         progress: &mut Progress,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
+        self.end_text(index, sink)?;
         let name = piece.name.as_ref().map_or(0, EscapedText::text_bytes);
         self.meter.produced.text_bytes += (name + piece.arguments.text_bytes()) as u64;
         (progress.content, self.meter.has_content) = (true, true);
@@ -319,23 +400,4 @@ fn whole_json(json: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
         _ => return json,
     };
     Cow::Owned(mended)
-}
-
-impl AnswerMeter {
-    /// The usage for clients of other dialects than chat.
-    pub(crate) fn tokens(&self) -> ReportedTokens {
-        let (usage, reported) = (self.usage(), self.reported.unwrap_or_default());
-        let some = |count: u64| (count > 0).then_some(count);
-        ReportedTokens {
-            prompt: usage.prompt_tokens,
-            cached: Some(usage.cached_tokens),
-            cache_write: some(usage.cache_write_tokens),
-            cache_write_1h: some(usage.cache_write_1h_tokens),
-            audio_prompt: reported.audio_prompt(),
-            completion: usage.completion_tokens,
-            reasoning: Some(usage.reasoning_tokens),
-            audio_completion: reported.audio_completion(),
-            ..ReportedTokens::default()
-        }
-    }
 }

@@ -32,7 +32,7 @@ pub(crate) mod tool_writer;
 #[deny(clippy::float_arithmetic)]
 mod usage;
 
-pub(crate) use answer::utf8;
+pub(crate) use answer::{one_line, utf8};
 pub use answer::{rewrite_answer, usage_of_failed_answer};
 pub(crate) use chat_encoder::ChatEncoder;
 pub(crate) use decode::Decoder;

@@ -2,7 +2,7 @@
 //!
 //! The bytes of the arguments' JSON string are copied; how arguments become one object is in
 //! [`ToolArguments`](crate::neutral::ToolArguments). Which call of a stream an element belongs to is decided in
-//! [`super::stream`].
+//! [`super::tool_calls`].
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -185,11 +185,22 @@ impl FunctionCall {
 }
 
 /// Names of the members of a call: its type, and the one that holds its arguments.
-pub(super) fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
+fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
     if is_custom { (b"custom", b"input") } else { (b"function", b"arguments") }
 }
 
 impl ToolCallHead<'_> {
+    /// Appends the whole element, with the thought signature of the call where clients of Google's compatible endpoint look for it.
+    pub(super) fn push_signed(&self, signature: Option<&EscapedText<'_>>, out: &mut BytesMut) {
+        self.push(&ToolCallPart::default(), out);
+        if let Some(signature) = signature {
+            out.truncate(out.len() - 1);
+            out.put_slice(b",\"extra_content\":{\"google\":{\"thought_signature\":");
+            signature.push_quoted(out);
+            out.put_slice(b"}}}");
+        }
+    }
+
     /// Appends the whole element, with the other members of `part`.
     pub(super) fn push(&self, part: &ToolCallPart<'_>, out: &mut BytesMut) {
         out.put_u8(b'{');
@@ -208,6 +219,43 @@ impl ToolCallHead<'_> {
         out.put_slice(b"\":{\"name\":\"");
         out.put_slice(self.name);
         out.put_slice(b"\",\"");
+        out.put_slice(arguments);
+        out.put_slice(b"\":\"");
+        out.put_slice(self.arguments);
+        out.put_u8(b'"');
+        part.push_function_others(out);
+        out.put_u8(b'}');
+        part.push_others(out);
+        out.put_u8(b'}');
+    }
+}
+
+/// A later piece of a call.
+#[derive(Debug)]
+pub(super) struct MoreOfCall<'a> {
+    pub(super) place: usize,
+    pub(super) is_custom: bool,
+    /// The inside of the JSON string of a further piece of its name.
+    pub(super) name: Option<&'a str>,
+    /// The inside of the JSON string of its arguments; may be empty.
+    pub(super) arguments: &'a [u8],
+}
+
+impl MoreOfCall<'_> {
+    /// Appends the element, with the other members of `part`.
+    pub(super) fn push(&self, part: &ToolCallPart<'_>, out: &mut BytesMut) {
+        out.put_slice(b"{\"index\":");
+        push_u64(out, self.place as u64);
+        let (kind, arguments) = member_names(self.is_custom);
+        out.put_slice(b",\"");
+        out.put_slice(kind);
+        out.put_slice(b"\":{");
+        if let Some(name) = self.name {
+            out.put_slice(b"\"name\":\"");
+            out.put_slice(name.as_bytes());
+            out.put_slice(b"\",");
+        }
+        out.put_u8(b'"');
         out.put_slice(arguments);
         out.put_slice(b"\":\"");
         out.put_slice(self.arguments);

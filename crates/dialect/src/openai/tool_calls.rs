@@ -8,7 +8,7 @@ use crate::{
     neutral::{EscapedText, SplitPairs, ToolArguments, ToolCallPiece, ToolKind},
     openai::{
         answer::generated_call_id,
-        tool_call::{ToolCallHead, is_portable_id},
+        tool_call::{MoreOfCall, ToolCallHead, is_portable_id},
     },
 };
 
@@ -95,17 +95,6 @@ pub(super) enum Cause {
     Piece,
     /// Something else came, and it waited until then.
     Other,
-}
-
-/// A later piece of a call.
-#[derive(Debug)]
-pub(super) struct MoreOfCall<'a> {
-    pub(super) place: usize,
-    pub(super) is_custom: bool,
-    /// The inside of the JSON string of a further piece of its name.
-    pub(super) name: Option<&'a str>,
-    /// The inside of the JSON string of its arguments; may be empty.
-    pub(super) arguments: &'a [u8],
 }
 
 impl ToolCallTracker {

@@ -107,18 +107,6 @@ impl ReportedUsage {
         Ok(reported)
     }
 
-    /// Audio among the prompt tokens, as told.
-    pub(super) fn audio_prompt(&self) -> Option<u64> {
-        let [audio, ..] = self.prompt_details;
-        audio
-    }
-
-    /// Audio among the completion tokens, as told.
-    pub(super) fn audio_completion(&self) -> Option<u64> {
-        let [audio, ..] = self.completion_details;
-        audio
-    }
-
     /// Whether any token count is above 0.
     pub(super) fn is_credible(&self) -> bool {
         [self.prompt, self.completion].iter().flatten().any(|count| *count > 0)

@@ -80,16 +80,8 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete.
-    pub(crate) fn end(&mut self, _: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&self) -> Result<(), AnswerFault> {
         if self.is_done { Ok(()) } else { Err(AnswerFault::truncated("the stream ended before response.completed")) }
-    }
-
-    /// Hands on what is held of texts whose stream breaks off.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(crate) fn break_off(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.items.iter_mut().try_for_each(|(_, item)| item.close(&mut self.counters, sink))
     }
 
     /// Reads a whole answer.
@@ -256,9 +248,6 @@ impl Decoder {
         }
         for (place, item) in response.member(b"output").into_iter().flat_map(Raw::elements).enumerate() {
             self.item_done(place as u64, item, sink)?;
-        }
-        for (_, item) in &mut self.items {
-            item.close(&mut self.counters, sink)?;
         }
         self.is_done = true;
         let reason = response.member(b"incomplete_details").and_then(|details| details.member(b"reason"));

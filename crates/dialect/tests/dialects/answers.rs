@@ -247,3 +247,29 @@ fn half_a_character_that_stays_alone_is_replaced() {
         assert!(answer.to_string().contains("a\u{fffd}"), "{name}: {answer}");
     }
 }
+
+#[test]
+fn json_in_several_lines_becomes_events_of_one() {
+    let annotation = "{\"type\":\"url_citation\",\n\"url_citation\":{\"url\":\"https://a.example\",\n\"title\":\"A\",\"start_index\":0,\"end_index\":1}}";
+    let content = format!("{{\"content\":\"a\",\n\"annotations\":[\n{annotation}]}}");
+    let logprobs = "{\"content\":[\n{\"token\":\"a\",\n\"logprob\":-1}]}";
+    let choice = |holder: &str| {
+        format!(
+            "{{\"choices\":[\n{{\"index\":0,\"{holder}\":{content},\n\"logprobs\":{logprobs},\"finish_reason\":\"stop\"}}]}}"
+        )
+    };
+    let event = format!("data: {}\n\n", choice("delta").replace('\n', "\ndata: "));
+    for (name, client) in clients() {
+        for body in [event.clone(), choice("message"), choice("message").replace('\n', "\r\n")] {
+            let mut stream = ChatStream::between(None, client.as_ref(), context(), StreamOptions::default());
+            let mut out = BytesMut::new();
+            stream.push(&Bytes::from(body), &mut out).unwrap();
+            stream.end(&mut out).unwrap();
+            let text = String::from_utf8(out.to_vec()).unwrap();
+            let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("event: "));
+            for data in lines.map(|line| line.strip_prefix("data: ").unwrap_or_else(|| panic!("{name}: {line}"))) {
+                assert!(data == "[DONE]" || serde_json::from_str::<Value>(data).is_ok(), "{name}: {data}");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use pointsman_domain::ReasoningFormat;
 
 use crate::{
     answer::AnswerFault,
-    anthropic::{citations::Citations, surrogates::SplitPairs},
+    anthropic::citations::Citations,
     json::Raw,
     neutral::{AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolCallReader, ToolNames},
 };
@@ -28,13 +28,7 @@ impl Counters {
 
 /// An unfinished block.
 #[derive(Debug)]
-pub(super) struct Block {
-    kind: Kind,
-    pairs: SplitPairs,
-}
-
-#[derive(Debug)]
-enum Kind {
+pub(super) enum Block {
     /// `start`: where it begins in the text of the answer, in characters.
     Text {
         start: u64,
@@ -66,15 +60,11 @@ impl Block {
                 if let Some(data) = block.member(b"data").and_then(Raw::filled_string) {
                     sink.event(thought(index, ReasoningKind::Encrypted, None, EscapedText::of(data)))?;
                 }
-                Ok(Block::of(Kind::Hidden))
+                Ok(Block::Hidden)
             }
             Some("tool_use") => Block::call(block, names, counters, sink),
-            _ => Ok(Block::of(Kind::Hidden)),
+            _ => Ok(Block::Hidden),
         }
-    }
-
-    fn of(kind: Kind) -> Block {
-        Block { kind, pairs: SplitPairs::default() }
     }
 
     fn text(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
@@ -82,13 +72,13 @@ impl Block {
         for citation in block.member(b"citations").into_iter().flat_map(Raw::elements) {
             citations.note(citation);
         }
-        let mut text = Block::of(Kind::Text { start: counters.characters, citations });
+        let mut text = Block::Text { start: counters.characters, citations };
         text.piece(block.member(b"text"), counters, sink)?;
         Ok(text)
     }
 
     fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
-        let mut thought = Block::of(Kind::Reasoning { index: counters.next_reasoning(), signature: BytesMut::new() });
+        let mut thought = Block::Reasoning { index: counters.next_reasoning(), signature: BytesMut::new() };
         thought.piece(block.member(b"thinking"), counters, sink)?;
         thought.sign(block.member(b"signature"))?;
         Ok(thought)
@@ -101,7 +91,7 @@ impl Block {
         sink: &mut impl AnswerSink,
     ) -> Result<Block, AnswerFault> {
         let members = (block.member(b"id"), block.member(b"name"), block.member(b"input"));
-        Ok(Block::of(Kind::Call(ToolCallReader::start(members, names, &mut counters.calls, sink)?)))
+        Ok(Block::Call(ToolCallReader::start(members, names, &mut counters.calls, sink)?))
     }
 
     /// Takes a delta. One of an unknown type is passed over, and so are those of hidden blocks.
@@ -111,19 +101,19 @@ impl Block {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let piece: &[u8] = match self.kind {
-            Kind::Text { .. } => b"text",
-            Kind::Reasoning { .. } => b"thinking",
-            Kind::Call(_) => b"partial_json",
-            Kind::Hidden => return Ok(()),
+        let piece: &[u8] = match self {
+            Block::Text { .. } => b"text",
+            Block::Reasoning { .. } => b"thinking",
+            Block::Call(_) => b"partial_json",
+            Block::Hidden => return Ok(()),
         };
         let [kind, piece] = delta.pick([b"type", piece]);
-        match (kind.and_then(Raw::text).as_deref(), &mut self.kind) {
-            (Some("text_delta"), Kind::Text { .. })
-            | (Some("thinking_delta"), Kind::Reasoning { .. })
-            | (Some("input_json_delta"), Kind::Call(_)) => self.piece(piece, counters, sink),
-            (Some("signature_delta"), Kind::Reasoning { .. }) => self.sign(delta.member(b"signature")),
-            (Some("citations_delta"), Kind::Text { citations, .. }) => {
+        match (kind.and_then(Raw::text).as_deref(), &mut *self) {
+            (Some("text_delta"), Block::Text { .. })
+            | (Some("thinking_delta"), Block::Reasoning { .. })
+            | (Some("input_json_delta"), Block::Call(_)) => self.piece(piece, counters, sink),
+            (Some("signature_delta"), Block::Reasoning { .. }) => self.sign(delta.member(b"signature")),
+            (Some("citations_delta"), Block::Text { citations, .. }) => {
                 if let Some(citation) = delta.member(b"citation") {
                     citations.note(citation);
                 }
@@ -136,26 +126,17 @@ impl Block {
         }
     }
 
-    /// Hands on what is still held of it.
-    pub(super) fn break_off(&mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        match self.pairs.rest() {
-            Some(rest) => self.hand_on(rest, counters, sink),
-            None => Ok(()),
-        }
-    }
-
     /// Ends the block.
-    pub(super) fn stop(mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.break_off(counters, sink)?;
-        match self.kind {
-            Kind::Text { start, citations } => citations.finish(start, counters.characters, sink),
-            Kind::Reasoning { signature, .. } if signature.is_empty() => Ok(()),
-            Kind::Reasoning { index, signature } => {
+    pub(super) fn stop(self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self {
+            Block::Text { start, citations } => citations.finish(start, counters.characters, sink),
+            Block::Reasoning { signature, .. } if signature.is_empty() => Ok(()),
+            Block::Reasoning { index, signature } => {
                 let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
                 sink.event(thought(index, ReasoningKind::Text, None, Some(signature)))
             }
-            Kind::Call(call) => call.stop(sink),
-            Kind::Hidden => Ok(()),
+            Block::Call(call) => call.stop(sink),
+            Block::Hidden => Ok(()),
         }
     }
 
@@ -166,32 +147,20 @@ impl Block {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        match piece.and_then(|piece| self.pairs.piece(piece)) {
-            Some(text) => self.hand_on(text, counters, sink),
-            None => Ok(()),
-        }
-    }
-
-    fn hand_on(
-        &mut self,
-        text: EscapedText<'_>,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
-        match &mut self.kind {
-            Kind::Text { .. } => {
+        let Some(text) = piece.and_then(Raw::filled_string).and_then(EscapedText::of) else { return Ok(()) };
+        match self {
+            Block::Text { .. } => {
                 counters.characters = counters.characters.saturating_add(text.characters());
                 sink.event(AnswerEvent::Text { choice: 0, text })
             }
-            Kind::Reasoning { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
-            Kind::Call(call) => call.piece(text, sink),
-            Kind::Hidden => Ok(()),
+            Block::Reasoning { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
+            Block::Call(call) => call.piece(text, sink),
+            Block::Hidden => Ok(()),
         }
     }
 
     fn sign(&mut self, piece: Option<Raw<'_>>) -> Result<(), AnswerFault> {
-        let (Kind::Reasoning { signature, .. }, Some(piece)) = (&mut self.kind, piece.and_then(Raw::filled_string))
-        else {
+        let (Block::Reasoning { signature, .. }, Some(piece)) = (self, piece.and_then(Raw::filled_string)) else {
             return Ok(());
         };
         if signature.len() + piece.inner().len() > MAX_SIGNATURE {

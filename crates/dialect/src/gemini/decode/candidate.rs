@@ -12,7 +12,7 @@ use crate::{
     json::Raw,
     neutral::{
         AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolKind, ToolNames,
-        custom_input, fitting_call_id, made_call_id, surrogates::SplitPairs,
+        custom_input, fitting_call_id, made_call_id,
     },
 };
 
@@ -42,8 +42,6 @@ pub(super) struct Candidate {
     /// Whether there was anything at all, also what is not shown.
     pub(super) has_parts: bool,
     is_finished: bool,
-    text: SplitPairs,
-    thought: SplitPairs,
     positions: Positions,
     citations: Citations,
 }
@@ -70,24 +68,9 @@ impl Candidate {
     }
 
     /// Notes that a finish reason came.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(super) fn finish(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn finish(&mut self) {
         self.is_finished = true;
-        self.flush(sink)
-    }
-
-    /// Hands on what was held back.
-    ///
-    /// # Errors
-    /// Fails if the sink does.
-    pub(super) fn flush(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.end_reasoning(sink)?;
-        match self.text.rest() {
-            Some(rest) => self.push_text(rest, sink),
-            None => Ok(()),
-        }
+        self.end_reasoning();
     }
 
     /// Reads a part.
@@ -111,14 +94,14 @@ impl Candidate {
             return self.call(call, signature, context, sink);
         }
         if let Some(text) = text.filter(|text| text.is_string()) {
-            if let Some(text) = text.filled_string() {
+            if let Some(text) = text.filled_string().and_then(EscapedText::of) {
                 self.text(text, is_reasoning, sink)?;
             }
         } else {
             self.has_parts = true;
             // A draft within a thought is not the image.
             if let Some(data) = data.filter(|data| data.is_object() && !is_reasoning) {
-                self.end_reasoning(sink)?;
+                self.end_reasoning();
                 self.medium(data, sink)?;
             }
         }
@@ -140,37 +123,28 @@ impl Candidate {
         self.citations.read(sources, &self.positions, self.choice, sink)
     }
 
-    fn text(&mut self, piece: Raw<'_>, is_reasoning: bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn text(
+        &mut self,
+        text: EscapedText<'_>,
+        is_reasoning: bool,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
         self.has_parts = true;
-        if !is_reasoning {
-            self.end_reasoning(sink)?;
-            return match self.text.piece(piece) {
-                Some(text) => self.push_text(text, sink),
-                None => Ok(()),
-            };
+        if is_reasoning {
+            self.is_in_reasoning = true;
+            return sink.event(self.thought(ReasoningKind::Text, Some(text), None, None));
         }
-        self.is_in_reasoning = true;
-        match self.thought.piece(piece) {
-            Some(text) => sink.event(self.thought(ReasoningKind::Text, Some(text), None, None)),
-            None => Ok(()),
-        }
-    }
-
-    fn push_text(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.end_reasoning();
         self.has_content = true;
         self.positions.push(&text);
         sink.event(AnswerEvent::Text { choice: self.choice, text })
     }
 
     /// Ends the block of reasoning that is open, if one is.
-    fn end_reasoning(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        if let Some(rest) = self.thought.rest() {
-            sink.event(self.thought(ReasoningKind::Text, Some(rest), None, None))?;
-        }
+    fn end_reasoning(&mut self) {
         if std::mem::take(&mut self.is_in_reasoning) {
             self.thoughts = self.thoughts.saturating_add(1);
         }
-        Ok(())
     }
 
     /// Hands on a signature as a block of its own. `id`: the call that it belongs to.
@@ -180,7 +154,7 @@ impl Candidate {
         id: Option<EscapedText<'_>>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        self.end_reasoning(sink)?;
+        self.end_reasoning();
         let event = self.thought(ReasoningKind::Encrypted, None, Some(signature), id);
         self.thoughts = self.thoughts.saturating_add(1);
         sink.event(event)
@@ -222,7 +196,7 @@ impl Candidate {
         if self.calls.len() >= MAX_CALLS {
             return Err(AnswerFault::malformed("too many tool calls"));
         }
-        self.end_reasoning(sink)?;
+        self.end_reasoning();
         (self.has_parts, self.has_content) = (true, true);
         let args = call.member(b"args").filter(|args| args.is_object());
         let args = args.and_then(|args| std::str::from_utf8(args.bytes()).ok()).unwrap_or("{}");

@@ -52,7 +52,7 @@ fn streamed(chunks: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
         let data = chunk.to_string().into_bytes().into();
         decoder.event(&StreamEvent { data, is_error: false }, &mut sink)?;
     }
-    decoder.end(&mut sink)?;
+    decoder.end()?;
     Ok(parsed(&sink.finish()?))
 }
 

@@ -86,7 +86,7 @@ proptest! {
         let mut result = chunks.iter().try_for_each(|chunk| {
             decoder.event(&StreamEvent { data: chunk.to_string().into_bytes().into(), is_error: false }, &mut sink)
         });
-        result = result.and_then(|()| decoder.end(&mut sink));
+        result = result.and_then(|()| decoder.end());
         let streamed = result.and_then(|()| sink.finish());
         let mut sink = CompletionWriter::default();
         let whole = Decoder::new(names(), None).whole(&body.to_string(), &mut sink).and_then(|()| sink.finish());
@@ -115,7 +115,7 @@ proptest! {
             let _ = retry_delay(event);
             let _ = refuses_signature(400, event);
         }
-        let _ = decoder.end(&mut sink);
+        let _ = decoder.end();
     }
 
     #[test]

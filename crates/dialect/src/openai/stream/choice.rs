@@ -14,11 +14,13 @@ use crate::{
         finish::{clean_name, normalise},
         message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
         meter::Finish,
-        tool_call::{FunctionCall, LEGACY, ToolCallHead, ToolCallPart, member_names},
-        tool_calls::{Cause, MoreOfCall, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
+        tool_call::{FunctionCall, LEGACY, MoreOfCall, ToolCallHead, ToolCallPart},
+        tool_calls::{Cause, ToolCallContext, ToolCallOrder, ToolCallSink, ToolCallTracker},
     },
 };
 
+/// The member of a choice with its content, in a chunk.
+pub(super) const DELTA: &[u8] = b"delta";
 /// Bytes of other members that may wait together with a finish.
 pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
@@ -26,6 +28,8 @@ const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
 /// One element of a chunk's `choices`, read but not yet rewritten.
 #[derive(Debug, Default)]
 pub(super) struct ChoicePart<'a> {
+    /// The name of the member with its content.
+    holder: &'static [u8],
     /// Which choice, if the upstream says so.
     pub(super) index: Option<u64>,
     /// What it adds.
@@ -66,15 +70,19 @@ pub(super) struct Delta<'a> {
 
 impl<'a> ChoicePart<'a> {
     /// Reads the next element.
-    pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, AnswerFault> {
-        let mut part = ChoicePart::default();
+    pub(super) fn read(
+        cursor: &mut Cursor<'a>,
+        holder: &'static [u8],
+        exclude_reasoning: bool,
+    ) -> Result<ChoicePart<'a>, AnswerFault> {
+        let mut part = ChoicePart { holder, ..ChoicePart::default() };
         let mut has_others = false;
         cursor.pass_byte(b'{')?;
         let start = cursor.at() - 1;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
-            if *name == *b"delta" {
+            if *name == *holder {
                 part.delta = Delta::read(cursor, exclude_reasoning)?;
                 continue;
             }
@@ -110,7 +118,7 @@ impl<'a> ChoicePart<'a> {
         for (key, value) in self.others.into_iter().flat_map(Raw::members) {
             match &*key.name() {
                 b"index" | b"delta" | b"finish_reason" | b"native_finish_reason" | b"logprobs" => {}
-                name if is_filter_note(name) => {}
+                name if name == self.holder || is_filter_note(name) => {}
                 _ => push_member(out, key.inner(), value.bytes()),
             }
         }
@@ -500,28 +508,8 @@ impl ToolCallSink for Elements<'_, '_> {
         if more.arguments.is_empty() && more.name.is_none() && !part.has_others() {
             return Ok(());
         }
-        let out = &mut *self.out;
-        push_comma(out);
-        out.put_slice(b"{\"index\":");
-        push_u64(out, more.place as u64);
-        let (kind, arguments) = member_names(more.is_custom);
-        out.put_slice(b",\"");
-        out.put_slice(kind);
-        out.put_slice(b"\":{");
-        if let Some(name) = more.name {
-            out.put_slice(b"\"name\":\"");
-            out.put_slice(name.as_bytes());
-            out.put_slice(b"\",");
-        }
-        out.put_u8(b'"');
-        out.put_slice(arguments);
-        out.put_slice(b"\":\"");
-        out.put_slice(more.arguments);
-        out.put_u8(b'"');
-        part.push_function_others(out);
-        out.put_u8(b'}');
-        part.push_others(out);
-        out.put_u8(b'}');
+        push_comma(self.out);
+        more.push(&part, self.out);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::FailureKind;
 
 use super::{
-    choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
+    choice::{ChoicePart, ChoiceState, DELTA, DeltaRules, MAX_HELD_BYTES},
     chunk_prefix::ChunkPrefix,
     text_template::TextTemplate,
 };
@@ -15,7 +15,7 @@ use crate::{
     frame::StreamEvent,
     json::{Cursor, Raw, push_member},
     openai::{
-        answer::{MAX_CHOICES, utf8},
+        answer::{MAX_CHOICES, one_line, utf8},
         chunk_parts::chunk_head,
         error,
         finish::clean_name,
@@ -37,6 +37,8 @@ pub(crate) struct ChatRewriter {
     /// The beginning of every event: `data: ` and the members that name the generation.
     pub(super) head: BytesMut,
     pub(super) choices: Vec<ChoiceState>,
+    /// The member of a choice with its content.
+    pub(super) holder: &'static [u8],
     has_new_report: bool,
     fingerprint: Option<String>,
     memo: ChunkPrefix,
@@ -50,6 +52,7 @@ impl ChatRewriter {
             meter: AnswerMeter::new(context),
             options,
             choices: Vec::new(),
+            holder: DELTA,
             has_new_report: false,
             fingerprint: None,
             memo: ChunkPrefix::default(),
@@ -213,17 +216,18 @@ impl ChatRewriter {
         while cursor.element(&mut first)? {
             cursor.peek()?;
             let start = cursor.at();
-            let read = ChoicePart::read(cursor, self.meter.context.exclude_reasoning)?;
+            let read = self.part(cursor)?;
             let known = self.known_choice(read.index.unwrap_or(place))?;
             choices.text = self.choices.get(known).filter(|choice| place == 0 && choice.has_role).and(read.only_text());
-            let mended;
+            let (mended, holder, excludes);
             let mut part = read;
             if let Some(choice) = self.choices.get_mut(known)
                 && (cursor.has_lone_surrogate() || !choice.halves.is_empty())
             {
                 choices.text = None;
-                mended = choice.halves.mended(cursor.since(start));
-                part = ChoicePart::read(&mut Cursor::new(&mended), self.meter.context.exclude_reasoning)?;
+                (holder, excludes) = (self.holder, self.meter.context.exclude_reasoning);
+                mended = choice.halves.mended(holder, cursor.since(start));
+                part = ChoicePart::read(&mut Cursor::new(&mended), holder, excludes)?;
             }
             let before = out.len();
             if choices.is_written {
@@ -243,6 +247,10 @@ impl ChatRewriter {
             out.truncate(start);
         }
         Ok(choices)
+    }
+
+    fn part<'a>(&self, cursor: &mut Cursor<'a>) -> Result<ChoicePart<'a>, AnswerFault> {
+        ChoicePart::read(cursor, self.holder, self.meter.context.exclude_reasoning)
     }
 
     /// Appends one choice; says whether anything was written, and where its finish is held if it just came.
@@ -303,14 +311,6 @@ struct WrittenChoices<'a> {
     held: Option<usize>,
     /// The text of the only choice, if there is nothing else to count in it.
     text: Option<Raw<'a>>,
-}
-
-/// The data of an event that came in several lines, in one: between its tokens a line end is as good as a space.
-fn one_line(data: &[u8]) -> Result<Vec<u8>, AnswerFault> {
-    let mut cursor = Cursor::new(utf8(data)?);
-    cursor.value()?;
-    cursor.end()?;
-    Ok(data.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect())
 }
 
 /// An event that was whole cannot be cut: its JSON is broken.

@@ -9,7 +9,6 @@ mod split_halves;
 #[deny(clippy::float_arithmetic)]
 mod stream_end;
 mod text_template;
-mod whole;
 
 pub(crate) use chunk::ChatRewriter;
 pub(crate) use split_halves::SplitHalves;

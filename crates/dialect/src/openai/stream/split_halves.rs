@@ -39,10 +39,10 @@ impl SplitHalves {
     }
 
     /// An element of `choices` in which every character is whole.
-    pub(crate) fn mended(&mut self, choice: Raw<'_>) -> String {
+    pub(crate) fn mended(&mut self, holder: &[u8], choice: Raw<'_>) -> String {
         let mut out = String::with_capacity(choice.written().len() + 16);
         members(choice, &mut out, |name, value, out| {
-            if name != "delta" || !value.is_object() {
+            if name.as_bytes() != holder || !value.is_object() {
                 return out.push_str(&lone_halves_replaced(value.written()));
             }
             members(value, out, |name, value, out| self.value(value, &Place::top(name), out));

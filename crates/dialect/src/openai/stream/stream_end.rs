@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::FinishReason;
 
 use super::{
@@ -14,7 +14,7 @@ use crate::{
     frame::StreamEvent,
     json::{push_member, push_u64},
     openai::{
-        answer::push_finish,
+        answer::{one_line, push_finish, rewrite_answer},
         chunk_parts::{DONE, END_OF_EVENT, push_error_end, push_usage_chunk},
         meter::{AnswerMeter, End, Finish},
         stream_options::Progress,
@@ -92,6 +92,20 @@ impl ChatRewriter {
     pub(crate) fn outcome(&self) -> Outcome {
         let held = self.choices.first().and_then(|choice| choice.held.as_ref());
         self.meter.outcome(held.map(|held| &held.finish))
+    }
+
+    /// Takes an answer that came whole in the place of a stream, as its only chunk: the message of a choice is its delta.
+    ///
+    /// # Errors
+    /// When it is not valid, or an error.
+    pub(crate) fn whole(&mut self, body: &Bytes, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        // Reads an error in the place of an answer, and finds what is missing.
+        rewrite_answer(body, &self.meter.context)?;
+        self.holder = b"message";
+        let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
+        let event = StreamEvent { data: Cow::Borrowed(&body), is_error: false };
+        self.event(&event, &mut Progress::default(), out)?;
+        self.end(out)
     }
 
     /// Ends the stream as one whose answers are at their limit of tokens.

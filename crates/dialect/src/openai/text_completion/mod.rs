@@ -3,13 +3,11 @@
 //! Only endpoints that serve this API themselves get such requests, as the client wrote them, and their answers pass. The chat
 //! that a request would be is only measured.
 
-mod decode;
 mod encode;
 mod inbound;
 pub(crate) mod splice;
 
 pub(crate) use self::{
-    decode::Decoder,
     encode::TextEncoder,
     inbound::{conversation_of, read_completion_request},
 };

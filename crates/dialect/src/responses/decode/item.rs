@@ -7,10 +7,7 @@ use super::Counters;
 use crate::{
     answer::AnswerFault,
     json::{Raw, push_member, push_u64},
-    neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, fitting_call_id,
-        surrogates::SplitPairs,
-    },
+    neutral::{AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, fitting_call_id},
 };
 
 /// Kind of a part of an item.
@@ -59,7 +56,6 @@ struct Part {
     index: u64,
     /// Where it begins in the text of the answer, in characters; for reasoning, the index of its block.
     start: u64,
-    pairs: SplitPairs,
     /// The id that its first piece is handed on with.
     id: Option<EscapedText<'static>>,
 }
@@ -120,15 +116,9 @@ impl Item {
                 _ => Err(AnswerFault::malformed("a delta of another kind than its item")),
             };
         }
-        if piece.filled_string().is_none() {
-            return Ok(());
-        }
+        let Some(text) = piece.filled_string().and_then(EscapedText::of) else { return Ok(()) };
         let call = self.kind;
-        let part = self.part(kind, index, counters)?;
-        match part.pairs.piece(piece) {
-            Some(text) => hand_on(call, part, text, counters, sink),
-            None => Ok(()),
-        }
+        hand_on(call, self.part(kind, index, counters)?, text, counters, sink)
     }
 
     /// Takes a whole part, if no piece of it came before.
@@ -165,7 +155,7 @@ impl Item {
                 if let Some(text) = text {
                     self.whole_part(PartKind::Arguments, 0, text, counters, sink)?;
                 }
-                self.close(counters, sink)
+                Ok(())
             }
             Kind::Search => {
                 // Opening a page of the results is no search.
@@ -206,7 +196,6 @@ impl Item {
                 }
                 _ => {}
             }
-            self.close(counters, sink)?;
             for annotation in part.member(b"annotations").into_iter().flat_map(Raw::elements) {
                 annotations = annotations.saturating_add(1);
                 if annotations > handed_on {
@@ -214,7 +203,7 @@ impl Item {
                 }
             }
         }
-        self.close(counters, sink)
+        Ok(())
     }
 
     fn finish_reasoning(
@@ -230,7 +219,6 @@ impl Item {
                 }
             }
         }
-        self.close(counters, sink)?;
         let sealed = item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of);
         let Some(sealed) = sealed else { return Ok(()) };
         sink.event(AnswerEvent::Reasoning {
@@ -261,16 +249,6 @@ impl Item {
         }
     }
 
-    /// Hands on what is still held of its parts.
-    pub(super) fn close(&mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        for part in &mut self.parts {
-            if let Some(rest) = part.pairs.rest() {
-                hand_on(self.kind, part, rest, counters, sink)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Whether items like this have parts of that kind.
     fn has(&self, kind: PartKind) -> bool {
         match self.kind {
@@ -291,7 +269,7 @@ impl Item {
                     PartKind::Summary | PartKind::Reasoning => u64::from(counters.next_reasoning()),
                     _ => counters.characters(),
                 };
-                self.parts.push(Part { kind, index, start, pairs: SplitPairs::default(), id: self.id.clone() });
+                self.parts.push(Part { kind, index, start, id: self.id.clone() });
                 self.parts.len() - 1
             }
         };
@@ -312,7 +290,7 @@ fn call(
     let index = counters.next_call()?;
     let id = match text(b"call_id") {
         Some(id) => fitting_call_id(&id, CLIENT_IDS),
-        // The chat answer that this becomes has ids that no other answer has.
+        // The meter gives the call an id that no other answer has.
         None => EscapedText::plain(""),
     };
     sink.event(AnswerEvent::ToolCallStarted { choice: 0, call: index, id, name: names.original(&name), kind })?;

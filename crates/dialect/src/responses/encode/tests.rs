@@ -357,7 +357,7 @@ proptest! {
 
         let (mut decoder, mut decoded) = (Decoder::new(ToolNames::default()), CompletionWriter::default());
         SseSplitter::new(1_000_000).push(&streamed, |event| decoder.event(&event, &mut decoded)).unwrap();
-        decoder.end(&mut decoded).unwrap();
+        decoder.end().unwrap();
         let decoded: Value = serde_json::from_slice(&decoded.finish().unwrap()).unwrap();
         let direct = essence(direct);
         prop_assert_eq!(essence(decoded), direct.clone());

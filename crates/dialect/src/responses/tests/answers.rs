@@ -30,8 +30,8 @@ pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl Answer
     for event in events {
         splitter.push(format!("data: {event}\n\n").as_bytes(), |event| decoder.event(&event, sink))?;
     }
-    assert_eq!(decoder.is_done(), decoder.end(sink).is_ok());
-    decoder.end(sink)
+    assert_eq!(decoder.is_done(), decoder.end().is_ok());
+    decoder.end()
 }
 
 pub(super) fn collect(events: &[String], names: ToolNames) -> Result<Value, AnswerFault> {
