@@ -21,7 +21,9 @@ const MAX_ENTRIES: usize = 64;
 /// # Errors
 /// 400 for a value that is not one of the header's.
 pub fn apply(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(), Invalid> {
-    if !routes(request) {
+    // One pass over the headers of a request costs less than a look-up of each of these.
+    let mut names = request.headers().keys().map(HeaderName::as_str);
+    if !names.any(|name| name.starts_with("x-route-") || name.starts_with("x-max-cost")) {
         return Ok(());
     }
     if let Some(amount) = dollars(request, &MAX_COST)?
@@ -67,16 +69,10 @@ pub fn check_session(request: &HttpRequest) -> Result<(), Invalid> {
 /// # Errors
 /// 400 for a list that is too long.
 pub fn add_models(models: &mut Vec<String>, request: &HttpRequest) -> Result<(), Invalid> {
-    if models.is_empty() && routes(request) {
+    if models.is_empty() {
         models.extend(list(request, &MODELS)?.into_iter().map(str::to_owned));
     }
     Ok(())
-}
-
-/// Whether any header may be one of these: one pass over those of a request costs less than a look-up of each name.
-fn routes(request: &HttpRequest) -> bool {
-    let mut names = request.headers().keys().map(HeaderName::as_str);
-    names.any(|name| name.starts_with("x-route-") || name.starts_with("x-max-cost"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]

@@ -36,11 +36,9 @@ pub struct Packed {
 impl Packed {
     /// Packs an entry.
     pub fn new(entry: &Entry) -> Packed {
+        let labels: Vec<_> = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
         let mut packer = Packer::default();
-        packer.begin(entry.id, entry.created_ms);
-        entry.facts.labels.iter().for_each(|(field, text)| packer.label(*field, text));
-        packer.begin_numbers();
-        entry.facts.numbers.iter().for_each(|(field, number)| packer.number(*field, *number));
+        packer.begin(entry.id, entry.created_ms, &labels, &entry.facts.numbers);
         packer.record().extend_from_slice(&entry.bytes);
         packer.finish()
     }
@@ -109,61 +107,23 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Most labels, and most numbers: their count is one byte. Further ones are left out.
-    const MOST: u8 = 127;
-
-    /// Begins an entry, and its labels.
-    pub fn begin(&mut self, id: Id, created_ms: i64) {
-        self.buffer.clear();
-        self.buffer.extend_from_slice(&id.0);
-        append(&created_ms, &mut self.buffer);
+    /// Begins an entry.
+    pub fn begin(&mut self, id: Id, created_ms: i64, labels: &[(u8, &str)], numbers: &[(u8, i64)]) {
+        let out = &mut self.buffer;
+        out.clear();
+        out.extend_from_slice(&id.0);
+        append(&created_ms, out);
+        let facts_at = out.len();
+        append(labels, out);
+        let numbers_at = out.len();
+        append(numbers, out);
         (self.id, self.created_ms) = (Some(id), created_ms);
-        self.places.facts = self.buffer.len();
-        self.buffer.push(0);
+        self.places = Places { facts: facts_at, numbers: numbers_at, record: out.len() };
     }
 
-    /// Adds a label.
-    pub fn label(&mut self, field: u8, text: &str) {
-        if self.counts(self.places.facts) {
-            self.buffer.push(field);
-            self.push_varint(text.len() as u64);
-            self.buffer.extend_from_slice(text.as_bytes());
-        }
-    }
-
-    /// Ends the labels and begins the numbers.
-    pub fn begin_numbers(&mut self) {
-        self.places.numbers = self.buffer.len();
-        self.buffer.push(0);
-    }
-
-    /// Adds a number.
-    pub fn number(&mut self, field: u8, number: i64) {
-        if self.counts(self.places.numbers) {
-            self.buffer.push(field);
-            self.push_varint((number << 1 ^ number >> 63).cast_unsigned());
-        }
-    }
-
-    /// Ends the facts: where the record is to be appended.
+    /// Where the record is to be appended.
     pub const fn record(&mut self) -> &mut Vec<u8> {
-        self.places.record = self.buffer.len();
         &mut self.buffer
-    }
-
-    /// Counts one more in the byte at a place, if it has room.
-    fn counts(&mut self, at: usize) -> bool {
-        let count = self.buffer.get_mut(at).filter(|count| **count < Packer::MOST);
-        count.map(|count| *count += 1).is_some()
-    }
-
-    /// Seven bits a byte, the lowest first.
-    fn push_varint(&mut self, mut number: u64) {
-        while number > 0x7f {
-            self.buffer.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.buffer.push(number as u8);
     }
 
     /// The entry that was begun last.

@@ -135,9 +135,6 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> Genera
 /// The client's tags, and those for headers of agents unless the client has tags of these names.
 fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
     let mut tags = chat.tags.clone();
-    if !has_ids(request) {
-        return tags;
-    }
     for (header, name) in &AGENT_IDS {
         if let Some(id) = header_text(request, header).filter(|_| tags.iter().all(|(known, _)| known != name)) {
             tags.push(((*name).to_owned(), id));
@@ -148,13 +145,10 @@ fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
 
 /// The session that a header names: ours, or that of an agent.
 pub(crate) fn session_header(request: &HttpRequest) -> Option<String> {
-    let mut names = [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS);
-    if has_ids(request) { names.find_map(|name| header_text(request, name)) } else { None }
-}
-
-/// Whether a header may name a session or an agent, whose names all end so. Most requests have none.
-fn has_ids(request: &HttpRequest) -> bool {
-    request.headers().keys().any(|name| name.as_str().ends_with("id"))
+    // One pass over the headers of a request costs less than a look-up of each of these.
+    let may_name = request.headers().keys().any(|name| name.as_str().ends_with("id"));
+    let mut names = [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS).filter(|_| may_name);
+    names.find_map(|name| header_text(request, name))
 }
 
 /// Size of the request, for predictions and prices.

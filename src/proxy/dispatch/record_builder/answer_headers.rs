@@ -8,7 +8,6 @@ use actix_web::{
     HttpResponseBuilder,
     http::header::{self, HeaderName, HeaderValue},
 };
-use bytes::Bytes;
 use itoa::Integer;
 use pointsman_base::clock;
 use pointsman_domain::{AttemptRecord, Dialect, Tick};
@@ -69,29 +68,24 @@ impl RecordBuilder {
     /// Writes the headers of a successful response.
     pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
         let record = &*self.record;
+        // A display name may hold characters that no header allows; a slug may not.
+        let text_header = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
         // Appended: nothing is looked up and replaced, because each name comes once.
         let mut put = |name, value| append(response, name, value);
         put(header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));
-        if record.decision.router.is_none() {
-            put(ROUTER, Some(FIXED));
-        }
+        put(GENERATION_ID, header_value(record.id.as_str()));
+        put(MODEL, text_header(&record.model));
+        put(PROVIDER, text_header(&record.provider_name).or_else(|| text_header(&record.provider_slug)));
+        put(ROUTER, record.decision.router.as_deref().map_or(Some(FIXED), header_value));
         put(REASON, Some(HeaderValue::from_static(record.decision_code().as_str())));
+        put(ATTEMPTS, integer(attempts.max(1)));
         put(DROPPED_PARAMETERS, parameter_list(&record.dropped_parameters));
         put(EMULATED_PARAMETERS, parameter_list(&record.emulated_parameters));
         put(IGNORED, name_list(&self.ignored));
         put(COST, self.cost_header());
         put(USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated")));
-        let mut values = HeaderBlock::default();
-        values.put(GENERATION_ID, |text| text.push_str(record.id.as_str()));
-        values.put_text(MODEL, record.model.as_deref());
-        // A display name may hold characters that no header allows; a slug may not.
-        let name = record.provider_name.as_deref().filter(|name| is_printable(name));
-        values.put_text(PROVIDER, name.or(record.provider_slug.as_deref()));
-        values.put_text(ROUTER, record.decision.router.as_deref());
-        values.put(ATTEMPTS, |text| push_integer(text, attempts.max(1)));
-        self.put_timing(&mut values);
-        values.append_to(response);
+        self.write_timing(response);
         let requests = self.rate.into_iter().flat_map(RateState::headers);
         let tokens = self.token_rate.into_iter().flat_map(RateState::token_headers);
         for (name, value) in requests.chain(tokens) {
@@ -107,32 +101,32 @@ impl RecordBuilder {
         header_value(&cost.total().to_string())
     }
 
-    fn put_timing(&self, values: &mut HeaderBlock) {
+    fn write_timing(&self, response: &mut HttpResponseBuilder) {
         let now = clock::now();
         let elapsed = now - self.accepted;
         let waiting = self.waiting_since.map(|since| now - since).unwrap_or_default();
         let overhead = elapsed.saturating_sub(self.upstream_time + waiting);
         events::AnswerBegan { overhead }.emit(&self.worker.shared.process.metrics);
-        values.put(LATENCY, |text| push_integer(text, self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
-        values.put(OVERHEAD, |text| push_millis(text, overhead, Decimals::Always));
-        values.put(SERVER_TIMING, |text| self.push_server_timing(text, now));
+        let mut text = String::with_capacity(16);
+        push_millis(&mut text, overhead, Decimals::Always);
+        append(response, LATENCY, integer(self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
+        append(response, OVERHEAD, header_value(&text));
+        append(response, SERVER_TIMING, header_value(&self.server_timing(now)));
     }
 
     /// Adds the generation's id to an error, and `Server-Timing` if a provider was called.
     pub fn annotate(&self, error: ApiError) -> ApiError {
         let error = error.of_generation(self.record.id);
-        let mut timing = String::new();
-        self.push_server_timing(&mut timing, clock::now());
-        match header_value(&timing) {
+        match header_value(&self.server_timing(clock::now())) {
             Some(timing) if !self.record.attempts.is_empty() => error.with_header(SERVER_TIMING, timing),
             _ => error,
         }
     }
 
-    /// Appends the value of `Server-Timing` at `now`. `queue`, `connect` and `tls` are of the attempt that serves. `ttft` and
+    /// The value of `Server-Timing` at `now`. `queue`, `connect` and `tls` are of the attempt that serves. `ttft` and
     /// `total` count from the time the request was accepted; `total` is omitted while a stream runs.
-    fn push_server_timing(&self, text: &mut String, now: Tick) {
-        let mut list = MetricList::new(text);
+    fn server_timing(&self, now: Tick) -> String {
+        let mut list = MetricList(String::with_capacity(192));
         list.add("route", self.routing);
         let running = self.running.iter().flatten().map(|running| &*running.attempt);
         let latest = self.latest.or_else(|| running.clone().next().map(AttemptPhases::new));
@@ -156,43 +150,7 @@ impl RecordBuilder {
                 list.add_attempt(n, &attempt.names().slug, Outcome::Word("running"), now - attempt.started);
             }
         }
-    }
-}
-
-/// Values of headers one after the other, so that they share one allocation.
-struct HeaderBlock {
-    text: String,
-    /// The names, each with the end of its value.
-    names: Vec<(HeaderName, usize)>,
-}
-
-impl Default for HeaderBlock {
-    fn default() -> HeaderBlock {
-        HeaderBlock { text: String::with_capacity(384), names: Vec::with_capacity(8) }
-    }
-}
-
-impl HeaderBlock {
-    /// Adds a value that `push` appends, which is printable.
-    fn put(&mut self, name: HeaderName, push: impl FnOnce(&mut String)) {
-        push(&mut self.text);
-        self.names.push((name, self.text.len()));
-    }
-
-    /// Adds a text, if there is one and a header may hold it.
-    fn put_text(&mut self, name: HeaderName, text: Option<&str>) {
-        if let Some(text) = text.filter(|text| is_printable(text)) {
-            self.put(name, |all| all.push_str(text));
-        }
-    }
-
-    fn append_to(self, response: &mut HttpResponseBuilder) {
-        let mut rest = Bytes::from(self.text);
-        let mut start = 0;
-        for (name, end) in self.names {
-            append(response, name, HeaderValue::from_maybe_shared(rest.split_to(end - start)).ok());
-            start = end;
-        }
+        list.0
     }
 }
 
@@ -226,12 +184,13 @@ fn parameter_list(names: &[Arc<str>]) -> Option<HeaderValue> {
 
 /// `text` as a header if it is printable ASCII. Clients decode other bytes that a header may hold differently.
 fn header_value(text: &str) -> Option<HeaderValue> {
-    if is_printable(text) { HeaderValue::from_str(text).ok() } else { None }
+    // Many bytes at once, unlike a search for the first one.
+    let has_odd = text.bytes().fold(false, |odd, byte| odd | !matches!(byte, b' '..=b'~'));
+    if has_odd { None } else { HeaderValue::from_str(text).ok() }
 }
 
-fn is_printable(text: &str) -> bool {
-    // Many bytes at once, unlike a search for the first odd one.
-    !text.bytes().fold(false, |odd, byte| odd | !matches!(byte, b' '..=b'~'))
+fn integer(value: impl Integer) -> Option<HeaderValue> {
+    header_value(itoa::Buffer::new().format(value))
 }
 
 /// How an attempt ended, as `Server-Timing` says it.
@@ -249,46 +208,38 @@ fn result(attempt: &AttemptRecord) -> Outcome<'_> {
 }
 
 /// Builds the list of metrics, without the formatter: every answer has one.
-struct MetricList<'t> {
-    text: &'t mut String,
-    /// Where it begins in the text.
-    start: usize,
-}
+struct MetricList(String);
 
-impl<'t> MetricList<'t> {
-    fn new(text: &'t mut String) -> MetricList<'t> {
-        MetricList { start: text.len(), text }
-    }
-
+impl MetricList {
     fn add(&mut self, name: &str, duration: Duration) {
         self.separate();
-        self.text.push_str(name);
+        self.0.push_str(name);
         self.push_duration(duration);
     }
 
     fn add_attempt(&mut self, n: u32, slug: &str, outcome: Outcome<'_>, duration: Duration) {
         self.separate();
-        self.text.push_str("attempt-");
-        push_integer(self.text, n);
-        self.text.push_str(";desc=\"");
-        self.text.push_str(slug.get(..MAX_SLUG_BYTES).unwrap_or(slug));
-        self.text.push(' ');
+        self.0.push_str("attempt-");
+        push_integer(&mut self.0, n);
+        self.0.push_str(";desc=\"");
+        self.0.push_str(slug.get(..MAX_SLUG_BYTES).unwrap_or(slug));
+        self.0.push(' ');
         match outcome {
-            Outcome::Status(status) => push_integer(self.text, status),
-            Outcome::Word(word) => self.text.push_str(word),
+            Outcome::Status(status) => push_integer(&mut self.0, status),
+            Outcome::Word(word) => self.0.push_str(word),
         }
-        self.text.push('"');
+        self.0.push('"');
         self.push_duration(duration);
     }
 
     fn push_duration(&mut self, duration: Duration) {
-        self.text.push_str(";dur=");
-        push_millis(self.text, duration, Decimals::UnlessZero);
+        self.0.push_str(";dur=");
+        push_millis(&mut self.0, duration, Decimals::UnlessZero);
     }
 
     fn separate(&mut self) {
-        if self.text.len() > self.start {
-            self.text.push_str(", ");
+        if !self.0.is_empty() {
+            self.0.push_str(", ");
         }
     }
 }
@@ -322,13 +273,12 @@ mod tests {
 
     #[test]
     fn durations_are_milliseconds_with_decimals() {
-        let mut text = "3".to_owned();
-        let mut list = MetricList::new(&mut text);
+        let mut list = MetricList(String::new());
         list.add("route", Duration::from_micros(50));
         list.add("queue", Duration::ZERO);
         list.add("ttft", Duration::from_micros(120_340));
         list.add_attempt(1, "swift", Outcome::Status(500), Duration::from_millis(40));
-        assert_eq!(text, "3route;dur=0.050, queue;dur=0, ttft;dur=120.340, attempt-1;desc=\"swift 500\";dur=40");
+        assert_eq!(list.0, "route;dur=0.050, queue;dur=0, ttft;dur=120.340, attempt-1;desc=\"swift 500\";dur=40");
     }
 
     #[test]
@@ -343,8 +293,8 @@ mod tests {
 
     #[test]
     fn a_long_slug_is_cut() {
-        let mut text = String::new();
-        MetricList::new(&mut text).add_attempt(12, &"x".repeat(500), Outcome::Word("timeout"), Duration::ZERO);
-        assert!(text.len() < 100 && text.ends_with("x timeout\";dur=0"), "{text}");
+        let mut list = MetricList(String::new());
+        list.add_attempt(12, &"x".repeat(500), Outcome::Word("timeout"), Duration::ZERO);
+        assert!(list.0.len() < 100 && list.0.ends_with("x timeout\";dur=0"), "{}", list.0);
     }
 }
