@@ -21,7 +21,6 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     access::{
         budget::{Budget, Team},
-        issued::HolderKind,
         key_state::{KeyLife, KeyState},
         lease::{LeaseReport, LeaseTerms, Moment},
         leasing::Leasing,
@@ -47,20 +46,20 @@ pub struct AccountState {
 
 impl AccountState {
     /// Which of the account and its team is disabled, so that the keys of the account are refused.
-    pub fn disabled(&self) -> Option<HolderKind> {
+    pub fn disabled(&self) -> Option<BudgetHolder> {
         match self.disabled.load(Ordering::Acquire) {
-            1 => Some(HolderKind::Account),
-            2 => Some(HolderKind::Team),
+            1 => Some(BudgetHolder::Account),
+            2 => Some(BudgetHolder::Team),
             _ => None,
         }
     }
 
     /// Refuses the keys of the account because this is disabled, or accepts them.
-    pub fn set_disabled(&self, which: Option<HolderKind>) {
+    pub fn set_disabled(&self, which: Option<BudgetHolder>) {
         let value = match which {
-            None => 0,
-            Some(HolderKind::Account) => 1,
-            Some(HolderKind::Team) => 2,
+            Some(BudgetHolder::Account) => 1,
+            Some(BudgetHolder::Team) => 2,
+            _ => 0,
         };
         self.disabled.store(value, Ordering::Release);
     }

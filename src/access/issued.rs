@@ -60,15 +60,6 @@ impl HolderKind {
             HolderKind::Team => "teams",
         }
     }
-
-    /// What a key is whose calls are refused because it is disabled: the reason of the error, and the state of the key.
-    #[must_use]
-    pub const fn disabled(self) -> &'static str {
-        match self {
-            HolderKind::Account => "disabled_account",
-            HolderKind::Team => "disabled_team",
-        }
-    }
 }
 
 /// An issued key. It holds no text of the key but its label.

@@ -12,8 +12,8 @@ use pointsman_config::{AuthMode, Config, Key, Scope, digest_of};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    access::{budget::Budgets, holders::AccountState, issued::HolderKind, key_state::KeyState},
-    base::error::{ApiError, KeyFault},
+    access::{budget::Budgets, holders::AccountState, key_state::KeyState},
+    base::error::{ApiError, BudgetHolder, KeyFault},
 };
 
 /// All API keys of one configuration, and the issued keys.
@@ -89,10 +89,10 @@ impl Caller {
     }
 
     /// The account of the key, or its team, if it is disabled.
-    pub fn disabled_holder(&self) -> Option<(HolderKind, Arc<str>)> {
-        let kind = self.account.disabled()?;
+    pub fn disabled_holder(&self) -> Option<(BudgetHolder, Arc<str>)> {
+        let holder = self.account.disabled()?;
         let team = || self.account.team.load_full().map_or_else(|| "".into(), |team| Arc::clone(&team.name));
-        Some((kind, if kind == HolderKind::Team { team() } else { Arc::clone(&self.account_name) }))
+        Some((holder, if holder == BudgetHolder::Team { team() } else { Arc::clone(&self.account_name) }))
     }
 
     /// Whether the key has expired.
@@ -205,8 +205,8 @@ impl KeyTable {
         if caller.is_expired() {
             return Err(ApiError::unauthorized(KeyFault::Expired));
         }
-        if let Some((kind, name)) = caller.disabled_holder() {
-            return Err(ApiError::disabled_holder(kind.disabled(), kind.word(), &name));
+        if let Some((holder, name)) = caller.disabled_holder() {
+            return Err(ApiError::disabled_holder(holder, &name));
         }
         Ok(caller)
     }

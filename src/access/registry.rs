@@ -24,10 +24,13 @@ pub use self::audit_line::{AuditLine, ChangedMember};
 use self::sharing::Sharing;
 pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable};
 
-use crate::access::{
-    holders::{Holders, account_number, key_number},
-    issued::{Actor, AuditEntry, Change, HolderKind, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
-    keys::{Caller, IssuedTable},
+use crate::{
+    access::{
+        holders::{Holders, account_number, key_number},
+        issued::{Actor, AuditEntry, Change, HolderKind, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
+        keys::{Caller, IssuedTable},
+    },
+    base::error::BudgetHolder,
 };
 
 /// Lines of the audit log in memory. The file keeps all.
@@ -523,13 +526,13 @@ impl State {
     }
 
     /// Which of an account and its team is disabled.
-    fn disabled_holder(&self, account: &str, team: Option<&str>) -> Option<HolderKind> {
+    fn disabled_holder(&self, account: &str, team: Option<&str>) -> Option<BudgetHolder> {
         let is_disabled = |kind, name: &str| self.disabled.contains(&(kind, name.to_owned()));
-        let of_team = || team.filter(|team| is_disabled(HolderKind::Team, team)).map(|_| HolderKind::Team);
+        let of_team = || team.filter(|team| is_disabled(HolderKind::Team, team)).map(|_| BudgetHolder::Team);
         if self.disabled.is_empty() {
             None
         } else if is_disabled(HolderKind::Account, account) {
-            Some(HolderKind::Account)
+            Some(BudgetHolder::Account)
         } else {
             of_team()
         }

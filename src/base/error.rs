@@ -155,10 +155,11 @@ impl ApiError {
     }
 
     /// 401: the account of the key, or the team of that, is disabled.
-    pub fn disabled_holder(reason: &'static str, holder: &str, name: &str) -> ApiError {
-        let message = format!("The {holder} '{name}' of this API key is disabled.");
+    pub fn disabled_holder(holder: BudgetHolder, name: &str) -> ApiError {
+        let reason = holder.disabled();
+        let word = reason.trim_start_matches("disabled_");
         class::UNAUTHORIZED
-            .error(reason, message)
+            .error(reason, format!("The {word} '{name}' of this API key is disabled."))
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 

@@ -133,10 +133,12 @@ fn row(visit: &Visit, kind: HolderKind, holder: &HolderBody, teams: &[HolderBody
                 }
             }
             td.t { @match holder.origin { Origin::Configuration => "in the file", Origin::Administrator => "here", Origin::Keys => span.muted { "by its keys alone" } } }
-            td.t {
-                a.button href=(path) { @if holder.origin == Origin::Configuration { "Lines for the file" } @else { "Change" } (whom) }
-                " " (switch(visit, kind, holder, &whom))
-                @if holder.origin == Origin::Administrator { " " a.button href={ (path) "/delete" } { "Delete" (whom) } }
+            td {
+                div.inline {
+                    a.button href=(path) { @if holder.origin == Origin::Configuration { "Lines" span.visually-hidden { " for the file of the" } } @else { "Change" } (whom) }
+                    (switch(visit, kind, holder, &whom))
+                    @if holder.origin == Origin::Administrator { a.button href={ (path) "/delete" } { "Delete" (whom) } }
+                }
             }
         }
     }
@@ -147,7 +149,7 @@ fn switch(visit: &Visit, kind: HolderKind, holder: &HolderBody, whom: &Markup) -
     let path = path(kind, &holder.name);
     html! {
         @if holder.disabled {
-            form.inline method="post" action={ (path) "/enable" } { (visit.frame.token()) button type="submit" { "Enable" (whom) } }
+            form method="post" action={ (path) "/enable" } { (visit.frame.token()) button type="submit" { "Enable" (whom) } }
         } @else if !accounts::is_own(visit, kind, &holder.name) {
             a.button href={ (path) "/disable" } { "Disable" (whom) }
         }

@@ -6,7 +6,7 @@ use crate::{
     folder::Folder,
     issued_keys::{ADMIN, call, world},
     process::{ConfigFile, run},
-    world::saying,
+    world::{ask, saying},
 };
 
 fn said(output: std::process::Output) -> (Option<i32>, String) {
@@ -105,6 +105,13 @@ async fn accounts_and_teams_are_set_up_at_a_running_gateway() {
     let (code, text) = pointsman("accounts create blue").await;
     assert!(code == Some(2) && text.contains("accounts limit"), "{text}");
     assert_eq!(pointsman("teams remove web").await.0, Some(0));
+    gateway.chat(&ask("nobody/nothing")).await.expect(404);
+    let (code, refused) = pointsman("logs --refused").await;
+    assert!(code == Some(0) && refused.contains("  404 model_not_found") && refused.contains("  nobody/nothing  req-"));
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let (code, all) = pointsman("logs --all --key test --since 1h").await;
+    assert!(code == Some(0) && all.lines().count() == 1 && all.contains("  test  acme/small @ acme  "), "{all}");
+    assert_eq!(pointsman("logs --all --slow").await.1, "pointsman: no generation to show\n");
     let (code, audit) = pointsman("audit --by admin --action remove_team").await;
     assert!(code == Some(0) && audit.contains("admin (127.0.0.1)  remove_team 'web'"), "{audit}");
 }

@@ -117,6 +117,9 @@ async fn explain_and_preview_answer_why_not_and_what_if_and_explain_finds_the_ne
     let page: Value = serde_json::from_str(&said(&[&closed[..], &["--json"]].concat(), 0)).unwrap();
     assert_eq!(page["what_if"]["changed"], true, "thrift was the cheapest: {page}");
     assert!(said(&["preview", "Hello", "--what-if", "circuit=open"], 2).contains("is no condition"));
+    let bought = said(&[&preview[..6], &["--budget", "5"]].concat(), 0);
+    assert!(bought.contains("\n$5 pays for about ") && bought.contains(" such calls, each about $0.0"), "{bought}");
+    assert!(said(&["preview", "Hello", "--budget", "much"], 2).contains("an amount of US dollars"));
 }
 
 #[actix_web::test]

@@ -126,7 +126,7 @@ async fn one_command_says_what_a_team_spent_each_day_on_what_and_why_more_than_l
     for (arguments, what) in [
         ("--by colour", "Unknown value 'colour' in 'group_by'"),
         ("--team prodct", "Did you mean 'product'?"),
-        ("--since yesterday", "'since' must be a time"),
+        ("--since tomorrow", "'since' must be a time"),
         ("--csv --json", "cannot be used with"),
         ("--by team --key-env NOWHERE", "the variable NOWHERE is not set"),
     ] {

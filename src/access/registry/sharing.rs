@@ -188,6 +188,7 @@ mod tests {
         issued::{Actor, HolderKind, IssuedAccount},
         registry::{ChangeLog, tests::key},
     };
+    use crate::base::error::BudgetHolder;
     use pointsman_base::clock;
 
     struct Nowhere;
@@ -275,7 +276,7 @@ mod tests {
     fn an_account_that_one_replica_disables_is_refused_by_the_other_until_it_is_enabled() {
         let (one, two, mut order) = (replica(), replica(), Vec::new());
         one.create(by("one"), key("mine")).unwrap();
-        for (on, expected) in [(false, Some(HolderKind::Account)), (true, None)] {
+        for (on, expected) in [(false, Some(BudgetHolder::Account)), (true, None)] {
             one.switch_holder(by("one"), HolderKind::Account, "mine", on).unwrap();
             exchange(&[&one, &two], &mut order);
             assert_eq!(two.holders.account(account_number("mine")).disabled(), expected);

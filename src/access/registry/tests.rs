@@ -134,13 +134,13 @@ fn a_disabled_account_or_team_stays_disabled_when_it_is_removed_and_after_a_rest
     before.create(actor(), IssuedKey { account: "shop".to_owned(), ..key("one") }).unwrap();
     let disabled = |registry: &Registry| registry.holders.account(account_number("shop")).disabled();
     before.switch_holder(actor(), HolderKind::Team, "sales", false).unwrap();
-    assert_eq!(disabled(&before), Some(HolderKind::Team));
+    assert_eq!(disabled(&before), Some(BudgetHolder::Team));
     before.switch_holder(actor(), HolderKind::Account, "shop", false).unwrap();
     before.record(actor(), Change::remove(HolderKind::Account, "shop")).unwrap();
     let after = registry(&log);
     after.publish(&after.state.lock());
     for registry in [&before, &after] {
-        assert_eq!(disabled(registry), Some(HolderKind::Account));
+        assert_eq!(disabled(registry), Some(BudgetHolder::Account));
         assert_eq!(registry.disabled(HolderKind::Team), ["sales"]);
     }
     after.switch_holder(actor(), HolderKind::Account, "shop", true).unwrap();
@@ -157,9 +157,9 @@ fn an_account_that_is_disabled_is_refused_although_the_disk_cannot_store_that() 
     let disabled = || registry.holders.account(account_number("shop")).disabled();
     let refused = registry.switch_holder(actor(), HolderKind::Account, "shop", false);
     assert!(matches!(refused, Err(ChangeFault::DisabledUntilRestart(_))), "{refused:?}");
-    assert_eq!(disabled(), Some(HolderKind::Account));
+    assert_eq!(disabled(), Some(BudgetHolder::Account));
     assert!(matches!(registry.switch_holder(actor(), HolderKind::Account, "shop", true), Err(ChangeFault::Disk(_))));
-    assert_eq!(disabled(), Some(HolderKind::Account), "what is not stored does not let keys in again");
+    assert_eq!(disabled(), Some(BudgetHolder::Account), "what is not stored does not let keys in again");
 }
 
 #[test]

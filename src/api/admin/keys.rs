@@ -233,7 +233,7 @@ impl<'a> KeyBody<'a> {
         let state = match (caller.is_disabled(), caller.is_expired()) {
             (true, _) => "disabled",
             (false, true) => "expired",
-            (false, false) => caller.disabled_holder().map_or("active", |(kind, _)| kind.disabled()),
+            (false, false) => caller.disabled_holder().map_or("active", |(holder, _)| holder.disabled()),
         };
         let limit = reading.limit;
         KeyBody {

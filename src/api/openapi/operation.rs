@@ -80,6 +80,14 @@ pub(super) fn post(path: &str, id: &str, tag: &str, summary: &str) -> Operation 
     Operation::new("post", path, id, tag, summary)
 }
 
+pub(super) fn put(path: &str, id: &str, tag: &str, summary: &str) -> Operation {
+    Operation::new("put", path, id, tag, summary)
+}
+
+pub(super) fn delete(path: &str, id: &str, tag: &str, summary: &str) -> Operation {
+    Operation::new("delete", path, id, tag, summary)
+}
+
 impl Operation {
     pub(super) fn new(method: &'static str, path: &str, id: &str, tag: &str, summary: &str) -> Operation {
         let members = json!({ "operationId": id, "tags": [tag], "summary": summary, "responses": {} });

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::operation::{
-    Headers, Operation, get, in_header, in_path, integer, number, post, query, reference, required, text,
+    Headers, Operation, delete, get, in_header, in_path, integer, number, post, put, query, reference, required, text,
 };
 use crate::{
     access::issued::Change,
@@ -281,25 +281,13 @@ pub(super) fn admin() -> Vec<Operation> {
             .answers("AdminKey"),
         get("/api/v1/admin/accounts", "listAccounts", "accounts", "Accounts with limits and spending")
             .answers("Accounts"),
-        Operation::new(
-            "put",
-            "/api/v1/admin/accounts/{name}",
-            "putAccount",
-            "accounts",
-            "Set the limits of an account",
-        )
-        .by_name()
-        .takes("AccountLimits")
-        .answers("Accounts"),
-        Operation::new(
-            "delete",
-            "/api/v1/admin/accounts/{name}",
-            "deleteAccount",
-            "accounts",
-            "Remove the limits of an account",
-        )
-        .by_name()
-        .answers("Accounts"),
+        put("/api/v1/admin/accounts/{name}", "putAccount", "accounts", "Set the limits of an account")
+            .by_name()
+            .takes("AccountLimits")
+            .answers("Accounts"),
+        delete("/api/v1/admin/accounts/{name}", "deleteAccount", "accounts", "Remove the limits of an account")
+            .by_name()
+            .answers("Accounts"),
         post("/api/v1/admin/accounts/{name}/disable", "disableAccount", "accounts", "Refuse all keys of an account")
             .by_name()
             .answers("Accounts"),
@@ -312,11 +300,11 @@ pub(super) fn admin() -> Vec<Operation> {
         .by_name()
         .answers("Accounts"),
         get("/api/v1/admin/teams", "listTeams", "accounts", "Teams with limits and spending").answers("Teams"),
-        Operation::new("put", "/api/v1/admin/teams/{name}", "putTeam", "accounts", "Set the limits of a team")
+        put("/api/v1/admin/teams/{name}", "putTeam", "accounts", "Set the limits of a team")
             .by_name()
             .takes("TeamLimits")
             .answers("Teams"),
-        Operation::new("delete", "/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
+        delete("/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
             .by_name()
             .answers("Teams"),
         post(
@@ -379,26 +367,20 @@ pub(super) fn admin() -> Vec<Operation> {
         get("/api/v1/admin/diff/{diff}", "getDiff", "records", "A comparison and its report")
             .parameters([in_path("diff", "Id of the comparison.", text())])
             .answers("DiffJob"),
-        Operation::new("delete", "/api/v1/admin/diff/{diff}", "cancelDiff", "records", "Cancel a comparison")
+        delete("/api/v1/admin/diff/{diff}", "cancelDiff", "records", "Cancel a comparison")
             .parameters([in_path("diff", "Id of the comparison.", text())])
             .answers("DiffJob"),
-        Operation::new(
-            "delete",
-            "/api/v1/admin/ledger/records",
-            "deleteRecords",
-            "records",
-            "Delete records by age, key or owner",
-        )
-        .parameters([
-            query("older_than_secs", "Age; 0: all.", integer(0, 4294967295)),
-            query("key", "Name of a key.", text()),
-            query(
-                "owner",
-                "Owner as in GET /ledger; instead of `key`.",
-                json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
-            ),
-        ])
-        .answers("Deletion"),
+        delete("/api/v1/admin/ledger/records", "deleteRecords", "records", "Delete records by age, key or owner")
+            .parameters([
+                query("older_than_secs", "Age; 0: all.", integer(0, 4294967295)),
+                query("key", "Name of a key.", text()),
+                query(
+                    "owner",
+                    "Owner as in GET /ledger; instead of `key`.",
+                    json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
+                ),
+            ])
+            .answers("Deletion"),
     ];
     operations.extend(keys("/api/v1"));
     operations.extend(health());
@@ -409,6 +391,7 @@ pub(super) fn admin() -> Vec<Operation> {
 /// Issuing keys, at both listeners.
 fn keys(below: &str) -> Vec<Operation> {
     let at = |path: &str| format!("{below}{path}");
+    let hash = || in_path("hash", "The hash in the list.", json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }));
     vec![
         get(&at("/keys"), "listKeys", "keys", "Issued keys; scope admin")
             .parameters([
@@ -425,33 +408,17 @@ fn keys(below: &str) -> Vec<Operation> {
             "keys",
             "Give a key a new text, shown once; the old one is refused from then on; scope admin",
         )
-        .parameters([in_path(
-            "hash",
-            "The hash in the list.",
-            json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
-        )])
+        .parameters([hash()])
         .answers("CreatedKey"),
         get(&at("/keys/{hash}"), "getKey", "keys", "One issued key; scope admin")
-            .parameters([in_path(
-                "hash",
-                "The hash in the list.",
-                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
-            )])
+            .parameters([hash()])
             .answers("KeyBody"),
         Operation::new("patch", &at("/keys/{hash}"), "updateKey", "keys", "Change a key; scope admin")
-            .parameters([in_path(
-                "hash",
-                "The hash in the list.",
-                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
-            )])
+            .parameters([hash()])
             .takes("KeyChange")
             .answers("KeyBody"),
-        Operation::new("delete", &at("/keys/{hash}"), "revokeKey", "keys", "Remove a key for good; scope admin")
-            .parameters([in_path(
-                "hash",
-                "The hash in the list.",
-                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
-            )])
+        delete(&at("/keys/{hash}"), "revokeKey", "keys", "Remove a key for good; scope admin")
+            .parameters([hash()])
             .answers("Deleted"),
     ]
 }

@@ -349,7 +349,11 @@ fn usage(keys: &[Value]) -> String {
         let [spent, today, month, limit, left] =
             ["/usage/total", "/usage/daily", "/usage/monthly", "/effective_limit/limit", "/effective_limit/remaining"]
                 .map(|path| dollars(key, path));
-        let [state, reset, mut name] = ["/state", "/effective_limit/reset", "/name"].map(|path| shown(key, path));
+        let [mut state, reset, mut name] = ["/state", "/effective_limit/reset", "/name"].map(|path| shown(key, path));
+        if let Some(holder) = state.strip_prefix("disabled_").map(str::to_owned) {
+            "disabled".clone_into(&mut state);
+            name.push_str(&format!("  (its {holder} is disabled)"));
+        }
         // The limit that the key meets first may be that of its account or its team.
         let [holder, of] = ["/effective_limit/holder", "/effective_limit/name"].map(|path| shown(key, path));
         if !["-", "key"].contains(&holder.as_str()) {
@@ -448,11 +452,11 @@ mod tests {
         let usage_of = json!({"total": 0.0000031, "daily": 0, "monthly": 12.5});
         let key = json!({"name": "ci", "state": "active", "usage": usage_of});
         let limit = json!({"holder": "team", "name": "lab", "limit": 20, "remaining": 7.5, "reset": "daily"});
-        let of_team = json!({"name": "web", "state": "active", "usage": usage_of, "effective_limit": limit});
+        let of_team = json!({"name": "web", "state": "disabled_team", "usage": usage_of, "effective_limit": limit});
         expect_test::expect![[r#"
             STATE       SPENT $    TODAY $    MONTH $    LIMIT $     LEFT $ RESET    KEY
             active   0.00000310          0      12.50          -          - -        ci
-            active   0.00000310          0      12.50      20.00       7.50 daily    web  (limit of the team lab)
+            disabled 0.00000310          0      12.50      20.00       7.50 daily    web  (its team is disabled)  (limit of the team lab)
         "#]]
         .assert_eq(&usage(&[key, of_team]));
     }

@@ -90,7 +90,7 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
             new.map(|row| if request.gateway.json { row.to_string() } else { line(row, request.all) }).collect();
         if lines.is_empty() && is_first && request.lines > 0 {
             // Not among the lines, which another program may read.
-            let _ = writeln!(io::stderr(), "pointsman: no generation to show yet");
+            let _ = writeln!(io::stderr(), "pointsman: no generation to show");
         }
         let shown: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
         // A closed pipe ends the command, and is not an error.

@@ -29,6 +29,15 @@ impl BudgetHolder {
         }
     }
 
+    /// Why a key is refused whose holder is disabled: the reason of the error, and the state of the key.
+    pub const fn disabled(self) -> &'static str {
+        match self {
+            BudgetHolder::Key => "disabled_key",
+            BudgetHolder::Account => "disabled_account",
+            BudgetHolder::Team => "disabled_team",
+        }
+    }
+
     const fn of_whom(self) -> &'static str {
         match self {
             BudgetHolder::Key => "this API key",
