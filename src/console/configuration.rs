@@ -159,7 +159,7 @@ fn keys(body: &ConfigValuesBody, filters: &Filters) -> Markup {
                         tr data-row {
                             th scope="row" { code { (format::name(&key.key, 80)) } }
                             td { (value(Some(&key.value))) }
-                            td { @if let Some(place) = &key.place { code { (format::name(place, 80)) } } @else { span.muted { "default" } } }
+                            td { @if let Some(place) = &key.place { code.value { (format::name(place, 400)) } } @else { span.muted { "default" } } }
                         }
                     }
                 }))

@@ -60,7 +60,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     if !is_asked {
         before.into_iter().for_each(|pricing| fill_in(&mut entered, pricing));
     }
-    let after = if is_asked { Some(changed(before, &entered)) } else { None };
+    let after = is_asked.then(|| changed(before, &entered));
     let error = after.as_ref().and_then(|after| after.as_ref().err());
     let written = in_file::place(worker, "models", &place.model);
     let fields = Fields { entered: &entered, error };
@@ -89,7 +89,10 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
         @if let Some(Ok(after)) = &after { (lines_for_the_file(before, after, &place)) }
     };
     let page = frame.page("Prices", Some(Nav::Models), content);
-    Ok(error.map_or_else(|| answer::page(page.clone()), |error| answer::refused(error, page.clone())))
+    Ok(match error {
+        Some(error) => answer::refused(error, page),
+        None => answer::page(page),
+    })
 }
 
 /// Which endpoint.

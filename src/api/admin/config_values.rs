@@ -78,19 +78,20 @@ pub(crate) struct KeyInForceBody {
     /// Where the value comes from: the file, a variable, the built-in catalogue, or nowhere.
     #[cfg_attr(test, schemars(extend("enum" = ["file", "variable", "built_in", "default"])))]
     pub(crate) source: &'static str,
-    /// The file with line and column, or the variable; `null` for a default.
+    /// File and line, or the variable; `null` for a default.
     pub(crate) place: Option<String>,
 }
 
 impl KeyInForceBody {
     fn new(key: KeyInForce) -> KeyInForceBody {
-        let source = match &key.location {
-            SourceLocation::File { file, .. } if file.ends_with(BUILT_IN) => "built_in",
-            SourceLocation::File { .. } => "file",
-            SourceLocation::Variable(_) => "variable",
-            SourceLocation::Default => "default",
+        let (source, place) = match &key.location {
+            SourceLocation::File { file, line, .. } => {
+                let source = if file.ends_with(BUILT_IN) { "built_in" } else { "file" };
+                (source, Some(format!("{file}:{line}")))
+            }
+            SourceLocation::Variable(name) => ("variable", Some(name.to_string())),
+            SourceLocation::Default => ("default", None),
         };
-        let place = (source != "default").then(|| key.location.to_string());
         KeyInForceBody { key: key.key, value: key.value, source, place }
     }
 }

@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 use super::operation::{
     Headers, Operation, delete, get, in_header, in_path, integer, number, post, put, query, reference, required, text,
 };
-use crate::{
-    access::issued::Change,
-    api::{models::model_query::Sort, query_parameters::LARGEST},
-};
+use crate::{access::issued::Change, api::models::model_query::Sort};
 
 /// How streams of the chat API of OpenAI end.
 const DONE: &str = " The last one is `[DONE]`. An error after the first token is an event with the member \
@@ -188,6 +185,7 @@ pub(super) fn inference() -> Vec<Operation> {
 
 /// The operations of the listener for administrators.
 pub(super) fn admin() -> Vec<Operation> {
+    let version = json!({ "type": "integer", "minimum": 1 });
     let mut operations = vec![
         get("/api/v1/admin/status", "showStatus", "process", "State of the process and its configuration")
             .answers("AdminStatus"),
@@ -198,8 +196,8 @@ pub(super) fn admin() -> Vec<Operation> {
             "Every key of the configuration with its value and source",
         )
         .parameters([
-            query("from", "A version that is compared with `to`.", integer(1, LARGEST)),
-            query("to", "The other version; without it the one in force.", integer(1, LARGEST)),
+            query("from", "A version that is compared with `to`.", version.clone()),
+            query("to", "The other version; without it the one in force.", version),
         ])
         .answers("AdminConfig"),
         post("/api/v1/admin/reload", "reload", "process", "Read the configuration again").answers("Reload"),
