@@ -143,7 +143,7 @@ fn page(visit: &Visit, entered: &Entered, error: Option<&ApiError>) -> Markup {
         @if worker.shared.records.ledger.is_none() {
             p.empty { "Records are kept in memory only, so there is nothing to compare with: " code { "ledger.data_dir" } " and " code { "ledger.durability" } " store them." }
         } @else {
-            (fields.general(&FIELDS))
+            (fields.general(&[("changes", Kind::Text)]))
             form.playground method="post" action={ (frame.root) "what-if" } {
                 (frame.token())
                 (sliders(fields, &worker.setup))

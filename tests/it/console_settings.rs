@@ -123,7 +123,7 @@ async fn the_page_what_if_compares_recorded_calls_under_changed_keys() {
     let gateway = start(&folder).await;
     let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
     let page = browser.page("/console/what-if").await;
-    assert!(page.contains("# 'aliases[&quot;quick&quot;].preferred_max_latency.p90' = 2.5"), "{page}");
+    assert!(page.contains("# &quot;routing.exploration&quot; = 0"), "{page}");
     let token = token(&page).to_owned();
     let compared = async |fields: &str| {
         let begun = browser.post("/console/what-if", &format!("token={token}&{fields}")).await;

@@ -96,11 +96,14 @@ async fn a_million_decisions_are_made_again() {
 async fn latencies(gateway: &TestGateway, calls: u32) -> Vec<Duration> {
     let body = json!({"model": "meadow/small", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]});
     let begun = tokio::time::Instant::now();
-    let call = async |n: u32| {
-        tokio::time::sleep_until(begun + Duration::from_millis(2) * n).await;
-        let due = Instant::now();
-        gateway.chat(&body).await.expect(200);
-        due.elapsed()
+    let call = |n: u32| {
+        let body = &body;
+        async move {
+            tokio::time::sleep_until(begun + Duration::from_millis(2) * n).await;
+            let due = Instant::now();
+            gateway.chat(body).await.expect(200);
+            due.elapsed()
+        }
     };
     let mut taken = futures_util::future::join_all((0..calls).map(call)).await;
     taken.sort_unstable();
@@ -140,18 +143,13 @@ async fn a_comparison_beside_500_calls_a_second_runs_alone_and_ends_within_a_sec
         assert_eq!(state, "running", "more records are needed");
         let told = Instant::now();
         asked(Method::DELETE, &path, None).await.expect(200);
-        let next = eventually(
-            "the next one may begin",
-            async || {
-                let reply = begin().await;
-                (reply.status, reply.json())
-            },
-            |(status, _)| *status == 202,
-        )
-        .await;
+        let next = async || {
+            let reply = begin().await;
+            (reply.status, reply.json())
+        };
+        let (_, next) = eventually("the next one may begin", next, |(status, _)| *status == 202).await;
         assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
-        let path = format!("/{}", next.1["data"]["id"].as_str().unwrap());
-        asked(Method::DELETE, &path, None).await.expect(200);
+        asked(Method::DELETE, &format!("/{}", next["data"]["id"].as_str().unwrap()), None).await.expect(200);
         for (all, taken) in p99.iter_mut().zip([alone, beside]) {
             all.push(taken[taken.len() * 99 / 100]);
         }

@@ -242,17 +242,6 @@ impl Config {
         parse(Text { text, name, empty: EmptyText::Defaults }, directory, environment).0.map(|loaded| loaded.config)
     }
 
-    /// Reads another configuration as this one was read: in the same environment, with paths relative to the same directory.
-    ///
-    /// # Errors
-    /// All faults.
-    pub fn read_alike(&self, text: &str, name: &str) -> Result<Config, Vec<Fault>> {
-        match &self.origin {
-            Some(origin) => Config::parse(text, name, origin.directory(), origin.environment()),
-            None => Config::parse(text, name, Path::new("."), &Environment::default()),
-        }
-    }
-
     /// The models, endpoints, providers and aliases, with this `version`.
     pub fn catalog(&self, version: u64) -> Catalog {
         let mut catalog = self.models.clone();
@@ -345,7 +334,7 @@ fn parse(
             allowed,
         );
     }
-    let written = WrittenTree::new(&tree);
+    let written = WrittenTree::new(&tree, directory, environment);
     let tree = complete(tree, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
     let (config, shadows) = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
@@ -481,7 +470,7 @@ fn read<'t>(root: &Section<'t>, name: &str, surroundings: &Surroundings<'_>) -> 
         origin: None,
         named_files: NamedFiles::new(),
         shadows: Vec::new(),
-        written: WrittenTree::default(),
+        written: WrittenTree::empty(),
     };
     (config, shadows)
 }

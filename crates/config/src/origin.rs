@@ -61,11 +61,6 @@ impl Origin {
         }
     }
 
-    /// The variables that it was read with.
-    pub(super) const fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
     /// The directory of the file.
     pub(super) fn directory(&self) -> &Path {
         self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."))

@@ -3,7 +3,10 @@
 //! A key is written as in the file, or as a path in quotes: `"routing.balanced.cost"`, `'aliases["chat"].objective'`. An entry of a
 //! list of tables is found by its `id`, `name` or `provider`.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     Config, Surroundings,
@@ -17,20 +20,26 @@ use super::{
     tree::{self, Node, Table, Value},
 };
 
-/// The text of a configuration as a tree, for [`Config::with_changes`]. What it says is in the other members of the configuration,
-/// so all values are equal.
+/// The text of a configuration as a tree, and what it was read with. What it says is in the other members of the configuration, so
+/// all values are equal.
 #[derive(Debug, Clone)]
-pub(super) struct WrittenTree(Arc<Table>);
+pub(super) struct WrittenTree(Arc<Written>);
 
-impl WrittenTree {
-    pub(super) fn new(tree: &Table) -> WrittenTree {
-        WrittenTree(Arc::new(tree.clone()))
-    }
+#[derive(Debug)]
+struct Written {
+    tree: Table,
+    directory: PathBuf,
+    environment: Environment,
 }
 
-impl Default for WrittenTree {
-    fn default() -> WrittenTree {
-        WrittenTree::new(&Table::empty(SourceLocation::Default))
+impl WrittenTree {
+    pub(super) fn new(tree: &Table, directory: &Path, environment: &Environment) -> WrittenTree {
+        let (directory, environment) = (directory.to_owned(), environment.clone());
+        WrittenTree(Arc::new(Written { tree: tree.clone(), directory, environment }))
+    }
+
+    pub(super) fn empty() -> WrittenTree {
+        WrittenTree::new(&Table::empty(SourceLocation::Default), Path::new("."), &Environment::default())
     }
 }
 
@@ -41,22 +50,28 @@ impl PartialEq for WrittenTree {
 }
 
 impl Config {
+    /// Reads another configuration as this one was read: in the same environment, with paths relative to the same directory.
+    ///
+    /// # Errors
+    /// All faults.
+    pub fn read_alike(&self, text: &str, name: &str) -> Result<Config, Vec<Fault>> {
+        let Written { directory, environment, .. } = &*self.written.0;
+        Config::parse(text, name, directory, environment)
+    }
+
     /// This configuration with other values of some keys, which are TOML; a key may also be a path in quotes, such as
     /// `"routing.balanced.cost" = 0.7`. `name` is their file name in faults.
     ///
     /// # Errors
     /// All faults.
     pub fn with_changes(&self, changes: &str, name: &str) -> Result<Config, Vec<Fault>> {
-        let (faults, files, none) = (Faults::default(), Files::default(), Environment::default());
-        let (directory, environment) = match &self.origin {
-            Some(origin) => (origin.directory(), origin.environment()),
-            None => (Path::new("."), &none),
-        };
+        let (faults, files) = (Faults::default(), Files::default());
+        let Written { tree, directory, environment } = &*self.written.0;
         let changes = tree::read(changes, name, &faults);
         if !faults.is_empty() {
             return Err(faults.into_sorted());
         }
-        let tree = complete(Table::clone(&self.written.0), environment, &Faults::default());
+        let tree = complete(tree.clone(), environment, &Faults::default());
         changed(&tree, &changes, &self.source, &Surroundings { directory, environment, files: &files })
     }
 }
