@@ -235,9 +235,11 @@ fn finish(command: &Subcommands, environment: &Environment) -> Finished {
         Subcommands::Completions { shell } => Ok(success(reference::completions(*shell))),
         Subcommands::Man => Ok(success(reference::man())),
         Subcommands::Licenses => Ok(success(licenses::TEXT.to_owned())),
-        Subcommands::Version | Subcommands::Serve(_) | Subcommands::Diff(_) | Subcommands::Estimate(_) | Subcommands::Ledger(_) => {
-            Ok(success(VERSION.to_owned()))
-        }
+        Subcommands::Version
+        | Subcommands::Serve(_)
+        | Subcommands::Diff(_)
+        | Subcommands::Estimate(_)
+        | Subcommands::Ledger(_) => Ok(success(VERSION.to_owned())),
     }
 }
 

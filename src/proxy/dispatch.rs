@@ -30,15 +30,16 @@ use std::{
 use bytes::Bytes;
 use pointsman_actors::router::{Route, Routed};
 use pointsman_base::clock;
+use pointsman_config::ExploreConfig;
 use pointsman_dialect::{
     Answer, AnswerContext, AnswerFault, BufferedAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
     Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
     embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
     usage_of_failure,
 };
-use pointsman_config::ExploreConfig;
 use pointsman_domain::{
-    Catalog, Dialect, Endpoint, Exploration, Invalid, Model, Query, ReasoningFormat, RequestedService, RouteError, Usage,
+    Catalog, Dialect, Endpoint, Exploration, Invalid, Model, Query, ReasoningFormat, RequestedService, RouteError,
+    Usage,
 };
 use pointsman_routing::decide::{Hope, Obstacle, without_candidates};
 use pointsman_transport::UpstreamError;

@@ -6,8 +6,8 @@ use pointsman_base::clock;
 use pointsman_config::Config;
 use pointsman_dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters};
 use pointsman_domain::{
-    Alias, ApiType, Catalog, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
-    ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
+    Alias, ApiType, Catalog, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Needs, Objective,
+    Provider, ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
     TaskClassSource, TaskFeatures, Weights,
 };
 use pointsman_routing::split::{Divided, divide};

@@ -45,7 +45,10 @@ async fn few_records_are_refused_with_a_remedy_and_many_give_figures_with_what_i
     let path = ledger.to_str().unwrap();
     let (code, text, said) = estimate(&data, &["--ledger", path], &[]);
     assert_eq!(code, 0, "{text} {said}");
-    assert!(text.contains("Had these requests been decided by") && text.contains("Not covered: requests that"), "{text}");
+    assert!(
+        text.contains("Had these requests been decided by") && text.contains("Not covered: requests that"),
+        "{text}"
+    );
     assert!(text.contains("effective 1200 of 1200") && text.contains("mean weight 1.000 ± 0.000"), "{text}");
     let (_, json, _) = estimate(&data, &["--ledger", path, "--json", "--threads", "1"], &[]);
     let report: Value = serde_json::from_str(&json).unwrap();

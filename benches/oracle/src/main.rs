@@ -98,7 +98,9 @@ fn run() -> Result<String, Box<dyn Error>> {
             let sheet = improvement::run(Objective::Fastest, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
-        ["ope"] => print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?,
+        ["ope"] => {
+            print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?
+        }
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,

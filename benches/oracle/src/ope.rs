@@ -61,7 +61,8 @@ impl Matrix {
             (class, outcomes.collect())
         };
         let wrong = |arm: usize| if arm == 2 { 1.15 } else { 1.0 };
-        let expected = |class: usize| (0..3).map(|arm| [PRICES[arm] * LENGTHS[class] * wrong(arm), FAILURES[arm]]).collect();
+        let expected =
+            |class: usize| (0..3).map(|arm| [PRICES[arm] * LENGTHS[class] * wrong(arm), FAILURES[arm]]).collect();
         Matrix {
             name: "invented".to_owned(),
             second: "failures",
@@ -125,7 +126,9 @@ impl Matrix {
         let dollar = PRICE / self.expected.iter().map(|means| means[0][0]).fold(1e-9, f64::max);
         let best = |means: &Vec<[f64; 2]>, dollar: f64| {
             let worth = |[cost, quality]: [f64; 2]| quality - dollar * cost;
-            (0..means.len()).max_by(|one, other| worth(means[*one]).total_cmp(&worth(means[*other]))).unwrap_or_default()
+            (0..means.len())
+                .max_by(|one, other| worth(means[*one]).total_cmp(&worth(means[*other])))
+                .unwrap_or_default()
         };
         self.target = self.expected.iter().map(|means| best(means, dollar)).collect();
         let random = (WANTED / REQUESTS as f64 * arms.len() as f64).min(0.95);
@@ -379,9 +382,12 @@ pub fn of_table(table: &str) -> Result<String, String> {
     let observation = |(cluster, line): (u64, &str)| {
         let cells: Result<Vec<f64>, _> = line.split(',').map(str::parse::<f64>).collect();
         let cells = cells.map_err(|error| format!("line {}: {error}", cluster + 2))?;
-        let [choice, p, outcome, rest @ ..] = cells.as_slice() else { return Err(format!("line {} is short", cluster + 2)) };
+        let [choice, p, outcome, rest @ ..] = cells.as_slice() else {
+            return Err(format!("line {} is short", cluster + 2));
+        };
         let (q, pi) = rest.split_at_checked(arms).ok_or_else(|| format!("line {} is short", cluster + 2))?;
-        let at = |all: &[f64]| all.get(*choice as usize).copied().ok_or_else(|| format!("line {}: choice", cluster + 2));
+        let at =
+            |all: &[f64]| all.get(*choice as usize).copied().ok_or_else(|| format!("line {}: choice", cluster + 2));
         Ok(Observation {
             cluster,
             weight: at(pi)? / p,

@@ -5,8 +5,8 @@
 use std::{path::Path, time::Duration};
 
 use pointsman_domain::{
-    BalancedPolicy, BreakerPolicy, Exploration, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
-    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
+    BalancedPolicy, BreakerPolicy, Exploration, HedgePolicy, Objective, Percentile, Preference, PreferenceFault,
+    RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
 };
 
 use super::{

@@ -94,8 +94,8 @@ pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
 pub use query::{
-    DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters,
-    Source, Sourced,
+    DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query,
+    RoutingParameters, Source, Sourced,
 };
 pub use reasoning_format::ReasoningFormat;
 pub use recorded_gate::{GateState, RecordedGate};

@@ -208,8 +208,7 @@ pub struct Exploration {
 
 impl Exploration {
     /// None.
-    pub const NONE: Exploration =
-        Exploration { share: 0.0, max_extra_cost: 0.0, max_extra_first_token: f64::INFINITY };
+    pub const NONE: Exploration = Exploration { share: 0.0, max_extra_cost: 0.0, max_extra_first_token: f64::INFINITY };
 }
 
 /// One request as input of the decision.

@@ -160,7 +160,8 @@ impl EstimateReport {
         let of = |one: &RecordedSample| SampleBody::new(one, &request.after.name, name);
         let samples: Vec<SampleBody> = by_size.into_iter().map(of).collect();
         let is_refused = |body: &EstimateBody| !body.refusals.is_empty();
-        let is_answered = samples.first().is_some_and(|first| !first.figures.is_empty() && !first.figures.iter().any(is_refused));
+        let is_answered =
+            samples.first().is_some_and(|first| !first.figures.is_empty() && !first.figures.iter().any(is_refused));
         EstimateReport {
             verdict: if is_answered { "answered" } else { "refused" },
             after: request.after.name.clone(),
@@ -191,7 +192,8 @@ fn warnings(compared: &Compared, samples: &[SampleBody]) -> Vec<String> {
         ));
     }
     if compared.changes.iter().any(|change| change.key.starts_with("prices of")) {
-        warnings.push("prices differ: dollars are those of the records; 'pointsman diff' counts the new prices".to_owned());
+        warnings
+            .push("prices differ: dollars are those of the records; 'pointsman diff' counts the new prices".to_owned());
     }
     if compared.other_algorithm > 0 {
         let count = compared.other_algorithm;
@@ -354,7 +356,9 @@ fn sentence(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) ->
     };
     let moved = largest.filter(|(_, factor)| *factor > 1.05 && factor.is_finite());
     let moved = moved.map_or_else(String::new, |(endpoint, factor)| {
-        format!(", what the moved traffic does to load and caches ({endpoint} would carry {factor:.1} times its traffic)")
+        format!(
+            ", what the moved traffic does to load and caches ({endpoint} would carry {factor:.1} times its traffic)"
+        )
     });
     format!(
         "Had these requests been decided by {after}: {what} {said}. From {} requests whose choice it could have made, too \

@@ -108,7 +108,8 @@ fn write_row(page: &mut String, figure: &EstimateBody) -> fmt::Result {
     };
     let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| short(value * scale));
     let interval = figure.interval.map(|[least, most]| format!("{} … {}", change(least), change(most)));
-    let bound = figure.bound.as_ref().map(|bound| format!("{} … {}", short(bound.least * scale), short(bound.most * scale)));
+    let bound =
+        figure.bound.as_ref().map(|bound| format!("{} … {}", short(bound.least * scale), short(bound.most * scale)));
     let none = if figure.refusals.is_empty() { "–" } else { "refused" };
     let others = figure.others.as_ref();
     writeln!(

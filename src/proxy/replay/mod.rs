@@ -13,7 +13,8 @@ mod split;
 use std::sync::Arc;
 
 use pointsman_domain::{
-    Candidate, Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced, Tick, Weights,
+    Candidate, Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced,
+    Tick, Weights,
 };
 use pointsman_routing::decide::ALGORITHM;
 use serde::{Deserialize, Serialize};

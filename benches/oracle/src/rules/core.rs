@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_actors::event_batches::EventBatcher as Tray;
 use pointsman_domain::{
-    ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Exploration, Failure,
-    FailureKind, Finding, Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query,
+    ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Exploration,
+    Failure, FailureKind, Finding, Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query,
     RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
 };
 use pointsman_routing::{
@@ -406,7 +406,7 @@ fn query() -> Query {
         task_class: None,
         split: None,
         exploration: Exploration::NONE,
-            latency_margin: 1.0,
+        latency_margin: 1.0,
     }
 }
 

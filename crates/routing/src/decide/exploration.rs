@@ -53,9 +53,8 @@ impl ExplorationBudget {
     /// Counts a decision: `share` of the cost of its best choice is earned, and what the choice costs more than that is spent.
     pub fn count(&mut self, decision: &Decision, share: f64, now: Tick) {
         let Some(choice) = decision.candidates.first() else { return };
-        let ranks_alike = |one: &&pointsman_domain::Candidate| {
-            (one.group, one.inputs.tier) == (choice.group, choice.inputs.tier)
-        };
+        let ranks_alike =
+            |one: &&pointsman_domain::Candidate| (one.group, one.inputs.tier) == (choice.group, choice.inputs.tier);
         let all = decision.candidates.iter().chain(&decision.rivals).filter(ranks_alike);
         let best = all.min_by(|one, other| one.score.total_cmp(&other.score)).unwrap_or(choice);
         let elapsed = (now - self.at).as_secs_f64() * 1e6;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{ApiType, Exploration, Needs, Objective, Query, ReasoningFormat, Source, Sourced, Tick, Weights};
+use pointsman_domain::{
+    ApiType, Exploration, Needs, Objective, Query, ReasoningFormat, Source, Sourced, Tick, Weights,
+};
 
 use super::{
     context::DecisionContext,
@@ -76,6 +78,6 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         task_class: None,
         split: None,
         exploration: Exploration::NONE,
-            latency_margin: 1.0,
+        latency_margin: 1.0,
     }
 }

@@ -121,6 +121,8 @@ fn requests_without_a_known_cost_are_missing_and_refuse_the_figure() {
     }
     sample.sort();
     let spend = spend(&sample);
-    assert!(spend.refusals.iter().any(|finding| matches!(finding, Finding::Missing(share) if (share - 0.05).abs() < 1e-9)));
+    assert!(
+        spend.refusals.iter().any(|finding| matches!(finding, Finding::Missing(share) if (share - 0.05).abs() < 1e-9))
+    );
     assert!(sample.slices().is_empty(), "all requests are alike");
 }

@@ -44,7 +44,10 @@ fn about_the_share_is_explored_and_never_an_endpoint_that_is_not_safe() {
     assert_eq!((explored.code, explored.exploration_share), (DecisionCode::Exploration, 0.1));
     assert_eq!(explored.safe_set.len(), 2);
     let reason = reason_sentence(explored, world.catalog(), &[]);
-    assert!(reason.contains("drawn at random from 2 endpoints that are safe to try, as 10 % of requests are"), "{reason}");
+    assert!(
+        reason.contains("drawn at random from 2 endpoints that are safe to try, as 10 % of requests are"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -169,7 +169,8 @@ impl Comparison {
             let found = possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint);
             found.map_or(0.0, |(_, probability)| *probability)
         };
-        let is_new = |(planned, _): &&(Planned, f64)| !own.order.iter().any(|(one, _)| one.endpoint == planned.endpoint);
+        let is_new =
+            |(planned, _): &&(Planned, f64)| !own.order.iter().any(|(one, _)| one.endpoint == planned.endpoint);
         let new = other.order.iter().filter(is_new);
         let choice = |(planned, _): &(Planned, f64), possible: &Possible| Choice {
             endpoint: planned.endpoint,

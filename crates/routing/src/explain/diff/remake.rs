@@ -367,7 +367,8 @@ impl Making<'_, '_> {
 
     fn grade(&self, could_win: &[&UnknownEndpoint]) -> Grade {
         let is_new = |unknown: &&&UnknownEndpoint| !self.setup.was_there(unknown.index);
-        let unmeasured = could_win.iter().any(|unknown| is_new(&unknown)) || (self.order.is_empty() && !could_win.is_empty());
+        let unmeasured =
+            could_win.iter().any(|unknown| is_new(&unknown)) || (self.order.is_empty() && !could_win.is_empty());
         match (could_win.is_empty() && self.is_reported, unmeasured) {
             (_, true) => Grade::None,
             (true, false) => Grade::Exact,

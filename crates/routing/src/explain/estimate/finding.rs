@@ -57,7 +57,8 @@ pub enum Finding {
 /// Rules about the sample as a whole.
 pub(super) fn about_sample(diagnostics: &Diagnostics, has_chance: bool) -> [Vec<Finding>; 2] {
     let (mut refusals, mut warnings) = (Vec::new(), Vec::new());
-    let mut note = |finding: Finding, refuses: bool| if refuses { refusals.push(finding) } else { warnings.push(finding) };
+    let mut note =
+        |finding: Finding, refuses: bool| if refuses { refusals.push(finding) } else { warnings.push(finding) };
     let Diagnostics { unsupported, effective, mean_weight, .. } = *diagnostics;
     if unsupported > UNSUPPORTED[1] {
         let is_refused = unsupported > UNSUPPORTED[0];
@@ -105,7 +106,11 @@ pub(super) fn about_shifts(shifts: &[TrafficShift]) -> [Vec<Finding>; 2] {
             factor: shift.factor,
             in_flight: [shift.in_flight, shift.in_flight * shift.factor, shift.knee],
         };
-        if shift.factor > SHIFTS[0] && shift.is_beyond_limits() { refusals.push(finding) } else { warnings.push(finding) }
+        if shift.factor > SHIFTS[0] && shift.is_beyond_limits() {
+            refusals.push(finding)
+        } else {
+            warnings.push(finding)
+        }
     }
     [refusals, warnings]
 }

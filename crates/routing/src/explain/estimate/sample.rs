@@ -255,12 +255,11 @@ impl Sample {
         if measure != Measure::Spend {
             findings.push(about_shifts(shifts));
         }
-        let [mut refusals, mut warnings] =
-            findings.into_iter().reduce(|[mut one, mut two], [more, other]| {
-                one.extend(more);
-                two.extend(other);
-                [one, two]
-            })?;
+        let [mut refusals, mut warnings] = findings.into_iter().reduce(|[mut one, mut two], [more, other]| {
+            one.extend(more);
+            two.extend(other);
+            [one, two]
+        })?;
         if measure == Measure::Failures {
             // Their own number counts, below.
             refusals.retain(|finding| !matches!(finding, Finding::FewEffective(_)));
@@ -357,7 +356,8 @@ impl Sample {
             values.entry(dimension).or_default().insert(value);
         }
         values.retain(|_, values| values.len() > 1);
-        let all = values.into_iter().flat_map(|(dimension, values)| values.into_iter().map(move |value| (dimension, value)));
+        let all =
+            values.into_iter().flat_map(|(dimension, values)| values.into_iter().map(move |value| (dimension, value)));
         let slices = all.map(|(dimension, value)| {
             let is_in = |labels: &Labels| labels.iter().any(|(one, other)| *one == dimension && other == value);
             let diagnostics = Diagnostics::new(&self.weights(is_in));

@@ -92,7 +92,10 @@ fn logged(generation: &Generation, choices: &Choices, position: Position) -> Log
         choice: choices.made,
         weight,
         unsupported,
-        has_chance: choices.all.iter().any(|choice| is_supported(choice) && choice.probabilities[0] < 1.0 - LEAST_PROBABILITY),
+        has_chance: choices
+            .all
+            .iter()
+            .any(|choice| is_supported(choice) && choice.probabilities[0] < 1.0 - LEAST_PROBABILITY),
         outcomes: outcomes(generation).map(|outcome| measured(choices, is_told, outcome)),
     }
 }

@@ -44,7 +44,8 @@ fn sample(count: u64, of: impl Fn(u64) -> (f64, f64)) -> Sample {
     let mut sample = Sample::default();
     for n in 0..count {
         let (weight, cost) = of(n);
-        let known = |outcome: f64| Measured::Known { outcome, predicted: 1.5, expected: 1.5, expected_unsupported: 0.0 };
+        let known =
+            |outcome: f64| Measured::Known { outcome, predicted: 1.5, expected: 1.5, expected_unsupported: 0.0 };
         let request = LoggedRequest {
             draw: n,
             cluster: n,
@@ -85,7 +86,8 @@ fn with_enough_support_there_is_a_figure_with_an_interval_that_holds_the_truth()
 
 #[test]
 fn the_same_policy_gives_the_plain_mean() {
-    let all: Vec<Observation> = by_hand().iter().map(|one| Observation { weight: 1.0, expected: one.predicted, ..*one }).collect();
+    let all: Vec<Observation> =
+        by_hand().iter().map(|one| Observation { weight: 1.0, expected: one.predicted, ..*one }).collect();
     let all = Observations::new(all);
     for estimate in [ips(&all).value, snips(&all).value, doubly_robust(&all).value] {
         assert_eq!(estimate, recorded(&all).value);
@@ -100,7 +102,8 @@ fn requests_of_one_session_widen_the_interval_and_do_not_narrow_it() {
     let (once, ten) = (doubly_robust(&by_hand()), doubly_robust(&tenfold));
     assert!((once.value - ten.value).abs() < 1e-12);
     assert!((once.error - ten.error).abs() < 1e-12, "{} {}", once.error, ten.error);
-    let apart = Observations::new((0..).zip(tenfold.iter()).map(|(cluster, one)| Observation { cluster, ..*one }).collect());
+    let apart =
+        Observations::new((0..).zip(tenfold.iter()).map(|(cluster, one)| Observation { cluster, ..*one }).collect());
     assert!(doubly_robust(&apart).error < 0.4 * ten.error, "as if each were on its own");
 }
 
@@ -110,7 +113,9 @@ fn probabilities_that_are_not_those_of_the_choices_are_refused() {
     let halved = sample(4_000, |n| (coin(n).0 * 2.0, coin(n).1));
     let refused = |sample: &Sample| sample.estimates(name)[0].refusals.clone();
     assert_eq!(refused(&right), []);
-    assert!(matches!(refused(&halved)[..], [Finding::Weights(mean, wanted, _)] if (mean - 2.0).abs() < 0.1 && wanted.eq(&1.0)));
+    assert!(
+        matches!(refused(&halved)[..], [Finding::Weights(mean, wanted, _)] if (mean - 2.0).abs() < 0.1 && wanted.eq(&1.0))
+    );
 }
 
 #[test]
@@ -182,7 +187,9 @@ fn a_part_without_support_is_named_although_the_whole_has_enough() {
     all.sort();
     let warnings = &all.estimates(name)[0].warnings;
     let thin = warnings.iter().find(|finding| matches!(finding, Finding::ThinSlice(..))).unwrap();
-    assert!(thin.to_string().starts_with("objective reliable has too little support of its own (effective 20 requests)"));
+    assert!(
+        thin.to_string().starts_with("objective reliable has too little support of its own (effective 20 requests)")
+    );
 }
 
 #[test]
@@ -218,9 +225,12 @@ fn outcomes_that_are_missing_refuse_a_figure_if_they_are_many_or_uneven() {
 
 #[test]
 fn exact_intervals_of_shares_are_the_known_ones() {
-    for (seen, of, expected) in
-        [(0.0, 10.0, [0.0, 0.308_497]), (5.0, 10.0, [0.187_086, 0.812_914]), (10.0, 10.0, [0.691_503, 1.0]), (3.0, 200.0, [0.003_104, 0.043_208])]
-    {
+    for (seen, of, expected) in [
+        (0.0, 10.0, [0.0, 0.308_497]),
+        (5.0, 10.0, [0.187_086, 0.812_914]),
+        (10.0, 10.0, [0.691_503, 1.0]),
+        (3.0, 200.0, [0.003_104, 0.043_208]),
+    ] {
         let found = clopper_pearson(seen, of);
         assert!(found.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-5), "{seen} of {of}: {found:?}");
     }

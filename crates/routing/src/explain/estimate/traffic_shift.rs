@@ -83,7 +83,8 @@ impl TrafficShifts {
                 was_limited: sums.refused > 0,
             }
         };
-        let mut shifts: Vec<TrafficShift> = self.0.iter().map(of).filter(|shift| shift.shares[1] > shift.shares[0]).collect();
+        let mut shifts: Vec<TrafficShift> =
+            self.0.iter().map(of).filter(|shift| shift.shares[1] > shift.shares[0]).collect();
         shifts.sort_by(|one, other| other.factor.total_cmp(&one.factor).then(one.endpoint.cmp(&other.endpoint)));
         shifts
     }

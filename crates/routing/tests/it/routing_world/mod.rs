@@ -25,10 +25,10 @@ pub mod attempts;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
-    Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Exploration, FailureCause, FailureKind,
-    GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
-    ProviderSlug, ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName, ServiceTierPrices,
-    Source, Sourced, Target, Tick, Usd, Weights,
+    Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Exploration, FailureCause,
+    FailureKind, GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing,
+    Provider, ProviderSlug, ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName,
+    ServiceTierPrices, Source, Sourced, Target, Tick, Usd, Weights,
 };
 use pointsman_routing::{
     decide::decide,
