@@ -7,6 +7,8 @@ use super::{
 
 /// Share of the requests with the largest weights whose part of all weight is looked at.
 const TOP: usize = 100;
+/// Difference of a mean weight that is none.
+const ROUNDING: f64 = 1e-9;
 
 /// Figures about the weights of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +62,8 @@ impl Diagnostics {
     /// By how many standard errors the mean weight is off, and by how much.
     pub(super) fn weight_error(&self) -> (f64, f64) {
         let off = (self.mean_weight.value - (1.0 - self.unsupported)).abs();
-        (if off > 0.0 { off / self.mean_weight.error } else { 0.0 }, off)
+        // A mean of equal weights differs from theirs by rounding alone.
+        (if off > ROUNDING { off / self.mean_weight.error } else { 0.0 }, off)
     }
 }
 

@@ -83,6 +83,8 @@ pub enum Measured {
         outcome: f64,
         /// The prediction for the choice.
         predicted: f64,
+        /// The prediction under its own policy.
+        own: f64,
         /// The prediction under the other policy, over choices that were made, too.
         expected: f64,
         /// The same over those that were hardly ever made.
@@ -132,7 +134,7 @@ pub struct Estimated {
     pub diagnostics: Diagnostics,
     /// As it was.
     pub before: f64,
-    /// Under the other policy, doubly robust; of the percentile, by weights.
+    /// Under the other policy: `before` with the change, which is doubly robust; of the percentile, by weights.
     pub after: f64,
     /// The change as a share, or of failures as a difference.
     pub change: f64,
@@ -292,13 +294,13 @@ impl Sample {
 
     fn observations(&self, measure: Measure) -> Observations {
         let of = |(request, _): &(LoggedRequest, Arc<Labels>)| {
-            let Measured::Known { outcome, predicted, expected, expected_unsupported } =
+            let Measured::Known { outcome, predicted, own, expected, expected_unsupported } =
                 *request.outcomes.get(measure.outcome())?
             else {
                 return None;
             };
             let LoggedRequest { cluster, weight, unsupported, .. } = *request;
-            Some(Observation { cluster, weight, outcome, predicted, expected, expected_unsupported, unsupported })
+            Some(Observation { cluster, weight, outcome, predicted, own, expected, expected_unsupported, unsupported })
         };
         Observations::new(self.requests.iter().filter_map(of).collect())
     }
@@ -310,6 +312,7 @@ impl Sample {
             unsupported: request.unsupported,
             outcome: 0.0,
             predicted: 0.0,
+            own: 0.0,
             expected: 0.0,
             expected_unsupported: 0.0,
         });
@@ -412,10 +415,10 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
     let change = if measure.is_absolute() { difference(all) } else { relative_difference(all) };
     let requests = all.len() as f64;
     let half = confidence_sequence(change.error * requests.sqrt(), requests);
-    let doubly_robust = doubly_robust(all);
+    let before = estimators::recorded(all).value;
     Said {
-        before: estimators::recorded(all).value,
-        after: doubly_robust.value,
+        before,
+        after: if measure.is_absolute() { before + change.value } else { before * (1.0 + change.value) },
         change: change.value,
         interval: Some(change.interval()).filter(|[least, most]| least.is_finite() && most.is_finite()),
         any_time: Some([change.value - half, change.value + half]).filter(|[least, _]| least.is_finite()),
@@ -423,7 +426,7 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
             predicted: direct_method(all),
             ips: ips(all),
             snips: snips(all),
-            doubly_robust,
+            doubly_robust: doubly_robust(all),
             clipped: clipped(all),
         }),
     }
