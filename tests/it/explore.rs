@@ -27,7 +27,11 @@ async fn a_share_of_the_requests_that_want_it_is_explored_told_and_replayed() {
     let mut explored = 0;
     for _ in 0..30 {
         let (page, reason) = explained(&gateway, cheapest()).await;
-        assert_eq!((&page["exploration_share"], page["safe_set"].as_array().unwrap().len()), (&json!(0.5), 2), "{page:#}");
+        assert_eq!(
+            (&page["exploration_share"], page["safe_set"].as_array().unwrap().len()),
+            (&json!(0.5), 2),
+            "{page:#}"
+        );
         let is_explored = page["explored"] == true;
         explored += u32::from(is_explored);
         assert_eq!(reason == "exploration", is_explored, "{reason}");

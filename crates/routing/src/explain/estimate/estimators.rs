@@ -109,8 +109,7 @@ pub fn difference(all: &Observations) -> Point {
 #[must_use]
 pub fn relative_difference(all: &Observations) -> Point {
     let (difference, own) = (all.mean(Observation::difference), all.mean(|one| one.outcome));
-    let deviation = |one: &Observation| {
-        (one.difference() - difference) / own - difference / (own * own) * (one.outcome - own)
-    };
+    let deviation =
+        |one: &Observation| (one.difference() - difference) / own - difference / (own * own) * (one.outcome - own);
     Point { value: difference / own, error: all.error_of_mean(0.0, deviation) }
 }
