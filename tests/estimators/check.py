@@ -5,18 +5,18 @@
 
 import subprocess
 import sys
+import sysconfig
 import types
 from pathlib import Path
 
 import numpy as np
 
-# Imported by the package, but not by its estimators.
-torch = types.ModuleType("torch")
-torch.Tensor = type("Tensor", (), {})
-for name in ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils", "torch.utils.data"):
-    sys.modules[name] = torch
-for name in ("nn", "optim", "utils", "data", "functional", "Module", "Dataset", "DataLoader", "Optimizer", "no_grad"):
-    setattr(torch, name, torch if name in ("nn", "optim", "utils", "data", "functional") else type(name, (), {}))
+# The package as a whole imports torch and more; its estimators need none of it.
+sys.modules["torch"] = types.ModuleType("torch")
+sys.modules["torch"].Tensor = sys.modules["torch"].tensor = object
+for name in ("obp", "obp.ope"):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [str(Path(sysconfig.get_paths()["purelib"], *name.split(".")))]
 
 from obp.ope.estimators import (  # noqa: E402
     DirectMethod,

@@ -57,7 +57,7 @@ async fn few_records_are_refused_with_a_remedy_and_many_give_figures_with_what_i
     for figure in figures {
         let change = figure["change"].as_f64().unwrap();
         let [least, most] = [0, 1].map(|end| figure["interval"][end].as_f64().unwrap_or_default());
-        assert!(change.abs() < 0.05 && least <= 0.0 && most >= 0.0, "the same configuration: {figure:#}");
+        assert!(change.abs() < 1e-9 && least.abs() < 1e-9 && most.abs() < 1e-9, "the same configuration: {figure:#}");
     }
     assert_eq!(figures[1]["bound"]["kind"], "at_most", "no request failed: {figures:#?}");
     assert_eq!(estimate(&data, &["--ledger", path, "--json", "--threads", "16"], &[]).1, json);
@@ -83,5 +83,5 @@ async fn records_of_several_configurations_are_not_mixed() {
     store(&ledger, &generations);
     let (code, text, said) = estimate(&data, &["--ledger", ledger.to_str().unwrap()], &[]);
     assert!(text.contains("made under 2 configurations that decide differently"), "{text} {said}");
-    assert!(text.contains("600 requests") && text.contains("300 requests") && code == 2, "{text}");
+    assert!(text.contains("600 requests") && text.contains("300 requests") && code == 0, "{text}");
 }

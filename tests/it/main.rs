@@ -163,6 +163,8 @@ mod estimate_command;
 #[cfg(test)]
 mod explain_command;
 #[cfg(test)]
+mod explore;
+#[cfg(test)]
 mod folder;
 #[cfg(test)]
 mod gateway_commands;

@@ -226,6 +226,7 @@ fn observations(log: &[Logged], outcome: usize) -> Observations {
         weight: logged.weight,
         outcome: logged.outcomes[outcome],
         predicted: logged.predicted[outcome],
+        own: logged.predicted[outcome],
         expected: logged.expected[outcome] * (1.0 - logged.unsupported),
         expected_unsupported: logged.expected[outcome] * logged.unsupported,
         unsupported: logged.unsupported,
@@ -240,6 +241,7 @@ fn is_refused(log: &[Logged]) -> bool {
         let cost = Measured::Known {
             outcome: logged.outcomes[0],
             predicted: logged.predicted[0],
+            own: logged.predicted[0],
             expected: logged.expected[0] * (1.0 - logged.unsupported),
             expected_unsupported: logged.expected[0] * logged.unsupported,
         };
@@ -393,6 +395,7 @@ pub fn of_table(table: &str) -> Result<String, String> {
             weight: at(pi)? / p,
             outcome: *outcome,
             predicted: at(q)?,
+            own: at(q)?,
             expected: q.iter().zip(pi).map(|(q, pi)| q * pi).sum(),
             expected_unsupported: 0.0,
             unsupported: 0.0,

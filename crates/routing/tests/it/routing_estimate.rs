@@ -57,7 +57,9 @@ fn under_the_same_configuration_every_weight_is_one_and_figures_are_the_plain_me
     let spend = spend(&sample);
     let others = spend.others.unwrap();
     assert_eq!((others.ips.value, others.snips.value), (spend.before, spend.before));
-    assert!((spend.after - spend.before).abs() < others.doubly_robust.error, "{spend:?}");
+    assert!((others.doubly_robust.value - spend.before).abs() < others.doubly_robust.error, "{spend:?}");
+    let [least, most] = spend.interval.unwrap();
+    assert!(spend.change.abs() < 1e-9 && least.abs() < 1e-9 && most.abs() < 1e-9, "{spend:?}");
     assert!(spend.refusals.is_empty(), "{:?}", spend.refusals);
 }
 

@@ -1,12 +1,11 @@
 //! How much of a sample speaks about the other policy.
 
-use super::{
-    estimators::{Point, ips},
-    observation::{Observation, Observations},
-};
+use super::{estimators::Point, observation::Observations};
 
 /// Share of the requests with the largest weights whose part of all weight is looked at.
 const TOP: usize = 100;
+/// Difference of a mean weight that is none.
+const ROUNDING: f64 = 1e-9;
 
 /// Figures about the weights of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,14 +36,13 @@ impl Diagnostics {
         weights.sort_unstable_by(|one, other| other.total_cmp(one));
         let (sum, squares) = (all.sum(|one| one.weight), all.sum(|one| one.weight * one.weight));
         let top: f64 = weights.iter().take(weights.len().div_ceil(TOP)).sum();
-        let as_weights =
-            Observations::new(all.iter().map(|one| Observation { outcome: 1.0, ..*one }).collect::<Vec<_>>());
+        let mean = all.mean(|one| one.weight);
         Diagnostics {
             requests: all.len(),
             clusters: all.clusters().count(),
             matched: weights.iter().take_while(|weight| **weight > 0.0).count(),
             effective: if squares > 0.0 { sum * sum / squares } else { 0.0 },
-            mean_weight: ips(&as_weights),
+            mean_weight: Point { value: mean, error: all.error_of_mean(mean, |one| one.weight) },
             unsupported: all.mean(|one| one.unsupported),
             largest: weights.first().copied().unwrap_or_default(),
             top_share: if sum > 0.0 { top / sum } else { 0.0 },
@@ -60,7 +58,8 @@ impl Diagnostics {
     /// By how many standard errors the mean weight is off, and by how much.
     pub(super) fn weight_error(&self) -> (f64, f64) {
         let off = (self.mean_weight.value - (1.0 - self.unsupported)).abs();
-        (if off > 0.0 { off / self.mean_weight.error } else { 0.0 }, off)
+        // A mean of equal weights differs from theirs by rounding alone.
+        (if off > ROUNDING { off / self.mean_weight.error } else { 0.0 }, off)
     }
 }
 

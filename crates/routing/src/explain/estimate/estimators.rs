@@ -98,17 +98,18 @@ pub fn clipped(all: &Observations) -> Clipped {
     Clipped { point, bias: if weights > 0.0 { cut / weights * worst } else { 0.0 } }
 }
 
-/// By how much the doubly robust estimate differs from the outcomes of the same requests. Where both policies surely choose
-/// alike, a request adds nothing to the error.
+/// By how much the other policy differs from its own, doubly robust on both sides. Where both choose alike, a request adds nothing to
+/// the error.
 #[must_use]
 pub fn difference(all: &Observations) -> Point {
-    mean(all, |one| whole(one) - one.outcome)
+    mean(all, Observation::difference)
 }
 
 /// The same as a share of the outcomes, by the delta method.
 #[must_use]
 pub fn relative_difference(all: &Observations) -> Point {
-    let (other, own) = (all.mean(whole), all.mean(|one| one.outcome));
-    let deviation = |one: &Observation| (whole(one) - other) / own - other / (own * own) * (one.outcome - own);
-    Point { value: other / own - 1.0, error: all.error_of_mean(0.0, deviation) }
+    let (difference, own) = (all.mean(Observation::difference), all.mean(|one| one.outcome));
+    let deviation =
+        |one: &Observation| (one.difference() - difference) / own - difference / (own * own) * (one.outcome - own);
+    Point { value: difference / own, error: all.error_of_mean(0.0, deviation) }
 }

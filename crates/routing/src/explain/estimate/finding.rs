@@ -73,7 +73,7 @@ pub(super) fn about_sample(diagnostics: &Diagnostics, has_chance: bool) -> [Vec<
         let finding = Finding::Weights(mean_weight.value, 1.0 - unsupported, errors);
         note(finding, errors > WEIGHT_ERRORS[0] && off > WEIGHT_OFF);
     }
-    if diagnostics.agreement() > ALIKE && has_chance {
+    if diagnostics.agreement() > ALIKE && diagnostics.agreement() < 1.0 && has_chance {
         note(Finding::Alike(diagnostics.agreement()), false);
     }
     if diagnostics.top_share > TOP_HEAVY {

@@ -14,6 +14,8 @@ pub struct Observation {
     pub outcome: f64,
     /// The prediction for its choice, made before the outcome was known.
     pub predicted: f64,
+    /// The prediction under its own policy, over all of its choices.
+    pub own: f64,
     /// The prediction under the other policy, over choices that its own policy makes, too.
     pub expected: f64,
     /// The same over those that its own policy hardly ever makes.
@@ -26,6 +28,12 @@ impl Observation {
     /// What is averaged for the doubly robust estimate, with this weight.
     pub(super) fn doubly_robust(&self, weight: f64) -> f64 {
         self.expected + weight * (self.outcome - self.predicted)
+    }
+
+    /// The same less the doubly robust estimate of its own policy, of which every weight is 1. Where both policies choose alike it is
+    /// 0, whatever was drawn.
+    pub(super) fn difference(&self) -> f64 {
+        self.expected + self.expected_unsupported - self.own + (self.weight - 1.0) * (self.outcome - self.predicted)
     }
 }
 

@@ -83,6 +83,8 @@ pub enum Measured {
         outcome: f64,
         /// The prediction for the choice.
         predicted: f64,
+        /// The prediction under its own policy.
+        own: f64,
         /// The prediction under the other policy, over choices that were made, too.
         expected: f64,
         /// The same over those that were hardly ever made.
@@ -132,7 +134,7 @@ pub struct Estimated {
     pub diagnostics: Diagnostics,
     /// As it was.
     pub before: f64,
-    /// Under the other policy, doubly robust; of the percentile, by weights.
+    /// Under the other policy: `before` with the change, which is doubly robust; of the percentile, by weights.
     pub after: f64,
     /// The change as a share, or of failures as a difference.
     pub change: f64,
@@ -231,7 +233,7 @@ impl Sample {
     /// How much of the sample speaks about the other policy.
     #[must_use]
     pub fn diagnostics(&self) -> Diagnostics {
-        Diagnostics::new(&self.weights(|_| true))
+        Diagnostics::new(&Observations::new(self.requests.iter().map(|(request, _)| request.weight_alone()).collect()))
     }
 
     /// Every figure. The sample must be sorted. `name` gives endpoints their names.
@@ -239,10 +241,11 @@ impl Sample {
     pub fn estimates(&self, name: impl Fn(EndpointId) -> String) -> Vec<Estimated> {
         let named = |shift: TrafficShift| TrafficShift { name: name(shift.endpoint), ..shift };
         let shifts: Vec<TrafficShift> = self.shifts.growing(self.len()).into_iter().map(named).collect();
-        Measure::ALL.into_iter().filter_map(|measure| self.estimate(measure, &shifts)).collect()
+        let thin = self.thin_slices();
+        Measure::ALL.into_iter().filter_map(|measure| self.estimate(measure, &shifts, &thin)).collect()
     }
 
-    fn estimate(&self, measure: Measure, shifts: &[TrafficShift]) -> Option<Estimated> {
+    fn estimate(&self, measure: Measure, shifts: &[TrafficShift], thin: &[Finding]) -> Option<Estimated> {
         let all = self.observations(measure);
         if all.is_empty() {
             return None;
@@ -265,7 +268,7 @@ impl Sample {
             refusals.retain(|finding| !matches!(finding, Finding::FewEffective(_)));
             warnings.retain(|finding| !matches!(finding, Finding::FewEffective(_)));
         } else if refusals.is_empty() {
-            warnings.extend(self.thin_slices());
+            warnings.extend_from_slice(thin);
         }
         let bound = bound(measure, &all, &diagnostics, &refusals);
         let said = match measure {
@@ -292,28 +295,15 @@ impl Sample {
 
     fn observations(&self, measure: Measure) -> Observations {
         let of = |(request, _): &(LoggedRequest, Arc<Labels>)| {
-            let Measured::Known { outcome, predicted, expected, expected_unsupported } =
+            let Measured::Known { outcome, predicted, own, expected, expected_unsupported } =
                 *request.outcomes.get(measure.outcome())?
             else {
                 return None;
             };
             let LoggedRequest { cluster, weight, unsupported, .. } = *request;
-            Some(Observation { cluster, weight, outcome, predicted, expected, expected_unsupported, unsupported })
+            Some(Observation { cluster, weight, outcome, predicted, own, expected, expected_unsupported, unsupported })
         };
         Observations::new(self.requests.iter().filter_map(of).collect())
-    }
-
-    fn weights(&self, is_in: impl Fn(&Labels) -> bool) -> Observations {
-        let all = self.requests.iter().filter(|(_, labels)| is_in(labels)).map(|(request, _)| Observation {
-            cluster: request.cluster,
-            weight: request.weight,
-            unsupported: request.unsupported,
-            outcome: 0.0,
-            predicted: 0.0,
-            expected: 0.0,
-            expected_unsupported: 0.0,
-        });
-        Observations::new(all.collect())
     }
 
     fn missing(&self, measure: Measure) -> f64 {
@@ -351,27 +341,51 @@ impl Sample {
     /// Parts of the requests by objective, alias, class and hour, if there are several.
     #[must_use]
     pub fn slices(&self) -> Vec<SliceOfSample> {
-        let mut values: BTreeMap<&'static str, BTreeSet<&str>> = BTreeMap::new();
-        for (dimension, value) in self.known.iter().flat_map(|labels| labels.iter()) {
-            values.entry(dimension).or_default().insert(value);
+        let dimensions: BTreeSet<&'static str> =
+            self.known.iter().flat_map(|labels| labels.iter().map(|(dimension, _)| *dimension)).collect();
+        dimensions.into_iter().flat_map(|dimension| self.slices_by(dimension)).collect()
+    }
+
+    fn slices_by(&self, dimension: &'static str) -> Vec<SliceOfSample> {
+        let mut parts: BTreeMap<&str, Vec<Observation>> = BTreeMap::new();
+        for (request, labels) in &self.requests {
+            if let Some((_, value)) = labels.iter().find(|(one, _)| *one == dimension) {
+                parts.entry(value).or_default().push(request.weight_alone());
+            }
         }
-        values.retain(|_, values| values.len() > 1);
-        let all =
-            values.into_iter().flat_map(|(dimension, values)| values.into_iter().map(move |value| (dimension, value)));
-        let slices = all.map(|(dimension, value)| {
-            let is_in = |labels: &Labels| labels.iter().any(|(one, other)| *one == dimension && other == value);
-            let diagnostics = Diagnostics::new(&self.weights(is_in));
-            SliceOfSample { dimension, value: value.to_owned(), diagnostics }
-        });
-        slices.filter(|slice| slice.diagnostics.requests as f64 >= LEAST_SLICE * self.len() as f64).collect()
+        let least = LEAST_SLICE * self.len() as f64;
+        let is_one = parts.len() < 2;
+        let parts = parts.into_iter().filter(|(_, requests)| !is_one && requests.len() as f64 >= least);
+        let slice = |(value, requests): (&str, Vec<Observation>)| SliceOfSample {
+            dimension,
+            value: value.to_owned(),
+            diagnostics: Diagnostics::new(&Observations::new(requests)),
+        };
+        parts.map(slice).collect()
     }
 
     fn thin_slices(&self) -> Vec<Finding> {
-        let thin = self.slices().into_iter().filter(|slice| slice.dimension != "hour" && is_thin(&slice.diagnostics));
+        let slices = ["objective", "alias", "class"].into_iter().flat_map(|dimension| self.slices_by(dimension));
         let finding = |slice: SliceOfSample| {
             Finding::ThinSlice(format!("{} {}", slice.dimension, slice.value), slice.diagnostics.effective)
         };
-        thin.map(finding).collect()
+        slices.filter(|slice| is_thin(&slice.diagnostics)).map(finding).collect()
+    }
+}
+
+impl LoggedRequest {
+    /// Without an outcome.
+    fn weight_alone(&self) -> Observation {
+        Observation {
+            cluster: self.cluster,
+            weight: self.weight,
+            outcome: 0.0,
+            predicted: 0.0,
+            own: 0.0,
+            expected: 0.0,
+            expected_unsupported: 0.0,
+            unsupported: self.unsupported,
+        }
     }
 }
 
@@ -412,10 +426,10 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
     let change = if measure.is_absolute() { difference(all) } else { relative_difference(all) };
     let requests = all.len() as f64;
     let half = confidence_sequence(change.error * requests.sqrt(), requests);
-    let doubly_robust = doubly_robust(all);
+    let before = estimators::recorded(all).value;
     Said {
-        before: estimators::recorded(all).value,
-        after: doubly_robust.value,
+        before,
+        after: if measure.is_absolute() { before + change.value } else { before * (1.0 + change.value) },
         change: change.value,
         interval: Some(change.interval()).filter(|[least, most]| least.is_finite() && most.is_finite()),
         any_time: Some([change.value - half, change.value + half]).filter(|[least, _]| least.is_finite()),
@@ -423,7 +437,7 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
             predicted: direct_method(all),
             ips: ips(all),
             snips: snips(all),
-            doubly_robust,
+            doubly_robust: doubly_robust(all),
             clipped: clipped(all),
         }),
     }

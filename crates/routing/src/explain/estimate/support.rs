@@ -148,8 +148,10 @@ fn measured(choices: &Choices, is_told: bool, Outcome { value, of, unserved }: O
     let Some(value) = value else { return Measured::NotApplicable };
     let Some(outcome) = value else { return Measured::Missing };
     let (mut expected, mut expected_unsupported, mut predicted) = (0.0, 0.0, unserved);
+    let mut own = choices.none[0] * unserved;
     for choice in &choices.all {
         let figure = of(&choice.figures);
+        own += choice.probabilities[0] * figure;
         let sum = if is_told && is_supported(choice) { &mut expected } else { &mut expected_unsupported };
         *sum += choice.probabilities[1] * figure;
         if Some(choice.endpoint) == choices.made {
@@ -158,5 +160,5 @@ fn measured(choices: &Choices, is_told: bool, Outcome { value, of, unserved }: O
     }
     let sum = if is_told && choices.none[0] > 0.0 { &mut expected } else { &mut expected_unsupported };
     *sum += choices.none[1] * unserved;
-    Measured::Known { outcome, predicted, expected, expected_unsupported }
+    Measured::Known { outcome, predicted, own, expected, expected_unsupported }
 }

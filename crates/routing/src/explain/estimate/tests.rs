@@ -12,6 +12,7 @@ fn by_hand() -> Observations {
         weight: if is_c { 1.0 / probability } else { 0.0 },
         outcome,
         predicted: if is_c { 1.5 } else { 3.5 },
+        own: if is_c { 1.5 } else { 3.5 },
         expected: 1.5,
         expected_unsupported: 0.0,
         unsupported: 0.0,
@@ -44,8 +45,13 @@ fn sample(count: u64, of: impl Fn(u64) -> (f64, f64)) -> Sample {
     let mut sample = Sample::default();
     for n in 0..count {
         let (weight, cost) = of(n);
-        let known =
-            |outcome: f64| Measured::Known { outcome, predicted: 1.5, expected: 1.5, expected_unsupported: 0.0 };
+        let known = |outcome: f64| Measured::Known {
+            outcome,
+            predicted: 1.5,
+            own: 1.5,
+            expected: 1.5,
+            expected_unsupported: 0.0,
+        };
         let request = LoggedRequest {
             draw: n,
             cluster: n,
@@ -125,7 +131,8 @@ fn without_support_for_a_fifth_there_is_no_headline_and_the_bounds_hold_the_trut
         // A fifth of the other policy's choices cost 9 and were never made.
         let (weight, cost) = coin(n);
         let outcome = if n == 0 { 9.0 } else { cost };
-        let known = Measured::Known { outcome, predicted: 1.5, expected: 0.8 * 1.5, expected_unsupported: 0.2 * 1.5 };
+        let known =
+            Measured::Known { outcome, predicted: 1.5, own: 1.5, expected: 0.8 * 1.5, expected_unsupported: 0.2 * 1.5 };
         sample.add(
             LoggedRequest {
                 draw: n,
@@ -154,7 +161,8 @@ fn few_failures_give_an_exact_interval_of_the_effective_sample_and_hardly_any_a_
         let mut sample = Sample::default();
         for n in 0..4_000 {
             let outcome = f64::from(u8::from(n % every == 0));
-            let known = Measured::Known { outcome, predicted: 0.01, expected: 0.01, expected_unsupported: 0.0 };
+            let known =
+                Measured::Known { outcome, predicted: 0.01, own: 0.01, expected: 0.01, expected_unsupported: 0.0 };
             let outcomes = [Measured::NotApplicable, known, Measured::NotApplicable, Measured::NotApplicable];
             let (choice, weight) = (None, coin(n).0);
             let request =
@@ -175,7 +183,8 @@ fn few_failures_give_an_exact_interval_of_the_effective_sample_and_hardly_any_a_
 fn a_part_without_support_is_named_although_the_whole_has_enough() {
     let mut all = sample(4_000, coin);
     for n in 0..400 {
-        let known = Measured::Known { outcome: 2.0, predicted: 2.0, expected: 2.0, expected_unsupported: 0.0 };
+        let known =
+            Measured::Known { outcome: 2.0, predicted: 2.0, own: 2.0, expected: 2.0, expected_unsupported: 0.0 };
         let outcomes = [known, Measured::NotApplicable, Measured::NotApplicable, Measured::NotApplicable];
         let weight = if n % 20 == 0 { 20.0 } else { 0.0 };
         let cluster = 10_000 + n;
