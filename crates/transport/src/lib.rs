@@ -59,4 +59,4 @@ pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use signer::Signer;
 pub use single_call::{ProviderPage, call_page, read_page, read_provider_page, read_signed_list, try_service_account};
-pub use tls::{TlsFault, client_config, own_config};
+pub use tls::{TlsFault, client_config, own_config, read_system_roots};
