@@ -288,10 +288,7 @@ mod tests {
 
     use super::*;
     use crate::mailbox::MailboxDepth;
-    use pointsman_domain::{
-        ApiType, CostBreakdown, Decision, DecisionCode, Dialect, Objective, RequestFacts, Source, Sourced, Tick, Usage,
-        Weights,
-    };
+    use pointsman_domain::{Decision, DecisionCode, Objective, RequestFacts, Source, Sourced, Tick, Weights};
 
     const HOUR_MS: i64 = 3_600_000;
 
@@ -331,47 +328,13 @@ mod tests {
 
     /// A generation admitted `hours` after the first.
     pub(super) fn admitted(hours: i64) -> Generation {
+        let id = GenerationId::new(hours as u64 * 3600, [hours as u64; 3]);
         Generation {
-            id: GenerationId::new(hours as u64 * 3600, [hours as u64; 3]),
             owner: 1,
-            team: None,
-            key: 0,
-            api_type: ApiType::Completions,
             request_id: "req-1".into(),
-            created_ms: hours * HOUR_MS,
             status: GenerationStatus::Completed,
             requested_model: "acme/small".into(),
-            streamed: false,
-            decision: Arc::new(decision()),
-            policy: Arc::default(),
-            catalog: Arc::default(),
-            waited: None,
-            attempts: Vec::new(),
-            model: None,
-            provider_name: None,
-            provider_slug: None,
-            upstream_id: None,
-            latency_ms: None,
-            generation_time_ms: None,
-            usage: Usage::default(),
-            cost: Some(CostBreakdown::default()),
-            finish: None,
-            native_finish_reason: None,
-            dropped_parameters: Vec::new(),
-            emulated_parameters: Vec::new(),
-            client_dialect: Dialect::default(),
-            external_user: None,
-            session_id: None,
-            tags: Vec::new(),
-            trace: None,
-            user_agent: None,
-            http_referer: None,
-            origin: None,
-            media_prompt: 0,
-            media_completion: 0,
-            trace_parent: None,
-            served: None,
-            shadows: Vec::new(),
+            ..Generation::admitted(id, hours * HOUR_MS, Arc::new(decision()), Arc::default(), Arc::default())
         }
     }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Dialect,
-    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Exploration, FinishReason, Generation,
-    GenerationId, GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat,
-    RequestFacts, RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
+    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Exploration, FinishReason, Generation, GenerationId,
+    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat, RequestFacts,
+    RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use crate::api::samples::{today, usd};
@@ -124,21 +124,13 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
 /// A generation whose first attempt failed and whose second provider served.
 pub(crate) fn generation(catalog: &Catalog) -> Generation {
     let model: Arc<str> = "acme/small".into();
+    let (id, decision) = (GenerationId::new(1_763_629_500, [1, 2, 3]), Arc::new(decision(catalog)));
     Generation {
-        id: GenerationId::new(1_763_629_500, [1, 2, 3]),
         owner: 5,
-        team: None,
-        key: 0,
-        api_type: ApiType::Completions,
         request_id: "req-1".into(),
-        created_ms: 1_763_629_500_250,
         status: GenerationStatus::Completed,
         requested_model: "auto".into(),
         streamed: true,
-        decision: Arc::new(decision(catalog)),
-        policy: Arc::default(),
-        catalog: Arc::new(catalog.clone()),
-        waited: None,
         attempts: vec![attempt(1, "Acme", Some(503)), attempt(2, "Beta Cloud", Some(200))],
         model: Some(model),
         provider_name: Some("Beta Cloud".into()),
@@ -156,20 +148,9 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         finish: Some(FinishReason::Stop),
         native_finish_reason: Some("end_turn".to_owned()),
         dropped_parameters: vec!["top_k".into()],
-        emulated_parameters: Vec::new(),
-        client_dialect: Dialect::default(),
-        external_user: None,
-        session_id: None,
         tags: vec![("team".to_owned(), "blue".to_owned())],
-        trace: None,
         user_agent: Some("tests/1".to_owned()),
-        http_referer: None,
-        origin: None,
-        media_prompt: 0,
-        media_completion: 0,
-        trace_parent: None,
-        served: None,
-        shadows: Vec::new(),
+        ..Generation::admitted(id, 1_763_629_500_250, decision, Arc::default(), Arc::new(catalog.clone()))
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 
 use actix_web::dev::ServerHandle;
 use pointsman_config::LoadedConfig;
+use pointsman_transport::read_system_roots;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -72,6 +73,10 @@ pub async fn serve(config: impl Into<LoadedConfig>) -> Result<(), ServeError> {
     print_greeting(&mut server);
     service_manager::ready(&status(server.gateway()));
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
+    if gateway.setup().providers.any_by_tls() {
+        // Off the way to readiness: they take longer than all else at the start.
+        std::thread::spawn(read_system_roots);
+    }
     let (second_signal, second_signalled) = oneshot::channel();
     actix_rt::spawn(reload_on_signal(signals.hangup.take(), gateway.clone()));
     actix_rt::spawn(stop_on_signal(signals, handle, gateway.clone(), second_signal));

@@ -16,9 +16,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 use chrono::{SecondsFormat, Utc};
-use env_logger::{Builder, Logger, Target, WriteStyle, fmt::Formatter};
+use env_logger::{Builder, Logger, Target, fmt::Formatter};
 use log::{
-    Log, Metadata, Record,
+    Level, Log, Metadata, Record,
     kv::{Error, Key, Value, VisitSource},
 };
 use pointsman_config::LogFormat;
@@ -124,9 +124,9 @@ pub fn flush() {
 fn logger(format: LogFormat, filter: &str) -> Logger {
     let mut builder = Builder::from_env(env_logger::Env::default().default_filter_or(filter));
     builder.target(Target::Pipe(Box::new(Queue)));
+    let is_terminal = io::stderr().is_terminal();
     match format {
-        LogFormat::Text if io::stderr().is_terminal() => builder.write_style(WriteStyle::Always),
-        LogFormat::Text => builder.write_style(WriteStyle::Never),
+        LogFormat::Text => builder.format(move |formatter, record| write_text(formatter, record, is_terminal)),
         LogFormat::Json => builder.format(write_json),
     };
     builder.build()
@@ -159,6 +159,22 @@ impl Write for Queue {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A line for people, with the level in colour; further lines of the message are indented.
+fn write_text(formatter: &mut Formatter, record: &Record<'_>, has_colors: bool) -> io::Result<()> {
+    let color = match record.level() {
+        _ if !has_colors => "",
+        Level::Error => "\x1b[1;31m",
+        Level::Warn => "\x1b[33m",
+        Level::Info => "\x1b[32m",
+        Level::Debug => "\x1b[34m",
+        Level::Trace => "\x1b[36m",
+    };
+    let (time, text) = (Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true), record.args().to_string());
+    let plain = if has_colors { "\x1b[0m" } else { "" };
+    let text = text.replace('\n', "\n    ");
+    writeln!(formatter, "[{time} {color}{:<5}{plain} {}] {text}", record.level(), record.target())
 }
 
 fn write_json(formatter: &mut Formatter, record: &Record<'_>) -> io::Result<()> {

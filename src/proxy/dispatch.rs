@@ -58,7 +58,7 @@ use crate::{
         load::{BufferLimitReached, BufferedBytes},
     },
     base::{error::ApiError, events},
-    proxy::refusal::{self, RequestRestrictions},
+    proxy::no_candidate::{self, RequestRestrictions},
     state::gateway::Worker,
 };
 
@@ -319,7 +319,7 @@ async fn reopened(
         }
     }
     let (snapshot, now) = (worker.setup.published.snapshot(), clock::now());
-    Err(Unserved::after(refusal::explain(&snapshot, work, &error, now), waiting.waited(), || Routed {
+    Err(Unserved::after(no_candidate::explain(&snapshot, work, &error, now), waiting.waited(), || Routed {
         decision: Arc::new(without_candidates(&error, &snapshot, now)),
         catalog: Arc::clone(&snapshot.catalog),
         policy: Arc::clone(&snapshot.policy),

@@ -3,8 +3,8 @@
 pub mod body;
 pub mod dispatch;
 pub mod names;
+pub mod no_candidate;
 pub mod query;
-pub mod refusal;
 pub mod replay;
 pub mod request_headers;
 pub mod shadowing;

@@ -148,48 +148,6 @@ async fn a_parameter_must_be_listed_and_filters_intersect() {
 }
 
 #[actix_web::test]
-async fn every_entry_has_every_field_and_prices_as_decimal_strings() {
-    let gateway = TestGateway::start(CATALOG).await;
-    let list = visit(&gateway, "/api/models", &[]).await.expect(200);
-    for entry in list["data"].as_array().unwrap() {
-        for (object, keys) in [
-            (
-                entry,
-                &[
-                    "id",
-                    "canonical_slug",
-                    "name",
-                    "created",
-                    "description",
-                    "context_length",
-                    "architecture",
-                    "pricing",
-                    "top_provider",
-                    "per_request_limits",
-                    "supported_parameters",
-                    "default_parameters",
-                    "expiration_date",
-                ][..],
-            ),
-            (&entry["architecture"], &["input_modalities", "output_modalities", "tokenizer", "instruct_type"]),
-            (&entry["top_provider"], &["context_length", "max_completion_tokens", "is_moderated"]),
-        ] {
-            for key in keys {
-                assert!(object.get(key).is_some(), "{key} in {entry}");
-            }
-        }
-        let prices = entry["pricing"].as_object().unwrap();
-        assert_eq!(prices.len(), 8);
-        for price in prices.values().map(|price| price.as_str().unwrap()) {
-            assert!(!price.is_empty() && price.bytes().all(|b| b.is_ascii_digit() || b == b'.'), "{price}");
-        }
-        for count in [&entry["created"], &entry["context_length"], &entry["top_provider"]["max_completion_tokens"]] {
-            assert!(count.is_u64(), "{entry}");
-        }
-    }
-}
-
-#[actix_web::test]
 async fn who_has_the_list_gets_304_without_a_body() {
     let gateway = TestGateway::start(CATALOG).await;
     let first = visit(&gateway, "/api/v1/models", &[]).await;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, Dialect, FinishReason, Generation,
-    GenerationId, GenerationStatus, RoutingPolicy, Usage,
+    AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, FinishReason, Generation, GenerationId,
+    GenerationStatus, RoutingPolicy, Usage,
 };
 use pointsman_routing::decide::splitmix64;
 
@@ -44,24 +44,16 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         reported_cost: None,
         served: true,
     };
+    let id = GenerationId::new(seconds, [chance(5, u64::MAX), chance(6, u64::MAX), chance(7, u64::MAX)]);
+    let created_ms = seconds as i64 * 1000 + (number % 10) as i64 * 100;
     Generation {
-        id: GenerationId::new(seconds, [chance(5, u64::MAX), chance(6, u64::MAX), chance(7, u64::MAX)]),
         owner: 0x9e37_79b9_7f4a_7c15,
-        team: None,
-        key: 0,
-        api_type: ApiType::Completions,
         request_id: format!("{:016x}{:016x}", chance(8, u64::MAX), chance(9, u64::MAX)).into(),
-        created_ms: seconds as i64 * 1000 + (number % 10) as i64 * 100,
         status: GenerationStatus::Completed,
         requested_model: "service/auto".into(),
-        streamed: decision.streamed,
-        decision: Arc::new(decision),
-        policy: Arc::clone(policy),
-        catalog: Arc::clone(catalog),
         model: Some(Arc::clone(&attempt.model)),
         provider_name: Some(Arc::clone(&attempt.provider_name)),
         provider_slug: Some(Arc::clone(&attempt.provider_slug)),
-        waited: None,
         attempts: vec![attempt],
         upstream_id: Some(format!("chatcmpl-{:016x}{:08x}", chance(10, u64::MAX), chance(11, 1 << 32))),
         latency_ms: Some(first_token),
@@ -70,20 +62,8 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         cost,
         finish: Some(FinishReason::Stop),
         native_finish_reason: Some("stop".to_owned()),
-        dropped_parameters: Vec::new(),
-        emulated_parameters: Vec::new(),
-        client_dialect: Dialect::default(),
-        external_user: None,
-        session_id: None,
         tags: vec![("team".to_owned(), "blue".to_owned())],
-        trace: None,
         user_agent: Some("OpenAI/Python 2.8.0".to_owned()),
-        http_referer: None,
-        origin: None,
-        media_prompt: 0,
-        media_completion: 0,
-        trace_parent: None,
-        served: None,
-        shadows: Vec::new(),
+        ..Generation::admitted(id, created_ms, Arc::new(decision), Arc::clone(policy), Arc::clone(catalog))
     }
 }

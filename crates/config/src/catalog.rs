@@ -75,10 +75,11 @@ pub(super) fn add_to(root: &mut Table) {
 /// Whether a configuration defines a provider: one that is not in the catalogue, or that has a `base_url`. Any other
 /// provider entry changes an entry of the catalogue.
 fn defines_a_provider(root: &Table) -> bool {
+    // The address first: the catalogue is read only where it decides.
     let is_own = |path: &[&str], entry: &Entry| {
-        let known = CATALOGUE.at(path.iter().copied()).and_then(Node::table);
-        let is_known = known.is_some_and(|known| known.get(&entry.key).is_some());
-        !is_known || entry.node.table().is_some_and(|entry| entry.get("base_url").is_some())
+        let has_address = entry.node.table().is_some_and(|entry| entry.get("base_url").is_some());
+        let known = || CATALOGUE.at(path.iter().copied()).and_then(Node::table);
+        has_address || known().is_none_or(|known| known.get(&entry.key).is_none())
     };
     [["providers"].as_slice(), &["simulation", "providers"]].iter().any(|path| {
         match root.at(path.iter().copied()).map(|node| &node.value) {

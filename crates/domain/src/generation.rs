@@ -180,6 +180,58 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// The record of one that was just admitted: who asked, and for what, is left to the caller.
+    pub fn admitted(
+        id: GenerationId,
+        created_ms: i64,
+        decision: Arc<Decision>,
+        policy: Arc<RoutingPolicy>,
+        catalog: Arc<Catalog>,
+    ) -> Generation {
+        Generation {
+            id,
+            owner: 0,
+            key: 0,
+            team: None,
+            api_type: ApiType::Completions,
+            request_id: Arc::default(),
+            created_ms,
+            status: GenerationStatus::Running,
+            requested_model: Arc::default(),
+            streamed: decision.streamed,
+            decision,
+            policy,
+            catalog,
+            waited: None,
+            attempts: Vec::new(),
+            model: None,
+            provider_name: None,
+            provider_slug: None,
+            upstream_id: None,
+            latency_ms: None,
+            generation_time_ms: None,
+            usage: Usage::default(),
+            cost: Some(CostBreakdown::default()),
+            finish: None,
+            native_finish_reason: None,
+            dropped_parameters: Vec::new(),
+            emulated_parameters: Vec::new(),
+            client_dialect: Dialect::default(),
+            external_user: None,
+            session_id: None,
+            tags: Vec::new(),
+            trace: None,
+            user_agent: None,
+            http_referer: None,
+            origin: None,
+            media_prompt: 0,
+            media_completion: 0,
+            trace_parent: None,
+            served: None,
+            shadows: Vec::new(),
+        }
+    }
+
     /// The endpoint that served.
     pub fn served_endpoint(&self) -> Option<&Endpoint> {
         self.attempts.iter().find(|attempt| attempt.served).and_then(|attempt| self.catalog.endpoint(attempt.endpoint))

@@ -17,7 +17,7 @@ use super::{
     json_value::invalid,
     prompt_cache::CacheUse,
     provider::{ActiveRequest, Provider},
-    refusal::Refusal,
+    rejection::Rejection,
     request::ChatBody,
     seal::{REDACTED_TRIGGER, signature},
     stream::{self, Event, EventContent},
@@ -31,7 +31,7 @@ const REFUSAL_TRIGGER: &str = "ANTHROPIC_MAGIC_STRING_TRIGGER_REFUSAL";
 /// Answers `POST /v1/messages`, streamed or not.
 pub(super) async fn create(provider: Data<Provider>, request: HttpRequest, body: Bytes) -> HttpResponse {
     provider.record_request();
-    identified(messages(&provider, &request, &body).await.unwrap_or_else(|refusal| error(&refusal)))
+    identified(messages(&provider, &request, &body).await.unwrap_or_else(|rejection| error(&rejection)))
 }
 
 /// Answers `POST /v1/messages/count_tokens`.
@@ -42,10 +42,10 @@ pub(super) async fn count_tokens(provider: Data<Provider>, request: HttpRequest,
         let (_, _, chat) = read(&settings, &request, &body, false)?;
         Ok(HttpResponse::Ok().json(json!({ "input_tokens": chat.prompt_tokens() })))
     };
-    identified(count().unwrap_or_else(|refusal| error(&refusal)))
+    identified(count().unwrap_or_else(|rejection| error(&rejection)))
 }
 
-async fn messages(provider: &Provider, request: &HttpRequest, body: &[u8]) -> Result<HttpResponse, Refusal> {
+async fn messages(provider: &Provider, request: &HttpRequest, body: &[u8]) -> Result<HttpResponse, Rejection> {
     let settings = provider.settings();
     let (body, model, chat) = read(&settings, request, body, true)?;
     let mut active = provider.admit(&settings, &model.id)?;
@@ -67,13 +67,13 @@ fn read<'s>(
     request: &HttpRequest,
     body: &[u8],
     generates: bool,
-) -> Result<Read<'s>, Refusal> {
+) -> Result<Read<'s>, Rejection> {
     if settings.dialect != Dialect::Anthropic {
-        return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
+        return Err(Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
     }
     let header = |name: &str| request.headers().get(name).is_some_and(|value| !value.is_empty());
     if !header("x-api-key") && !header("authorization") {
-        return Err(Refusal::Unauthenticated);
+        return Err(Rejection::Unauthenticated);
     }
     if !header("anthropic-version") {
         return Err(invalid("anthropic-version: header is required"));
@@ -248,24 +248,24 @@ fn parts(block: &Value, tokens_per_chunk: u32) -> (Value, Vec<(u32, Value)>) {
 }
 
 /// An error as this API writes it.
-pub(super) fn error(refusal: &Refusal) -> HttpResponse {
-    let (status, kind) = match refusal {
-        Refusal::Unauthenticated => (401, "authentication_error"),
-        Refusal::UnknownModel(_) | Refusal::UnknownPath { .. } => (404, "not_found_error"),
-        Refusal::WrongMethod { .. } => (405, "invalid_request_error"),
-        Refusal::RateLimited { .. } => (429, "rate_limit_error"),
-        Refusal::Failed { .. } => (529, "overloaded_error"),
+pub(super) fn error(rejection: &Rejection) -> HttpResponse {
+    let (status, kind) = match rejection {
+        Rejection::Unauthenticated => (401, "authentication_error"),
+        Rejection::UnknownModel(_) | Rejection::UnknownPath { .. } => (404, "not_found_error"),
+        Rejection::WrongMethod { .. } => (405, "invalid_request_error"),
+        Rejection::RateLimited { .. } => (429, "rate_limit_error"),
+        Rejection::Failed { .. } => (529, "overloaded_error"),
         _ => (400, "invalid_request_error"),
     };
-    let message = match refusal {
-        Refusal::UnknownModel(model) => format!("model: {model}"),
-        Refusal::Failed { .. } => "Overloaded".to_owned(),
-        Refusal::UnknownPath { .. } => "Not found".to_owned(),
+    let message = match rejection {
+        Rejection::UnknownModel(model) => format!("model: {model}"),
+        Rejection::Failed { .. } => "Overloaded".to_owned(),
+        Rejection::UnknownPath { .. } => "Not found".to_owned(),
         other => other.to_string(),
     };
     let mut response = HttpResponse::build(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST));
-    if let Refusal::RateLimited { wait, .. } = refusal {
-        response.insert_header(("retry-after", super::refusal::whole_seconds(*wait).to_string()));
+    if let Rejection::RateLimited { wait, .. } = rejection {
+        response.insert_header(("retry-after", super::rejection::whole_seconds(*wait).to_string()));
     }
     response.json(json!({ "type": "error", "error": { "type": kind, "message": message } }))
 }

@@ -9,7 +9,7 @@ use super::{
     ProviderSettings, SimulatedModel,
     json_value::{invalid, member},
     prompt_cache::{Prefix, PromptReader},
-    refusal::Refusal,
+    rejection::Rejection,
     seal::{is_own_redacted, signature},
     words,
 };
@@ -43,13 +43,13 @@ pub(super) fn check<'s>(
     body: &Value,
     settings: &'s ProviderSettings,
     generates: bool,
-) -> Result<&'s SimulatedModel, Refusal> {
+) -> Result<&'s SimulatedModel, Rejection> {
     let members = body.as_object().ok_or_else(|| invalid("Input should be a valid dictionary"))?;
     if let Some(name) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(invalid(&format!("{name}: Extra inputs are not permitted")));
     }
     let id = member(body, "model").as_str().ok_or_else(|| invalid("model: Field required"))?;
-    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+    let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
     if generates {
         check_limits(body, model)?;
     }
@@ -70,7 +70,7 @@ pub(super) fn check<'s>(
     Ok(model)
 }
 
-fn check_limits(body: &Value, model: &SimulatedModel) -> Result<(), Refusal> {
+fn check_limits(body: &Value, model: &SimulatedModel) -> Result<(), Rejection> {
     let limit = body.get("max_tokens").ok_or_else(|| invalid("max_tokens: Field required"))?;
     let limit = limit.as_u64().filter(|limit| *limit > 0);
     let limit = limit.ok_or_else(|| invalid("max_tokens: Input should be greater than or equal to 1"))?;
@@ -111,7 +111,7 @@ fn check_message(
     message: &Value,
     open: &mut BTreeSet<String>,
     (model, settings): (&SimulatedModel, &ProviderSettings),
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let role = message["role"].as_str().unwrap_or_default();
     if !matches!(role, "user" | "assistant") {
         return Err(invalid(&format!("messages.{position}.role: Input should be 'user' or 'assistant'")));
@@ -158,7 +158,7 @@ fn check_message(
     Ok(())
 }
 
-fn unanswered(position: usize, open: &BTreeSet<String>) -> Refusal {
+fn unanswered(position: usize, open: &BTreeSet<String>) -> Rejection {
     let ids: Vec<&str> = open.iter().map(String::as_str).collect();
     invalid(&format!(
         "messages.{position}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each \

@@ -11,7 +11,7 @@ use super::{
     answer::{Answer, Choice},
     json_response::{image, send_json, unix_seconds},
     provider::Provider,
-    refusal::Refusal,
+    rejection::Rejection,
     request::ChatBody,
     stream,
     tools::ToolCall,
@@ -22,11 +22,11 @@ pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
     body: Bytes,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, Rejection> {
     provider.record_request();
     let settings = provider.settings();
     if settings.dialect != Dialect::OpenAi {
-        return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
+        return Err(Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
     }
     let body = ChatBody::parse(&body)?;
     let model = body.check(&settings)?;

@@ -4,7 +4,7 @@ use pointsman_domain::Modality;
 
 use super::{
     ProviderSettings, SimulatedModel,
-    refusal::Refusal,
+    rejection::Rejection,
     request::{ChatBody, Message, ToolChoice},
 };
 
@@ -13,11 +13,11 @@ const MAX_CHOICES: u32 = 128;
 
 impl ChatBody {
     /// Checks the request and returns its model.
-    pub(super) fn check<'a>(&self, settings: &'a ProviderSettings) -> Result<&'a SimulatedModel, Refusal> {
-        let id = self.model.as_deref().ok_or(Refusal::Missing("model"))?;
-        let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+    pub(super) fn check<'a>(&self, settings: &'a ProviderSettings) -> Result<&'a SimulatedModel, Rejection> {
+        let id = self.model.as_deref().ok_or(Rejection::Missing("model"))?;
+        let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
         if self.messages.is_none() {
-            return Err(Refusal::Missing("messages"));
+            return Err(Rejection::Missing("messages"));
         }
         self.check_messages(model)?;
         self.check_tools(model)?;
@@ -26,7 +26,7 @@ impl ChatBody {
         Ok(model)
     }
 
-    fn check_messages(&self, model: &SimulatedModel) -> Result<(), Refusal> {
+    fn check_messages(&self, model: &SimulatedModel) -> Result<(), Rejection> {
         if self.messages().is_empty() {
             return Err(invalid("messages", "Invalid 'messages': empty array. Expected at least one message."));
         }
@@ -38,16 +38,16 @@ impl ChatBody {
             }
             if message.images() > 0 && !model.inputs.contains(Modality::Image) {
                 let message = format!("Invalid content type: image_url is not supported by {}.", model.id);
-                return Err(Refusal::Unsupported { param: "messages", message });
+                return Err(Rejection::Unsupported { param: "messages", message });
             }
         }
         Ok(())
     }
 
-    fn check_tools(&self, model: &SimulatedModel) -> Result<(), Refusal> {
+    fn check_tools(&self, model: &SimulatedModel) -> Result<(), Rejection> {
         if !self.tools().is_empty() && !model.tools {
             let message = format!("'tools' is not supported by {}.", model.id);
-            return Err(Refusal::Unsupported { param: "tools", message });
+            return Err(Rejection::Unsupported { param: "tools", message });
         }
         match &self.tool_choice {
             Some(ToolChoice::Named { function }) if !self.tools().iter().any(|t| t.function.name == function.name) => {
@@ -61,7 +61,7 @@ impl ChatBody {
         }
     }
 
-    fn check_numbers(&self) -> Result<(), Refusal> {
+    fn check_numbers(&self) -> Result<(), Rejection> {
         let at_least_one =
             [("max_tokens", self.max_tokens), ("max_completion_tokens", self.max_completion_tokens), ("n", self.n)];
         let low = at_least_one.into_iter().find(|(_, value)| value.is_some_and(|value| value < 1.0));
@@ -74,11 +74,11 @@ impl ChatBody {
         Ok(())
     }
 
-    fn check_length(&self, model: &SimulatedModel) -> Result<(), Refusal> {
+    fn check_length(&self, model: &SimulatedModel) -> Result<(), Rejection> {
         let Some(limit) = model.context_length else { return Ok(()) };
         let (prompt, completion) = (self.prompt_tokens(), self.max_tokens().unwrap_or(0));
         if prompt.saturating_add(completion) > limit {
-            return Err(Refusal::TooLong { limit, prompt, completion });
+            return Err(Rejection::TooLong { limit, prompt, completion });
         }
         Ok(())
     }
@@ -100,8 +100,8 @@ fn check_role(message: &Message, asked: &[&str]) -> Result<(), String> {
     }
 }
 
-fn invalid(param: &str, message: &str) -> Refusal {
-    Refusal::Invalid { param: Some(param.to_owned()), message: message.to_owned() }
+fn invalid(param: &str, message: &str) -> Rejection {
+    Rejection::Invalid { param: Some(param.to_owned()), message: message.to_owned() }
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
         let checked = ChatBody::parse(body.to_string().as_bytes()).and_then(|body| body.check(&settings).cloned());
         match (checked, expected) {
             (Ok(model), Ok(id)) => assert_eq!(model.id, id, "{body}"),
-            (Err(refusal), Err(part)) => assert!(refusal.to_string().contains(part), "{body}: {refusal}"),
+            (Err(rejection), Err(part)) => assert!(rejection.to_string().contains(part), "{body}: {rejection}"),
             (checked, expected) => panic!("{body}: {checked:?}, expected {expected:?}"),
         }
     }

@@ -18,7 +18,7 @@ use super::{
     json_value::{invalid, member},
     prompt_cache::{CacheUse, Prefix, PromptReader},
     provider::{ActiveRequest, Provider},
-    refusal::Refusal,
+    rejection::Rejection,
     request::ChatBody,
     seal::{REDACTED_TRIGGER, is_own_redacted, signature},
     stream::{self, Event, EventContent},
@@ -38,7 +38,7 @@ pub(super) async fn create(
     body: Bytes,
 ) -> HttpResponse {
     provider.record_request();
-    converse(&provider, &request, &target, &body).await.unwrap_or_else(|refusal| error(&refusal))
+    converse(&provider, &request, &target, &body).await.unwrap_or_else(|rejection| error(&rejection))
 }
 
 async fn converse(
@@ -46,9 +46,9 @@ async fn converse(
     request: &HttpRequest,
     target: &str,
     body: &[u8],
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, Rejection> {
     let settings = provider.settings();
-    let unknown = || Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() };
+    let unknown = || Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() };
     let (id, method) = target.rsplit_once('/').ok_or_else(unknown)?;
     let streamed = match method {
         _ if settings.dialect != Dialect::Converse => return Err(unknown()),
@@ -57,14 +57,14 @@ async fn converse(
         "invoke" if request.headers().contains_key("authorization") => {
             return embeddings::invoke(provider, id, body).await;
         }
-        "invoke" => return Err(Refusal::Unauthenticated),
+        "invoke" => return Err(Rejection::Unauthenticated),
         _ => return Err(unknown()),
     };
     if !request.headers().contains_key("authorization") {
-        return Err(Refusal::Unauthenticated);
+        return Err(Rejection::Unauthenticated);
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| invalid("The request body is not valid JSON."))?;
-    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+    let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
     check(&body, model, &settings)?;
     let chat = serde_json::from_value(chat_body(id, &body)).map_err(|fault| invalid(&fault.to_string()))?;
     let chat: ChatBody = chat;
@@ -79,7 +79,7 @@ async fn converse(
     whole(active, &content).await
 }
 
-async fn whole(active: ActiveRequest, content: &Content) -> Result<HttpResponse, Refusal> {
+async fn whole(active: ActiveRequest, content: &Content) -> Result<HttpResponse, Rejection> {
     let body = json!({
         "output": { "message": { "role": "assistant", "content": content.blocks } }, "stopReason": content.stop,
         "usage": content.usage(), "metrics": { "latencyMs": 1 },
@@ -100,7 +100,7 @@ fn ids(message: &Value, kind: &str) -> Vec<String> {
     blocks(message).filter_map(|block| block.get(kind)?.get("toolUseId")?.as_str().map(str::to_owned)).collect()
 }
 
-fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Refusal> {
+fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Rejection> {
     let mut open = Vec::new();
     let mut speaker = "assistant";
     for (place, message) in messages(body).enumerate() {
@@ -138,7 +138,7 @@ fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> R
     Ok(())
 }
 
-fn check_block(block: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Refusal> {
+fn check_block(block: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Rejection> {
     if block["text"].as_str().is_some_and(|text| text.trim().is_empty()) {
         return Err(invalid("The text field in the ContentBlock object is blank."));
     }
@@ -361,17 +361,17 @@ fn frame(kind: &str, payload: &Value) -> Bytes {
 }
 
 /// An error as this API writes it.
-fn error(refusal: &Refusal) -> HttpResponse {
-    let (status, kind) = match refusal {
-        Refusal::Unauthenticated => (403, "AccessDeniedException"),
-        Refusal::UnknownModel(_) | Refusal::UnknownPath { .. } => (404, "ResourceNotFoundException"),
-        Refusal::RateLimited { .. } => (429, "ThrottlingException"),
-        Refusal::Failed { .. } => (503, "ServiceUnavailableException"),
+fn error(rejection: &Rejection) -> HttpResponse {
+    let (status, kind) = match rejection {
+        Rejection::Unauthenticated => (403, "AccessDeniedException"),
+        Rejection::UnknownModel(_) | Rejection::UnknownPath { .. } => (404, "ResourceNotFoundException"),
+        Rejection::RateLimited { .. } => (429, "ThrottlingException"),
+        Rejection::Failed { .. } => (503, "ServiceUnavailableException"),
         _ => (400, "ValidationException"),
     };
-    let message = match refusal {
-        Refusal::RateLimited { .. } => "Too many requests, please wait before trying again.".to_owned(),
-        Refusal::Failed { .. } => "Bedrock is unable to process your request.".to_owned(),
+    let message = match rejection {
+        Rejection::RateLimited { .. } => "Too many requests, please wait before trying again.".to_owned(),
+        Rejection::Failed { .. } => "Bedrock is unable to process your request.".to_owned(),
         other => other.to_string(),
     };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);

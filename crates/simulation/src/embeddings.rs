@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ProviderSettings, SimulatedModel, json_response::send_json, provider::Provider, refusal::Refusal, words};
+use super::{
+    ProviderSettings, SimulatedModel, json_response::send_json, provider::Provider, rejection::Rejection, words,
+};
 
 /// Numbers of a vector, unless the request asks for fewer or more.
 const DIMENSIONS: u32 = 256;
@@ -71,15 +73,15 @@ pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
     body: Bytes,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, Rejection> {
     provider.record_request();
     let settings = provider.settings();
     if !matches!(settings.dialect, Dialect::OpenAi | Dialect::Responses) {
-        return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
+        return Err(Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
     }
-    let body: EmbeddingBody = serde_json::from_slice(&body).map_err(|_| Refusal::BrokenJson)?;
-    let model = model(&settings, body.model.as_deref().ok_or(Refusal::Missing("model"))?)?;
-    let inputs = body.input.ok_or(Refusal::Missing("input"))?.texts();
+    let body: EmbeddingBody = serde_json::from_slice(&body).map_err(|_| Rejection::BrokenJson)?;
+    let model = model(&settings, body.model.as_deref().ok_or(Rejection::Missing("model"))?)?;
+    let inputs = body.input.ok_or(Rejection::Missing("input"))?.texts();
     let dimensions = dimensions(body.dimensions)?;
     check_length(model, &inputs)?;
     let as_base64 = body.encoding_format.as_deref() == Some("base64");
@@ -120,10 +122,10 @@ struct Part {
 }
 
 /// Answers `POST /models/{id}:batchEmbedContents`. Google tells no usage.
-pub(super) async fn create_batch(provider: &Provider, id: &str, body: &[u8]) -> Result<HttpResponse, Refusal> {
+pub(super) async fn create_batch(provider: &Provider, id: &str, body: &[u8]) -> Result<HttpResponse, Rejection> {
     let settings = provider.settings();
     let model = model(&settings, id)?;
-    let body: BatchBody = serde_json::from_slice(body).map_err(|_| Refusal::BrokenJson)?;
+    let body: BatchBody = serde_json::from_slice(body).map_err(|_| Rejection::BrokenJson)?;
     let mut vectors = Vec::with_capacity(body.requests.len());
     for BatchEntry { content, output_dimensionality } in body.requests {
         let text: Vec<String> = content.parts.into_iter().map(|part| part.text).collect();
@@ -170,7 +172,7 @@ struct NovaText {
 type InvokeAnswer = fn(&[Vec<f32>], u32) -> Value;
 
 /// Answers `POST /model/{id}/invoke` of a model that makes embeddings, as Amazon Bedrock does.
-pub(super) async fn invoke(provider: &Provider, id: &str, body: &[u8]) -> Result<HttpResponse, Refusal> {
+pub(super) async fn invoke(provider: &Provider, id: &str, body: &[u8]) -> Result<HttpResponse, Rejection> {
     let settings = provider.settings();
     let model = model(&settings, id)?;
     let malformed = |fault: serde_json::Error| invalid("body", format!("Malformed input request: {fault}"));
@@ -205,22 +207,22 @@ pub(super) async fn invoke(provider: &Provider, id: &str, body: &[u8]) -> Result
     Ok(response)
 }
 
-fn model<'s>(settings: &'s ProviderSettings, id: &str) -> Result<&'s SimulatedModel, Refusal> {
-    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+fn model<'s>(settings: &'s ProviderSettings, id: &str) -> Result<&'s SimulatedModel, Rejection> {
+    let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
     if model.outputs.contains(Modality::Embeddings) {
         return Ok(model);
     }
     Err(invalid("model", format!("The model '{id}' does not make embeddings.")))
 }
 
-fn dimensions(asked: Option<u32>) -> Result<usize, Refusal> {
+fn dimensions(asked: Option<u32>) -> Result<usize, Rejection> {
     match asked.unwrap_or(DIMENSIONS) {
         wanted @ 1..=MAX_DIMENSIONS => Ok(wanted as usize),
         _ => Err(invalid("dimensions", format!("Invalid 'dimensions': expected 1 to {MAX_DIMENSIONS}."))),
     }
 }
 
-fn check_length(model: &SimulatedModel, inputs: &[(String, u32)]) -> Result<(), Refusal> {
+fn check_length(model: &SimulatedModel, inputs: &[(String, u32)]) -> Result<(), Rejection> {
     let limit = model.context_length.unwrap_or(u32::MAX);
     match inputs.iter().find(|(_, tokens)| *tokens > limit) {
         None => Ok(()),
@@ -234,8 +236,8 @@ fn check_length(model: &SimulatedModel, inputs: &[(String, u32)]) -> Result<(), 
     }
 }
 
-fn invalid(param: &str, message: String) -> Refusal {
-    Refusal::Invalid { param: Some(param.to_owned()), message }
+fn invalid(param: &str, message: String) -> Rejection {
+    Rejection::Invalid { param: Some(param.to_owned()), message }
 }
 
 /// The vector of a text, of length 1.

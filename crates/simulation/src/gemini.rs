@@ -16,7 +16,7 @@ use super::{
     json_response::send_json,
     json_value::{invalid, member, put},
     provider::{ActiveRequest, Provider},
-    refusal::Refusal,
+    rejection::Rejection,
     request::ChatBody,
     seal::signature,
     stream::{self, Event, EventContent},
@@ -44,7 +44,7 @@ pub(super) async fn create(
     body: Bytes,
 ) -> HttpResponse {
     provider.record_request();
-    generate(&provider, &request, &target, &body).await.unwrap_or_else(|refusal| error(&refusal))
+    generate(&provider, &request, &target, &body).await.unwrap_or_else(|rejection| error(&rejection))
 }
 
 async fn generate(
@@ -52,9 +52,9 @@ async fn generate(
     request: &HttpRequest,
     target: &str,
     body: &[u8],
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, Rejection> {
     let settings = provider.settings();
-    let unknown = || Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() };
+    let unknown = || Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() };
     let (id, method) = target.rsplit_once(':').ok_or_else(unknown)?;
     let streamed = match method {
         _ if settings.dialect != Dialect::Gemini => return Err(unknown()),
@@ -64,7 +64,7 @@ async fn generate(
     };
     let header = |name: &str| request.headers().get(name).is_some_and(|value| !value.is_empty());
     if !header("x-goog-api-key") && !header("authorization") {
-        return Err(Refusal::Unauthenticated);
+        return Err(Rejection::Unauthenticated);
     }
     if method == EMBED {
         return embeddings::create_batch(provider, id, body).await;
@@ -73,7 +73,7 @@ async fn generate(
         return Err(invalid("Streams are served as server-sent events only: alt=sse."));
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| invalid("Invalid JSON payload received."))?;
-    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+    let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
     check(&body, model, &settings)?;
     let chat = serde_json::from_value(chat_body(id, &body)).map_err(|fault| invalid(&fault.to_string()))?;
     let chat: ChatBody = chat;
@@ -95,7 +95,7 @@ fn contents(body: &Value) -> impl DoubleEndedIterator<Item = &Value> {
     member(body, "contents").as_array().into_iter().flatten()
 }
 
-fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Refusal> {
+fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Rejection> {
     if contents(body).next().is_none() {
         return Err(invalid("* GenerateContentRequest.contents: contents is not specified"));
     }
@@ -340,22 +340,22 @@ fn written(choice: &Choice, settings: &ProviderSettings, is_thinking: bool) -> V
 }
 
 /// An error as this API writes it.
-fn error(refusal: &Refusal) -> HttpResponse {
-    let (code, status) = match refusal {
-        Refusal::Unauthenticated => (403, "PERMISSION_DENIED"),
-        Refusal::UnknownModel(_) | Refusal::UnknownPath { .. } => (404, "NOT_FOUND"),
-        Refusal::RateLimited { .. } => (429, "RESOURCE_EXHAUSTED"),
-        Refusal::Failed { .. } => (503, "UNAVAILABLE"),
+fn error(rejection: &Rejection) -> HttpResponse {
+    let (code, status) = match rejection {
+        Rejection::Unauthenticated => (403, "PERMISSION_DENIED"),
+        Rejection::UnknownModel(_) | Rejection::UnknownPath { .. } => (404, "NOT_FOUND"),
+        Rejection::RateLimited { .. } => (429, "RESOURCE_EXHAUSTED"),
+        Rejection::Failed { .. } => (503, "UNAVAILABLE"),
         _ => (400, "INVALID_ARGUMENT"),
     };
-    let message = match refusal {
-        Refusal::UnknownModel(model) => format!("models/{model} is not found for API version v1beta."),
-        Refusal::Failed { .. } => "The model is overloaded. Please try again later.".to_owned(),
+    let message = match rejection {
+        Rejection::UnknownModel(model) => format!("models/{model} is not found for API version v1beta."),
+        Rejection::Failed { .. } => "The model is overloaded. Please try again later.".to_owned(),
         other => other.to_string(),
     };
     let mut error = json!({ "code": code, "message": message, "status": status });
-    if let Refusal::RateLimited { wait, .. } = refusal {
-        let delay = format!("{}s", super::refusal::whole_seconds(*wait));
+    if let Rejection::RateLimited { wait, .. } = rejection {
+        let delay = format!("{}s", super::rejection::whole_seconds(*wait));
         let details = json!([{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay }]);
         put(&mut error, "details", details);
     }

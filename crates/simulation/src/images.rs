@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     json_response::{send_json, unix_seconds},
     provider::Provider,
-    refusal::Refusal,
+    rejection::Rejection,
     words,
 };
 
@@ -37,30 +37,30 @@ struct ImageBody {
 }
 
 impl ImageBody {
-    fn parse(body: &[u8]) -> Result<ImageBody, Refusal> {
-        serde_json::from_slice(body).map_err(|_| Refusal::BrokenJson)
+    fn parse(body: &[u8]) -> Result<ImageBody, Rejection> {
+        serde_json::from_slice(body).map_err(|_| Rejection::BrokenJson)
     }
 
-    fn count(&self) -> Result<u32, Refusal> {
+    fn count(&self) -> Result<u32, Rejection> {
         let count = self.n.unwrap_or(1.0);
         if (1.0..=MAX_IMAGES).contains(&count) {
             return Ok(count as u32);
         }
-        Err(Refusal::Invalid { param: Some("n".to_owned()), message: "Invalid 'n': expected 1 to 10.".to_owned() })
+        Err(Rejection::Invalid { param: Some("n".to_owned()), message: "Invalid 'n': expected 1 to 10.".to_owned() })
     }
 }
 
 /// Generates images for a prompt. Always answers with `b64_json`, never with links.
-pub(super) async fn create(provider: Data<Provider>, body: Bytes) -> Result<HttpResponse, Refusal> {
+pub(super) async fn create(provider: Data<Provider>, body: Bytes) -> Result<HttpResponse, Rejection> {
     provider.record_request();
     let body = ImageBody::parse(&body)?;
-    let id = body.model.as_deref().ok_or(Refusal::Missing("model"))?;
-    let prompt = body.prompt.as_deref().filter(|prompt| !prompt.is_empty()).ok_or(Refusal::Missing("prompt"))?;
+    let id = body.model.as_deref().ok_or(Rejection::Missing("model"))?;
+    let prompt = body.prompt.as_deref().filter(|prompt| !prompt.is_empty()).ok_or(Rejection::Missing("prompt"))?;
     let settings = provider.settings();
-    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+    let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
     if !model.outputs.contains(Modality::Image) {
         let message = format!("The model '{id}' does not generate images.");
-        return Err(Refusal::Invalid { param: Some("model".to_owned()), message });
+        return Err(Rejection::Invalid { param: Some("model".to_owned()), message });
     }
     let count = body.count()?;
     let active = provider.admit(&settings, id)?;

@@ -9,10 +9,10 @@ use actix_web::{HttpResponse, body::SizedStream, http::header::ContentType, web:
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::{counters::End, load::Outcome, provider::ActiveRequest, refusal::Refusal};
+use super::{counters::End, load::Outcome, provider::ActiveRequest, rejection::Rejection};
 
 /// Sends a JSON body of `tokens` output tokens in one piece, at the time when its last token would be generated.
-pub(super) async fn send_json(mut active: ActiveRequest, tokens: u32, body: String) -> Result<HttpResponse, Refusal> {
+pub(super) async fn send_json(mut active: ActiveRequest, tokens: u32, body: String) -> Result<HttpResponse, Rejection> {
     match active.draw.outcome {
         Outcome::Fails => return Err(active.fail().await),
         Outcome::Hangs { .. } => active.hang().await,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 
 /// A member of an object; null if it has none of that name.
 pub(super) fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
@@ -16,7 +16,7 @@ pub(super) fn put(object: &mut Value, name: &str, value: Value) {
     }
 }
 
-/// The refusal of a body, in the words of the API.
-pub(super) fn invalid(message: &str) -> Refusal {
-    Refusal::Invalid { param: None, message: message.to_owned() }
+/// The rejection of a body, in the words of the API.
+pub(super) fn invalid(message: &str) -> Rejection {
+    Rejection::Invalid { param: None, message: message.to_owned() }
 }

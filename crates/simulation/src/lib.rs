@@ -25,7 +25,7 @@ mod load;
 mod prompt_cache;
 mod provider;
 mod quota;
-mod refusal;
+mod rejection;
 mod request;
 mod responses;
 mod routes;

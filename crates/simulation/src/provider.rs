@@ -20,7 +20,7 @@ use super::{
     load::{self, Draw},
     prompt_cache::PromptCache,
     quota::Quota,
-    refusal::Refusal,
+    rejection::Rejection,
 };
 
 /// Share of the time to first token that passes before the head of an answer. A stream sends the head and the role then,
@@ -73,13 +73,13 @@ impl Provider {
     }
 
     /// Admits a valid request for `model`, or refuses it because of the rate limit.
-    pub(super) fn admit(&self, settings: &Arc<ProviderSettings>, model: &str) -> Result<ActiveRequest, Refusal> {
+    pub(super) fn admit(&self, settings: &Arc<ProviderSettings>, model: &str) -> Result<ActiveRequest, Rejection> {
         let mut rate_limit = None;
         if let Some(limit) = settings.rate_limit_per_minute {
             let admitted = self.quota.lock().admit(Instant::now(), limit);
             let left = admitted.map_err(|wait| {
                 self.counters.record_rate_limited();
-                Refusal::RateLimited { model: model.to_owned(), limit, wait }
+                Rejection::RateLimited { model: model.to_owned(), limit, wait }
             })?;
             rate_limit = Some((limit, left));
         }
@@ -132,10 +132,10 @@ impl ActiveRequest {
     }
 
     /// Fails at the time when the head would be due.
-    pub(super) async fn fail(mut self) -> Refusal {
+    pub(super) async fn fail(mut self) -> Rejection {
         self.pass(self.head_and_rest().0).await;
         self.ends(End::Failed);
-        Refusal::Failed { provider: self.settings.name.clone() }
+        Rejection::Failed { provider: self.settings.name.clone() }
     }
 
     /// Hangs: keeps the connection open until the client closes it.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     prompt_cache::{Prefix, PromptReader},
-    refusal::Refusal,
+    rejection::Rejection,
     words,
 };
 
@@ -180,12 +180,12 @@ impl Tool {
 
 impl ChatBody {
     /// Reads a body.
-    pub(super) fn parse(body: &[u8]) -> Result<ChatBody, Refusal> {
+    pub(super) fn parse(body: &[u8]) -> Result<ChatBody, Rejection> {
         serde_json::from_slice(body).map_err(|fault| match fault.classify() {
             serde_json::error::Category::Data => {
-                Refusal::Invalid { param: None, message: format!("Invalid request: {fault}.") }
+                Rejection::Invalid { param: None, message: format!("Invalid request: {fault}.") }
             }
-            _ => Refusal::BrokenJson,
+            _ => Rejection::BrokenJson,
         })
     }
 
@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn broken_json_is_distinguished_from_a_wrong_type() {
-        assert_eq!(ChatBody::parse(b"{\"model\"").unwrap_err(), Refusal::BrokenJson);
-        assert!(matches!(ChatBody::parse(b"{\"model\": 3}"), Err(Refusal::Invalid { .. })));
+        assert_eq!(ChatBody::parse(b"{\"model\"").unwrap_err(), Rejection::BrokenJson);
+        assert!(matches!(ChatBody::parse(b"{\"model\": 3}"), Err(Rejection::Invalid { .. })));
     }
 
     #[test]

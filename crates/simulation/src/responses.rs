@@ -14,7 +14,7 @@ use super::{
     json_response::{send_json, unix_seconds},
     json_value::{invalid, member, put},
     provider::{ActiveRequest, Provider},
-    refusal::Refusal,
+    rejection::Rejection,
     request::ChatBody,
     seal::signature,
     stream::{self, Event, EventContent},
@@ -27,13 +27,13 @@ pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
     body: Bytes,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, Rejection> {
     provider.record_request();
     let settings = provider.settings();
     if settings.dialect != Dialect::Responses {
-        return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
+        return Err(Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
     }
-    let body: Value = serde_json::from_slice(&body).map_err(|_| Refusal::BrokenJson)?;
+    let body: Value = serde_json::from_slice(&body).map_err(|_| Rejection::BrokenJson)?;
     let model = check(&body, &settings)?;
     let chat = serde_json::from_value(chat_body(&body)).map_err(|fault| invalid(&fault.to_string()))?;
     let chat: ChatBody = chat;
@@ -60,12 +60,12 @@ fn kind(item: &Value) -> &str {
     item["type"].as_str().unwrap_or("message")
 }
 
-fn check<'s>(body: &Value, settings: &'s ProviderSettings) -> Result<&'s SimulatedModel, Refusal> {
-    let id = member(body, "model").as_str().ok_or(Refusal::Missing("model"))?;
-    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+fn check<'s>(body: &Value, settings: &'s ProviderSettings) -> Result<&'s SimulatedModel, Rejection> {
+    let id = member(body, "model").as_str().ok_or(Rejection::Missing("model"))?;
+    let model = settings.model(id).ok_or_else(|| Rejection::UnknownModel(id.to_owned()))?;
     let items = items(body);
     if items.is_empty() {
-        return Err(Refusal::Missing("input"));
+        return Err(Rejection::Missing("input"));
     }
     let mut called = Vec::new();
     for (position, item) in items.iter().enumerate() {
@@ -75,7 +75,7 @@ fn check<'s>(body: &Value, settings: &'s ProviderSettings) -> Result<&'s Simulat
                 let has_image = parts.into_iter().any(|part| part["type"] == "input_image");
                 if has_image && !model.inputs.contains(Modality::Image) {
                     let message = format!("Image input is not supported by {id}.");
-                    return Err(Refusal::Unsupported { param: "input", message });
+                    return Err(Rejection::Unsupported { param: "input", message });
                 }
             }
             "function_call" => called.push(item["call_id"].clone()),
@@ -100,7 +100,7 @@ fn check<'s>(body: &Value, settings: &'s ProviderSettings) -> Result<&'s Simulat
     }
     if !model.tools && body["tools"].as_array().is_some_and(|tools| !tools.is_empty()) {
         let message = format!("'tools' is not supported by {id}.");
-        return Err(Refusal::Unsupported { param: "tools", message });
+        return Err(Rejection::Unsupported { param: "tools", message });
     }
     Ok(model)
 }

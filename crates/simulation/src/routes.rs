@@ -7,7 +7,7 @@ use actix_web::{
 use serde_json::{Value, json};
 
 use super::{
-    SimulatedModel, anthropic, chat, converse, embeddings, gemini, images, provider::Provider, refusal::Refusal,
+    SimulatedModel, anthropic, chat, converse, embeddings, gemini, images, provider::Provider, rejection::Rejection,
     responses,
 };
 
@@ -30,12 +30,12 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 /// Answers all other paths.
-pub(super) async fn unknown_path(request: HttpRequest) -> Result<HttpResponse, Refusal> {
-    Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() })
+pub(super) async fn unknown_path(request: HttpRequest) -> Result<HttpResponse, Rejection> {
+    Err(Rejection::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() })
 }
 
-async fn wrong_method(request: HttpRequest) -> Result<HttpResponse, Refusal> {
-    Err(Refusal::WrongMethod { method: request.method().to_string(), path: request.path().to_owned() })
+async fn wrong_method(request: HttpRequest) -> Result<HttpResponse, Rejection> {
+    Err(Rejection::WrongMethod { method: request.method().to_string(), path: request.path().to_owned() })
 }
 
 async fn models(provider: Data<Provider>) -> HttpResponse {
@@ -44,9 +44,9 @@ async fn models(provider: Data<Provider>) -> HttpResponse {
     HttpResponse::Ok().json(json!({ "object": "list", "data": data }))
 }
 
-async fn one_model(provider: Data<Provider>, id: Path<String>) -> Result<HttpResponse, Refusal> {
+async fn one_model(provider: Data<Provider>, id: Path<String>) -> Result<HttpResponse, Rejection> {
     let settings = provider.settings();
-    let model = settings.model(&id).ok_or_else(|| Refusal::UnknownModel(id.into_inner()))?;
+    let model = settings.model(&id).ok_or_else(|| Rejection::UnknownModel(id.into_inner()))?;
     Ok(HttpResponse::Ok().json(entry(model, &settings.slug)))
 }
 

@@ -22,21 +22,25 @@ use super::{
     json_response,
     load::Outcome,
     provider::ActiveRequest,
-    refusal::Refusal,
+    rejection::Rejection,
     words,
 };
 
 const SERVER_SENT: &str = "text/event-stream; charset=utf-8";
 
 /// Starts a streamed answer.
-pub(super) async fn respond(active: ActiveRequest, answer: &Answer, with_usage: bool) -> Result<HttpResponse, Refusal> {
+pub(super) async fn respond(
+    active: ActiveRequest,
+    answer: &Answer,
+    with_usage: bool,
+) -> Result<HttpResponse, Rejection> {
     let events = events(answer, active.settings.tokens_per_chunk, with_usage);
     let envelope = Envelope::new(answer, json_response::unix_seconds(), with_usage);
     send(active, events, envelope).await
 }
 
 /// Starts a stream of written events, which are server-sent.
-pub(super) async fn respond_with(active: ActiveRequest, events: Vec<Event>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn respond_with(active: ActiveRequest, events: Vec<Event>) -> Result<HttpResponse, Rejection> {
     respond_framed(active, events, SERVER_SENT).await
 }
 
@@ -45,11 +49,11 @@ pub(super) async fn respond_framed(
     active: ActiveRequest,
     events: Vec<Event>,
     content_type: &'static str,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, Rejection> {
     send(active, events, Envelope { opening: String::new(), with_usage: false, content_type }).await
 }
 
-async fn send(active: ActiveRequest, events: Vec<Event>, envelope: Envelope) -> Result<HttpResponse, Refusal> {
+async fn send(active: ActiveRequest, events: Vec<Event>, envelope: Envelope) -> Result<HttpResponse, Rejection> {
     match active.draw.outcome {
         Outcome::Fails => return Err(active.fail().await),
         Outcome::Hangs { after } if after < Outcome::SILENT_HEAD => active.hang().await,

@@ -25,6 +25,7 @@ use super::{
     connection::Connection,
     connection_events::{ConnectionEvents, EVENTS, ObservedSend, Phases},
     connector::Connector,
+    error_response,
     failure::{self, UpstreamError},
     http_client,
     image_fetcher::ImageFetcher,
@@ -33,7 +34,7 @@ use super::{
     objection,
     rate_limits::quota,
     redact::Redactor,
-    refusal, request, token,
+    request, token,
 };
 
 /// Most bytes that are read of an error body.
@@ -331,7 +332,7 @@ impl UpstreamClient {
             prompt_tokens: call.prompt_tokens,
             limit: None,
         };
-        let error = refusal::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
+        let error = error_response::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
         UpstreamError { objection: objection::of(call.dialect, status, &body, &call.body), ..error }
     }
 }

@@ -100,6 +100,12 @@ impl Providers {
         self.providers.iter()
     }
 
+    /// Whether one is called by TLS.
+    pub fn any_by_tls(&self) -> bool {
+        let by_tls = |(connection, _): &(Connection, _)| connection.server_name.is_some();
+        self.providers.iter().any(|provider| provider.connection.as_ref().is_some_and(by_tls))
+    }
+
     /// Clients for the calling thread. A client keeps the open connections of its provider in `before`, if the address is the
     /// same.
     pub fn clients(&self, before: Option<(&Providers, &[Option<UpstreamClient>])>) -> Vec<Option<UpstreamClient>> {
@@ -208,7 +214,7 @@ struct TlsConfigs {
 /// A TLS configuration and the file it was made from.
 #[derive(Clone)]
 struct TrustAnchors {
-    /// Content of the file; empty for the system's certificates, which are read once per process.
+    /// Content of the file; empty without one.
     pem: Vec<u8>,
     config: Arc<ClientConfig>,
 }

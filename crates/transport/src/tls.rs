@@ -8,7 +8,10 @@ use std::{
 
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
@@ -35,55 +38,79 @@ impl std::error::Error for TlsFault {}
 
 /// The TLS configuration of all calls: the system's root certificates and those in `ca_file` (PEM), HTTP/1.1 only.
 ///
-/// Reads files, so call it once at the start. Workers that share the result resume each other's sessions.
+/// The system's are read at the first handshake, unless [`read_system_roots`] did so before. Workers that share the result
+/// resume each other's sessions.
 ///
 /// # Errors
 /// When `ca_file` cannot be read or holds no certificate. A system without root certificates is only logged, because a
 /// gateway with local providers needs none.
 pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFault> {
-    let mut roots = system_roots().clone();
-    if let Some(path) = ca_file {
-        add_file(&mut roots, path)?;
-    }
-    // The provider is explicit, so that no process-wide default has to be installed before.
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(TlsFault::Rejected)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    let further = ca_file.map(roots_in).transpose()?.unwrap_or_else(RootCertStore::empty);
+    config(Trust::Roots { further, verifier: OnceLock::new() })
 }
 
 /// The TLS configuration for calls to the gateway of this machine at its own address, which its certificate need not name. With
 /// `certificate` the server must show it; without, any is taken: for calls without a key.
 ///
 /// # Errors
-/// As for [`client_config`].
+/// If rustls rejects it.
 pub fn own_config(certificate: Option<&CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsFault> {
-    let mut config = (*client_config(None)?).clone();
-    let verifier = OwnCertificate { expected: certificate.cloned(), provider: ring::default_provider() };
-    config.dangerous().set_certificate_verifier(Arc::new(verifier));
+    config(Trust::Own { expected: certificate.cloned() })
+}
+
+fn config(trust: Trust) -> Result<Arc<ClientConfig>, TlsFault> {
+    // The provider is explicit, so that no process-wide default has to be installed before.
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsFault::Rejected)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Verifier { trust, provider }))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// Takes one certificate whatever it names, or any.
+/// Checks the certificates of servers.
 #[derive(Debug)]
-struct OwnCertificate {
-    expected: Option<CertificateDer<'static>>,
-    provider: CryptoProvider,
+struct Verifier {
+    trust: Trust,
+    provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for OwnCertificate {
+#[derive(Debug)]
+enum Trust {
+    /// Certificates that one of the system's roots or of `further` vouches for. The verifier is made at the first handshake: to
+    /// read the system's roots takes longer than all else at the start. `None`: there are no roots.
+    Roots { further: RootCertStore, verifier: OnceLock<Option<Arc<WebPkiServerVerifier>>> },
+    /// One certificate whatever it names, or any.
+    Own { expected: Option<CertificateDer<'static>> },
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.expected.as_ref().is_some_and(|expected| expected != shown) {
+        let expected = match &self.trust {
+            Trust::Own { expected } => expected,
+            Trust::Roots { further, verifier } => {
+                let verifier = verifier.get_or_init(|| {
+                    let mut roots = system_roots().clone();
+                    roots.extend(further.roots.iter().cloned());
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider))
+                        .build()
+                        .ok()
+                });
+                let verifier = verifier.as_ref().ok_or(CertificateError::UnknownIssuer)?;
+                return verifier.verify_server_cert(shown, between, name, ocsp, now);
+            }
+        };
+        if expected.as_ref().is_some_and(|expected| expected != shown) {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }
         Ok(ServerCertVerified::assertion())
@@ -112,6 +139,11 @@ impl ServerCertVerifier for OwnCertificate {
     }
 }
 
+/// Reads the system's root certificates, so that the first handshake need not.
+pub fn read_system_roots() {
+    system_roots();
+}
+
 /// The system's root certificates, read once per process.
 fn system_roots() -> &'static RootCertStore {
     static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
@@ -126,17 +158,16 @@ fn system_roots() -> &'static RootCertStore {
     })
 }
 
-fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), TlsFault> {
+fn roots_in(path: &Path) -> Result<RootCertStore, TlsFault> {
     let fault = |why: String| TlsFault::CaFile(path.to_owned(), why);
     let pem = std::fs::read(path).map_err(|error| fault(error.to_string()))?;
-    let mut found = 0_u32;
+    let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| fault(format!("not PEM: {error}")))?;
         roots.add(certificate).map_err(|error| fault(format!("not a certificate authority: {error}")))?;
-        found += 1;
     }
-    if found == 0 {
+    if roots.is_empty() {
         return Err(fault("holds no certificate; it needs at least one PEM block 'CERTIFICATE'".to_owned()));
     }
-    Ok(())
+    Ok(roots)
 }

@@ -33,7 +33,7 @@ use crate::{
     base::error::ApiError,
     proxy::{
         dispatch::RequestedWork,
-        query, refusal, request_headers,
+        no_candidate, query, request_headers,
         splitting::Asker,
         unknown_fields::{self, UnknownField},
     },
@@ -195,8 +195,8 @@ fn render(previewed: PreviewedDecision, work: &RequestedWork, shown: usize, now:
             (Sentences::of_preview(decision, &snapshot.catalog), None)
         }
         Err(error) => {
-            let refusal = refusal::explain(&snapshot, work, error, now);
-            (Sentences::of_refusal(error, refusal.message().to_owned()), refusal::nearest(&snapshot, error))
+            let refusal = no_candidate::explain(&snapshot, work, error, now);
+            (Sentences::of_refusal(error, refusal.message().to_owned()), no_candidate::nearest(&snapshot, error))
         }
     };
     RenderedDecision { decided, catalog: snapshot.catalog, sentences, nearest, why_not, previewed_parameters }

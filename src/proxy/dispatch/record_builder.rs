@@ -15,8 +15,8 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_dialect::Outcome;
 use pointsman_domain::{
-    ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationStatus, ServedTime,
-    SessionOpening, Tick, TraceParent, Usage, Waited,
+    ApiType, AttemptReason, AttemptRecord, Decision, Dialect, Generation, GenerationStatus, ServedTime, SessionOpening,
+    Tick, TraceParent, Waited,
 };
 use pointsman_ledger::{journal::Started, write_batch::Saving};
 use pointsman_routing::explain::diff::Asked;
@@ -110,33 +110,12 @@ impl GenerationOpening {
     #[must_use]
     pub fn record(self, request: &HttpRequest, routed: &Routed, call: &RunningRequest) -> Generation {
         Generation {
-            id: call.id(),
             owner: self.owner,
             key: self.key,
-            team: None,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
-            created_ms: call.created_ms(),
-            status: GenerationStatus::Running,
             requested_model: self.requested_model,
             streamed: self.streamed,
-            decision: Arc::clone(&routed.decision),
-            policy: Arc::clone(&routed.policy),
-            catalog: Arc::clone(&routed.catalog),
-            waited: None,
-            attempts: Vec::new(),
-            model: None,
-            provider_name: None,
-            provider_slug: None,
-            upstream_id: None,
-            latency_ms: None,
-            generation_time_ms: None,
-            usage: Usage::default(),
-            cost: Some(CostBreakdown::default()),
-            finish: None,
-            native_finish_reason: None,
-            dropped_parameters: Vec::new(),
-            emulated_parameters: Vec::new(),
             client_dialect: self.client_dialect,
             external_user: self.external_user,
             session_id: self.session_id,
@@ -146,10 +125,14 @@ impl GenerationOpening {
             http_referer: header_text(request, &header::REFERER).or_else(|| header_text(request, &HTTP_REFERER)),
             origin: header_text(request, &TITLE),
             media_prompt: self.media_prompt,
-            media_completion: 0,
             trace_parent: trace_parent(request),
-            served: None,
-            shadows: Vec::new(),
+            ..Generation::admitted(
+                call.id(),
+                call.created_ms(),
+                Arc::clone(&routed.decision),
+                Arc::clone(&routed.policy),
+                Arc::clone(&routed.catalog),
+            )
         }
     }
 }

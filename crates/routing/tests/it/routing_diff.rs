@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    ApiType, BalancedPolicy, Decision, Dialect, Generation, GenerationId, GenerationStatus, Objective, Query,
-    RouteError, RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
+    BalancedPolicy, Decision, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError, RoutingPolicy,
+    Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, without_candidates},
@@ -27,47 +27,18 @@ use crate::{
 pub(crate) fn recorded(world: &World, decided: Result<Decision, RouteError>, course: &str) -> Generation {
     let decision = decided.unwrap_or_else(|error| without_candidates(&error, &world.snapshot, NOW));
     let attempts = if decision.candidates.is_empty() { Vec::new() } else { attempts(world, &decision, course) };
+    let (policy, catalog) = (Arc::clone(&world.snapshot.policy), Arc::clone(&world.snapshot.catalog));
+    let id = GenerationId::new(1, [decision.seed, 2, 3]);
     Generation {
-        id: GenerationId::new(1, [decision.seed, 2, 3]),
         owner: 1,
         key: 1,
-        team: None,
-        api_type: ApiType::Completions,
         request_id: "request".into(),
-        created_ms: 1,
         status: GenerationStatus::Completed,
         requested_model: "service/auto".into(),
-        streamed: decision.streamed,
-        policy: Arc::clone(&world.snapshot.policy),
-        catalog: Arc::clone(&world.snapshot.catalog),
-        decision: Arc::new(decision),
-        waited: None,
         attempts,
-        model: None,
-        provider_name: None,
-        provider_slug: None,
-        upstream_id: None,
-        latency_ms: None,
-        generation_time_ms: None,
         usage: Usage { prompt_tokens: 1000, completion_tokens: 100, ..Usage::default() },
         cost: None,
-        finish: None,
-        native_finish_reason: None,
-        dropped_parameters: Vec::new(),
-        emulated_parameters: Vec::new(),
-        client_dialect: Dialect::OpenAi,
-        external_user: None,
-        session_id: None,
-        tags: Vec::new(),
-        trace: None,
-        user_agent: None,
-        http_referer: None,
-        origin: None,
-        media_prompt: 0,
-        media_completion: 0,
-        trace_parent: None,
-        served: None,
-        shadows: Vec::new(),
+        ..Generation::admitted(id, 1, Arc::new(decision), policy, catalog)
     }
 }
 

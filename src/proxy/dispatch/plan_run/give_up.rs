@@ -9,7 +9,7 @@ use pointsman_transport::UpstreamError;
 use super::{DEFAULT_WAIT, FailedAttempt, PlanRun};
 use crate::{
     base::error::{ApiError, Availability, Exhausted, Overload, PreviousError, UpstreamDetail},
-    proxy::refusal,
+    proxy::no_candidate,
 };
 
 impl PlanRun {
@@ -138,7 +138,7 @@ impl PlanRun {
                 reasons.push(reason.as_str());
             }
         }
-        let affected = refusal::providers(catalog, endpoints.into_iter());
+        let affected = no_candidate::providers(catalog, endpoints.into_iter());
         error.with_availability(Availability::capacity(requested, affected, reasons).retryable_after(wait))
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     /// The body is not JSON.
     BrokenJson,
     /// A required field is absent.
@@ -32,74 +32,74 @@ pub(super) enum Refusal {
     WrongMethod { method: String, path: String },
 }
 
-impl Refusal {
+impl Rejection {
     /// Status, type, param and code of the error.
     fn parts(&self) -> (StatusCode, &'static str, Option<&str>, Option<&'static str>) {
         const INVALID: &str = "invalid_request_error";
         match self {
-            Refusal::BrokenJson => (StatusCode::BAD_REQUEST, INVALID, None, None),
-            Refusal::Missing(param) => {
+            Rejection::BrokenJson => (StatusCode::BAD_REQUEST, INVALID, None, None),
+            Rejection::Missing(param) => {
                 (StatusCode::BAD_REQUEST, INVALID, Some(param), Some("missing_required_parameter"))
             }
-            Refusal::Invalid { param, .. } => {
+            Rejection::Invalid { param, .. } => {
                 (StatusCode::BAD_REQUEST, INVALID, param.as_deref(), Some("invalid_value"))
             }
-            Refusal::Unsupported { param, .. } => {
+            Rejection::Unsupported { param, .. } => {
                 (StatusCode::BAD_REQUEST, INVALID, Some(param), Some("unsupported_parameter"))
             }
-            Refusal::UnknownModel(_) => (StatusCode::NOT_FOUND, INVALID, None, Some("model_not_found")),
-            Refusal::TooLong { .. } => {
+            Rejection::UnknownModel(_) => (StatusCode::NOT_FOUND, INVALID, None, Some("model_not_found")),
+            Rejection::TooLong { .. } => {
                 (StatusCode::BAD_REQUEST, INVALID, Some("messages"), Some("context_length_exceeded"))
             }
-            Refusal::RateLimited { .. } => {
+            Rejection::RateLimited { .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "requests", None, Some("rate_limit_exceeded"))
             }
-            Refusal::Failed { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error", None, None),
-            Refusal::Unauthenticated => (StatusCode::UNAUTHORIZED, INVALID, None, Some("invalid_api_key")),
-            Refusal::UnknownPath { .. } => (StatusCode::NOT_FOUND, INVALID, None, Some("unknown_url")),
-            Refusal::WrongMethod { .. } => {
+            Rejection::Failed { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error", None, None),
+            Rejection::Unauthenticated => (StatusCode::UNAUTHORIZED, INVALID, None, Some("invalid_api_key")),
+            Rejection::UnknownPath { .. } => (StatusCode::NOT_FOUND, INVALID, None, Some("unknown_url")),
+            Rejection::WrongMethod { .. } => {
                 (StatusCode::METHOD_NOT_ALLOWED, INVALID, None, Some("method_not_supported"))
             }
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::BrokenJson => f.write_str(
+            Rejection::BrokenJson => f.write_str(
                 "We could not parse the JSON body of your request. (HINT: This likely means you aren't using \
                  your HTTP library correctly.)",
             ),
-            Refusal::Missing(param) => write!(f, "Missing required parameter: '{param}'."),
-            Refusal::Invalid { message, .. } | Refusal::Unsupported { message, .. } => f.write_str(message),
-            Refusal::UnknownModel(model) => {
+            Rejection::Missing(param) => write!(f, "Missing required parameter: '{param}'."),
+            Rejection::Invalid { message, .. } | Rejection::Unsupported { message, .. } => f.write_str(message),
+            Rejection::UnknownModel(model) => {
                 write!(f, "The model `{model}` does not exist or you do not have access to it.")
             }
-            Refusal::TooLong { limit, prompt, completion } => write!(
+            Rejection::TooLong { limit, prompt, completion } => write!(
                 f,
                 "This model's maximum context length is {limit} tokens. However, you requested {} tokens \
                  ({prompt} in the messages, {completion} in the completion). Please reduce the length of the \
                  messages or completion.",
                 u64::from(*prompt) + u64::from(*completion)
             ),
-            Refusal::RateLimited { model, limit, wait } => write!(
+            Rejection::RateLimited { model, limit, wait } => write!(
                 f,
                 "Rate limit reached for {model} on requests per min (RPM): Limit {limit}, Used {limit}, \
                  Requested 1. Please try again in {}s.",
                 whole_seconds(*wait)
             ),
-            Refusal::Failed { provider } => {
+            Rejection::Failed { provider } => {
                 write!(f, "The server had an error while processing your request: {provider} fails now and then.")
             }
-            Refusal::Unauthenticated => f.write_str("x-api-key header is required"),
-            Refusal::UnknownPath { method, path } => write!(f, "Invalid URL ({method} {path})"),
-            Refusal::WrongMethod { method, path } => write!(f, "Not allowed to {method} on {path}."),
+            Rejection::Unauthenticated => f.write_str("x-api-key header is required"),
+            Rejection::UnknownPath { method, path } => write!(f, "Invalid URL ({method} {path})"),
+            Rejection::WrongMethod { method, path } => write!(f, "Not allowed to {method} on {path}."),
         }
     }
 }
 
-impl ResponseError for Refusal {
+impl ResponseError for Rejection {
     fn status_code(&self) -> StatusCode {
         self.parts().0
     }
@@ -107,7 +107,7 @@ impl ResponseError for Refusal {
     fn error_response(&self) -> HttpResponse {
         let (status, kind, param, code) = self.parts();
         let mut response = HttpResponse::build(status);
-        if let Refusal::RateLimited { limit, wait, .. } = self {
+        if let Rejection::RateLimited { limit, wait, .. } = self {
             let seconds = whole_seconds(*wait);
             response
                 .insert_header(("retry-after", seconds.to_string()))
