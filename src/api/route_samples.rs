@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pointsman_domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
-    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Exploration, FinishReason, Generation, GenerationId,
-    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat, RequestFacts,
-    RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Exploration, FinishReason, Generation,
+    GenerationId, GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat,
+    RequestFacts, RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use crate::api::samples::{today, usd};

@@ -10,7 +10,6 @@ use std::{
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     path::PathBuf,
-    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -25,6 +24,7 @@ use actix_web::{
     dev::{Server as HttpServing, ServerHandle},
     web::{self, ServiceConfig},
 };
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{ledger::CountRecords, provider_health::SaveNow, router::RouterSeeds};
 use pointsman_base::{clock, secret::Secret};
 use pointsman_config::{AdminConfig, Config, Key, LoadedConfig, RoutingConfig};
@@ -197,13 +197,13 @@ impl Gateway {
     /// The application owns the listener: of `[server]` and `[tls]` only `mount_v1` applies, and client connections have the
     /// limits of its `HttpServer`.
     pub fn mount(&self, app: &mut ServiceConfig) {
-        routes::mount(app, &Rc::new(self.worker_handle()));
+        routes::mount(app, &LocalData::new(self.worker_handle()));
     }
 
     /// Mounts the pages for administrators below `/api/v1/admin`, as [`Gateway::mount`] does. Use a separate listener that
     /// only administrators can reach.
     pub fn mount_admin(&self, app: &mut ServiceConfig) {
-        routes::mount_admin(app, &Rc::new(self.numbered_handle(ADMIN_WORKER)));
+        routes::mount_admin(app, &LocalData::new(self.numbered_handle(ADMIN_WORKER)));
     }
 
     /// A new handle for the calling worker thread.
@@ -410,7 +410,7 @@ impl Sockets {
             tls: has_tls,
             mount: move |app: &mut ServiceConfig| {
                 app.app_data(Listener::Public);
-                routes::serve(app, &Rc::new(mounted.worker_handle()));
+                routes::serve(app, &LocalData::new(mounted.worker_handle()));
             },
         };
         let serving = public.open(listener, &gateway.shared).map_err(|error| StartError::Bind(address, error))?;
@@ -450,7 +450,7 @@ fn serve_admin(
     let login_link = gateway.shared.access.startup_key.as_ref().map(|key| console.login_link(key.sha256));
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
-        routes::serve_admin(app, &Rc::new(mounted.numbered_handle(ADMIN_WORKER)), &console);
+        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)), &console);
     };
     let private = ListenerService { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;

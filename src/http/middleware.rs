@@ -1,7 +1,7 @@
 //! The middleware of every request: assigns the request id, normalizes the path, refuses heads that are too large or name
 //! a host that is not allowed, catches panics, gives every error the same body, and logs and counts the answer.
 
-use std::{panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use actix_cors::CorsError;
 use actix_web::{
@@ -15,6 +15,7 @@ use actix_web::{
     },
     middleware::Next,
 };
+use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
 use pointsman_base::clock;
 use pointsman_domain::Dialect;
@@ -54,7 +55,7 @@ pub async fn frame<B: MessageBody + 'static>(
         call.read_buffered().await;
     }
     let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let worker = request.app_data::<Rc<WorkerHandle>>().map(|handle| handle.worker());
+    let worker = request.app_data::<LocalData<WorkerHandle>>().map(|handle| handle.worker());
     let max_head_bytes = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
     let misdirected = host::check(&request, worker.as_ref().map(|worker| &worker.setup.config)).err();
     let shared = worker.as_ref().map(|worker| Arc::clone(&worker.shared));
@@ -281,7 +282,7 @@ mod tests {
         let config = Config::parse("[simulation]\nmode = \"off\"\n", "test", Path::new("."), &environment);
         let gateway = Gateway::start(config.unwrap()).await.unwrap();
         let app = App::new()
-            .app_data(Rc::new(gateway.worker_handle()))
+            .app_data(LocalData::new(gateway.worker_handle()))
             .route("/ok", web::get().to(async || "ok"))
             .route("/panic", web::get().to(async || if true { panic!("test panic") } else { "" }))
             .wrap(from_fn(frame));

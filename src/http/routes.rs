@@ -4,13 +4,12 @@
 //! `/api/models` lists models of every output kind, the versioned paths only models that generate text; and the list at
 //! `/v1/models` has the member `object`. What the Anthropic API has is also below `/anthropic/v1`.
 
-use std::rc::Rc;
-
 use actix_web::{
     HttpRequest, Resource, Scope, guard,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };
+use actix_web_lab::extract::LocalData;
 use pointsman_config::Config;
 
 use crate::{
@@ -49,7 +48,7 @@ const CALL_METHODS: &str = "POST";
 const PAGE_AND_CALL_METHODS: &str = "GET, HEAD, POST";
 
 /// Mounts the whole gateway on its own listener; unknown paths are answered with 404.
-pub(crate) fn serve(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>) {
+pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     let setup = worker.shared().setup.load_full();
     let config = &setup.config;
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
@@ -74,7 +73,7 @@ pub(crate) fn serve(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>) {
 
 /// Mounts each path of the gateway separately in a host application: the application answers all other paths, also those
 /// below `/api` and `/v1`.
-pub(crate) fn mount(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>) {
+pub(crate) fn mount(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     let setup = worker.shared().setup.load_full();
     let config = &setup.config;
     let exposure = Exposure { loopback: config.server.is_loopback() };
@@ -90,7 +89,7 @@ pub(crate) fn mount(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>) {
 }
 
 /// Mounts the pages of the admin listener, those that both listeners have, and the console.
-pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>, console: &Console) {
+pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>, console: &Console) {
     let loopback = worker.shared().setup.load().config.admin.is_loopback();
     let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_admin_path));
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback });
@@ -101,7 +100,7 @@ pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>, co
 }
 
 /// Mounts each page for administrators separately, as [`mount`] does.
-pub(crate) fn mount_admin(app: &mut ServiceConfig, worker: &Rc<WorkerHandle>) {
+pub(crate) fn mount_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     for page in admin_pages("/api/v1/admin") {
         app.service(page.app_data(worker.clone()).wrap(from_fn(frame)));
     }

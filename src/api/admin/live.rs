@@ -1,12 +1,13 @@
 //! `GET /admin/live`: what happens, as server-sent events. One rendering per second serves all subscribers; without a
 //! subscriber nothing is rendered.
 
-use std::{fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::{self, HeaderMap},
 };
+use actix_web_lab::extract::LocalData;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use pointsman_actors::ledger::ReadEnded;
@@ -47,7 +48,7 @@ const HEAD: &str = "retry: 3000\n\n";
 /// # Errors
 /// 503 with 32 streams.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let handle = request.app_data::<Rc<WorkerHandle>>().ok_or_else(ApiError::internal)?;
+    let handle = request.app_data::<LocalData<WorkerHandle>>().ok_or_else(ApiError::internal)?;
     let seen = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let subscription = worker.shared.records.live.subscribe(seen);
     let subscription = subscription.ok_or_else(|| ApiError::overloaded(Overload::LiveStreams, ROOM_WAIT))?;
