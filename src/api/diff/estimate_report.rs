@@ -6,7 +6,7 @@ use pointsman_domain::EndpointId;
 use pointsman_routing::explain::{
     diff::LEAST_CLUSTERS,
     estimate::{
-        Bound, Diagnostics, Estimated, Finding, Measure, SliceOfSample, TrafficShift,
+        Bound, CostOfChance, Diagnostics, Estimated, Finding, Measure, SliceOfSample, TrafficShift,
         estimators::{Clipped, Point},
     },
 };
@@ -46,10 +46,23 @@ pub(crate) struct SampleBody {
     /// How much of them speaks about the other configuration.
     pub support: SupportBody,
     pub figures: Vec<EstimateBody>,
+    /// What it cost that part of the choice was left to chance.
+    pub chance: ChanceBody,
     /// The same by objective, alias, class and hour.
     pub slices: Vec<SliceBody>,
     /// Endpoints that would get more traffic.
     pub traffic: Vec<TrafficBody>,
+}
+
+/// Expected figures of the choices that were made, less those of the choices without noise and draws.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ChanceBody {
+    /// Dollars per 1,000 requests.
+    pub spend: f64,
+    /// Difference of shares.
+    pub failures: f64,
+    /// Seconds per request.
+    pub total: f64,
 }
 
 /// Diagnostics.
@@ -217,9 +230,16 @@ impl SampleBody {
             until: at(1),
             support: SupportBody::new(&sample.diagnostics()),
             figures: figures.iter().map(|figure| EstimateBody::new(figure, after, largest.as_ref())).collect(),
+            chance: ChanceBody::new(sample.cost_of_chance()),
             slices: sample.slices().into_iter().map(SliceBody::new).collect(),
             traffic: growing.into_iter().take(MOST_LISTED).map(|shift| TrafficBody::new(&shift, &name)).collect(),
         }
+    }
+}
+
+impl ChanceBody {
+    fn new(cost: CostOfChance) -> ChanceBody {
+        ChanceBody { spend: cost.spend * 1_000.0, failures: cost.failures, total: cost.total }
     }
 }
 

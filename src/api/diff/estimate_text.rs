@@ -80,6 +80,15 @@ fn write_sample(page: &mut String, sample: &SampleBody) -> fmt::Result {
             writeln!(page, "{label:<WIDTH$} {why}")?;
         }
     }
+    let chance = &sample.chance;
+    writeln!(
+        page,
+        "{:<WIDTH$} {} $/1k requests, {} s and {} points of failures more than the choices without it, by prediction",
+        "cost of chance",
+        short(chance.spend),
+        short(chance.total),
+        short(chance.failures * 100.0)
+    )?;
     for slice in sample.slices.iter().filter(|slice| slice.dimension != "hour").take(SHOWN) {
         writeln!(
             page,

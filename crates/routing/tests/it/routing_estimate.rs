@@ -64,6 +64,22 @@ fn under_the_same_configuration_every_weight_is_one_and_figures_are_the_plain_me
 }
 
 #[test]
+fn what_chance_cost_is_what_the_choices_come_to_beyond_those_without_it() {
+    let world = World::of(CLOSE);
+    let sample = sample(&world, &world, 200);
+    let calm = world.decide(&world.query(Objective::Fastest, "")).unwrap();
+    let mut more = 0.0;
+    for seed in 1..=200 {
+        let choice = served(&world, seed).decision.candidates[0].endpoint;
+        let of = |endpoint| calm.candidates.iter().find(|one| one.endpoint == endpoint).unwrap().predicted.total_p50;
+        more += of(choice) - of(calm.candidates[0].endpoint);
+    }
+    let cost = sample.cost_of_chance();
+    assert!(more > 0.0 && (cost.total - more / 200.0).abs() < 1e-6, "{} {}", cost.total, more / 200.0);
+    assert!(cost.spend > 0.0, "the other one is dearer, too");
+}
+
+#[test]
 fn weights_come_from_the_probabilities_that_explanations_show() {
     let (world, other) = (World::of(CLOSE), World::of(&CLOSE.replace("320ms", "310ms")));
     let mut own = (*served(&world, 7).decision).clone();

@@ -78,6 +78,8 @@ pub(crate) struct Choices {
     pub made: Option<EndpointId>,
     /// All of them.
     pub all: Vec<Choice>,
+    /// The one that would have been made without noise and draws; `None` where nothing was left to chance.
+    pub calm: Option<EndpointId>,
     /// Probability that no endpoint can serve, as it was made and under the other configuration: 0 or 1.
     pub none: [f64; 2],
 }
@@ -182,6 +184,7 @@ impl Comparison {
         Some(Choices {
             grade: other.grade,
             made: own.order.first().map(|(first, _)| first.endpoint),
+            calm: own.calm,
             all: known.chain(new.map(|one| choice(one, &other))).collect(),
             none: [&own, &other].map(|possible| f64::from(u8::from(possible.order.is_empty()))),
         })

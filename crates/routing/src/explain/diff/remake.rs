@@ -70,6 +70,8 @@ pub(super) struct Possible {
     pub order: Vec<(Planned, f64)>,
     /// Most attempts.
     pub attempts: usize,
+    /// The choice without noise and draws, if these counted.
+    pub calm: Option<EndpointId>,
 }
 
 /// A decision, made again.
@@ -120,7 +122,7 @@ impl Possible {
 
     /// The same in another setup.
     pub(super) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Possible {
-        let nothing = Possible { grade: Grade::Exact, order: Vec::new(), attempts: 0 };
+        let nothing = Possible { grade: Grade::Exact, order: Vec::new(), attempts: 0, calm: None };
         remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.possible()).unwrap_or(nothing)
     }
 }
@@ -333,6 +335,7 @@ impl Making<'_, '_> {
             grade: self.grade(&self.unknown_winners()),
             order: self.order.iter().zip(probabilities).map(probability).collect(),
             attempts: self.attempts as usize,
+            calm: self.calm().map(PooledEndpoint::endpoint),
         }
     }
 
@@ -481,9 +484,14 @@ impl Making<'_, '_> {
     }
 
     fn explored(&self) -> bool {
-        let choice = self.order.first().filter(|choice| choice.role == Role::Candidate && self.context.seed != 0);
-        let best = best_by(self.candidates, |candidate| candidate.noiseless);
-        choice.zip(best).is_some_and(|(choice, best)| choice.index != best.index)
+        let choice = self.order.first();
+        choice.zip(self.calm()).is_some_and(|(choice, best)| choice.index != best.index)
+    }
+
+    /// The choice without noise and draws; `None` for a probe, and where nothing was left to chance.
+    fn calm(&self) -> Option<&PooledEndpoint<'_>> {
+        self.order.first().filter(|choice| choice.role == Role::Candidate && self.context.seed != 0)?;
+        best_by(self.candidates, |candidate| candidate.noiseless)
     }
 }
 

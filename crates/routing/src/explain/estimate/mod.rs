@@ -22,7 +22,7 @@ pub use diagnostics::Diagnostics;
 pub use finding::Finding;
 pub use intervals::{clopper_pearson, confidence_sequence};
 pub use observation::{LEAST_PROBABILITY, Observation, Observations};
-pub use sample::{Bound, Estimated, Labels, LoggedRequest, Measure, Measured, Sample, SliceOfSample};
+pub use sample::{Bound, CostOfChance, Estimated, Labels, LoggedRequest, Measure, Measured, Sample, SliceOfSample};
 pub use support::Position;
 pub use traffic_shift::{TrafficShift, TrafficShifts};
 

@@ -18,7 +18,11 @@ use super::{
     observation::{Observation, Observations},
     traffic_shift::{TrafficShift, TrafficShifts},
 };
-use crate::explain::diff::{LEAST_CLUSTERS, weighted_quantiles};
+use crate::explain::diff::{
+    LEAST_CLUSTERS,
+    units::{from_nano, from_pico},
+    weighted_quantiles,
+};
 
 /// Effective failures from which on their share has an interval like other figures ...
 const FEWEST_FAILURES: f64 = 10.0;
@@ -121,6 +125,20 @@ pub struct Sample {
     known: BTreeSet<Arc<Labels>>,
     /// Traffic of endpoints.
     pub shifts: TrafficShifts,
+    /// By how much the choices that were made were expected to cost, to fail and to last more than those without chance, in trillionths
+    /// of dollars and of failures and in nanoseconds.
+    chance: [i128; 3],
+}
+
+/// By how much requests were expected to come to more because part of the choice was left to chance, per request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CostOfChance {
+    /// Dollars.
+    pub spend: f64,
+    /// Failures.
+    pub failures: f64,
+    /// Seconds to the end of the first attempt.
+    pub total: f64,
 }
 
 /// A figure under the other policy.
@@ -204,7 +222,24 @@ impl Sample {
     pub fn merge(&mut self, other: Sample) {
         self.known.extend(other.known);
         self.requests.extend(other.requests);
+        self.add_chance(other.chance);
         self.shifts.merge(other.shifts);
+    }
+
+    pub(super) fn add_chance(&mut self, more: [i128; 3]) {
+        self.chance.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// What chance cost: exact, as far as predictions are, for records hold the choice without it.
+    #[must_use]
+    pub fn cost_of_chance(&self) -> CostOfChance {
+        let [spend, failures, total] = self.chance;
+        let requests = self.len().max(1) as f64;
+        CostOfChance {
+            spend: from_pico(spend) / requests,
+            failures: from_pico(failures) / requests,
+            total: from_nano(total) / requests,
+        }
     }
 
     /// Number of requests.

@@ -42,8 +42,19 @@ impl Sample {
         for excluded in generation.decision.excluded.iter().filter(|excluded| is_limit(excluded.reason)) {
             self.shifts.add_refusal(excluded.endpoint);
         }
+        self.add_chance(cost_of_chance(&choices));
         self.add(logged(generation, &choices, position), labels(generation));
     }
+}
+
+/// By how much more the choice was expected to come to than the one without chance.
+fn cost_of_chance(choices: &Choices) -> [i128; 3] {
+    let figures = |endpoint| choices.all.iter().find(|choice| Some(choice.endpoint) == endpoint).map(|one| one.figures);
+    let both = figures(choices.made).zip(figures(choices.calm));
+    both.map_or([0; 3], |(made, calm)| {
+        let difference = |of: fn(&Figures) -> i64| i128::from(of(&made)) - i128::from(of(&calm));
+        [difference(|one| one.cost), difference(|one| one.failure), difference(|one| one.total)]
+    })
 }
 
 /// Whether an endpoint was left out because it could not carry more.
