@@ -46,9 +46,13 @@ const MOST_EXAMPLES: usize = 100;
 
 /// What to compare.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(
+    description = "",
+    extend("examples" = [{"config": "[routing.balanced]\ncost = 0.7\n", "limits": ["spend > +5%"]}]),
+))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DiffBody {
-    /// The configuration after the change, as TOML text. Environment variables of the gateway apply as at its start.
+    /// The configuration after the change, as TOML. Environment variables of the gateway apply as to its own.
     config: String,
     /// Records from this time on: RFC 3339, a date or Unix milliseconds.
     #[serde(default)]
@@ -56,10 +60,9 @@ pub(crate) struct DiffBody {
     /// Records before this time.
     #[serde(default)]
     until: Option<String>,
-    /// Conditions on records.
     #[serde(default, rename = "where")]
     conditions: ConditionsBody,
-    /// Limits such as `spend > +5%`.
+    /// Figures that may not grow by more, such as `spend > +5%`.
     #[serde(default)]
     limits: Vec<String>,
     /// Whether a limit counts as kept only if the whole interval keeps it.
@@ -72,6 +75,7 @@ pub(crate) struct DiffBody {
 
 /// Conditions on records.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 #[serde(deny_unknown_fields)]
 struct ConditionsBody {
     /// The alias that was asked for.
