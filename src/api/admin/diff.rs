@@ -51,6 +51,10 @@ const MOST_EXAMPLES: usize = 100;
 
 /// What to compare.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(
+    description = "",
+    extend("examples" = [{"config": "[routing.balanced]\ncost = 0.7\n", "limits": ["spend > +5%"]}]),
+))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DiffBody {
     /// The configuration after the change, as TOML text. Environment variables of the gateway apply as at its start.
@@ -59,9 +63,11 @@ pub(crate) struct DiffBody {
     /// Instead of it, the keys of the configuration in force that change, with their values after it: each by its path, such as
     /// `routing.balanced.cost` or `aliases["chat"].objective`.
     #[serde(default)]
+    #[cfg_attr(test, schemars(extend("examples" = [{"routing.balanced.cost": 0.7, "aliases[\"chat\"].objective": "fastest"}])))]
     changes: Option<Map<String, Value>>,
     /// Factors of the prices of providers, by their slugs.
     #[serde(default)]
+    #[cfg_attr(test, schemars(extend("additionalProperties" = {"type": "number", "minimum": 0, "maximum": 1000})))]
     price_factors: BTreeMap<String, f64>,
     /// Records from this time on: RFC 3339, a date or Unix milliseconds.
     #[serde(default)]
@@ -69,10 +75,9 @@ pub(crate) struct DiffBody {
     /// Records before this time.
     #[serde(default)]
     until: Option<String>,
-    /// Conditions on records.
     #[serde(default, rename = "where")]
     conditions: ConditionsBody,
-    /// Limits such as `spend > +5%`.
+    /// Figures that may not grow by more, such as `spend > +5%`.
     #[serde(default)]
     limits: Vec<String>,
     /// Whether a limit counts as kept only if the whole interval keeps it.
@@ -85,6 +90,7 @@ pub(crate) struct DiffBody {
 
 /// Conditions on records.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 #[serde(deny_unknown_fields)]
 struct ConditionsBody {
     /// The alias that was asked for.

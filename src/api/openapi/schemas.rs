@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::{
     JsonSchema, Schema, SchemaGenerator,
-    generate::SchemaSettings,
+    generate::{Contract, SchemaSettings},
     transform::{Transform, transform_subschemas},
 };
 use serde_json::{Map, Value, json};
@@ -33,7 +33,8 @@ const WRITTEN: [&str; 9] = [
 
 /// Every schema by its name.
 pub(super) fn all() -> BTreeMap<String, Value> {
-    let mut derived = derived();
+    let mut derived = derived(Contract::Serialize, bodies);
+    derived.extend(self::derived(Contract::Deserialize, requests));
     for (name, schema) in WRITTEN.iter().flat_map(|text| written(text)) {
         assert!(derived.insert(name.clone(), schema).is_none(), "{name} is written although a struct describes it");
     }
@@ -56,20 +57,30 @@ fn written(text: &str) -> Map<String, Value> {
     schemas
 }
 
-/// The schemas of structs: the bodies of answers, and what these name in turn.
-fn derived() -> BTreeMap<String, Value> {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let settings = settings.with(|settings| settings.definitions_path = "/components/schemas".into());
+/// The schemas of structs: `bodies`, and what these name in turn.
+fn derived(
+    contract: Contract,
+    bodies: impl FnOnce(&mut SchemaGenerator) -> Vec<(&'static str, Schema)>,
+) -> BTreeMap<String, Value> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.contract = contract.clone();
+    });
     let mut generator = settings.into_generator();
     let bodies = bodies(&mut generator).into_iter().map(|(name, body)| (name.to_owned(), body.to_value()));
     let bodies: Vec<_> = bodies.collect();
     let all = generator.take_definitions(false).into_iter().chain(bodies);
     all.filter_map(|(name, schema)| {
         let mut schema = Schema::try_from(schema).ok()?;
-        Answer.transform(&mut schema);
+        Plain(&contract).transform(&mut schema);
         Some((name, schema.to_value()))
     })
     .collect()
+}
+
+/// Bodies of requests that structs read.
+fn requests(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+    vec![("DiffRequest", body::<admin::diff::DiffBody>(generator))]
 }
 
 /// Bodies of answers that no other body contains, with their names.
@@ -163,20 +174,24 @@ fn list<T: JsonSchema>(generator: &mut SchemaGenerator, description: &str) -> Sc
     schema
 }
 
-/// Schemas as our answers need them.
-struct Answer;
+/// Schemas as clients need them.
+struct Plain<'c>(&'c Contract);
 
-impl Transform for Answer {
+impl Transform for Plain<'_> {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         let Some(members) = schema.as_object_mut() else { return };
         ["title", "default"].into_iter().for_each(|member| drop(members.remove(member)));
         // What reads our own records refuses unknown members; a client must not.
-        if members.get("additionalProperties") == Some(&Value::Bool(false)) {
+        let is_answer = self.0.is_serialize();
+        if is_answer && members.get("additionalProperties") == Some(&Value::Bool(false)) {
             members.remove("additionalProperties");
         }
         if members.get("format").and_then(Value::as_str).is_some_and(|format| NUMBER_FORMATS.contains(&format)) {
-            ["format", "minimum", "maximum"].into_iter().for_each(|member| drop(members.remove(member)));
+            members.remove("format");
+            if is_answer {
+                ["minimum", "maximum"].into_iter().for_each(|member| drop(members.remove(member)));
+            }
         }
         if let Some(Value::String(description)) = members.get_mut("description") {
             *description = description.replace('\n', " ");
