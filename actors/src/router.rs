@@ -184,7 +184,7 @@ impl Handler<Route> for Router {
 
     fn handle(&mut self, mut route: Route, _: &mut Context<Self>) -> Self::Result {
         let seed = self.next_seed();
-        let (exploration, now) = (route.query.exploration.clone(), route.now);
+        let (exploration, now) = (route.query.exploration, route.now);
         if exploration.share > 0.0 && !self.budget.allows() {
             route.query.exploration.share = 0.0;
         }

@@ -112,7 +112,7 @@ fn factors(catalog: &Catalog, entered: &Entered) -> Result<BTreeMap<String, f64>
             continue;
         }
         let factor = text.parse::<f64>().ok();
-        let factor = factor.ok_or_else(|| ApiError::bad_query(&field, &format!("'{text}' is no number.")))?;
+        let factor = factor.ok_or_else(|| ApiError::bad_query(&field, format!("'{text}' is no number.")))?;
         factors.insert(slug.to_owned(), factor);
     }
     Ok(factors)

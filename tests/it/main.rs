@@ -47,6 +47,7 @@ mod config_commands;
 mod config_schema;
 #[cfg(test)]
 mod config_show;
+#[cfg(test)]
 mod config_values;
 #[cfg(test)]
 mod connect_command;

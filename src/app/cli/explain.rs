@@ -112,11 +112,11 @@ pub(super) fn preview(request: &PreviewRequest, environment: &Environment) -> Fi
 fn purchase(budget: Usd, page: &Value) -> String {
     let chosen =
         list(page, "candidates").iter().find(|candidate| candidate.get("selected") == Some(&Value::Bool(true)));
-    let cost = chosen.and_then(|candidate| candidate.pointer("/predicted/cost")).and_then(Value::as_f64);
-    match cost {
-        Some(cost) if cost > 0.0 => {
-            let calls = (budget.to_f64() / cost).floor();
-            format!("\n${budget} pays for about {calls:.0} such calls, each about ${}.\n", dollars(&json!(cost), ""))
+    let cost = chosen.and_then(|candidate| candidate.pointer("/predicted/cost")).and_then(Value::as_number);
+    match cost.and_then(|cost| Some((cost, Usd::from_number(&cost.to_string())?))) {
+        Some((shown, cost)) if !cost.is_zero() => {
+            let calls = budget.femto() / cost.femto();
+            format!("\n${budget} pays for about {calls} such calls, each about ${}.\n", dollars(&json!(shown), ""))
         }
         Some(_) => "\nSuch calls cost nothing.\n".to_owned(),
         None => "\nWhat such a call costs is not known.\n".to_owned(),

@@ -141,7 +141,7 @@ fn reads_alike(side: &Side, serving: &Side) -> bool {
         (&catalog.aliases, &catalog.parameters, catalog.synonyms())
     }
     let expires = |catalog: &Catalog| catalog.models.iter().map(|model| model.expiration_date).collect::<Vec<_>>();
-    let objective = |side: &Side| side.objective.unwrap_or(Objective::default());
+    let objective = |side: &Side| side.objective.unwrap_or_default();
     of(&side.catalog) == of(&serving.catalog)
         && expires(&side.catalog) == expires(&serving.catalog)
         && side.policy.balanced == serving.policy.balanced
