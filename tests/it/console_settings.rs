@@ -137,8 +137,7 @@ async fn the_page_what_if_compares_recorded_calls_under_changed_keys() {
     for _ in 0..3 {
         assert_eq!(ask(&gateway, USER_KEY).await, 200);
     }
-    let fields =
-        "objective=cheapest&cost=0.9&changes=%23+a+note%0A%5Brouting%5D%0Aexploration+%3D+0.25&limits=spend+%3E+%2B5%25";
+    let fields = "objective=cheapest&cost=0.9&changes=%23+a+note%0A%5Brouting%5D%0Aexploration+%3D+0.25&limits=spend+%3E+%2B5%25";
     let is_read = |page: &String| page.contains("3 of 3 decisions identical");
     let page = eventually("the records are in the database", async || compared(fields).await, is_read).await;
     for shown in ["routing.exploration", "routing.balanced", "routing.objective", "first token p50, s", "[routing]"] {

@@ -4,8 +4,6 @@
 //! the endpoint does not list (they are reported as dropped), and the few fields that the gateway adds. Messages are
 //! copied byte for byte, except for a role or an image address that the endpoint does not understand.
 
-use std::io::Write;
-
 use pointsman_domain::{AddedMember, Catalog, Endpoint, ParameterSet, RequestedService};
 
 use super::{
@@ -162,8 +160,7 @@ impl ChatRequest {
         }
         if let Some(lower) = lower.filter(|_| outgoing.gates.admits(MAX_TOKENS)) {
             let name = if endpoint.wants_max_completion_tokens { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
-            // Writing to memory cannot fail.
-            outgoing.splice.add(name, |out| drop(write!(out, "{lower}")));
+            outgoing.splice.add(name, |out| out.extend_from_slice(lower.to_string().as_bytes()));
         }
         if is_quiet {
             outgoing.splice.add(REASONING_EFFORT, |out| string(out, Effort::None.as_str()));
@@ -174,8 +171,8 @@ impl ChatRequest {
         }
         for (name, value) in default_parameters(catalog, endpoint) {
             if !envelope.gives(name) {
-                // Displayed floats are plain decimals, and writing to memory cannot fail.
-                outgoing.splice.add(name, |out| drop(write!(out, "{value}")));
+                // Displayed floats are plain decimals.
+                outgoing.splice.add(name, |out| out.extend_from_slice(value.to_string().as_bytes()));
             }
         }
         outgoing.finish()
