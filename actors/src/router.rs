@@ -33,6 +33,8 @@ pub struct Route {
     pub query: Box<Query>,
     /// Time of the decision.
     pub now: Tick,
+    /// The same on the wall clock, Unix milliseconds: by it shadows end.
+    pub unix_ms: i64,
     /// Published state of the request's configuration.
     pub published: Arc<PublishedState>,
     /// Its shadow policies, if there are any.
@@ -130,11 +132,13 @@ impl Router {
         decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
     }
 
-    fn decide(&mut self, Route { query, now, published, shadows }: Route, seed: u64) -> Result<Routed, RouteError> {
+    fn decide(&mut self, route: Route, seed: u64) -> Result<Routed, RouteError> {
+        let Route { query, now, unix_ms, published, shadows } = route;
         let began = Instant::now();
         let seed = Some(seed);
         let snapshot = published.snapshot();
-        let is_watched = shadows.is_some_and(|shadows| shadows.iter().any(|shadow| shadow.watches(&query, seed)));
+        let is_watched =
+            shadows.is_some_and(|shadows| shadows.iter().any(|shadow| shadow.watches(&query, seed, unix_ms)));
         if is_watched {
             published.live.refresh(now, &mut self.view);
         } else {
@@ -185,14 +189,12 @@ impl Handler<Route> for Router {
     fn handle(&mut self, mut route: Route, _: &mut Context<Self>) -> Self::Result {
         let seed = self.next_seed();
         let (exploration, now) = (route.query.exploration, route.now);
-        if exploration.share > 0.0 && !self.budget.allows() {
+        if exploration.share > 0.0 && !self.budget.allows(exploration) {
             route.query.exploration.share = 0.0;
         }
         let routed = self.decide(route, seed);
-        if exploration.max_extra_cost > 0.0
-            && let Ok(routed) = &routed
-        {
-            self.budget.count(&routed.decision, exploration.max_extra_cost, now);
+        if let Ok(routed) = &routed {
+            self.budget.count(&routed.decision, exploration, now);
         }
         MessageResult(routed)
     }

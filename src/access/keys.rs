@@ -195,10 +195,18 @@ impl KeyTable {
         self.holder_of(&Sha256::digest(presented_key(headers)?).into())
     }
 
-    fn holder_of(&self, digest: &[u8; 32]) -> Result<Arc<Caller>, ApiError> {
+    /// Whose key a request holds, also if it is refused because it is disabled or has expired.
+    pub fn presented(&self, headers: &HeaderMap) -> Option<Arc<Caller>> {
+        self.find(&Sha256::digest(presented_key(headers).ok()?).into())
+    }
+
+    fn find(&self, digest: &[u8; 32]) -> Option<Arc<Caller>> {
         let configured = self.keys.get(digest).map(Arc::clone);
-        let caller = configured.or_else(|| self.issued.0.load().get(digest).map(Arc::clone));
-        let caller = caller.ok_or_else(|| ApiError::unauthorized(KeyFault::Invalid))?;
+        configured.or_else(|| self.issued.0.load().get(digest).map(Arc::clone))
+    }
+
+    fn holder_of(&self, digest: &[u8; 32]) -> Result<Arc<Caller>, ApiError> {
+        let caller = self.find(digest).ok_or_else(|| ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.is_disabled() {
             return Err(ApiError::unauthorized(KeyFault::Disabled));
         }

@@ -62,6 +62,8 @@ pub enum ChangeFault {
     NameTaken,
     /// The limit of issued keys is reached.
     TooMany,
+    /// The account is not removed: its team, which is disabled, would no longer refuse its keys.
+    TeamDisabled(String),
 }
 
 impl fmt::Display for ChangeFault {
@@ -74,6 +76,9 @@ impl fmt::Display for ChangeFault {
             ChangeFault::Unknown => f.write_str("there is no such entry"),
             ChangeFault::NameTaken => f.write_str("the name is taken"),
             ChangeFault::TooMany => write!(f, "there are {MAX_ISSUED} issued keys, the most there may be"),
+            ChangeFault::TeamDisabled(team) => {
+                write!(f, "the account's team '{team}' is disabled: enable it first, or choose another team")
+            }
         }
     }
 }
@@ -417,9 +422,14 @@ impl Registry {
     /// Makes any other change.
     ///
     /// # Errors
-    /// It cannot be stored.
+    /// It cannot be stored, or it removes an account whose team is disabled.
     pub fn record(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
         let _turn = self.turn.lock();
+        if let Change::RemoveAccount { name } = &change
+            && let Some(team) = self.state.lock().disabled_team_of(name)
+        {
+            return Err(ChangeFault::TeamDisabled(team));
+        }
         match change {
             Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => {
                 self.store_or_apply(actor, change)
@@ -536,6 +546,12 @@ impl State {
         } else {
             of_team()
         }
+    }
+
+    /// The team of an account, if it is disabled.
+    fn disabled_team_of(&self, account: &str) -> Option<String> {
+        let team = self.account(account).1?.as_ref().to_owned();
+        self.disabled.contains(&(HolderKind::Team, team.clone())).then_some(team)
     }
 
     fn account_names(&self) -> BTreeSet<&str> {

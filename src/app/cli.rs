@@ -186,8 +186,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             }
         }
         Ok(Arguments { command: Some(command), .. }) => match command {
-            Subcommands::Diff(command) => return reported(diff::run(&command, environment)),
-            Subcommands::Estimate(command) => return reported(diff::estimate(&command, environment)),
+            Subcommands::Diff(command) => return reported("diff", diff::run(&command, environment)),
+            Subcommands::Estimate(command) => return reported("estimate", diff::estimate(&command, environment)),
             Subcommands::Ledger(command) => {
                 let mut output = BufWriter::new(std::io::stdout().lock());
                 return Next::Exit(ledger::run(&command, environment, &mut output));
@@ -199,13 +199,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
 }
 
 /// A report is a result, whatever it says.
-fn reported(finished: Finished) -> Next {
+fn reported(command: &str, finished: Finished) -> Next {
     match finished {
         Ok(report) => {
             let _ = std::io::stdout().lock().write_all(report.text.as_bytes());
             Next::Exit(ExitCode::from(report.code))
         }
-        Err(output) => Next::Finish(output),
+        Err(output) => Next::Finish(recorded_traffic::with_help(command, output)),
     }
 }
 

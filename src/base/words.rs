@@ -71,8 +71,8 @@ words! {
          `balanced_best_match`: best of time and cost together; `free_pool`: chosen from the free models; \
          `model_fallback`: a later entry of `models` served; `provider_fallback`: another provider of the same \
          model served; `session_sticky`: the conversation stays where its prompt is cached; `exploration`: \
-         exploration noise changed the choice; `no_candidates`: no endpoint could take the request, so none was \
-         called.";
+         chance changed the choice, by exploration noise or a draw (`routing.explore`); `no_candidates`: no endpoint \
+         could take the request, so none was called.";
     Dialect = domain::Dialect::ALL.map(domain::Dialect::as_str);
     ErrorKind = [
         "invalid_request_error", "authentication_error", "permission_error", "insufficient_quota", "rate_limit_error",

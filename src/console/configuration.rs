@@ -14,16 +14,18 @@ use super::{
 use crate::{
     api::admin::{
         config::{self, ConfigBody, PendingBody, PreviewBody, ReloadBody},
-        config_values::{Compared, ConfigValuesBody, DifferenceBody, KeyInForceBody, VersionBody},
+        config_values::{ConfigQuery, ConfigValuesBody, DifferenceBody, VersionBody},
     },
     base::error::ApiError,
 };
 
 /// Keys shown at once.
 const MOST_KEYS: usize = 200;
+/// Which keys are shown first.
+const SET: &str = "set";
 /// Which keys can be chosen: the word in the address, and what it is called.
 const SOURCES: [(&str, &str); 5] = [
-    ("set", "set in the file or a variable"),
+    (SET, "set in the file or a variable"),
     ("variable", "set in a variable"),
     ("default", "defaults"),
     ("built_in", "of the built-in catalogue"),
@@ -38,7 +40,13 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let (frame, worker) = (&visit.frame, &visit.worker);
     let filters = Filters::parse(visit.query());
     let version = |name: &str| filters.get(name).and_then(|version| version.parse().ok());
-    let values = ConfigValuesBody::new(worker, Compared { from: version("from"), to: version("to") })?;
+    let query = ConfigQuery {
+        part: filters.get("q").map(str::to_owned),
+        source: Some(filters.get("source").unwrap_or(SET).to_owned()),
+        from: version("from"),
+        to: version("to"),
+    };
+    let values = ConfigValuesBody::new(worker, &query)?;
     let (body, on_disk) = (ConfigBody::now(worker), PreviewBody::now(worker).await);
     let notes = worker.setup.config.start_up_notes();
     let warnings = worker.setup.config.warnings();
@@ -132,30 +140,21 @@ fn facts(body: &ConfigBody) -> Markup {
 
 /// The keys that the address asks for, each with its value in force and where that comes from.
 fn keys(body: &ConfigValuesBody, filters: &Filters) -> Markup {
-    let (part, source) = (filters.get("q").unwrap_or_default(), filters.get("source").unwrap_or("set"));
-    let is_asked = |key: &&KeyInForceBody| {
-        let is_of = match source {
-            "set" => ["file", "variable"].contains(&key.source),
-            "all" => true,
-            _ => key.source == source,
-        };
-        is_of && key.key.contains(part)
-    };
-    let shown: Vec<&KeyInForceBody> = body.keys.iter().filter(is_asked).collect();
+    let (part, source) = (filters.get("q").unwrap_or_default(), filters.get("source").unwrap_or(SET));
     html! {
-        h2 #keys { "Values in force " span.muted { (shown.len()) " of " (body.keys_total) } }
+        h2 #keys { "Values in force " span.muted { (body.keys_found) " of " (body.keys_total) } }
         form.filters method="get" action="config#keys" role="search" {
             label { span { "Key has" } input type="search" name="q" value=(part) placeholder="limits." maxlength="200"; }
             (select("source", "Which", source, SOURCES))
             div.act { button.primary type="submit" { "Show" } }
         }
-        @if shown.is_empty() {
+        @if body.keys.is_empty() {
             p.empty { @if filters.is_filtered() { "No key passes these filters." } @else { "Nothing is set: all keys have their defaults, or those of the built-in catalogue." } }
         } @else {
             (data_table("Keys with their values in force",
                 html! { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "Comes from" } },
                 html! {
-                    @for key in shown.iter().take(MOST_KEYS) {
+                    @for key in body.keys.iter().take(MOST_KEYS) {
                         tr data-row {
                             th scope="row" { code { (format::name(&key.key, 80)) } }
                             td { (value(Some(&key.value))) }
@@ -163,7 +162,7 @@ fn keys(body: &ConfigValuesBody, filters: &Filters) -> Markup {
                         }
                     }
                 }))
-            @if shown.len() > MOST_KEYS { p.muted { "and " (shown.len() - MOST_KEYS) " more: search by a part of the key" } }
+            @if body.keys_found > MOST_KEYS { p.muted { "and " (body.keys_found - MOST_KEYS) " more: search by a part of the key" } }
         }
     }
 }

@@ -86,7 +86,7 @@
       button.hidden = !navigator.clipboard;
       const label = button.textContent;
       button.addEventListener('click', async () => {
-        const text = button.dataset.copy.replaceAll('$POINTSMAN_URL', location.origin + prefix());
+        const text = button.dataset.copy.replaceAll('$POINTSMAN_ADMIN_URL', location.origin + prefix());
         try { await navigator.clipboard.writeText(text); button.textContent = 'Copied'; } catch { button.textContent = 'Copying is not allowed here'; }
         setTimeout(() => { button.textContent = label; }, 1500);
       });

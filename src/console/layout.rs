@@ -211,7 +211,7 @@ pub(super) fn api_line(path: &str) -> Markup {
         p.api {
             "The same as JSON: " code { "GET " (path) } " "
             button.link type="button" hidden
-                data-copy={ "curl -H \"Authorization: Bearer $POINTSMAN_ADMIN_KEY\" \"$POINTSMAN_URL" (path) "\"" } { "Copy as curl" }
+                data-copy={ "curl -H \"Authorization: Bearer $POINTSMAN_ADMIN_KEY\" \"$POINTSMAN_ADMIN_URL" (path) "\"" } { "Copy as curl" }
         }
     }
 }

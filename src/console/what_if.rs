@@ -9,7 +9,7 @@ use pointsman_domain::Catalog;
 
 use super::{
     answer,
-    form::{Entered, Field, Fields, Kind},
+    form::{Entered, Fields, Kind},
     format,
     layout::{Nav, data_table},
     svg::{self, Caption, Segment},
@@ -41,14 +41,8 @@ const DECIDING: [&str; 4] = ["routing.", "aliases[", "timeouts.", "models["];
 /// Keys that are named so, at most.
 const MOST_KEYS: usize = 40;
 
-const FIELDS: [Field; 6] = [
-    ("changes", Kind::Text),
-    ("objective", Kind::Text),
-    ("latency", Kind::Text),
-    ("cost", Kind::Text),
-    ("since", Kind::Text),
-    ("limits", Kind::Text),
-];
+/// The fields that are always there.
+const FIELDS: [&str; 6] = ["changes", "objective", "latency", "cost", "since", "limits"];
 /// Name of a field before the slug of a provider.
 const FACTOR: &str = "factor.";
 const OBJECTIVES: [(&str, &str); 5] = [
@@ -61,13 +55,31 @@ const OBJECTIVES: [(&str, &str); 5] = [
 const WINDOWS: [(&str, &str); 4] =
     [("24", "the last day"), ("1", "the last hour"), ("168", "the last week"), ("", "all records")];
 
-/// Shows the form, and the comparison that its address names.
+/// The comparison that the address of the page names.
+enum Found {
+    /// It names none.
+    None,
+    /// It is no longer kept.
+    Gone,
+    /// It is this one.
+    Job(Arc<DiffJob>),
+}
+
+/// Shows the form, and the comparison that its address names with what was entered for it.
 ///
 /// # Errors
 /// None.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
-    let entered = Entered::of_query(visit.request.query_string());
-    Ok(answer::page(page(&visit, &entered, None)))
+    let query = Entered::of_query(visit.request.query_string());
+    let found = match query.get("id") {
+        "" => Found::None,
+        id => find(&visit.worker, id).map_or(Found::Gone, Found::Job),
+    };
+    let entered = match &found {
+        Found::Job(job) => entered_for(job),
+        Found::Gone | Found::None => query,
+    };
+    Ok(answer::page(page(&visit, &entered, &found, None)))
 }
 
 /// Begins a comparison, and leads to its page.
@@ -76,8 +88,8 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
 /// 403 for a form of another session. What `POST /admin/diff` refuses is shown on the page.
 pub(super) async fn compare(visit: Visit, entered: Entered) -> Result<HttpResponse, ApiError> {
     match begin(&visit, &entered) {
-        Ok(job) => Ok(answer::redirect(&address(&visit.worker.setup, &entered, &job.id))),
-        Err(error) => Ok(answer::refused(&error, page(&visit, &entered, Some(&error)))),
+        Ok(job) => Ok(answer::redirect(&format!("what-if?id={}", percent::encoded(&job.id)))),
+        Err(error) => Ok(answer::refused(&error, page(&visit, &entered, &Found::None, Some(&error)))),
     }
 }
 
@@ -86,7 +98,8 @@ fn begin(visit: &Visit, entered: &Entered) -> Result<Arc<DiffJob>, ApiError> {
     let after = changed(&visit.worker, &toml(entered), &factors)?;
     let hours = entered.get("since").parse::<i64>().ok();
     let limits = entered.get("limits").split([',', '\n']).map(str::trim).filter(|limit| !limit.is_empty());
-    begin_job(visit, after, &DiffBody::of_hours(hours, limits.map(str::to_owned).collect(), EXAMPLES))
+    let body = DiffBody::of_hours(hours, limits.map(str::to_owned).collect(), EXAMPLES);
+    begin_job(visit, after, &body, filled(&visit.worker.setup.catalog, entered))
 }
 
 /// The changed keys as TOML: first those of the fields, then those that were written.
@@ -124,19 +137,26 @@ fn priced(catalog: &Catalog) -> impl Iterator<Item = &str> {
     on.map(|provider| provider.slug.as_str()).take(MOST_PROVIDERS)
 }
 
-/// The page of a comparison, with what was entered.
-fn address(setup: &Setup, entered: &Entered, id: &str) -> String {
-    let factors = priced(&setup.catalog).map(|slug| format!("{FACTOR}{slug}"));
-    let names = FIELDS.iter().map(|(name, _)| (*name).to_owned()).chain(factors);
-    let filled = names.filter(|name| !entered.get(name).is_empty());
-    let pairs = filled.map(|name| format!("&{}={}", percent::encoded(&name), percent::encoded(entered.get(&name))));
-    format!("what-if?id={}{}", percent::encoded(id), pairs.collect::<String>())
+/// The fields of the form that are not empty. They are kept with the comparison: in the address they would be too long,
+/// and they would stay in the history of the browser.
+fn filled(catalog: &Catalog, entered: &Entered) -> Vec<(String, String)> {
+    let factors = priced(catalog).map(|slug| format!("{FACTOR}{slug}"));
+    let names = FIELDS.iter().map(|name| (*name).to_owned()).chain(factors);
+    let fields = names.map(|name| (entered.get(&name).to_owned(), name));
+    fields.filter(|(value, _)| !value.is_empty()).map(|(value, name)| (name, value)).collect()
 }
 
-fn page(visit: &Visit, entered: &Entered, error: Option<&ApiError>) -> Markup {
+fn entered_for(job: &DiffJob) -> Entered {
+    let mut entered = Entered::default();
+    for (name, value) in &job.entered {
+        entered.add(name, value);
+    }
+    entered
+}
+
+fn page(visit: &Visit, entered: &Entered, found: &Found, error: Option<&ApiError>) -> Markup {
     let (frame, worker) = (&visit.frame, &visit.worker);
     let fields = Fields { entered, error };
-    let job = find(worker, entered.get("id")).ok();
     let content = html! {
         h1 { "What if" }
         p.lead { "What another configuration would have chosen for the calls in the ledger, and what that would have cost. Nothing is sent and nothing is changed." }
@@ -150,7 +170,11 @@ fn page(visit: &Visit, entered: &Entered, error: Option<&ApiError>) -> Markup {
                 (editor(fields, &worker.setup))
                 div.actions { button.primary type="submit" { "Compare" } }
             }
-            @if let Some(job) = &job { (comparison(job)) }
+            @match found {
+                Found::Job(job) => (comparison(job)),
+                Found::Gone => p.empty { "This comparison is no longer kept: only the last one is, until the gateway is restarted." },
+                Found::None => {},
+            }
         }
         p.api { "The same as JSON: " code { "POST /api/v1/admin/diff" } ", or " code { "pointsman diff" } }
     };

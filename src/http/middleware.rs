@@ -9,7 +9,7 @@ use actix_web::{
     body::{BodySize, BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
-        ConnectionType, Method, Uri, Version,
+        ConnectionType, Method, StatusCode, Uri, Version,
         header::{self, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
@@ -105,6 +105,7 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
     };
     answered.emit(&shared.process.metrics);
     if answered.is_refused_call() {
+        let caller = caller.or_else(|| shut_out(result, shared));
         shared.records.refused_calls.enter(refused_call(status.as_u16(), reason, caller, id));
     }
 }
@@ -115,6 +116,12 @@ fn error_reason(result: &Result<ServiceResponse<BoxBody>, Error>) -> Option<Erro
         Ok(response) => response.response().extensions().get::<ErrorReason>().cloned(),
         Err(error) => error.as_error::<ApiError>().map(ApiError::error_reason),
     }
+}
+
+/// Whose key was not let in: one that is disabled or has expired, or that of a disabled account or team.
+fn shut_out(result: &Result<ServiceResponse<BoxBody>, Error>, shared: &Shared) -> Option<Arc<Caller>> {
+    let response = result.as_ref().ok().filter(|response| response.status() == StatusCode::UNAUTHORIZED)?;
+    shared.setup.load().keys.presented(response.request().headers())
 }
 
 /// The call for the list of refused ones.

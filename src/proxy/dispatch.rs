@@ -266,7 +266,8 @@ pub async fn plan(
 async fn decide(worker: &Worker, mut query: Box<Query>) -> Result<Result<Routed, RouteError>, ApiError> {
     query.exploration = exploration(&worker.setup.config.routing.explore, &query);
     let published = Arc::clone(&worker.setup.published);
-    let question = Route { query, now: clock::now(), published, shadows: worker.setup.shadows.clone() };
+    let (now, unix_ms) = (clock::now(), clock::unix_millis());
+    let question = Route { query, now, unix_ms, published, shadows: worker.setup.shadows.clone() };
     let routed = worker.router.send(question).await.map_err(|_| ApiError::internal())?;
     let (took, excluded) = match &routed {
         Ok(routed) => (Some(routed.took), &routed.decision.excluded),

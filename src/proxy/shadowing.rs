@@ -25,9 +25,7 @@ pub fn decide_later(worker: &Worker, asked: Arc<Asked>, record: &Generation) -> 
         let is_late = clock::now() - since > MOST_LAG;
         let shadows = worker.setup.shadows.iter().flat_map(|shadows| shadows.iter());
         for (shadow, config) in shadows.zip(&worker.setup.config.shadows) {
-            if config.until.is_some_and(|until| until.timestamp_millis() <= now_ms)
-                || !shadow.watches(&asked.query, asked.seed)
-            {
+            if !shadow.watches(&asked.query, asked.seed, now_ms) {
                 continue;
             }
             if is_late {

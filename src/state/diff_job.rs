@@ -17,6 +17,9 @@ pub struct DiffJob {
     pub id: String,
     /// When it began, Unix milliseconds.
     pub started_ms: i64,
+    /// Names and values of the fields of the form that began it, so that its page shows what was entered; empty for a call of
+    /// the API.
+    pub entered: Vec<(String, String)>,
     /// Set when it is to end early.
     pub stop: AtomicBool,
     state: Mutex<DiffState>,
@@ -37,13 +40,13 @@ pub enum DiffState {
 
 impl DiffJobs {
     /// Begins a comparison. `None` while another one runs.
-    pub fn begin(&self, id: String, started_ms: i64) -> Option<Arc<DiffJob>> {
+    pub fn begin(&self, id: String, started_ms: i64, entered: Vec<(String, String)>) -> Option<Arc<DiffJob>> {
         let mut current = self.0.lock();
         if current.as_ref().is_some_and(|job| job.is_running()) {
             return None;
         }
-        let job = DiffJob { id, started_ms, stop: AtomicBool::new(false), state: Mutex::new(DiffState::Running) };
-        let job = Arc::new(job);
+        let (stop, state) = (AtomicBool::new(false), Mutex::new(DiffState::Running));
+        let job = Arc::new(DiffJob { id, started_ms, entered, stop, state });
         *current = Some(Arc::clone(&job));
         Some(job)
     }
@@ -79,12 +82,12 @@ mod tests {
     #[test]
     fn a_second_comparison_begins_only_when_the_first_has_ended() {
         let jobs = DiffJobs::default();
-        let first = jobs.begin("1".to_owned(), 0).unwrap();
-        assert!(jobs.begin("2".to_owned(), 0).is_none());
+        let first = jobs.begin("1".to_owned(), 0, Vec::new()).unwrap();
+        assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_none());
         first.stop.store(true, Relaxed);
         assert_eq!(first.state(), DiffState::Cancelled);
-        assert!(jobs.begin("2".to_owned(), 0).is_none(), "its thread still runs");
+        assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_none(), "its thread still runs");
         first.end(DiffState::Cancelled);
-        assert!(jobs.begin("2".to_owned(), 0).is_some() && jobs.find("1").is_none());
+        assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_some() && jobs.find("1").is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! The inference calls that were refused last: they have no generation, and so no record.
 //!
 //! Memory only, of this process, and bounded: a refusal costs a lock and a place in a ring. It holds no body and no prompt.
-//! Calls without a valid key have a ring of their own, so that nobody from outside can push out those of keys. Times are
-//! arguments.
+//! Calls without a valid key have a ring of their own, so that nobody from outside can push out those of keys, not even with
+//! a key that is disabled. Times are arguments.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,6 +14,8 @@ use crate::access::keys::Caller;
 pub const MOST_OF_KEYS: usize = 1_000;
 /// Calls without a valid key that are kept.
 pub const MOST_OF_OTHERS: usize = 200;
+/// Status of a call whose key was refused.
+const UNAUTHORIZED: u16 = 401;
 
 /// A refused call.
 #[derive(Clone)]
@@ -24,7 +26,7 @@ pub struct RefusedCall {
     pub status: u16,
     /// Reason of the error.
     pub reason: &'static str,
-    /// The caller; `None` without a valid key.
+    /// The caller, also if its key was refused; `None` without a key of this gateway.
     pub caller: Option<Arc<Caller>>,
     /// The team that the caller's account was in.
     pub team: Option<Arc<str>>,
@@ -49,7 +51,8 @@ impl RefusedCalls {
     pub fn enter(&self, call: RefusedCall) {
         let mut rings = self.0.lock();
         let Rings { of_keys, of_others } = &mut *rings;
-        let (ring, most) = if call.caller.is_some() { (of_keys, MOST_OF_KEYS) } else { (of_others, MOST_OF_OTHERS) };
+        let is_valid = call.caller.is_some() && call.status != UNAUTHORIZED;
+        let (ring, most) = if is_valid { (of_keys, MOST_OF_KEYS) } else { (of_others, MOST_OF_OTHERS) };
         let oldest = if ring.len() >= most { ring.pop_front() } else { None };
         ring.push_back(call);
         drop(rings);
@@ -133,7 +136,9 @@ mod tests {
             calls.enter(call(at_ms, Some(&caller)));
         }
         for at_ms in 2_000..9_000 {
-            calls.enter(call(at_ms, None));
+            // Every other one has a key, which is disabled.
+            let caller = (at_ms % 2 == 0).then_some(&caller);
+            calls.enter(RefusedCall { status: UNAUTHORIZED, ..call(at_ms, caller) });
         }
         let all = calls.newest(usize::MAX, |_| true);
         assert_eq!(all.len(), MOST_OF_KEYS + MOST_OF_OTHERS);
@@ -141,7 +146,7 @@ mod tests {
         assert_eq!(calls.count_since(8_990), (10, false));
         assert_eq!(calls.reasons_since(8_999), [(8_999, "key_limit")]);
         assert_eq!(calls.count_since(0), (MOST_OF_KEYS + MOST_OF_OTHERS, true));
-        let of_keys = calls.newest(2, |call| call.caller.is_some());
+        let of_keys = calls.newest(2, |call| call.status != UNAUTHORIZED);
         assert_eq!(of_keys.iter().map(|call| call.at_ms).collect::<Vec<_>>(), [1_999, 1_998]);
     }
 }

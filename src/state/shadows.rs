@@ -22,10 +22,18 @@ pub(super) fn of(config: &Config, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
             policy: Arc::clone(&shadow.policy),
             objective: Some(shadow.default_objective),
         };
-        let watched = Watched { share: shadow.share, alias: shadow.alias.clone(), objective: shadow.objective };
-        Shadow::new(Arc::clone(&shadow.name), watched, &side, &serving)
+        Shadow::new(Arc::clone(&shadow.name), watched(shadow), &side, &serving)
     };
     Some(config.shadows.iter().map(shadow).collect())
+}
+
+fn watched(config: &ShadowConfig) -> Watched {
+    Watched {
+        share: config.share,
+        alias: config.alias.clone(),
+        objective: config.objective,
+        until_ms: config.until.map(|until| until.timestamp_millis()),
+    }
 }
 
 /// The sums of all shadows. One per process; it survives a reload.
@@ -49,8 +57,8 @@ pub struct ObservedShadow {
     pub tally: ShadowTally,
     /// Requests that it did not decide because the worker was behind.
     pub skipped: u64,
-    /// What it changes, and for which requests.
-    definition: (String, Watched),
+    /// The digest of what it changes, and for which requests.
+    definition: ([u8; 32], Watched),
     /// The first version of the configuration with this definition.
     version: u64,
 }
@@ -97,8 +105,8 @@ impl Shadows {
 
 impl ObservedShadow {
     fn new(config: &ShadowConfig, known: &[ObservedShadow], version: u64, now_ms: i64) -> ObservedShadow {
-        let watched = Watched { share: config.share, alias: config.alias.clone(), objective: config.objective };
-        let definition = (config.overrides.clone(), watched);
+        // Another end makes nothing wrong of what was counted.
+        let definition = (config.digest, Watched { until_ms: None, ..watched(config) });
         let is_same = |one: &&ObservedShadow| one.name == config.name && one.definition == definition;
         known.iter().find(is_same).cloned().unwrap_or_else(|| ObservedShadow {
             name: Arc::clone(&config.name),
@@ -108,5 +116,36 @@ impl ObservedShadow {
             definition,
             version,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pointsman_config::Environment;
+
+    use super::*;
+
+    fn shadows(last: &str, until: &str) -> Vec<ShadowConfig> {
+        let many = "\"x\", ".repeat(50);
+        let toml = format!(
+            "[[shadow]]\nname = \"one\"\n{until}\n[shadow.overrides]\nrouting.explore.aliases = [{many}\"{last}\"]"
+        );
+        Config::parse(&toml, "test", Path::new("."), &Environment::default()).unwrap().shadows
+    }
+
+    #[test]
+    fn a_shadow_begins_anew_when_it_changes_behind_what_is_shown_of_it_and_not_with_another_end() {
+        let observed = Shadows::default();
+        let since = |shadows: &[ShadowConfig], now_ms: i64| {
+            observed.adopt(shadows, 1, now_ms);
+            observed.report().0.first().map(|shadow| shadow.since_ms)
+        };
+        let (before, after) = (shadows("a", ""), shadows("b", ""));
+        assert_eq!(before.first().map(|one| &one.overrides), after.first().map(|one| &one.overrides));
+        assert_eq!((since(&before, 1), since(&before, 2)), (Some(1), Some(1)));
+        assert_eq!(since(&shadows("a", "until = 2099-01-01"), 3), Some(1));
+        assert_eq!(since(&after, 4), Some(4));
     }
 }

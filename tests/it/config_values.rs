@@ -60,6 +60,12 @@ async fn values_have_their_sources_secrets_are_hidden_and_two_versions_are_compa
     );
     config(&gateway, "?from=7").await.expect(404);
     config(&gateway, "?from=first").await.expect(400);
+    config(&gateway, "?source=joy").await.expect(400);
+    let set = config(&gateway, "?q=limits.max&source=set").await.expect(200);
+    assert_eq!((&set["keys"][0]["key"], &set["keys_found"]), (&json!("limits.max_n"), &json!(1)));
+    assert_eq!(set["keys_total"], body["keys_total"]);
+    let same = config(&gateway, "?from=2&to=2").await.expect(200);
+    assert_eq!(same["difference"]["changes"], json!([]));
 
     let browser = Browser::logged_in(&gateway, ADMIN).await;
     let page = browser.page("/console/config?from=1&to=2").await;

@@ -128,7 +128,9 @@ async fn the_page_what_if_compares_recorded_calls_under_changed_keys() {
     let compared = async |fields: &str| {
         let begun = browser.post("/console/what-if", &format!("token={token}&{fields}")).await;
         assert_eq!(begun.status, 303, "{}", begun.text());
-        let place = format!("/console/{}", begun.header("location").unwrap());
+        let location = begun.header("location").unwrap();
+        assert!(location.starts_with("what-if?id=diff-") && location.len() < 64, "nothing else: {location}");
+        let place = format!("/console/{location}");
         let shown = async || browser.page(&place).await;
         eventually("it ends", shown, |page| !page.contains("data-refresh")).await
     };
@@ -144,6 +146,12 @@ async fn the_page_what_if_compares_recorded_calls_under_changed_keys() {
         assert!(page.contains(shown), "{shown}: {page}");
     }
     assert!(page.contains("Too little is answered to judge the limits."), "{page}");
+    let note = "x".repeat(12_000);
+    let page = compared(&format!("latency=0.25&changes=%23+{note}%0A%22routing.exploration%22+%3D+0.25")).await;
+    assert!(page.contains("3 of 3 decisions identical"), "{page}");
+    assert!(page.contains(&note) && page.contains("value=\"0.25\""), "what was entered is on the page");
+    let gone = browser.page("/console/what-if?id=diff-0").await;
+    assert!(gone.contains("no longer kept") && !gone.contains(&note), "{gone}");
     for (fields, said) in [
         ("changes=rooting+%3D+1", "rooting"),
         ("changes=%5B", "changes:1:"),

@@ -117,9 +117,9 @@ async fn the_command_asks_a_running_gateway_and_prints_what_it_would_print_itsel
     let asked = async |more: &[&'static str], key: &'static str| {
         let (config, url, more) = (config.clone(), url.clone(), more.to_vec());
         let run = move || {
-            let all = ["diff", "--config", &config, "--url", &url, "--key-env", "ADMIN"].into_iter().chain(more);
+            let all = ["diff", "--config", &config, "--url", &url].into_iter().chain(more);
             let all: Vec<&str> = all.collect();
-            let output = process::run(&all, &[("ADMIN", key)]);
+            let output = process::run(&all, &[("POINTSMAN_ADMIN_KEY", key)]);
             let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
             (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
         };

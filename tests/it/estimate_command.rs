@@ -84,4 +84,6 @@ async fn records_of_several_configurations_are_not_mixed() {
     let (code, text, said) = estimate(&data, &["--ledger", ledger.to_str().unwrap()], &[]);
     assert!(text.contains("made under 2 configurations that decide differently"), "{text} {said}");
     assert!(text.contains("600 requests") && text.contains("300 requests") && code == 0, "{text}");
+    let (code, _, said) = estimate(&data, &["--ledger", ledger.to_str().unwrap(), "--since", "tomorrow"], &[]);
+    assert!(code == 64 && said.ends_with("; see 'pointsman estimate --help'\n"), "{said}");
 }

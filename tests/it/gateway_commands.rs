@@ -92,6 +92,28 @@ fn every_command_that_asks_a_gateway_ends_with_code_4_and_no_output_when_there_i
     }
 }
 
+#[test]
+fn no_command_sends_an_administrators_key_unencrypted_to_another_machine() {
+    let folder = Folder::new();
+    let config = folder.at("config.toml");
+    std::fs::write(&config, "").unwrap();
+    let config = config.display().to_string();
+    for command in [
+        &["keys", "list"][..],
+        &["reload"],
+        &["logs", "--all"],
+        &["logs", "--refused"],
+        &["explain", "--last", "--key-env", "POINTSMAN_ADMIN_KEY"],
+        &["ledger", "verify"],
+        &["diff", "--config", &config],
+    ] {
+        let output = run(&[command, &["--url", "http://192.0.2.1:8081"]].concat(), &[("POINTSMAN_ADMIN_KEY", KEY)]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(said.contains("would be sent unencrypted"), "{command:?}: {said}");
+    }
+}
+
 #[actix_web::test]
 async fn a_refused_key_and_a_wrong_listener_are_named_with_what_to_do() {
     let process = Process::start(&[], &[SIMULATED.as_slice(), &[("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")]].concat());

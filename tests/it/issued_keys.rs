@@ -344,6 +344,30 @@ async fn keys_of_a_disabled_account_or_team_are_refused_by_its_name_until_it_is_
 }
 
 #[actix_web::test]
+async fn an_administrator_cannot_join_a_disabled_team_and_no_account_leaves_one_by_being_removed() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let gateway = world(&upstream, &folder).with("[[teams]]\nname = \"sales\"").start().await;
+    let admin = gateway.admin();
+    let (text, _) = issue(&gateway, json!({ "name": "ci", "account": "shop" })).await;
+    let at = async |method: Method, path: &str, body: Option<Value>| {
+        call(&admin, method, &format!("/api/v1/admin/{path}"), ADMIN, body).await
+    };
+    let in_sales = || Some(json!({ "team": "sales" }));
+    at(Method::POST, "teams/sales/disable", None).await.expect(200);
+    let own = error_of(&at(Method::PUT, "accounts/admin", in_sales()).await, 400);
+    let told = own["message"].as_str().unwrap();
+    assert!(told.starts_with("A key cannot put its own account into the disabled team 'sales'"), "{own}");
+    at(Method::PUT, "accounts/shop", in_sales()).await.expect(200);
+    let kept = error_of(&at(Method::DELETE, "accounts/shop", None).await, 400);
+    let told = kept["message"].as_str().unwrap();
+    assert!(told.contains("the account's team 'sales' is disabled: enable it first"), "{kept}");
+    assert_eq!(error_of(&chat(&gateway, &text, json!({})).await, 401)["metadata"]["reason"], "disabled_team");
+    at(Method::POST, "teams/sales/enable", None).await.expect(200);
+    at(Method::PUT, "accounts/admin", in_sales()).await.expect(200);
+    at(Method::DELETE, "accounts/shop", None).await.expect(200);
+}
+
+#[actix_web::test]
 async fn every_action_of_an_administrator_is_in_the_audit_log() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let gateway = world(&upstream, &folder).start().await;

@@ -90,6 +90,11 @@ async fn a_running_gateway_is_found_by_its_configuration_and_by_a_variable() {
     let url = format!("http://{admin}");
     let (code, listed) = keys(&["list"], &[key, ("POINTSMAN_ADMIN_URL", url.as_str())]);
     assert!(code == Some(0) && listed.starts_with("ci  ") && listed.contains("limit $5 daily"), "{listed}");
+    let elsewhere = [key, ("POINTSMAN_ADMIN_URL", "http://127.0.0.1:1")];
+    let (code, listed) = keys(&["list", "--config", config.path()], &elsewhere);
+    assert!(code == Some(0) && listed.starts_with("ci  "), "the named configuration counts more: {listed}");
+    let (code, said) = keys(&["list"], &elsewhere);
+    assert!(code == Some(4) && said.contains("http://127.0.0.1:1"), "{said}");
     let (code, said) = keys(&["list", "--config", config.path()], &[]);
     assert!(code == Some(2) && said.contains("set POINTSMAN_ADMIN_KEY"), "{said}");
 }

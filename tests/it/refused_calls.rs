@@ -53,6 +53,12 @@ async fn refused_calls_are_listed_with_reason_key_team_and_model_but_no_text() {
     let one = refused(&gateway, "?reason=key_limit&limit=1").await;
     assert_eq!(column(&one["data"], "reason"), ["key_limit"]);
     assert!(column(&one["reasons"], "reason").contains(&"model_not_allowed_for_key"), "counts are of all: {one}");
+    let disable = "/api/v1/admin/accounts/blue/disable";
+    call(&gateway.admin(), Method::POST, disable, ADMIN, None).await.expect(200);
+    assert_eq!(chat(&gateway, &ci, json!({})).await.status, 401);
+    let shut_out = refused(&gateway, "?key=ci&reason=disabled_account").await;
+    let named = ["key", "account", "team"].map(|name| shut_out["data"][0][name].as_str());
+    assert_eq!(named, [Some("ci"), Some("blue"), Some("lab")], "{shut_out}");
     let wrong = call(&gateway.admin(), Method::GET, "/api/v1/admin/refused?status=402", ADMIN, None).await;
     assert_eq!(wrong.status, 400);
 }

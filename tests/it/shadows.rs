@@ -111,6 +111,8 @@ async fn a_shadow_decides_only_what_it_watches_until_its_end_and_begins_anew_whe
     // Four standard errors of 80 draws are 18.
     assert!(half.abs_diff(40) <= 18, "{half}");
     assert_eq!((&before[0]["decides"], &before[1]["decides"]), (&json!(true), &json!(false)));
+    let unknown = json!({ "cost": null, "first_token_ms": null, "failure": null });
+    assert_eq!((&before[1]["serving"], &before[1]["predicted"]), (&unknown, &unknown), "it has decided nothing");
     world(&upstreams, &toml.replace("share = 0.5", "share = 0.25")).take_over(&gateway).await;
     assert_eq!(decisions(&shown().await), [40, 0, 0, 0]);
 }

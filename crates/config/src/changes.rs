@@ -98,9 +98,23 @@ impl WrittenConfig {
 
     /// The keys whose values differ from those that are in force with `before`, by key, with both values.
     pub fn differences_from(&self, before: &WrittenConfig) -> Vec<ChangedKey> {
-        let keys: BTreeSet<&String> = self.keys.keys().chain(before.all_keys()).collect();
+        self.differences(before.all_keys(), |key| before.in_force(key))
+    }
+
+    /// The keys for which `before` says something else, by key, with both values. What `before` says stands in place of what
+    /// is in force, also where it waits for a restart.
+    pub fn written_differences_from(&self, before: &WrittenConfig) -> Vec<ChangedKey> {
+        self.differences(before.keys.keys(), |key| before.keys.get(key))
+    }
+
+    fn differences<'a>(
+        &'a self,
+        other_keys: impl Iterator<Item = &'a String>,
+        before: impl Fn(&str) -> Option<&'a WrittenKey>,
+    ) -> Vec<ChangedKey> {
+        let keys: BTreeSet<&String> = self.keys.keys().chain(other_keys).collect();
         let difference = |key: &String| {
-            let (new, old) = (self.keys.get(key), before.in_force(key));
+            let (new, old) = (self.keys.get(key), before(key));
             if new.map(|written| written.digest) == old.map(|written| written.digest) {
                 return None;
             }
@@ -295,9 +309,13 @@ mod tests {
 
     /// What `after` changes, a line for each key.
     fn differences(after: &WrittenConfig, before: &WrittenConfig) -> Vec<String> {
+        lines(&after.differences_from(before))
+    }
+
+    fn lines(changes: &[ChangedKey]) -> Vec<String> {
         let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unset".to_owned());
         let line = |it: &ChangedKey| format!("{}: {} -> {}", it.key, shown(&it.in_force), shown(&it.on_disk));
-        after.differences_from(before).iter().map(line).collect()
+        changes.iter().map(line).collect()
     }
 
     #[test]
@@ -399,6 +417,18 @@ mod tests {
         added.keep_waiting(&written("[x]\na = 1"), &pending(&["server.bind"]));
         assert_eq!(differences(&config(2, 2), &added), ["server.bind: unset -> 2"]);
         assert_eq!(added.places().count(), 2, "it is still written");
+    }
+
+    #[test]
+    fn what_waits_for_a_restart_is_listed_once_when_versions_are_compared_as_written() {
+        let config = |bind: u8, a: u8| written(&format!("[server]\nbind = {bind}\n[x]\na = {a}"));
+        let first = config(1, 1);
+        let (mut second, mut third) = (config(2, 2), config(2, 3));
+        second.keep_waiting(&first, &pending(&["server.bind"]));
+        third.keep_waiting(&second, &pending(&["server.bind"]));
+        assert_eq!(lines(&second.written_differences_from(&first)), ["server.bind: 1 -> 2", "x.a: 1 -> 2"]);
+        assert_eq!(lines(&third.written_differences_from(&second)), ["x.a: 2 -> 3"]);
+        assert!(second.written_differences_from(&second).is_empty());
     }
 
     #[test]

@@ -20,6 +20,9 @@ use super::{
     tree::{self, Node, Table, Value},
 };
 
+/// Most steps of a path, with those of the tables around it. Trees are walked by recursion.
+const MOST_STEPS: usize = 32;
+
 /// The text of a configuration as a tree, and what it was read with. What it says is in the other members of the configuration, so
 /// all values are equal.
 #[derive(Debug, Clone)]
@@ -84,7 +87,7 @@ pub(super) fn changed(
     surroundings: &Surroundings<'_>,
 ) -> Result<Config, Vec<Fault>> {
     let (faults, mut tree) = (Faults::default(), tree.clone());
-    lay_over(&mut tree, changes, &faults);
+    lay_over(&mut tree, changes, 0, &faults);
     tree.entries.retain(|entry| entry.key != "shadow");
     let (config, _) = Section::root(&tree, &faults, |root| read(root, name, surroundings));
     let faults = faults.into_sorted();
@@ -98,18 +101,18 @@ enum Step<'p> {
     Entry(&'p str),
 }
 
-/// Lays `changes` over `root`. Tables are merged, everything else is replaced.
-fn lay_over(root: &mut Table, changes: &Table, faults: &Faults) {
+/// Lays `changes` over `root`, to which so many steps lead. Tables are merged, everything else is replaced.
+fn lay_over(root: &mut Table, changes: &Table, depth: usize, faults: &Faults) {
     for entry in &changes.entries {
         let path = if root.get(&entry.key).is_some() { Some(vec![Step::Key(&entry.key)]) } else { steps(&entry.key) };
-        let Some(path) = path else {
+        let Some(path) = path.filter(|path| depth + path.len() <= MOST_STEPS) else {
             let allowed = "a key such as routing.objective, or an entry such as aliases[\"chat\"].objective";
             faults.value(&entry.location, &entry.key, "is not the path of a key", allowed);
             continue;
         };
         match slot(root, &path, &entry.location) {
             Ok(slot) => match (&mut slot.value, &entry.node.value) {
-                (Value::Table(inner), Value::Table(changes)) => lay_over(inner, changes, faults),
+                (Value::Table(inner), Value::Table(changes)) => lay_over(inner, changes, depth + path.len(), faults),
                 _ => *slot = entry.node.clone(),
             },
             Err(wrong) => faults.absence(&entry.location, &entry.key, wrong, "a key or an entry that exists"),
@@ -117,6 +120,7 @@ fn lay_over(root: &mut Table, changes: &Table, faults: &Faults) {
     }
 }
 
+/// The steps of a path. `None` if it is none, or too long.
 fn steps(path: &str) -> Option<Vec<Step<'_>>> {
     let (mut steps, mut rest) = (Vec::new(), path);
     loop {
@@ -130,6 +134,9 @@ fn steps(path: &str) -> Option<Vec<Step<'_>>> {
             let (key, after) = rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()));
             (Step::Key(Some(key).filter(|key| !key.is_empty())?), after)
         };
+        if steps.len() == MOST_STEPS {
+            return None;
+        }
         steps.push(step);
         rest = match after.strip_prefix('.') {
             _ if after.is_empty() => return Some(steps),
@@ -195,7 +202,7 @@ mod tests {
     fn check(before: &str, changes: &str, after: &str) {
         let faults = Faults::default();
         let mut root = tree::read(before, "test", &faults);
-        lay_over(&mut root, &tree::read(changes, "changes", &faults), &faults);
+        lay_over(&mut root, &tree::read(changes, "changes", &faults), 0, &faults);
         assert!(faults.is_empty(), "{:?}", faults.into_sorted());
         assert_eq!(toml_value::value(&Value::Table(root)), after);
     }
@@ -220,17 +227,29 @@ mod tests {
         check("", "'aliases[\"chat\"].objective' = \"cheapest\"", &of("cheapest"));
     }
 
+    fn count_faults(changes: &str) -> usize {
+        let faults = Faults::default();
+        let mut root = tree::read("a = 1\nmodels = []", "test", &faults);
+        lay_over(&mut root, &tree::read(changes, "changes", &faults), 0, &faults);
+        faults.into_sorted().len()
+    }
+
     #[test]
     fn what_is_no_path_or_is_not_there_is_a_fault() {
         for changes in ["\"routing..x\" = 1", "'models[\"acme/x\"].id' = 1", "\"a.b\" = 1", "\"a[x]\" = 1", "\"\" = 1"]
         {
-            let faults = Faults::default();
-            lay_over(
-                &mut tree::read("a = 1\nmodels = []", "test", &faults),
-                &tree::read(changes, "changes", &faults),
-                &faults,
-            );
-            assert_eq!(faults.into_sorted().len(), 1, "{changes}");
+            assert_eq!(count_faults(changes), 1, "{changes}");
         }
+    }
+
+    #[test]
+    fn more_than_32_steps_are_no_path_also_where_tables_divide_them() {
+        let path = |steps: usize| format!("\"{}\"", vec!["b"; steps].join("."));
+        assert_eq!(count_faults(&format!("{} = 1", path(MOST_STEPS))), 0);
+        for steps in [MOST_STEPS + 1, 100_000] {
+            assert_eq!(count_faults(&format!("{} = 1", path(steps))), 1, "{steps} steps");
+        }
+        assert_eq!(count_faults(&format!("[{}]\n{} = 1", path(20), path(12))), 0);
+        assert_eq!(count_faults(&format!("[{}]\n{} = 1", path(20), path(13))), 1);
     }
 }

@@ -268,7 +268,8 @@ fn explore(section: &Section<'_>) -> ExploreConfig {
         /// Objectives that are explored.
         objectives = with(objectives)
             [allowed = "`cheapest`, `fastest`, `reliable`, `balanced`", default = "[\"balanced\", \"cheapest\", \"fastest\"]"],
-        /// Most that exploring may cost, as a share of expected spending within about an hour; then it pauses.
+        /// Most that exploring may cost, as a share of expected spending within about an hour; then it pauses. 0: only endpoints
+        /// that cost no more than the choice are drawn.
         max_extra_cost = number_or(0.0..=1.0, 0.02),
         /// Longest additional time to the first token that may be expected of a drawn endpoint.
         max_extra_first_token "max_extra_ttft" = duration_or(Duration::ZERO..=MINUTE, Duration::from_secs(1)),

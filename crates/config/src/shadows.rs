@@ -9,10 +9,11 @@ use super::{
     Config,
     changes::WrittenConfig,
     fault::{Faults, SourceLocation},
-    keys::expiry,
+    keys::{digest_of, expiry},
     providers::ProviderConfig,
     routing::OBJECTIVES,
     section::Section,
+    toml_value,
     tree::{Table, Value},
 };
 
@@ -38,6 +39,8 @@ pub struct ShadowConfig {
     pub until: Option<DateTime<Utc>>,
     /// The keys that it changes, with their values; what might be a secret is not shown.
     pub overrides: String,
+    /// The digest of the same with all of their values.
+    pub digest: [u8; 32],
     /// Models, endpoints, providers and aliases under the changes.
     pub catalog: Arc<Catalog>,
     /// The constants of the routing under the changes.
@@ -153,6 +156,7 @@ impl Declared<'_> {
             objective: self.objective,
             until: self.until,
             overrides: shown(overrides),
+            digest: digest_of(&toml_value::value(&Value::Table(overrides.clone()))),
             default_objective: config.routing.objective,
             policy: Arc::new(config.routing.policy),
             catalog: Arc::new(config.models),

@@ -63,9 +63,9 @@ pub struct Decision {
     pub policy_version: u64,
     /// Time of the decision.
     pub tick: Tick,
-    /// The seed of its noise; 0 means without noise.
+    /// The seed of its noise and its draw; 0 means without either.
     pub seed: u64,
-    /// Whether noise made the choice: it differs from the choice without.
+    /// Whether noise or a draw from `safe_set` made the choice: it differs from the choice without them.
     pub explored: bool,
     /// How many attempts the request may take.
     pub max_attempts: u32,
@@ -115,7 +115,7 @@ crate::named! {
         ProviderFallback = "provider_fallback",
         /// The conversation stays at the endpoint with its prompt cache.
         SessionSticky = "session_sticky",
-        /// Exploration noise changed the choice.
+        /// Exploration noise, or a draw to learn from, changed the choice.
         Exploration = "exploration",
         /// No endpoint could take the request, so none was called.
         NoCandidates = "no_candidates",

@@ -200,15 +200,16 @@ pub struct LostParameter {
 pub struct Exploration {
     /// Share of requests.
     pub share: f64,
-    /// Most that this may cost, as a share of spending.
+    /// Most that this may cost, as a share of spending. 0: only what costs no more than the choice is drawn.
     pub max_extra_cost: f64,
     /// Most seconds that the first token of such a choice may be expected later than that of the quickest one.
     pub max_extra_first_token: f64,
 }
 
 impl Exploration {
-    /// None.
-    pub const NONE: Exploration = Exploration { share: 0.0, max_extra_cost: 0.0, max_extra_first_token: f64::INFINITY };
+    /// None, where the configuration explores nothing: without a share, and without limits.
+    pub const NONE: Exploration =
+        Exploration { share: 0.0, max_extra_cost: f64::INFINITY, max_extra_first_token: f64::INFINITY };
 }
 
 /// One request as input of the decision.

@@ -108,7 +108,7 @@ fn shadow(c: &mut Criterion) {
             seed: Some(7),
         };
         let made = |policy| {
-            let watched = Watched { share: 1.0, alias: None, objective: None };
+            let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
             Shadow::new("other".into(), watched, &side(policy), &side(&world.snapshot.policy))
         };
         let (asked, again) = (read(1), read(2));

@@ -135,6 +135,7 @@ fn a_disabled_account_or_team_stays_disabled_when_it_is_removed_and_after_a_rest
     let disabled = |registry: &Registry| registry.holders.account(account_number("shop")).disabled();
     before.switch_holder(actor(), HolderKind::Team, "sales", false).unwrap();
     assert_eq!(disabled(&before), Some(BudgetHolder::Team));
+    before.record(actor(), in_team("shop", "other")).unwrap();
     before.switch_holder(actor(), HolderKind::Account, "shop", false).unwrap();
     before.record(actor(), Change::remove(HolderKind::Account, "shop")).unwrap();
     let after = registry(&log);
@@ -145,6 +146,20 @@ fn a_disabled_account_or_team_stays_disabled_when_it_is_removed_and_after_a_rest
     }
     after.switch_holder(actor(), HolderKind::Account, "shop", true).unwrap();
     assert_eq!(disabled(&after), None, "it is in no team any more");
+}
+
+#[test]
+fn an_account_is_not_removed_while_its_team_is_disabled() {
+    clock::start();
+    let registry = registry(&TestLog::default());
+    registry.record(actor(), in_team("shop", "sales")).unwrap();
+    registry.create(actor(), IssuedKey { account: "shop".to_owned(), ..key("one") }).unwrap();
+    registry.switch_holder(actor(), HolderKind::Team, "sales", false).unwrap();
+    let remove = || registry.record(actor(), Change::remove(HolderKind::Account, "shop"));
+    assert!(matches!(remove(), Err(ChangeFault::TeamDisabled(team)) if team == "sales"));
+    assert_eq!(registry.holders.account(account_number("shop")).disabled(), Some(BudgetHolder::Team));
+    registry.switch_holder(actor(), HolderKind::Team, "sales", true).unwrap();
+    remove().unwrap();
 }
 
 #[test]

@@ -89,7 +89,8 @@ pub(crate) fn team_names(worker: &GatewayView) -> BTreeSet<Arc<str>> {
 /// cleared.
 ///
 /// # Errors
-/// 400 for a bad member or an entry of the configuration, 404 without a durable ledger, 503 when it cannot be stored.
+/// 400 for a bad member, an entry of the configuration, and a team that would refuse the key of the call itself, 404 without a
+/// durable ledger, 503 when it cannot be stored.
 pub(crate) async fn put(
     kind: HolderKind,
     by: Administrator,
@@ -120,6 +121,7 @@ pub(crate) async fn set(
             if let Some(team) = account.team.as_ref().filter(|team| !registry.has_team(team)) {
                 return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
             }
+            refuse_own_lockout(by, &account)?;
             Change::PutAccount(account)
         }
         HolderKind::Team => Change::PutTeam(read_team(name, members)?),
@@ -129,11 +131,26 @@ pub(crate) async fn set(
     audit::record(by, change).await
 }
 
+/// Refuses to put the account of the call itself into a disabled team, as [`switch`] refuses to disable its own.
+fn refuse_own_lockout(by: &Authorized, account: &IssuedAccount) -> Result<(), ApiError> {
+    let disabled = by.worker.shared.access.registry.disabled(HolderKind::Team);
+    match account.team.as_ref().filter(|team| disabled.contains(team)) {
+        Some(team) if is_own(by, HolderKind::Account, &account.name) => {
+            let message = format!(
+                "A key cannot put its own account into the disabled team '{team}': enable the team first, or use another \
+                 key with the scope admin."
+            );
+            Err(ApiError::bad_query("team", message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Removes the limits and the team of an account, whose keys and records stay; or a team: accounts that name it are without a
-/// team budget until it is set again. What is disabled stays disabled.
+/// team budget until it is set again. What is disabled stays disabled: an account whose team is disabled is not removed.
 ///
 /// # Errors
-/// 404, 503 when it cannot be stored.
+/// 404, 400 for an account whose team is disabled, 503 when it cannot be stored.
 pub(crate) async fn remove(kind: HolderKind, by: Administrator, name: PathName) -> Result<HttpResponse, ApiError> {
     delete(&by, kind, &name).await?;
     list(kind, by).await

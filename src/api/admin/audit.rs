@@ -136,7 +136,7 @@ pub(crate) fn actor(by: &Authorized) -> Actor {
 /// Makes a change that is not one of a key. Runs on a blocking thread.
 ///
 /// # Errors
-/// 503 when it cannot be stored.
+/// 400 for the removal of an account whose team is disabled, 503 when it cannot be stored.
 pub(crate) async fn record(by: &Authorized, change: Change) -> Result<(), ApiError> {
     store(Arc::clone(&by.worker.shared.access.registry), actor(by), change).await
 }
@@ -157,6 +157,7 @@ pub(crate) fn refusal(fault: &ChangeFault) -> ApiError {
         ChangeFault::Unknown => ApiError::no_such("key"),
         ChangeFault::NameTaken => ApiError::bad_query("name", "Another key has this name. Names of keys are unique."),
         ChangeFault::TooMany => ApiError::bad_query("name", format!("The key is not issued: {fault}.")),
+        ChangeFault::TeamDisabled(_) => ApiError::bad_query("name", format!("The account is not removed: {fault}.")),
         ChangeFault::Disk(_) => {
             log::error!("a change of keys or accounts is not stored: {fault}");
             ApiError::unstored_change(false)

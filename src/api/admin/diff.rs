@@ -1,5 +1,5 @@
 //! `/admin/diff`: what another configuration would have chosen for the records of this gateway. One comparison at a time, on a
-//! thread of its own that leaves half of its time to others.
+//! thread of its own that rests three quarters of the time.
 
 use std::{
     collections::BTreeMap,
@@ -127,7 +127,7 @@ pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse
     let body: DiffBody = serde_json::from_slice(&body)
         .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
     let after = body.after(&by.worker)?;
-    let job = begin_job(&by, after, &body)?;
+    let job = begin_job(&by, after, &body, Vec::new())?;
     let answer = serde_json::to_string(&Data { data: DiffJobBody::new(&job) }).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Accepted()
         .insert_header((header::CACHE_CONTROL, "no-store"))
@@ -135,7 +135,7 @@ pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse
         .body(answer))
 }
 
-/// Begins a comparison with this configuration: for the call and for the console.
+/// Begins a comparison with this configuration: for the call and for the console, which keeps with it what was `entered`.
 ///
 /// # Errors
 /// 400 for wrong conditions, 404 without a durable ledger, 409 while another comparison runs.
@@ -143,12 +143,14 @@ pub(crate) fn begin_job(
     by: &Authorized,
     after: ComparedConfiguration,
     body: &DiffBody,
+    entered: Vec<(String, String)>,
 ) -> Result<Arc<DiffJob>, ApiError> {
     let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.records.ledger.is_some());
     let place = place.ok_or_else(ApiError::no_durable_ledger)?;
     let request = request(&by.worker, after, body)?;
     let id = format!("diff-{:016x}", rand::random::<u64>());
-    let job = by.worker.shared.process.diffs.begin(id, clock::unix_millis()).ok_or_else(ApiError::diff_runs)?;
+    let job =
+        by.worker.shared.process.diffs.begin(id, clock::unix_millis(), entered).ok_or_else(ApiError::diff_runs)?;
     events::Administered { by: &by.caller.key.name, what: "compares a configuration", whom: None }.emit();
     let running = Arc::clone(&job);
     let thread = thread::Builder::new().name("diff".to_owned()).spawn(move || compare(&place, &request, &running));

@@ -81,7 +81,7 @@ pub(crate) struct RefusedCallBody {
     pub(crate) status: u16,
     /// Reason of the error, as `error.metadata.reason` has it.
     pub(crate) reason: &'static str,
-    /// Name of the key; `null` without a valid one.
+    /// Name of the key; `null` if it is none of this gateway.
     pub(crate) key: Option<String>,
     /// Name of its account.
     pub(crate) account: Option<String>,

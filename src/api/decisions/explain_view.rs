@@ -123,12 +123,14 @@ pub(crate) struct ExplainBody<'a> {
     /// Format in which that endpoint gives its reasoning and takes it back in the next turn; `null` if it has none.
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::StateFormat>"))]
     pub(crate) state_format: Option<&'static str>,
-    /// Whether exploration noise made the choice: without it another endpoint would have been chosen.
+    /// Whether chance made the choice, be it exploration noise or a draw from `safe_set`: without it another endpoint would have
+    /// been chosen.
     pub(crate) explored: bool,
     /// Probability with which the choice was to be drawn at random from `safe_set` (`routing.explore`); 0: only noise explores.
     #[cfg_attr(test, schemars(with = "f64"))]
     pub(crate) exploration_share: Figure,
-    /// Endpoints among which a draw would have done no harm, for later analyses. It decides nothing.
+    /// Endpoints among which a draw does no harm. With an `exploration_share` above 0 a draw is from these; otherwise the set
+    /// decides nothing and is recorded for later analyses.
     pub(crate) safe_set: Vec<EndpointNames<'a>>,
     /// Class of a chat's task, for later analyses; it decides nothing. `null` for other calls.
     pub(crate) task_class: Option<TaskClassBody>,

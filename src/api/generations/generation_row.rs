@@ -83,7 +83,7 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) rescued: bool,
     /// Whether a second attempt raced the first.
     pub(crate) hedged: bool,
-    /// Whether exploration noise made the choice.
+    /// Whether chance made the choice: exploration noise or a draw (`routing.explore`).
     pub(crate) explored: bool,
     /// Whether its first token came later than a `preferred_max_latency` of the request or of its alias, or did not
     /// come; of streams only.

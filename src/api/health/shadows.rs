@@ -72,16 +72,16 @@ pub(crate) struct ShadowBody {
     pub(crate) moves: Vec<ShadowMoveBody>,
 }
 
-/// Expected means of a request's first attempt.
+/// Expected means of a request's first attempt; all `null` before the first decision.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PredictedBody {
     /// US dollars.
-    pub(crate) cost: Figure,
+    pub(crate) cost: Option<Figure>,
     /// Milliseconds to the first token: mean of the medians.
-    pub(crate) first_token_ms: Figure,
+    pub(crate) first_token_ms: Option<Figure>,
     /// Probability that it fails.
-    pub(crate) failure: Figure,
+    pub(crate) failure: Option<Figure>,
 }
 
 /// Requests that a shadow would move alike.
@@ -106,7 +106,8 @@ impl ShadowBody {
         catalog: &Catalog,
     ) -> ShadowBody {
         let tally = &observed.tally;
-        let [serving, predicted] = tally.predicted(calibration).map(PredictedBody::new);
+        let predicted = tally.predicted(calibration).map(|predicted| (tally.decisions > 0).then_some(predicted));
+        let [serving, predicted] = predicted.map(PredictedBody::new);
         let moves = tally.moves(calibration);
         ShadowBody {
             shadow: config.name.to_string(),
@@ -124,11 +125,11 @@ impl ShadowBody {
 }
 
 impl PredictedBody {
-    fn new(predicted: Predicted) -> PredictedBody {
+    fn new(predicted: Option<Predicted>) -> PredictedBody {
         PredictedBody {
-            cost: Figure::significant(predicted.cost),
-            first_token_ms: Figure::rounded(predicted.first_token * 1e3, 1),
-            failure: Figure::significant(predicted.failure),
+            cost: predicted.map(|predicted| Figure::significant(predicted.cost)),
+            first_token_ms: predicted.map(|predicted| Figure::rounded(predicted.first_token * 1e3, 1)),
+            failure: predicted.map(|predicted| Figure::significant(predicted.failure)),
         }
     }
 }

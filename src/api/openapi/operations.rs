@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use super::operation::{
     Headers, Operation, delete, get, in_header, in_path, integer, number, post, put, query, reference, required, text,
 };
-use crate::{access::issued::Change, api::models::model_query::Sort};
+use crate::{
+    access::issued::Change,
+    api::{admin::config_values, models::model_query::Sort},
+};
 
 /// How streams of the chat API of OpenAI end.
 const DONE: &str = " The last one is `[DONE]`. An error after the first token is an event with the member \
@@ -196,6 +199,12 @@ pub(super) fn admin() -> Vec<Operation> {
             "Every key of the configuration with its value and source",
         )
         .parameters([
+            query("q", "A part of the keys that are listed.", json!({ "type": "string" })),
+            query(
+                "source",
+                "Which keys are listed; `set`: those of the file and of variables.",
+                json!({ "type": "string", "enum": config_values::SOURCES }),
+            ),
             query("from", "A version that is compared with `to`.", version.clone()),
             query("to", "The other version; without it the one in force.", version),
         ])

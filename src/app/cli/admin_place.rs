@@ -15,11 +15,7 @@ use pointsman_transport::own_config;
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::{
-    CommandOutput, Finished, failure,
-    gateway::{ReachedGateway, is_loopback},
-    load, refused, report, success,
-};
+use super::{CommandOutput, Finished, failure, gateway::ReachedGateway, load, refused, report, success};
 use crate::{
     access::{issued::Actor, registry::Registry},
     state::{accounts, replicas::shared_log::SharedLog},
@@ -43,14 +39,26 @@ pub(super) fn admin_url(named: Option<&str>, environment: &Environment) -> Strin
     named_url(named, environment).unwrap_or_else(|| DEFAULT_URL.to_owned())
 }
 
+/// A running gateway at its admin address, with an administrator's key.
+pub(super) fn reached(
+    url: &str,
+    key_env: Option<&str>,
+    environment: &Environment,
+) -> Result<ReachedGateway, CommandOutput> {
+    let variable = key_env.unwrap_or(KEY_VARIABLE);
+    let key = environment.get(variable).filter(|key| !key.is_empty());
+    let unset = || format!("the variable {variable} is not set; set it to a key with the scope admin");
+    ReachedGateway::with_key(url, variable, key.ok_or_else(unset)?)
+}
+
 /// Where a command works, and the form of its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct AdminPlace {
     /// Configuration that names the data directory of a gateway that does not run
     #[arg(id = "admin_config", short = 'c', long = "config", global = true, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Admin address of a running gateway; default: POINTSMAN_ADMIN_URL, else that of the configuration if its gateway
-    /// runs
+    /// Admin address of a running gateway; default: that of --config if its gateway runs; without --config
+    /// POINTSMAN_ADMIN_URL, else that of the default configuration if its gateway runs
     #[arg(long, global = true)]
     url: Option<String>,
     /// Environment variable with a key of the scope admin, for a running gateway; default: POINTSMAN_ADMIN_KEY
@@ -71,7 +79,12 @@ impl AdminPlace {
         show: impl FnOnce(T) -> String,
     ) -> Finished {
         let key_env = self.key_env.as_deref();
-        if let Some(url) = named_url(self.url.as_deref(), environment) {
+        let url = match (&self.url, &self.config) {
+            // The variable must not lead a command away from the gateway that it names.
+            (None, Some(_)) => None,
+            (url, _) => named_url(url.as_deref(), environment),
+        };
+        if let Some(url) = url {
             return Ok(success(show(running(&AdminClient::new(&url, key_env, environment)?)?)));
         }
         let (file, config) = (self.config.as_deref(), load(self.config.as_deref(), environment)?.config);
@@ -114,7 +127,7 @@ pub(super) fn stopped_gateway(config: &Config) -> Result<StoppedGateway, Command
     let opened = Directory::open(path).map_err(|fault| match fault {
         Fault::InUse(path) => format!(
             "{path} is in use by a running gateway; set {KEY_VARIABLE} to a key with the scope admin, and give its admin address \
-             with --url or {URL_VARIABLE} if it is not that of the configuration"
+             with --url if it is not that of the configuration"
         ),
         fault => format!("{}: {fault}", path.display()),
     })?;
@@ -138,16 +151,7 @@ impl AdminClient {
         key_env: Option<&str>,
         environment: &Environment,
     ) -> Result<AdminClient, CommandOutput> {
-        let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1");
-        if url.starts_with("http://") && !is_loopback(url) {
-            return Err(refused(format!(
-                "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
-            )));
-        }
-        let variable = key_env.unwrap_or(KEY_VARIABLE);
-        let key = environment.get(variable).filter(|key| !key.is_empty());
-        let unset = || format!("the variable {variable} is not set; set it to a key with the scope admin");
-        Ok(AdminClient(ReachedGateway::with_key(url, variable, key.ok_or_else(unset)?)?))
+        reached(url, key_env, environment).map(AdminClient)
     }
 
     /// The gateway that listens at the admin address of a configuration.

@@ -65,7 +65,9 @@ ENVIRONMENT
   POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'connect', unless --url
                             names one; POINTSMAN_API_KEY has the key
   POINTSMAN_ADMIN_URL       the admin address for 'spend', 'keys', 'accounts', 'teams', 'audit', 'alerts',
-                            'reload' and 'logs --all'; POINTSMAN_ADMIN_KEY has the key, of the scope admin
+                            'reload' and 'logs --all', unless --url or --config names a gateway;
+                            POINTSMAN_ADMIN_KEY has the key, of the scope admin, for 'diff --url' and
+                            'ledger --url' too
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES

@@ -37,7 +37,7 @@ pub struct DiffCommand {
     /// The admin address of a running gateway, which then compares its own records
     #[arg(long, conflicts_with = "estimate")]
     pub url: Option<String>,
-    /// With --url: environment variable with a key that has the scope admin; default: POINTSMAN_API_KEY
+    /// With --url: environment variable with a key that has the scope admin; default: POINTSMAN_ADMIN_KEY
     #[arg(long, value_name = "NAME")]
     pub key_env: Option<String>,
     /// A figure that may not grow by more: 'spend > +5%', 'first_token_p95 > +10%', 'failures > +0.2pp'; may be repeated

@@ -12,7 +12,7 @@ use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use rustls::ClientConfig;
 use serde::Deserialize;
 
-use super::{CommandOutput, EXIT_UNREACHABLE, refused};
+use super::{CommandOutput, EXIT_UNREACHABLE, admin_place::KEY_VARIABLE, refused};
 
 /// Default environment variable of the key.
 const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
@@ -71,6 +71,10 @@ impl GatewayArguments {
     /// The gateway. Connects only with the first call.
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
         let gateway = self.without_key(&self.url(environment))?;
+        // An administrator's key reads the generations of all keys here, too.
+        if self.key_env.as_deref() == Some(KEY_VARIABLE) {
+            gateway.require_encryption()?;
+        }
         let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;
         let connection = gateway.connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
         let key = self.key_source(environment);
@@ -128,9 +132,22 @@ impl ReachedGateway {
         &self.url
     }
 
-    /// The gateway at `url`, called with a key of the variable `variable`.
+    /// Refuses an address where others could read an administrator's key on its way.
+    fn require_encryption(&self) -> Result<(), CommandOutput> {
+        let uri = self.url.parse::<actix_web::http::Uri>();
+        if uri.is_ok_and(|uri| uri.scheme_str() == Some("https")) || is_loopback(&self.url) {
+            return Ok(());
+        }
+        let url = &self.url;
+        Err(refused(format!(
+            "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
+        )))
+    }
+
+    /// The gateway at `url`, called with an administrator's key, that of the variable `variable`.
     pub(super) fn with_key(url: &str, variable: &str, key: &str) -> Result<ReachedGateway, CommandOutput> {
         let gateway = ReachedGateway::without_key(url, client_config(None).map_err(refused)?)?;
+        gateway.require_encryption()?;
         let connection = gateway.connection.with_bearer(Secret::from(key));
         let connection = connection.map_err(|fault| refused(format!("the key {fault}")))?;
         Ok(ReachedGateway { connection, key: KeySource::Variable(variable.to_owned()), ..gateway })
@@ -167,6 +184,18 @@ impl ReachedGateway {
                 Err(refused(format!("{} answers {status}: {message}{remedy}", self.url)))
             }
         }
+    }
+
+    /// Why the admin listener answered with a status of failure, and what to do.
+    pub(super) fn refused_by_admin(&self, status: u16, body: &[u8]) -> CommandOutput {
+        let message = serde_json::from_slice(body).map(|ErrorPage { error }| error.message);
+        let hint = match status {
+            401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_ADMIN_KEY or the variable of --key-env.",
+            404 => " The address must be that of the admin listener (admin.bind).",
+            _ => "",
+        };
+        let message = message.as_deref().unwrap_or("no readable error message.");
+        refused(format!("{} answers {status}: {message}{hint}", self.url))
     }
 
     /// Status and body of the answer to one call.
@@ -241,7 +270,7 @@ pub(super) fn key(key_env: Option<&str>, url: &str, environment: &Environment) -
     }
 }
 
-pub(super) fn is_loopback(url: &str) -> bool {
+fn is_loopback(url: &str) -> bool {
     let uri = url.parse::<actix_web::http::Uri>().ok();
     let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');

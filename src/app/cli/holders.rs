@@ -47,7 +47,7 @@ enum AccountsAction {
     Create(AccountArguments),
     /// Change limits or the team of an account; what is not named stays
     Limit(AccountArguments),
-    /// Remove the limits and the team of an account; its keys and records stay
+    /// Remove the limits and the team of an account, unless its team is disabled; its keys and records stay
     Remove {
         /// Name of the account
         name: String,

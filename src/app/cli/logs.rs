@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     CommandOutput, Finished,
-    admin_place::{KEY_VARIABLE, admin_url},
+    admin_place::{admin_url, reached},
     columns::{dollars, shown},
     gateway::{GatewayArguments, ReachedGateway},
     moment::moment,
@@ -62,7 +62,7 @@ pub struct LogsRequest {
 
 /// Shows the lines. Returns what remains to be printed.
 pub(super) fn run(request: &LogsRequest, environment: &Environment) -> Finished {
-    let gateway = request.gateway(environment).connect(environment)?;
+    let gateway = request.gateway(environment)?;
     request.path(1).map_err(refused)?;
     if request.refused {
         return refused_calls(request, &gateway);
@@ -110,13 +110,12 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
 }
 
 impl LogsRequest {
-    fn gateway(&self, environment: &Environment) -> GatewayArguments {
-        let GatewayArguments { url, key_env, json } = self.gateway.clone();
+    fn gateway(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
         if !self.all && !self.refused {
-            return GatewayArguments { url, key_env, json };
+            return self.gateway.connect(environment);
         }
-        let url = Some(admin_url(url.as_deref(), environment));
-        GatewayArguments { url, key_env: key_env.or_else(|| Some(KEY_VARIABLE.to_owned())), json }
+        let url = admin_url(self.gateway.url.as_deref(), environment);
+        reached(&url, self.gateway.key_env.as_deref(), environment)
     }
 
     fn path(&self, limit: u32) -> Result<String, String> {

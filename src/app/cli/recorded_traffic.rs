@@ -155,5 +155,14 @@ fn unreadable(fault: &Fault) -> CommandOutput {
 }
 
 pub(super) fn misused(why: String) -> CommandOutput {
-    CommandOutput { text: format!("pointsman: {why}; see 'pointsman diff --help'\n"), code: EXIT_USAGE }
+    CommandOutput { text: format!("pointsman: {why}\n"), code: EXIT_USAGE }
+}
+
+/// What a command says at its end; about wrong use also where its help is.
+pub(super) fn with_help(command: &str, said: CommandOutput) -> CommandOutput {
+    if said.code != EXIT_USAGE {
+        return said;
+    }
+    let text = format!("{}; see 'pointsman {command} --help'\n", said.text.trim_end());
+    CommandOutput { text, ..said }
 }

@@ -42,7 +42,7 @@ pub struct Recorded {
     tick_us: u64,
     /// Seed of the exploration noise, 64 bits; `0`: without noise.
     seed: Digits,
-    /// Whether exploration noise made the choice.
+    /// Whether chance made the choice: exploration noise or a draw (`routing.explore`).
     explored: bool,
     /// Most attempts that the request might take.
     max_attempts: u32,

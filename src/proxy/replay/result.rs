@@ -55,7 +55,7 @@ pub struct ReplayedOutcome {
     order: Vec<String>,
     /// Candidates with the same score as the choice.
     tied: Vec<String>,
-    /// Whether exploration noise made the choice.
+    /// Whether chance made the choice: exploration noise or a draw (`routing.explore`).
     explored: bool,
     candidates: Vec<ReplayedCandidate>,
 }

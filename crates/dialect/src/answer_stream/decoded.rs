@@ -82,11 +82,11 @@ impl DecodedStream {
     pub(super) fn whole(&mut self, body: &[u8], out: &mut BytesMut) -> Result<(), AnswerFault> {
         self.passing = None;
         let decoder = std::mem::replace(&mut self.decoder, UpstreamDecoder::of(None));
-        let forgets_finishes = decoder.forgets_finishes();
         let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
         let text = lone_halves_replaced(utf8(&body)?);
         decoder.whole(&text, &mut self.metered(&mut Progress::default()).1)?;
-        self.close(forgets_finishes)?;
+        // Without a finish it may have been cut off, as any stream.
+        self.close(false)?;
         self.encoder.take(out);
         Ok(())
     }

@@ -65,6 +65,8 @@ pub(crate) enum ChatFact<'a> {
     Tier(ServiceName),
     /// Reasoning stands in the member `reasoning_content`.
     ReasoningContent,
+    /// The reasoning as a mere text is so many bytes longer than the reasoning that is handed on in its place.
+    LongerThought { bytes: usize },
     /// An image that is elsewhere.
     LinkedImage { choice: u32 },
     /// A piece of a call.

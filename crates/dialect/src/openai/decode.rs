@@ -105,7 +105,17 @@ impl Decoder {
         if let Some(id) = id {
             sink.event(AnswerEvent::Started { id })?;
         }
-        for (place, choice) in choices.into_iter().flat_map(Raw::elements).enumerate() {
+        let read = choices.map_or(Ok(()), |choices| self.choices(choices, form, sink));
+        // A provider bills a choice that nobody can read, too. Its usage covers the choices beside it.
+        if let Some(tier) = tier {
+            sink.event(AnswerEvent::Chat(ChatFact::Tier(tier)))?;
+        }
+        let told = usage.map_or(Ok(()), |usage| sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))));
+        read.and(told)
+    }
+
+    fn choices(&mut self, choices: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        for (place, choice) in choices.elements().enumerate() {
             if !choice.is_object() {
                 return Err(AnswerFault::malformed("a choice that is no object"));
             }
@@ -121,13 +131,7 @@ impl Decoder {
                 known.read(choice, form, sink)?;
             }
         }
-        if let Some(tier) = tier {
-            sink.event(AnswerEvent::Chat(ChatFact::Tier(tier)))?;
-        }
-        match usage {
-            Some(usage) => sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -146,19 +150,10 @@ impl Choice {
         let [text, delta, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
         let index = self.index;
         match if form == Form::Whole { message } else { delta.filter(|delta| !delta.is_null()) } {
-            Some(message) if message.is_object() => self.message(message, sink)?,
-            None if form == Form::Chunk || text.is_some() => {}
+            // Some servers repeat its content as a text.
+            Some(message) if message.is_object() => self.message(message, form, sink)?,
+            None if form == Form::Chunk || text.is_some() => self.text(text, sink)?,
             _ => return Err(AnswerFault::malformed("a choice without a message")),
-        }
-        // Completions of texts.
-        match text.filter(|text| !text.is_null()) {
-            Some(text) if text.is_string() => {
-                if let Some(text) = filled(Some(text)) {
-                    sink.event(AnswerEvent::Text { choice: index, text })?;
-                }
-            }
-            Some(_) => return Err(AnswerFault::malformed("a text that is no string")),
-            None => {}
         }
         if let Some(value) = logprobs.filter(|value| value.is_object()) {
             sink.event(AnswerEvent::Logprobs { choice: index, value })?;
@@ -172,7 +167,14 @@ impl Choice {
         sink.event(AnswerEvent::Finished { choice: index, finish: normalise(&word), native })
     }
 
-    fn message(&mut self, message: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    /// Reads the text of a completion of a text.
+    fn text(&self, text: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let Some(text) = text.filter(|text| !text.is_null()) else { return Ok(()) };
+        let text = EscapedText::of(text).ok_or_else(|| AnswerFault::malformed("a text that is no string"))?;
+        if text.is_empty() { Ok(()) } else { sink.event(AnswerEvent::Text { choice: self.index, text }) }
+    }
+
+    fn message(&mut self, message: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         let choice = self.index;
         let mut said = Said::default();
         for (key, value) in message.members() {
@@ -185,10 +187,13 @@ impl Choice {
         }
         let parts = said.content.and_then(ContentParts::read);
         match (said.details, said.thought.and_then(EscapedText::of)) {
-            (Some(details), _) => {
+            (Some(details), thought) => {
+                let mut shown = 0;
                 for (place, detail) in details.elements().enumerate() {
-                    read_detail(detail, place, choice, sink)?;
+                    shown += read_detail(detail, place, choice, sink)?;
                 }
+                let bytes = thought.map_or(0, |text| text.text_bytes()).saturating_sub(shown);
+                sink.event(AnswerEvent::Chat(ChatFact::LongerThought { bytes }))?;
             }
             (None, Some(text)) => sink.event(thought(choice, text))?,
             (None, None) => {
@@ -214,24 +219,42 @@ impl Choice {
         if let Some(text) = filled(said.refusal) {
             sink.event(AnswerEvent::Refusal { choice, text })?;
         }
-        for call in said.calls.into_iter().flat_map(Raw::elements) {
-            self.has_tools = true;
-            let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
-            sink.event(AnswerEvent::Chat(ChatFact::ToolCallPiece { choice, piece: part.piece() }))?;
-        }
-        // Some servers send both forms of a call.
-        if let Some(function) = said.function.filter(|_| !self.has_tools) {
-            let piece = ToolCallPart::read_legacy(function).piece();
-            sink.event(AnswerEvent::Chat(ChatFact::ToolCallPiece { choice, piece }))?;
-        }
+        self.calls(&said, form, sink)?;
         for image in said.images.into_iter().flat_map(Raw::elements) {
             read_image(image, choice, sink)?;
         }
         Ok(())
     }
+
+    fn calls(&mut self, said: &Said<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let choice = self.index;
+        for (place, call) in said.calls.into_iter().flat_map(Raw::elements).enumerate() {
+            let mut part =
+                ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            if form == Form::Whole {
+                // A call of another type may have other members, and clients of other dialects have no form for it.
+                if part.name.is_none() && !part.is_function() {
+                    continue;
+                }
+                // Each element is a call of its own, whatever its id.
+                part.index = Some(place as u64);
+            }
+            self.has_tools = true;
+            sink.event(AnswerEvent::Chat(ChatFact::ToolCallPiece { choice, piece: part.piece() }))?;
+        }
+        // Some servers send both forms of a call.
+        match said.function.filter(|_| !self.has_tools) {
+            Some(function) => {
+                let piece = ToolCallPart::read_legacy(function).piece();
+                sink.event(AnswerEvent::Chat(ChatFact::ToolCallPiece { choice, piece }))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
-fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+/// Reads an element of `reasoning_details`; says how many bytes of text it shows.
+fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<usize, AnswerFault> {
     let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
     let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
         Some("reasoning.summary") => {
@@ -244,7 +267,9 @@ fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl Answe
     let format = format.map_or(ReasoningFormat::Unknown, |name| ReasoningFormat::named(&name));
     let index = detail.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
     let index = index.unwrap_or(place as u32);
-    sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text: shown, sealed, id: text(b"id") })
+    let bytes = shown.as_ref().map_or(0, EscapedText::text_bytes);
+    sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text: shown, sealed, id: text(b"id") })?;
+    Ok(bytes)
 }
 
 /// A thought that is a mere text.

@@ -77,6 +77,9 @@ impl<S: AnswerSink> AnswerSink for Metered<'_, S> {
             AnswerEvent::Chat(ChatFact::Usage(usage)) => meter.report(ReportedUsage::read(&mut Cursor::over(usage))?),
             AnswerEvent::Chat(ChatFact::Tier(tier)) => meter.meter.tier = Some(tier),
             AnswerEvent::Chat(ChatFact::ReasoningContent) => meter.meter.produced.has_reasoning_content = true,
+            AnswerEvent::Chat(ChatFact::LongerThought { bytes }) => {
+                meter.meter.produced.reasoning_bytes += bytes as u64;
+            }
             AnswerEvent::Chat(ChatFact::LinkedImage { choice }) => {
                 meter.meter.produced.images += 1;
                 meter.content(choice, progress, sink)?;

@@ -83,7 +83,7 @@ impl<'a> ToolCallPart<'a> {
     }
 
     /// Whether it calls a function, as far as it says.
-    fn is_function(&self) -> bool {
+    pub(super) fn is_function(&self) -> bool {
         !self.is_custom && self.kind.is_none_or(|kind| kind.inner() == b"function")
     }
 

@@ -1,13 +1,15 @@
 //! What answers have in common, whichever provider they come from.
 
 use bytes::{Bytes, BytesMut};
-use pointsman_dialect::{AnswerContext, ChatRequest, ChatStream, OutgoingBody, StreamOptions, rewrite_whole};
-use pointsman_domain::Dialect;
+use pointsman_dialect::{
+    AnswerContext, ChatRequest, ChatStream, OutgoingBody, StreamOptions, rewrite_whole, usage_of_failure,
+};
+use pointsman_domain::{Dialect, FailureKind};
 use serde_json::{Value, json};
 
 use crate::{
     upstream::{End, Said, answered, put_together, relayed},
-    world::{catalog, clients, context, of_chat, of_messages, of_responses, sent_of},
+    world::{catalog, clients, context, of_chat, of_completion, of_messages, of_responses, sent_of},
 };
 
 fn chat() -> Box<ChatRequest> {
@@ -271,5 +273,65 @@ fn json_in_several_lines_becomes_events_of_one() {
                 assert!(data == "[DONE]" || serde_json::from_str::<Value>(data).is_ok(), "{name}: {data}");
             }
         }
+    }
+}
+
+#[test]
+fn reasoning_beside_shorter_details_is_counted() {
+    let thought = "a".repeat(400);
+    for (name, details) in [
+        ("reasoning_content", json!([{"type": "reasoning.encrypted", "data": "AbC="}])),
+        ("reasoning", json!([{"type": "reasoning.summary", "summary": "In short"}])),
+        ("reasoning", json!([{"type": "reasoning.text", "text": thought}])),
+    ] {
+        let given = json!({"content": "four", name: thought, "reasoning_details": details});
+        let body =
+            |holder: &str| json!({"choices": [{"index": 0, holder: given, "finish_reason": "stop"}]}).to_string();
+        for (client_name, client) in clients() {
+            let (whole, outgoing) = (Bytes::from(body("message")), OutgoingBody::default());
+            let whole = rewrite_whole(&whole, &outgoing, client.as_ref(), &context()).unwrap().outcome.usage;
+            let mut stream = ChatStream::between(None, client.as_ref(), context(), StreamOptions::default());
+            stream.push(&Bytes::from(format!("data: {}\n\n", body("delta"))), &mut BytesMut::new()).unwrap();
+            for usage in [whole, stream.outcome().usage] {
+                let counted = (usage.completion_tokens, usage.reasoning_tokens);
+                assert_eq!(counted, (101, 100), "{client_name}: {given}");
+            }
+        }
+    }
+}
+
+#[test]
+fn usage_beside_a_choice_that_cannot_be_read_is_billed() {
+    let usage = json!({"prompt_tokens": 1_100, "completion_tokens": 700});
+    let text = json!({"choices": [{"index": 0, "text": 5, "finish_reason": "stop"}], "usage": usage}).to_string();
+    let good = json!({"message": {"content": "a"}, "finish_reason": "stop"});
+    let message = json!({"choices": [good, {"finish_reason": "stop"}], "usage": usage}).to_string();
+    let completion = of_completion(&json!({"model": "acme/m", "prompt": "Hi"}));
+    let messages =
+        of_messages(&json!({"model": "acme/m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}));
+    for (request, body) in
+        [(&completion, format!("data: {text}\n\n")), (&completion, text.clone()), (&messages, message.clone())]
+    {
+        let outgoing = sent_of(&catalog(), Dialect::OpenAi, request);
+        let mut stream =
+            ChatStream::between(Some(&outgoing), request.client.as_deref(), context(), StreamOptions::default());
+        let mut out = BytesMut::new();
+        let read = stream.push(&Bytes::from(body.clone()), &mut out).and_then(|_| stream.end(&mut out));
+        assert_eq!(read.unwrap_err().kind, FailureKind::Malformed, "{body}");
+        let usage = stream.spent().unwrap();
+        assert_eq!((usage.prompt_tokens, usage.completion_tokens), (1_100, 700), "{body}");
+    }
+    let translation = sent_of(&catalog(), Dialect::OpenAi, &completion).translation;
+    let usage = usage_of_failure(&Bytes::from(text), translation.as_ref(), &context()).unwrap();
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens), (1_100, 700));
+}
+
+#[test]
+fn a_whole_answer_without_a_finish_in_the_place_of_a_stream_is_truncated() {
+    for (name, client) in clients() {
+        let mut stream = ChatStream::between(None, client.as_ref(), context(), StreamOptions::default());
+        let mut out = BytesMut::new();
+        stream.push(&Bytes::from(r#"{"choices":[{"message":{"content":"hello"}}]}"#), &mut out).unwrap();
+        assert_eq!(stream.end(&mut out).unwrap_err().kind, FailureKind::Truncated, "{name}");
     }
 }

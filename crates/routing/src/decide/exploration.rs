@@ -4,9 +4,9 @@
 //! The draw comes from the decision's own seed and from the endpoints that it could do no harm with ([`super::safe_set`]), both of
 //! which are recorded, so a replay draws the same.
 
-use pointsman_domain::{Decision, Tick};
+use pointsman_domain::{Decision, Exploration, Tick};
 
-use super::pool::CandidatePool;
+use super::{pool::CandidatePool, pooled_endpoint::PooledEndpoint};
 use crate::stats::splitmix64;
 
 /// Sets the draw apart from the noise of the same seed.
@@ -27,12 +27,23 @@ pub(crate) fn drawn(share: f64, seed: u64, safe: &[u32]) -> Option<u32> {
 
 /// Leaves out the endpoints whose first token is expected so many seconds later than that of the quickest one.
 pub(crate) fn keep_quick(pool: &CandidatePool<'_>, safe: &mut Vec<u32>, most_seconds: f64) {
-    let first_token = |index: u32| {
-        let found = pool.candidates.iter().find(|candidate| candidate.index == index);
-        found.map_or(f64::INFINITY, |candidate| candidate.forecast.first_token)
-    };
-    let least = safe.iter().map(|index| first_token(*index)).fold(f64::INFINITY, f64::min);
-    safe.retain(|index| first_token(*index) <= least + most_seconds);
+    let mut least = f64::INFINITY;
+    keep(pool, safe, |candidate| {
+        least = least.min(candidate.forecast.first_token);
+        true
+    });
+    keep(pool, safe, |candidate| candidate.forecast.first_token <= least + most_seconds);
+}
+
+/// Leaves out the endpoints that cost more dollars than these.
+pub(crate) fn keep_cheap(pool: &CandidatePool<'_>, safe: &mut Vec<u32>, most: f64) {
+    keep(pool, safe, |candidate| candidate.live.cost <= most);
+}
+
+/// Leaves out the endpoints that are not to be kept. One walk: `safe` has the order of the pool.
+fn keep(pool: &CandidatePool<'_>, safe: &mut Vec<u32>, mut is_kept: impl FnMut(&PooledEndpoint<'_>) -> bool) {
+    let mut candidates = pool.candidates.iter();
+    safe.retain(|index| candidates.find(|candidate| candidate.index == *index).is_some_and(&mut is_kept));
 }
 
 /// What exploring may still cost: a share of what is spent. The owner of decisions keeps one.
@@ -44,14 +55,18 @@ pub struct ExplorationBudget {
 }
 
 impl ExplorationBudget {
-    /// Whether a request may be explored: until the budget is overdrawn.
+    /// Whether a request may be explored: until the budget is overdrawn. Where draws may cost nothing they need no budget.
     #[must_use]
-    pub fn allows(&self) -> bool {
-        self.left >= 0.0
+    pub fn allows(&self, exploration: Exploration) -> bool {
+        exploration.max_extra_cost <= 0.0 || self.left >= 0.0
     }
 
-    /// Counts a decision: `share` of the cost of its best choice is earned, and what the choice costs more than that is spent.
-    pub fn count(&mut self, decision: &Decision, share: f64, now: Tick) {
+    /// Counts a decision, where the configuration explores: a share of the cost of its best choice is earned, and what the choice
+    /// costs more than that is spent. Also a decision that is not explored earns, so that debts are paid.
+    pub fn count(&mut self, decision: &Decision, exploration: Exploration, now: Tick) {
+        if exploration == Exploration::NONE {
+            return;
+        }
         let Some(choice) = decision.candidates.first() else { return };
         let ranks_alike =
             |one: &&pointsman_domain::Candidate| (one.group, one.inputs.tier) == (choice.group, choice.inputs.tier);
@@ -61,7 +76,7 @@ impl ExplorationBudget {
         // Old savings fade; debts stay until they are paid.
         let kept = if self.left > 0.0 { libm::exp2(-elapsed / HALF_LIFE_US) } else { 1.0 };
         let extra = (choice.inputs.cost - best.inputs.cost).max(0.0);
-        self.left = self.left * kept + share * best.inputs.cost - extra;
+        self.left = self.left * kept + exploration.max_extra_cost * best.inputs.cost - extra;
         self.at = now;
     }
 }

@@ -133,6 +133,11 @@ fn exploration_share(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, sa
         return 0.0;
     }
     exploration::keep_quick(pool, safe, exploration.max_extra_first_token);
+    if exploration.max_extra_cost <= 0.0
+        && let Some(choice) = best_by(&pool.candidates, |candidate| candidate.rank)
+    {
+        exploration::keep_cheap(pool, safe, choice.live.cost);
+    }
     let is_probed = pool.candidates.iter().any(|candidate| candidate.role == Role::Probe);
     if is_probed || safe.len() < 2 { 0.0 } else { exploration.share }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Plan<'r, 'a> {
     pub order: Vec<&'r PooledEndpoint<'a>>,
     /// Number of attempts.
     pub attempts: u32,
-    /// The choice without noise, if noise changed the choice.
+    /// The choice without noise and without a draw, if one of them changed the choice.
     pub noiseless_best: Option<EndpointId>,
     /// Whether a prompt cache changed the choice.
     pub cache_decided: bool,

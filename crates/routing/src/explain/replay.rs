@@ -1,7 +1,7 @@
 //! A recorded decision, made again from its record alone.
 //!
 //! The recorded inputs of the candidates, the baselines, the seed and the policy determine every score bit for bit, and
-//! so the order, the choice, its ties, and whether exploration noise decided. Excluded endpoints and the decision to
+//! so the order, the choice, its ties, and whether exploration noise or a draw decided. Excluded endpoints and the decision to
 //! probe depend on state that the record does not hold; a replay takes them as recorded.
 
 use pointsman_domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms, SplitPart};
@@ -22,7 +22,7 @@ pub struct Replay {
     pub order: Vec<EndpointId>,
     /// Endpoints with the same score as the choice. The tie-break put the choice first.
     pub tied: Vec<EndpointId>,
-    /// Whether exploration noise changed the choice.
+    /// Whether exploration noise or a draw changed the choice.
     pub explored: bool,
     /// Values that differ from the record; empty if the replay is identical.
     pub differences: Vec<Difference>,
@@ -68,7 +68,7 @@ pub enum Difference {
         /// The recomputed endpoint.
         recomputed: EndpointId,
     },
-    /// Whether exploration noise changed the choice.
+    /// Whether exploration noise or a draw changed the choice.
     Explored {
         /// The recorded value.
         recorded: bool,

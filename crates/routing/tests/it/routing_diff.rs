@@ -51,6 +51,15 @@ pub(crate) fn between(before: &World, after: &World) -> Comparison {
     Comparison::new(&before.snapshot.catalog, &before.snapshot.policy, None, &side(after))
 }
 
+#[test]
+fn a_shadow_watches_requests_until_its_end() {
+    let world = World::of("a/1 300ms");
+    let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: Some(1_000) };
+    let shadow = Shadow::new("over".into(), watched, &side(&world), &side(&world));
+    let query = world.query(Objective::Balanced, "");
+    assert_eq!([999, 1_000].map(|unix_ms| shadow.watches(&query, Some(7), unix_ms)), [true, false]);
+}
+
 fn redecided(before: &World, after: &World, generation: &Generation) -> Redecided {
     between(before, after).decide(generation, &Calibration::default()).expect("it comes out as it was made")
 }
@@ -236,7 +245,7 @@ proptest! {
         };
         let serves = record.decision.plan().next().map(|first| first.index);
         let chosen = |shadow: &World| {
-            let watched = Watched { share: 1.0, alias: None, objective: None };
+            let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
             Shadow::new("other".into(), watched, &side(shadow), &side(&before)).decide(&read, &[], serves)
         };
         let first = run.as_ref().ok().and_then(|decision| decision.plan().next());

@@ -112,9 +112,9 @@ fn exploring_never_costs_more_than_its_share_by_more_than_one_request() {
     let mut budget = ExplorationBudget::default();
     let (mut spent, mut extra, mut dearest) = (0.0, 0.0_f64, 0.0_f64);
     for seed in 1..=3_000 {
-        let share = if budget.allows() { 0.5 } else { 0.0 };
+        let share = if budget.allows(exploring(0.5)) { 0.5 } else { 0.0 };
         let decision = decided(&world, &query(&world, share), seed);
-        budget.count(&decision, 0.02, Tick(NOW.0 + seed));
+        budget.count(&decision, exploring(0.5), Tick(NOW.0 + seed));
         let cost = decision.candidates[0].inputs.cost;
         let best = decision.candidates.iter().min_by(|one, other| one.score.total_cmp(&other.score)).unwrap();
         let more = (cost - best.inputs.cost).max(0.0);
@@ -122,6 +122,40 @@ fn exploring_never_costs_more_than_its_share_by_more_than_one_request() {
         assert!(extra <= 0.02 * spent + dearest * 1.000_001, "{seed}: {extra} of {spent}");
     }
     assert!(extra > 0.01 * spent, "it uses what it may: {extra} of {spent}");
+}
+
+/// Without noise, so that only draws choose another one.
+fn quiet(endpoints: &str) -> World {
+    World::under(endpoints, RoutingPolicy { exploration: 0.0, ..RoutingPolicy::default() })
+}
+
+#[test]
+fn where_nothing_may_be_spent_only_what_costs_no_more_than_the_choice_is_drawn() {
+    let draws_of_b = |endpoints: &str| {
+        let world = quiet(endpoints);
+        let free = Exploration { max_extra_cost: 0.0, ..exploring(1.0) };
+        let query = Query { exploration: free, ..world.query(Objective::Fastest, "") };
+        let choices = (1..=100).map(|seed| world.name(decided(&world, &query, seed).candidates[0].index));
+        choices.filter(|name| name.starts_with("b/2")).count()
+    };
+    assert_eq!(draws_of_b("a/1 300ms $1/2 w90 ok90 | b/2 700ms $3/6 w90 ok90"), 0);
+    let cheaper = draws_of_b("a/1 300ms $3/6 w90 ok90 | b/2 700ms $1/2 w90 ok90");
+    assert!((30..70).contains(&cheaper), "{cheaper}");
+}
+
+#[test]
+fn a_debt_pauses_what_may_cost_something_until_requests_that_are_not_explored_have_paid_it() {
+    let world = quiet(THREE);
+    let all: Vec<Decision> = (1..=50).map(|seed| decided(&world, &query(&world, 1.0), seed)).collect();
+    let of = |name: &str| all.iter().find(|one| world.name(one.candidates[0].index).starts_with(name)).unwrap();
+    let mut budget = ExplorationBudget::default();
+    budget.count(of("b/2"), exploring(0.5), NOW);
+    assert!(!budget.allows(exploring(0.5)));
+    assert!(budget.allows(Exploration { max_extra_cost: 0.0, ..exploring(0.5) }));
+    for (exploration, is_paid) in [(Exploration::NONE, false), (exploring(0.0), true)] {
+        (0..1_000).for_each(|_| budget.count(of("a/1"), exploration, NOW));
+        assert_eq!(budget.allows(exploring(0.5)), is_paid, "{exploration:?}");
+    }
 }
 
 proptest! {

@@ -12,7 +12,8 @@ use super::{CommandOutput, DiffCommand};
 use crate::{
     api::diff::report::DiffReport,
     app::cli::{
-        gateway::{ErrorPage, GatewayArguments, ReachedGateway},
+        admin_place::reached,
+        gateway::ReachedGateway,
         recorded_traffic::{misused, no_condition},
         refused,
     },
@@ -50,8 +51,7 @@ pub(super) fn report(command: &DiffCommand, url: &str, environment: &Environment
         return Err(misused(format!("{name} does not go with --url: the gateway compares all of its own records")));
     }
     let body = Bytes::from(request(command)?.to_string());
-    let arguments = GatewayArguments::new(Some(url.to_owned()), command.key_env.clone());
-    let gateway = arguments.connect(environment)?;
+    let gateway = reached(url, command.key_env.as_deref(), environment)?;
     actix_web::rt::System::new().block_on(async {
         let mut job: Job = ask(&gateway, (Method::POST, "/api/v1/admin/diff"), Some(body)).await?;
         let path = format!("/api/v1/admin/diff/{}", job.id);
@@ -98,14 +98,7 @@ fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
 async fn ask(gateway: &ReachedGateway, call: (Method, &str), body: Option<Bytes>) -> Result<Job, CommandOutput> {
     let (status, body) = gateway.page(call, body).await?;
     if !(200..300).contains(&status) {
-        let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
-        let hint = match status {
-            401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_API_KEY or the variable of --key-env.",
-            404 => " The address must be that of the admin listener (admin.bind).",
-            _ => "",
-        };
-        let message = message.as_deref().unwrap_or("no readable error message.");
-        return Err(refused(format!("{} answers {status}: {message}{hint}", gateway.url())));
+        return Err(gateway.refused_by_admin(status, &body));
     }
     read::<Enveloped>(&body).map(|page| page.data)
 }

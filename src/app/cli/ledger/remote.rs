@@ -6,12 +6,7 @@ use actix_web::http::Method;
 use bytes::Bytes;
 use pointsman_config::Environment;
 
-use super::super::{
-    CommandOutput,
-    admin_place::KEY_VARIABLE,
-    gateway::{ErrorPage, GatewayArguments, ReachedGateway},
-    refused,
-};
+use super::super::{CommandOutput, admin_place::reached, gateway::ReachedGateway};
 
 /// Pause before a page is asked for again that the gateway had no time for.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,8 +18,7 @@ pub(super) struct Remote(ReachedGateway);
 
 impl Remote {
     pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<Remote, CommandOutput> {
-        let gateway = GatewayArguments::new(Some(url.to_owned()), Some(key_env.unwrap_or(KEY_VARIABLE).to_owned()));
-        gateway.connect(environment).map(Remote)
+        reached(url, key_env, environment).map(Remote)
     }
 
     /// The page of the admin interface at `path`. Waits while the gateway is busy.
@@ -37,19 +31,8 @@ impl Remote {
             match status {
                 200 => return Ok(body),
                 429 | 503 if tries < TRIES => actix_web::rt::time::sleep(PAUSE).await,
-                _ => return Err(self.refused(status, &body)),
+                _ => return Err(self.0.refused_by_admin(status, &body)),
             }
         }
-    }
-
-    fn refused(&self, status: u16, body: &[u8]) -> CommandOutput {
-        let message = serde_json::from_slice(body).map(|ErrorPage { error }| error.message);
-        let hint = match status {
-            401 | 403 => " It needs a key with the scope 'admin', in POINTSMAN_ADMIN_KEY or the variable of --key-env.",
-            404 => " The address must be that of the admin listener (admin.bind).",
-            _ => "",
-        };
-        let message = message.as_deref().unwrap_or("no readable error message.");
-        refused(format!("{} answers {status}: {message}{hint}", self.0.url()))
     }
 }

@@ -1,6 +1,6 @@
 //! Places in a text: from bytes of UTF-8 to characters.
 
-use crate::neutral::EscapedText;
+use crate::neutral::{EscapedText, SplitPairs};
 
 /// Most runs of characters of one width.
 const MAX_RUNS: usize = 8_192;
@@ -10,6 +10,8 @@ const MAX_RUNS: usize = 8_192;
 pub(super) struct Positions {
     /// Runs of characters that take as many bytes each: how many, and how wide.
     runs: Vec<(u32, u8)>,
+    /// Half a character at the end of the text.
+    pairs: SplitPairs,
     /// Whether there were too many runs to keep.
     is_lost: bool,
 }
@@ -17,6 +19,7 @@ pub(super) struct Positions {
 impl Positions {
     /// Adds text at the end.
     pub(super) fn push(&mut self, text: &EscapedText<'_>) {
+        let Some(text) = self.pairs.escaped(text.borrowed()) else { return };
         if text.bytes().is_ascii() && !text.bytes().contains(&b'\\') {
             return self.extend(text.bytes().len(), 1);
         }
@@ -76,6 +79,13 @@ mod tests {
             }
             prop_assert_eq!(positions.characters_before(u64::MAX), Some(text.chars().count() as u64));
         }
+    }
+
+    #[test]
+    fn a_character_in_two_pieces_is_one() {
+        let mut positions = Positions::default();
+        [r"ab\ud83d", r"\ude00cd efg"].iter().for_each(|piece| positions.push(&EscapedText::plain(piece)));
+        assert_eq!([2, 6, 8, 12].map(|byte| positions.characters_before(byte)), [2, 3, 5, 9].map(Some));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Requests of other APIs than chat: judged and measured as a chat body is, with the client's names of fields.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use bytes::Bytes;
 use pointsman_domain::{Invalid, ReasoningFormat};
@@ -95,7 +95,9 @@ fn gateway_members<'a>(
     max_n: u32,
     unsupported: &mut UnsupportedFields,
 ) -> Result<(), Invalid> {
-    let is_given = |name: &str| members.iter().any(|(key, _)| *key.name() == *name.as_bytes());
+    let extra_body = given(members, "extra_body");
+    let names: BTreeSet<_> = extra_body.iter().flat_map(|_| members.iter().map(|(key, _)| key.name())).collect();
+    let is_given = |name: &str| names.contains(name.as_bytes());
     let mut read = |name: &str, value: Raw<'a>, place: FieldLocation| {
         let (field, path) = (Field::named(RequestKind::Chat, name), place.path(name));
         let is_extra = place == FieldLocation::ExtraBody;
@@ -122,7 +124,7 @@ fn gateway_members<'a>(
     for (key, value) in members {
         read(&key.text().unwrap_or_default(), *value, FieldLocation::TopLevel)?;
     }
-    if let Some(extra_body) = given(members, "extra_body") {
+    if let Some(extra_body) = extra_body {
         for member in Object::read(extra_body, &FieldLocation::EXTRA_BODY)?.iter().filter(|it| !it.value.is_null()) {
             read(&member.name, member.value, FieldLocation::ExtraBody)?;
         }

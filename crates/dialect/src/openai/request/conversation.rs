@@ -86,6 +86,10 @@ impl ParsedBody {
         let mut reader = ConversationReader::default();
         for member in &self.members {
             let name = self.name(member);
+            let value = text.get(value_start(text.as_bytes(), member.key.end)..member.end)?;
+            if value == "null" {
+                continue;
+            }
             let is_taken = match member.forwarding {
                 Forwarding::Consumed | Forwarding::Absent | Forwarding::Model => false,
                 Forwarding::MaxTokens if self.gives(MAX_COMPLETION_TOKENS) => false,
@@ -93,7 +97,6 @@ impl ParsedBody {
                 _ => takes(&name),
             };
             if is_taken {
-                let value = text.get(value_start(text.as_bytes(), member.key.end)..member.end)?;
                 reader.member(name, value).ok()?;
             }
         }

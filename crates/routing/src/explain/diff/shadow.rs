@@ -41,6 +41,8 @@ pub struct Watched {
     pub alias: Option<String>,
     /// Only those with this objective.
     pub objective: Option<Objective>,
+    /// Only those before this time, Unix milliseconds.
+    pub until_ms: Option<i64>,
 }
 
 /// Another configuration over the same models, providers and endpoints.
@@ -66,11 +68,12 @@ impl Shadow {
         }
     }
 
-    /// Whether it decides this request.
-    pub fn watches(&self, query: &Query, seed: Option<u64>) -> bool {
-        let Watched { share, alias, objective } = &self.watched;
+    /// Whether it decides this request, which comes at `unix_ms`.
+    pub fn watches(&self, query: &Query, seed: Option<u64>, unix_ms: i64) -> bool {
+        let Watched { share, alias, objective, until_ms } = &self.watched;
         let drawn = || (splitmix64(seed.unwrap_or_default() ^ DRAW) >> 11) as f64 / (1_u64 << 53) as f64;
-        alias.as_ref().is_none_or(|alias| query.router.as_ref() == Some(alias))
+        until_ms.is_none_or(|until_ms| unix_ms < until_ms)
+            && alias.as_ref().is_none_or(|alias| query.router.as_ref() == Some(alias))
             && objective.is_none_or(|objective| query.objective.value == objective)
             && (*share >= 1.0 || drawn() < *share)
     }
