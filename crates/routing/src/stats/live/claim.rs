@@ -4,7 +4,7 @@ use pointsman_domain::{EndpointEvent, EndpointId, EventKind, GateEvent, Predicti
 
 use super::{breaker::PassedAs, change::BreakerChange};
 
-/// An attempt that counts as in flight until [`LiveBoard::finish`] consumes it, on the board that issued it or on one
+/// An attempt that counts as in flight until [`LiveBoard::finish`](super::board::LiveBoard::finish) consumes it, on the board that issued it or on one
 /// carried over from it.
 #[derive(Debug, PartialEq)]
 #[must_use = "an attempt that is not finished counts as in flight for ever"]
