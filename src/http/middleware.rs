@@ -9,7 +9,7 @@ use actix_web::{
     body::{BodySize, BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
-        ConnectionType, Method, StatusCode, Uri, Version,
+        ConnectionType, Method, Uri, Version,
         header::{self, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
@@ -120,7 +120,7 @@ fn error_reason(result: &Result<ServiceResponse<BoxBody>, Error>) -> Option<Erro
 
 /// Whose key was not let in: one that is disabled or has expired, or that of a disabled account or team.
 fn shut_out(result: &Result<ServiceResponse<BoxBody>, Error>, shared: &Shared) -> Option<Arc<Caller>> {
-    let response = result.as_ref().ok().filter(|response| response.status() == StatusCode::UNAUTHORIZED)?;
+    let response = result.as_ref().ok().filter(|response| response.status().as_u16() == 401)?;
     shared.setup.load().keys.presented(response.request().headers())
 }
 

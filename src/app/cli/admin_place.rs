@@ -15,14 +15,16 @@ use pointsman_transport::own_config;
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::{CommandOutput, Finished, failure, gateway::ReachedGateway, load, refused, report, success};
+use super::{
+    CommandOutput, Finished, failure,
+    gateway::{ADMIN_KEY_VARIABLE, ReachedGateway},
+    load, refused, report, success,
+};
 use crate::{
     access::{issued::Actor, registry::Registry},
     state::{accounts, replicas::shared_log::SharedLog},
 };
 
-/// Default environment variable of the administrator's key.
-pub(super) const KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
 /// Environment variable with the admin address, where --url names none.
 const URL_VARIABLE: &str = "POINTSMAN_ADMIN_URL";
 /// Where a gateway takes calls of administrators, unless it is told otherwise.
@@ -45,7 +47,7 @@ pub(super) fn reached(
     key_env: Option<&str>,
     environment: &Environment,
 ) -> Result<ReachedGateway, CommandOutput> {
-    let variable = key_env.unwrap_or(KEY_VARIABLE);
+    let variable = key_env.unwrap_or(ADMIN_KEY_VARIABLE);
     let key = environment.get(variable).filter(|key| !key.is_empty());
     let unset = || format!("the variable {variable} is not set; set it to a key with the scope admin");
     ReachedGateway::with_key(url, variable, key.ok_or_else(unset)?)
@@ -88,7 +90,7 @@ impl AdminPlace {
             return Ok(success(show(running(&AdminClient::new(&url, key_env, environment)?)?)));
         }
         let (file, config) = (self.config.as_deref(), load(self.config.as_deref(), environment)?.config);
-        let has_key = environment.get(key_env.unwrap_or(KEY_VARIABLE)).is_some_and(|key| !key.is_empty());
+        let has_key = environment.get(key_env.unwrap_or(ADMIN_KEY_VARIABLE)).is_some_and(|key| !key.is_empty());
         let done = match has_key && is_in_use(&config) {
             true => running(&AdminClient::of_configuration(file, key_env, environment)?)?,
             false => stopped(&config)?,
@@ -126,7 +128,7 @@ pub(super) fn stopped_gateway(config: &Config) -> Result<StoppedGateway, Command
     })?;
     let opened = Directory::open(path).map_err(|fault| match fault {
         Fault::InUse(path) => format!(
-            "{path} is in use by a running gateway; set {KEY_VARIABLE} to a key with the scope admin, and give its admin address \
+            "{path} is in use by a running gateway; set {ADMIN_KEY_VARIABLE} to a key with the scope admin, and give its admin address \
              with --url if it is not that of the configuration"
         ),
         fault => format!("{}: {fault}", path.display()),

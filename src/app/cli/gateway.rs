@@ -12,8 +12,10 @@ use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use rustls::ClientConfig;
 use serde::Deserialize;
 
-use super::{CommandOutput, EXIT_UNREACHABLE, admin_place::KEY_VARIABLE, refused};
+use super::{CommandOutput, EXIT_UNREACHABLE, refused};
 
+/// Default environment variable of the administrator's key.
+pub(super) const ADMIN_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
 /// Default environment variable of the key.
 const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
 /// Environment variable with the address of the gateway, where --url names none.
@@ -72,7 +74,7 @@ impl GatewayArguments {
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
         let gateway = self.without_key(&self.url(environment))?;
         // An administrator's key reads the generations of all keys here, too.
-        if self.key_env.as_deref() == Some(KEY_VARIABLE) {
+        if self.key_env.as_deref() == Some(ADMIN_KEY_VARIABLE) {
             gateway.require_encryption()?;
         }
         let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;

@@ -22,7 +22,8 @@ use pointsman_config::{Config, Environment};
 use pointsman_ledger::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection};
 
 use super::{
-    CommandOutput, EXIT_DIFFERENT, admin_place::KEY_VARIABLE, config_argument::ConfigArgument, refused, report, success,
+    CommandOutput, EXIT_DIFFERENT, config_argument::ConfigArgument, gateway::ADMIN_KEY_VARIABLE, refused, report,
+    success,
 };
 use crate::{access::keys::KeyTable, state::accounts};
 
@@ -201,7 +202,7 @@ fn failed(fault: &Fault, command: &str) -> CommandOutput {
         )),
         Fault::InUse(path) => refused(format!(
             "{path} is in use by a running gateway; ask it through its admin listener, with an administrator's key in \
-             {KEY_VARIABLE}: pointsman ledger {command} --url http://127.0.0.1:8081"
+             {ADMIN_KEY_VARIABLE}: pointsman ledger {command} --url http://127.0.0.1:8081"
         )),
         Fault::NoLedger(_) => {
             refused(format!("{fault}; name the gateway's ledger.data_dir with --data-dir, or its configuration"))
