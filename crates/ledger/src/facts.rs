@@ -50,7 +50,7 @@ pub mod number {
     pub const COST_NANOS: u8 = 8;
     /// Input tokens written to a cache. This and what follows is absent where it is 0.
     pub const CACHE_WRITE_TOKENS: u8 = 9;
-    /// Those of them that were written for one hour.
+    /// Input tokens written to a cache for one hour.
     pub const CACHE_WRITE_1H_TOKENS: u8 = 10;
     /// Input tokens of audio.
     pub const AUDIO_TOKENS: u8 = 11;

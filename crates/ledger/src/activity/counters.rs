@@ -50,7 +50,7 @@ counters! {
     reasoning_tokens,
     /// Input tokens written to a cache.
     cache_write_tokens,
-    /// Those of them that were written for one hour.
+    /// Input tokens written to a cache for one hour.
     cache_write_1h_tokens,
     /// Input tokens of audio.
     audio_tokens,

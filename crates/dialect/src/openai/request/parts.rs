@@ -157,7 +157,7 @@ pub(super) fn note_medium(conversation: &mut ConversationSummary<'_>, medium: &C
         MediaSource::FileId(id) => (id, PartContent::medium(true)),
         MediaSource::Text { head, text } => {
             let head = head.unescaped();
-            // That is what a data URL without a type is.
+            // A data URL without a type is plain text.
             let given = head.split(';').next().filter(|given| !given.is_empty()).unwrap_or("text/plain");
             (text, of(&type_of_file(given, name.as_deref(), text.as_str())))
         }

@@ -14,7 +14,7 @@ const MOST_MOVES: usize = 1_024;
 pub struct ShadowTally {
     /// Requests that it decided.
     pub decisions: u64,
-    /// Those for which it made the same choice.
+    /// Requests for which it made the same choice.
     pub agreed: u64,
     /// By the choice that served and its own; `None` where no endpoint could serve, or for pairs beyond the bound.
     moves: BTreeMap<(Option<EndpointId>, Option<EndpointId>), Sums>,

@@ -66,7 +66,7 @@ impl Observations {
         self.0.iter()
     }
 
-    /// Those of each cluster.
+    /// The observations of each cluster.
     pub fn clusters(&self) -> impl Iterator<Item = &[Observation]> {
         self.0.chunk_by(|one, other| one.cluster == other.cluster)
     }

@@ -148,7 +148,7 @@ pub struct Estimated {
     pub measure: Measure,
     /// Requests behind it.
     pub requests: usize,
-    /// Those that speak about the other policy, and their effective number.
+    /// Weights of the requests that speak about the other policy, and their effective number.
     pub diagnostics: Diagnostics,
     /// As it was.
     pub before: f64,

@@ -116,7 +116,7 @@ struct Outcome {
     /// `None`: requests of this kind have none. `Some(None)`: it is not known.
     value: Option<Option<f64>>,
     of: fn(&Figures) -> f64,
-    /// That of a request that no endpoint can serve.
+    /// The value of a request that no endpoint can serve.
     unserved: f64,
 }
 

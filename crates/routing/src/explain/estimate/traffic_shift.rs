@@ -67,7 +67,7 @@ impl TrafficShifts {
         }
     }
 
-    /// Those that get more, the one that grows most first. Names are left to the caller.
+    /// Endpoints that get more traffic, the one that grows most first. The caller adds their names.
     #[must_use]
     pub fn growing(&self, requests: usize) -> Vec<TrafficShift> {
         let of = |(endpoint, sums): (&EndpointId, &Sums)| {
