@@ -3,7 +3,6 @@
 use actix_web::{
     HttpResponse,
     http::header::{self, HeaderName, HeaderValue},
-    web::Bytes,
 };
 use serde::Serialize;
 
@@ -20,12 +19,12 @@ pub(crate) struct Data<T> {
 }
 
 /// 200 with a count of tokens, in the form of the client's API.
-pub(crate) fn token_count(count: &TokenCount, body: Bytes) -> HttpResponse {
+pub(crate) fn token_count(count: &TokenCount, body: &impl Serialize) -> HttpResponse {
     let mut answer = HttpResponse::Ok();
     if matches!(count, TokenCount::Estimated(_)) {
         answer.insert_header(("x-route-usage", "estimated"));
     }
-    answer.insert_header(JSON).body(body)
+    answer.json(body)
 }
 
 /// 200 with a JSON body and `cache-control: no-store`.

@@ -47,11 +47,7 @@ mod whole_answer;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use answer_stream::{ChatStream, SILENT_WORK};
-pub use anthropic::{
-    client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message},
-    inbound::count_tokens_body,
-    model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
-};
+pub use anthropic::client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message};
 pub use capability_gaps::capability_gaps;
 pub use client_chat::ClientReader;
 pub use client_request::{ClientRequest, ClientShape};
@@ -76,7 +72,7 @@ pub use openai::{
 pub use outgoing::{OutgoingBody, SentBody, Translation};
 pub use reasoning_format::reasoning_format;
 pub use refusal::{Doubt, Refusal, RefusedAttempt, RefusedRequest, TokenLimit, read_refusal};
-pub use responses::inbound::{ResponseEcho, input_tokens_body};
+pub use responses::inbound::ResponseEcho;
 pub use responses::provider_state::ProviderState;
 pub use stream_error::StreamError;
 pub use translation::{

@@ -8,6 +8,7 @@ use actix_web::{
 };
 use pointsman_config::Scope;
 use pointsman_dialect::{ChatPurpose, ChatRequest};
+use serde::Serialize;
 
 use super::{admitted_request::AdmittedRequest, chat};
 use crate::{
@@ -19,6 +20,15 @@ use crate::{
 
 /// Reads a request of one API as a chat. Fails with the 400 for a refused request.
 pub(crate) type ReadChat = fn(Bytes, &Authorized, ChatPurpose) -> Result<Box<ChatRequest>, ApiError>;
+
+/// A count of tokens.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(in crate::api) struct TokenCountBody {
+    /// Tokens of the prompt, as a provider of the model counts them; with the header `x-route-usage: estimated`, as the gateway
+    /// estimates them.
+    pub(super) input_tokens: u64,
+}
 
 /// Answers a request, plain or streamed.
 ///
@@ -35,15 +45,15 @@ pub(in crate::api) async fn serve(by: Authorized, payload: Payload, read: ReadCh
 ///
 /// # Errors
 /// 4xx for a refused request.
-pub(in crate::api) async fn count_tokens(
+pub(in crate::api) async fn count_tokens<B: Serialize>(
     by: Authorized,
     payload: Payload,
-    (read, written): (ReadChat, fn(u64) -> Bytes),
+    (read, written): (ReadChat, fn(u64) -> B),
 ) -> Result<HttpResponse, ApiError> {
     by.caller.require(Scope::Inference)?;
     let _admitted = by.worker.setup.admission.admit(&by.caller, Moment::at(Instant::now()))?;
     let body = by.read_json(payload).await?;
     let chat = read(body, &by, ChatPurpose::Chat)?;
     let count = token_count::of_prompt(chat, &by.request, &by.worker, &by.caller).await?;
-    Ok(answer::token_count(&count, written(count.tokens())))
+    Ok(answer::token_count(&count, &written(count.tokens())))
 }

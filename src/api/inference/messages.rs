@@ -5,9 +5,12 @@ use actix_web::{
     http::header::HeaderMap,
     web::{self, Bytes},
 };
-use pointsman_dialect::{ChatPurpose, ChatRequest, UpstreamHeaders, count_tokens_body};
+use pointsman_dialect::{ChatPurpose, ChatRequest, UpstreamHeaders};
 
-use super::{as_chat, client_reader::reader};
+use super::{
+    as_chat::{self, TokenCountBody},
+    client_reader::reader,
+};
 use crate::{api::auth::Authorized, base::error::ApiError};
 
 /// The header that says a browser may be shown the key; it is for Anthropic alone.
@@ -40,7 +43,7 @@ fn read_counted(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> Result<Bo
 /// # Errors
 /// 4xx for a refused request, in the shape of this API.
 pub async fn count_tokens(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
-    as_chat::count_tokens(by, payload, (read_counted, count_tokens_body)).await
+    as_chat::count_tokens(by, payload, (read_counted, |input_tokens| TokenCountBody { input_tokens })).await
 }
 
 fn version(headers: &HeaderMap) -> Option<&str> {

@@ -4,10 +4,30 @@ use actix_web::{
     HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_dialect::{ChatPurpose, ChatRequest, ProviderState, input_tokens_body};
+use pointsman_dialect::{ChatPurpose, ChatRequest, ProviderState};
+use serde::Serialize;
 
-use super::{as_chat, client_reader::reader};
+use super::{
+    as_chat::{self, TokenCountBody},
+    client_reader::reader,
+};
 use crate::{api::auth::Authorized, base::error::ApiError};
+
+/// The answer of `input_tokens`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(in crate::api) struct InputTokensBody {
+    /// Always `response.input_tokens`.
+    object: &'static str,
+    #[serde(flatten)]
+    count: TokenCountBody,
+}
+
+impl InputTokensBody {
+    fn new(input_tokens: u64) -> InputTokensBody {
+        InputTokensBody { object: "response.input_tokens", count: TokenCountBody { input_tokens } }
+    }
+}
 
 /// Makes one response, plain or streamed.
 ///
@@ -32,5 +52,5 @@ pub(crate) fn read_chat(body: Bytes, by: &Authorized, purpose: ChatPurpose) -> R
 /// # Errors
 /// 4xx for a refused request.
 pub async fn input_tokens(by: Authorized, payload: web::Payload) -> Result<HttpResponse, ApiError> {
-    as_chat::count_tokens(by, payload, (read_chat, input_tokens_body)).await
+    as_chat::count_tokens(by, payload, (read_chat, InputTokensBody::new)).await
 }

@@ -4,9 +4,7 @@
 //! [`super::model_entry`] gives the JSON of an entry, [`super::model_list`] filters and sorts.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use bytes::Bytes;
 use pointsman_base::clock;
-use pointsman_dialect::{MessagesModel, ModelPage, messages_model, messages_model_list};
 use pointsman_domain::{Modalities, Modality, Target};
 use serde::Serialize;
 
@@ -14,6 +12,7 @@ use super::{
     endpoint_entry::ModelEndpoints,
     listed_model::{ListedKinds, ListedModel},
     measurements::Measurements,
+    messages_models::{CodexModelList, MessagesModel, MessagesModelList},
     model_entry::ModelEntry,
     model_list::{Envelope, ModelList, select},
     model_query::{ModelQuery, Outputs},
@@ -89,7 +88,7 @@ pub(crate) async fn count_all(reader: CatalogReader) -> Result<HttpResponse, Api
 pub(crate) async fn retrieve(reader: CatalogReader, name: PathName) -> Result<HttpResponse, ApiError> {
     let (model, cache) = find(&reader, &name)?;
     if is_messages_client(&reader.request) {
-        return Ok(json(messages_model(&of_messages(&model))));
+        return Ok(HttpResponse::Ok().json(MessagesModel::new(&model)));
     }
     caching::respond(&reader.request, cache, &ModelEntry::new(&model, &reader.worker.setup.catalog.parameters))
 }
@@ -141,7 +140,7 @@ async fn list(
     }
     if is_codex(request) {
         // An entry of its form carries instructions, which replace those that it has for a model. Without entries it keeps them.
-        return Ok(json(r#"{"models":[]}"#.into()));
+        return Ok(HttpResponse::Ok().json(CodexModelList::default()));
     }
     let query = ModelQuery::parse(request.query_string(), default)?;
     let measurements =
@@ -190,26 +189,10 @@ fn is_codex(request: &HttpRequest) -> bool {
 
 fn list_for_messages(worker: &Worker, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
     let models = ListedModel::all(&worker.setup.catalog, clock::today(), ListedKinds::ModelsAndAliases);
-    let models: Vec<_> = models.iter().filter(|model| model.output.contains(Modality::Text)).map(of_messages).collect();
+    let texts = models.iter().filter(|model| model.output.contains(Modality::Text));
+    let models: Vec<_> = texts.map(MessagesModel::new).collect();
     let query = QueryParameters::lenient(request.query_string())?;
-    let page =
-        ModelPage { limit: query.get("limit"), after_id: query.get("after_id"), before_id: query.get("before_id") };
-    Ok(json(messages_model_list(&models, page)?))
-}
-
-fn of_messages<'a>(model: &ListedModel<'a>) -> MessagesModel<'a> {
-    MessagesModel {
-        id: model.id,
-        display_name: model.name,
-        created: model.created,
-        retires: model.expiration_date,
-        max_input_tokens: Some(model.context_length),
-        max_tokens: model.preferred.and_then(|endpoint| endpoint.limits.max_completion_tokens),
-    }
-}
-
-fn json(body: Bytes) -> HttpResponse {
-    HttpResponse::Ok().insert_header(header::ContentType::json()).body(body)
+    Ok(HttpResponse::Ok().json(MessagesModelList::new(&models, &query)?))
 }
 
 fn listed_kinds(worker: &Worker) -> ListedKinds {

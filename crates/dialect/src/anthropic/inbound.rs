@@ -66,11 +66,6 @@ impl InboundMessages<'_> {
     }
 }
 
-/// The answer of `count_tokens`.
-pub fn count_tokens_body(input_tokens: u64) -> Bytes {
-    Bytes::from(format!("{{\"input_tokens\":{input_tokens}}}"))
-}
-
 /// What a body is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {

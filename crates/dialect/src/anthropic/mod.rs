@@ -4,7 +4,7 @@
 //! answer, streamed or whole, as neutral events. What the models differ in is in [`claude`](crate::claude).
 //!
 //! For clients: [`inbound`] reads their requests into the neutral form, [`encode`] writes their answers, [`client_error`] their
-//! errors and [`model_list`] the list of models.
+//! errors.
 //!
 //! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
 //! [`foreign_reasoning`] cuts what only this gateway can read.
@@ -21,7 +21,6 @@ pub(crate) mod foreign_reasoning;
 mod foreign_state;
 pub(crate) mod inbound;
 mod messages;
-pub(crate) mod model_list;
 mod parameters;
 pub(crate) mod platform;
 mod request;

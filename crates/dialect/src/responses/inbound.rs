@@ -13,7 +13,6 @@ mod tools;
 
 use std::fmt::Display;
 
-use bytes::Bytes;
 use pointsman_domain::{Invalid, InvalidReason, RequestedService};
 
 pub use self::echo::ResponseEcho;
@@ -109,11 +108,6 @@ pub(crate) fn read_flat_tools<'a>(
 /// The mistake of sending an item that only this API has to another one.
 pub(crate) fn only_for_responses(path: &str) -> Invalid {
     unsupported_member(path, "An item of this type is only for '/responses'.")
-}
-
-/// The answer of `POST /responses/input_tokens`.
-pub fn input_tokens_body(input_tokens: u64) -> Bytes {
-    Bytes::from(format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{input_tokens}}}"))
 }
 
 /// Reads a request.

@@ -194,7 +194,6 @@ fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {
         let request = routed(&read_count_tokens(body.as_bytes(), &KEY).unwrap());
         assert_eq!(request.prompt_tokens, 12_u32.div_ceil(4) + 4);
     }
-    assert_eq!(count_tokens_body(7), r#"{"input_tokens":7}"#);
     let no_messages = read_count_tokens(json!({"model": "m"}).to_string().as_bytes(), &KEY).unwrap_err();
     assert_eq!(no_messages.param.as_deref(), Some("messages"));
 }
