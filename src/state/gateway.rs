@@ -166,7 +166,7 @@ pub struct GatewayView {
 
 impl GatewayView {
     /// The process with the setup in force.
-    pub fn of(shared: Arc<Shared>) -> GatewayView {
+    pub fn in_force(shared: Arc<Shared>) -> GatewayView {
         GatewayView { setup: shared.setup.load_full(), shared }
     }
 }
@@ -212,7 +212,7 @@ impl Worker {
         recorder: Option<Rc<RefCell<GenerationRecorder>>>,
         before: Option<&Worker>,
     ) -> Worker {
-        let view = GatewayView::of(Arc::clone(shared));
+        let view = GatewayView::in_force(Arc::clone(shared));
         Worker(Rc::new(WorkerState {
             clients: view.setup.providers.clients(before.map(|worker| (&worker.setup.providers, &*worker.clients))),
             view,

@@ -36,7 +36,7 @@ pub fn start(shared: &Arc<Shared>, evaluate: impl AsyncFn(&GatewayView) -> Findi
 
 async fn run(shared: Weak<Shared>, evaluate: impl AsyncFn(&GatewayView) -> Findings) {
     loop {
-        let Some(view) = shared.upgrade().map(GatewayView::of) else { return };
+        let Some(view) = shared.upgrade().map(GatewayView::in_force) else { return };
         // While it drains, what is wrong is that it stops.
         if !view.shared.is_draining() {
             if !view.setup.config.alerts.is_empty() {
