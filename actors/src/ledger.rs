@@ -210,11 +210,11 @@ pub struct Ledger<S> {
 impl<S: LedgerStore> Ledger<S> {
     /// A new ledger that keeps its records in `store`.
     pub fn new(store: S) -> Ledger<S> {
-        Ledger::of(Arc::new(LedgerState::new(store, Undelivered::default())))
+        Ledger::resume(Arc::new(LedgerState::new(store, Undelivered::default())))
     }
 
     /// A ledger that continues with the state of an earlier one.
-    pub fn of(state: Arc<LedgerState<S>>) -> Ledger<S> {
+    pub fn resume(state: Arc<LedgerState<S>>) -> Ledger<S> {
         Ledger { state }
     }
 }

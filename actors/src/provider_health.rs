@@ -182,11 +182,11 @@ impl<T> CachedFigures<T> {
 impl ProviderHealth {
     /// An actor that owns `statistics` and publishes to `published`.
     pub fn new(statistics: Statistics, published: Arc<PublishedState>) -> ProviderHealth {
-        ProviderHealth::of(Arc::new(Mutex::new(statistics)), published)
+        ProviderHealth::resume(Arc::new(Mutex::new(statistics)), published)
     }
 
     /// The same with shared statistics, which survive a restart of the actor.
-    pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<PublishedState>) -> ProviderHealth {
+    pub fn resume(statistics: Arc<Mutex<Statistics>>, published: Arc<PublishedState>) -> ProviderHealth {
         let version = published.snapshot().version;
         ProviderHealth {
             statistics,

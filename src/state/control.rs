@@ -167,7 +167,7 @@ fn start_health(
     published: &Arc<PublishedState>,
     persistence: Option<StatsPersistence>,
 ) -> Addr<ProviderHealth> {
-    let mut health = ProviderHealth::of(Arc::clone(statistics), Arc::clone(published));
+    let mut health = ProviderHealth::resume(Arc::clone(statistics), Arc::clone(published));
     if let Some(StatsPersistence { store, interval }) = persistence {
         health = health.with_persistence(store, interval);
     }
@@ -175,6 +175,6 @@ fn start_health(
 }
 
 fn start_ledger(arbiter: &ArbiterHandle, ledger_state: &Arc<LedgerState<MemoryStore>>) -> Addr<Ledger<MemoryStore>> {
-    let ledger = Ledger::of(Arc::clone(ledger_state));
+    let ledger = Ledger::resume(Arc::clone(ledger_state));
     Ledger::start_in_arbiter(arbiter, move |_| ledger)
 }
