@@ -26,7 +26,7 @@ const MIN_SUCCESS_RATE: f64 = 0.95;
 
 impl Condition {
     /// The condition for a circuit breaker and a success rate.
-    pub(crate) fn of(circuit: Circuit, success_rate: Option<f64>) -> Condition {
+    pub(crate) fn from_circuit(circuit: Circuit, success_rate: Option<f64>) -> Condition {
         match (circuit, success_rate) {
             (Circuit::Open, _) => Condition::Down,
             (Circuit::HalfOpen, _) => Condition::Degraded,
@@ -37,11 +37,11 @@ impl Condition {
     }
 
     /// The condition for a live status and a success rate.
-    pub(crate) fn of_status(status: LiveStatus, success_rate: Option<f64>) -> Condition {
+    pub(crate) fn from_status(status: LiveStatus, success_rate: Option<f64>) -> Condition {
         if status.config_fault {
             return Condition::Down;
         }
-        match Condition::of(status.circuit, success_rate) {
+        match Condition::from_circuit(status.circuit, success_rate) {
             Condition::Healthy | Condition::Unknown if status.cooldown_until.is_some() || status.silent => {
                 Condition::Degraded
             }
@@ -67,11 +67,11 @@ mod tests {
 
     #[test]
     fn an_open_breaker_outranks_the_success_rate() {
-        assert_eq!(Condition::of(Circuit::Open, Some(1.0)), Condition::Down);
-        assert_eq!(Condition::of(Circuit::HalfOpen, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of(Circuit::Closed, None), Condition::Unknown);
-        assert_eq!(Condition::of(Circuit::Closed, Some(0.5)), Condition::Degraded);
-        assert_eq!(Condition::of(Circuit::Closed, Some(0.998)), Condition::Healthy);
+        assert_eq!(Condition::from_circuit(Circuit::Open, Some(1.0)), Condition::Down);
+        assert_eq!(Condition::from_circuit(Circuit::HalfOpen, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::from_circuit(Circuit::Closed, None), Condition::Unknown);
+        assert_eq!(Condition::from_circuit(Circuit::Closed, Some(0.5)), Condition::Degraded);
+        assert_eq!(Condition::from_circuit(Circuit::Closed, Some(0.998)), Condition::Healthy);
     }
 
     #[test]
@@ -85,10 +85,10 @@ mod tests {
             silent: false,
             in_flight: 0,
         };
-        assert_eq!(Condition::of_status(status, Some(1.0)), Condition::Healthy);
+        assert_eq!(Condition::from_status(status, Some(1.0)), Condition::Healthy);
         let cooling = LiveStatus { cooldown_until: Some(Tick(1)), ..status };
-        assert_eq!(Condition::of_status(cooling, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of_status(LiveStatus { silent: true, ..status }, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of_status(LiveStatus { config_fault: true, ..status }, None), Condition::Down);
+        assert_eq!(Condition::from_status(cooling, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::from_status(LiveStatus { silent: true, ..status }, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::from_status(LiveStatus { config_fault: true, ..status }, None), Condition::Down);
     }
 }

@@ -435,7 +435,7 @@ impl<'a> ActualBody<'a> {
 impl HealthBody {
     fn new(health: EndpointHealth) -> HealthBody {
         HealthBody {
-            state: Condition::of(health.circuit, health.success_rate).as_str(),
+            state: Condition::from_circuit(health.circuit, health.success_rate).as_str(),
             circuit: health.circuit.as_str(),
             success_rate: health.success_rate.map(Figure::share),
             samples: health.samples,

@@ -93,7 +93,7 @@ impl Measurements {
 impl<'a> Measured<'a> {
     fn new(summary: Option<&'a Summary>, live_status: LiveStatus) -> Measured<'a> {
         let summary = summary.unwrap_or(&NO_SUMMARY);
-        Measured { summary, live_status, condition: Condition::of_status(live_status, summary.success_rate) }
+        Measured { summary, live_status, condition: Condition::from_status(live_status, summary.success_rate) }
     }
 }
 
