@@ -35,7 +35,7 @@ impl LastHour {
         let (start_ms, minutes) = series::minutes(worker, HOUR_MS).await?;
         let (_, day) = series::minutes(worker, 24 * HOUR_MS).await?;
         let refused = worker.shared.records.refused_calls.count_since(start_ms);
-        Ok(LastHour { start_ms, minutes, day: Totals::of(&day), refused })
+        Ok(LastHour { start_ms, minutes, day: Totals::sum(&day), refused })
     }
 
     /// Whether no call ended, and none was refused, within a day.
@@ -45,8 +45,8 @@ impl LastHour {
 
     /// The figures as entries of a list of tiles.
     pub(super) fn tiles(&self) -> Markup {
-        let hour = Totals::of(&self.minutes);
-        let last_minute = Totals::of(self.minutes.iter().rev().skip(1).take(1));
+        let hour = Totals::sum(&self.minutes);
+        let last_minute = Totals::sum(self.minutes.iter().rev().skip(1).take(1));
         let share = |part: u64| (hour.calls() > 0).then(|| part as f64 / hour.calls() as f64);
         let first = |percent| first_output_ms(&self.minutes, percent).map(|millis| millis as f64);
         let (refused, is_more) = self.refused;

@@ -225,7 +225,7 @@ async fn of_minutes(worker: &Worker, range: Range) -> Result<Vec<Bucket>, ApiErr
     }
     let buckets = slots.into_iter().filter(|(at_ms, _)| *at_ms >= start_ms).map(|(start_ms, slots)| {
         let first = |percent| first_output_ms(slots.iter().copied(), percent).map(|millis| millis as f64);
-        Bucket { start_ms, totals: Totals::of(slots.iter().copied()), p50: first(50), p95: first(95) }
+        Bucket { start_ms, totals: Totals::sum(slots.iter().copied()), p50: first(50), p95: first(95) }
     });
     Ok(buckets.collect())
 }

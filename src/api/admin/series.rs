@@ -56,7 +56,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
 pub(crate) async fn totals(worker: &GatewayView) -> Result<(Totals, Totals), ApiError> {
     let (_, slots) = minutes(worker, HOUR_MS).await?;
     let minute = slots.iter().rev().skip(1).take(1);
-    Ok((Totals::of(minute), Totals::of(&slots)))
+    Ok((Totals::sum(minute), Totals::sum(&slots)))
 }
 
 /// When the slots of all calls within `span_ms` begin, in Unix milliseconds, and the slots: one per minute, oldest first,
@@ -78,7 +78,7 @@ pub(crate) async fn minutes(worker: &GatewayView, span_ms: i64) -> Result<(i64, 
 pub(crate) async fn endpoint_totals(worker: &GatewayView) -> Result<EndpointTotals, ApiError> {
     let range = read(worker, GroupBy::Endpoint, HOUR_MS).await?;
     let sums = range.into_iter().flat_map(|range| range.series).filter_map(|(subject, slots)| match subject {
-        Subject::Endpoint { model, provider } => Some(((model, provider), Totals::of(&slots))),
+        Subject::Endpoint { model, provider } => Some(((model, provider), Totals::sum(&slots))),
         _ => None,
     });
     Ok(sums.collect())

@@ -116,7 +116,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// The sums of the slots.
-    pub(crate) fn of<'a>(slots: impl IntoIterator<Item = &'a Slot>) -> Totals {
+    pub(crate) fn sum<'a>(slots: impl IntoIterator<Item = &'a Slot>) -> Totals {
         slots.into_iter().fold(Totals::default(), |sum, slot| Totals {
             ok: sum.ok + u64::from(slot.ok),
             rescued: sum.rescued + u64::from(slot.rescued),

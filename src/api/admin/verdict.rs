@@ -72,7 +72,7 @@ async fn situation(worker: &GatewayView) -> Situation {
     let measurements = Measurements::now(worker).await.ok();
     let endpoints = measurements.map(|measurements| Endpoints::new(worker, &measurements)).unwrap_or_default();
     let slots = series::minutes(worker, HOUR_MS).await.ok().map(|(_, slots)| slots);
-    let last = |skipped, minutes| Some(Totals::of(slots.as_ref()?.iter().rev().skip(skipped).take(minutes)));
+    let last = |skipped, minutes| Some(Totals::sum(slots.as_ref()?.iter().rev().skip(skipped).take(minutes)));
     let reload = status.config.last_reload;
     let (config_faults, pending) = reload.map(|it| (it.faults, it.restart_pending)).unwrap_or_default();
     let replicas = worker.shared.records.replicas.as_ref();
