@@ -81,5 +81,5 @@ pub async fn file(worker: Worker, name: PathName) -> Result<HttpResponse, ApiErr
         .insert_header((header::CONTENT_TYPE, file.media_type))
         .insert_header((header::CACHE_CONTROL, "private"))
         .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .body(Pieces::of(file.bytes)))
+        .body(Pieces::uncounted(file.bytes)))
 }

@@ -221,7 +221,7 @@ pub struct Pieces {
 
 impl Pieces {
     /// A body that is counted elsewhere.
-    pub fn of(body: Bytes) -> Pieces {
+    pub fn uncounted(body: Bytes) -> Pieces {
         Pieces { body, _counter: None }
     }
 }
