@@ -255,7 +255,7 @@ impl<'a> KeyBody<'a> {
             limit: limit.map(|limit| Dollars(limit.amount)),
             limit_remaining: reading.available.map(Dollars),
             limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
-            effective_limit: EffectiveLimitBody::of(caller, now_ms),
+            effective_limit: EffectiveLimitBody::tightest(caller, now_ms),
             reserved: Dollars(reading.reserved),
             in_flight: worker.setup.admission.in_flight_of(caller),
             calls: life.calls(),

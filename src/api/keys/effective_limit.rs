@@ -28,7 +28,7 @@ pub(crate) struct EffectiveLimitBody {
 
 impl EffectiveLimitBody {
     /// That of a caller; `None` if neither key nor account nor team has a limit.
-    pub(crate) fn of(caller: &Caller, now_ms: i64) -> Option<EffectiveLimitBody> {
+    pub(crate) fn tightest(caller: &Caller, now_ms: i64) -> Option<EffectiveLimitBody> {
         let budgets = caller.budgets();
         let (holder, limit, remaining) = budgets.tightest(now_ms)?;
         let (holder, name): (_, Option<Arc<str>>) = match holder {

@@ -21,7 +21,7 @@ use crate::{
 /// None of its own.
 pub(crate) async fn show(by: Authorized) -> Result<HttpResponse, ApiError> {
     let now_ms = clock::unix_millis();
-    let (reading, effective) = (by.caller.state.budget.read(now_ms), EffectiveLimitBody::of(&by.caller, now_ms));
+    let (reading, effective) = (by.caller.state.budget.read(now_ms), EffectiveLimitBody::tightest(&by.caller, now_ms));
     Ok(uncached(&Data { data: KeyBody::new(&by.caller.key, by.caller.is_admin(), &reading, effective) }))
 }
 
