@@ -67,9 +67,9 @@ pub enum Agent {
 /// A place in a file of settings: its name, or that of a table or object and the name in it.
 type Place = &'static [&'static str];
 
-/// What an agent is told. An agent that reads the key from an environment variable is told its name.
+/// How an agent reaches the gateway. An agent that reads the key from an environment variable gets its name.
 #[derive(Default)]
-struct Told {
+struct GatewayAccess {
     url: String,
     key: String,
     variable: String,
@@ -92,8 +92,8 @@ fn connect(request: &ConnectRequest, file: &Path, environment: &Environment) -> 
         Some("") if !request.off => "\n",
         now => now.unwrap_or_default(),
     };
-    let told = if request.off { Told::default() } else { told(request, environment)? };
-    let settings = agent.settings(&told);
+    let access = if request.off { GatewayAccess::default() } else { gateway_access(request, environment)? };
+    let settings = agent.settings(&access);
     let is_json = matches!(agent, Agent::Claude | Agent::Opencode);
     // A copy from before someone else took the settings out is out of date.
     let before = before.filter(|_| is_json && json::has(text, &settings));
@@ -140,13 +140,13 @@ fn connect(request: &ConnectRequest, file: &Path, environment: &Environment) -> 
         (false, _) => "It has these settings already.".to_owned(),
         (true, false) => "Nothing is written. Repeat with --yes to write it.".to_owned(),
         (true, true) if request.off => "Written.".to_owned(),
-        (true, true) => format!("Written.{} --off takes the settings out again.", agent.next(&told, environment)),
+        (true, true) => format!("Written.{} --off takes the settings out again.", agent.next(&access, environment)),
     };
     let rights = if is_restricted { " Only you can read the file now: it has a key." } else { "" };
     Ok(format!("{shown_file}\n{difference}\n{said}{rights}\n"))
 }
 
-fn told(request: &ConnectRequest, environment: &Environment) -> Result<Told, String> {
+fn gateway_access(request: &ConnectRequest, environment: &Environment) -> Result<GatewayAccess, String> {
     let variable = request.key_env.as_deref().unwrap_or(KEY_VARIABLE);
     let url = GatewayArguments::new(request.url.clone(), None).url(environment);
     if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -155,7 +155,7 @@ fn told(request: &ConnectRequest, environment: &Environment) -> Result<Told, Str
     let key = gateway::key(request.key_env.as_deref(), &url, environment).map_err(|_| {
         format!("the variable {variable} is not set; set it to a key of the gateway with the scope 'inference'")
     })?;
-    Ok(Told { url, key: key.expose().to_owned(), variable: variable.to_owned(), model: request.model.clone() })
+    Ok(GatewayAccess { url, key: key.expose().to_owned(), variable: variable.to_owned(), model: request.model.clone() })
 }
 
 impl Agent {
@@ -173,8 +173,8 @@ impl Agent {
         Ok(directory.join(name))
     }
 
-    fn settings(self, told: &Told) -> Vec<(Place, Value)> {
-        let Told { url, key, variable, model } = told;
+    fn settings(self, access: &GatewayAccess) -> Vec<(Place, Value)> {
+        let GatewayAccess { url, key, variable, model } = access;
         let (messages, base) = (json!(format!("{url}/api")), json!(format!("{url}/api/v1")));
         let settings: &[(Place, Value)] = match self {
             Agent::Claude => &[
@@ -223,8 +223,8 @@ impl Agent {
     }
 
     /// What to do next.
-    fn next(self, told: &Told, environment: &Environment) -> String {
-        let Told { variable, key, .. } = told;
+    fn next(self, access: &GatewayAccess, environment: &Environment) -> String {
+        let GatewayAccess { variable, key, .. } = access;
         let is_missing = self == Agent::Codex && environment.get(variable).is_none_or(str::is_empty);
         if is_missing {
             format!(" Codex reads its key from {variable}: export {variable}={key}.")
