@@ -25,7 +25,7 @@ pub struct StoreStatus {
     /// Since when it is away, Unix milliseconds; `None`: it is there. It is away until it was reached once.
     away_since_ms: Mutex<Option<i64>>,
     /// Reasons of the outage that the log has.
-    told: Mutex<BTreeSet<String>>,
+    logged_reasons: Mutex<BTreeSet<String>>,
     /// Last exchange that succeeded, Unix milliseconds; 0: none.
     last_ms: AtomicI64,
     /// Times that it went away.
@@ -76,7 +76,7 @@ impl StoreStatus {
         Arc::new(StoreStatus {
             name,
             away_since_ms: Mutex::new(Some(clock::unix_millis())),
-            told: Mutex::default(),
+            logged_reasons: Mutex::default(),
             last_ms: AtomicI64::new(0),
             outages: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -92,7 +92,7 @@ impl StoreStatus {
         let now_ms = clock::unix_millis();
         self.last_ms.store(now_ms, Ordering::Relaxed);
         if let Some(since_ms) = self.away_since_ms.lock().take() {
-            self.told.lock().clear();
+            self.logged_reasons.lock().clear();
             log::info!("{} is reached, after {} ms without it", self.name, now_ms.saturating_sub(since_ms));
         }
     }
@@ -104,8 +104,8 @@ impl StoreStatus {
         if away.is_none() || never {
             self.outages.fetch_add(1, Ordering::Relaxed);
         }
-        let mut told = self.told.lock();
-        if told.len() < REASONS && told.insert(why.to_string()) {
+        let mut logged = self.logged_reasons.lock();
+        if logged.len() < REASONS && logged.insert(why.to_string()) {
             log::warn!("{} is away, and requests go on without it: {why}", self.name);
         }
         away.get_or_insert_with(clock::unix_millis);
