@@ -86,13 +86,13 @@ fn verdict(request: &HealthRequest, environment: &Environment) -> Finished {
     let page = administered(request, environment)?.call(Method::GET, "/api/v1/admin/verdict", None)?;
     let verdict = page.get("data").unwrap_or(&page);
     let text = |of: &Value, name| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut told = format!("{}\n", text(verdict, "sentence"));
+    let mut printed = format!("{}\n", text(verdict, "sentence"));
     for notice in verdict.get("notices").and_then(Value::as_array).into_iter().flatten() {
         // Writing to a string cannot fail.
-        let _ = writeln!(told, "  {:<9} {}", text(notice, "severity"), text(notice, "sentence"));
+        let _ = writeln!(printed, "  {:<9} {}", text(notice, "severity"), text(notice, "sentence"));
     }
-    let told = if request.gateway.json { format!("{page}\n") } else { told };
-    Ok(CommandOutput { text: told, code: if text(verdict, "severity") == "critical" { EXIT_DIFFERENT } else { 0 } })
+    let printed = if request.gateway.json { format!("{page}\n") } else { printed };
+    Ok(CommandOutput { text: printed, code: if text(verdict, "severity") == "critical" { EXIT_DIFFERENT } else { 0 } })
 }
 
 /// The status, and a line per check.
