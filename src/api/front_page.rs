@@ -3,13 +3,13 @@
 //!
 //! Needs no key and says nothing of the configuration.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::{self, HeaderValue},
 };
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use crate::{
     api::{
@@ -42,19 +42,30 @@ static ADMIN: LazyLock<FrontPage> = LazyLock::new(|| FrontPage::new(ADMIN_TEXT, 
 /// The page in both forms, as they are sent.
 struct FrontPage {
     html: String,
-    json: Value,
+    json: FrontPageBody,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct FrontPageBody {
+    /// What this address is.
+    description: &'static str,
+    /// Where to go, relative to this page.
+    links: BTreeMap<&'static str, &'static str>,
+    /// Always `Pointsman`.
+    name: &'static str,
 }
 
 impl FrontPage {
-    fn new(text: &str, links: &[Link]) -> FrontPage {
+    fn new(text: &'static str, links: &[Link]) -> FrontPage {
         let links = || links.iter().chain(&SHARED_LINKS);
-        let addresses: Map<String, Value> = links().map(|(name, to, _)| ((*name).to_owned(), json!(to))).collect();
+        let addresses = links().map(|(name, to, _)| (*name, *to)).collect();
         let content = maud::html! {
             p.lead { (text) }
             ul { @for (_, to, what) in links() { li { a href=(to) { (to) } ": " (what) } } }
         };
         let html = page::frame("Pointsman", content);
-        FrontPage { html, json: json!({"name": "Pointsman", "description": text, "links": addresses}) }
+        FrontPage { html, json: FrontPageBody { description: text, links: addresses, name: "Pointsman" } }
     }
 }
 

@@ -5,6 +5,8 @@
 //! is needed. The page needs neither scripts nor another host.
 
 #[cfg(test)]
+mod described;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod headers;

@@ -1,4 +1,5 @@
-//! Words that members of answers are limited to, for the schemas of the OpenAPI documents. Compiled in tests only.
+//! Words that members of answers are limited to, and values that may be `null`, for the schemas of the OpenAPI documents. Compiled in
+//! tests only.
 
 use std::borrow::Cow;
 
@@ -35,20 +36,25 @@ macro_rules! words {
     )*};
 }
 
-/// A text, or `null`, of a member that may be absent, too.
-pub(crate) enum TextOrNull {}
+/// Marks a schema that takes `null` also where its member may be absent.
+pub(crate) const OR_NULL: &str = "x-or-null";
 
-impl JsonSchema for TextOrNull {
+/// A value, or `null`.
+pub(crate) struct OrNull<T>(T);
+
+impl<T: JsonSchema> JsonSchema for OrNull<T> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "TextOrNull".into()
+        T::schema_name()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "oneOf": [{ "type": "string" }, { "type": "null" }] })
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Option::<T>::json_schema(generator);
+        schema.insert(OR_NULL.to_owned(), true.into());
+        schema
     }
 }
 

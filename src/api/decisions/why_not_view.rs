@@ -14,6 +14,16 @@ use crate::{
 /// Longest name, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
+/// Model, provider, or `model@provider` to compare with.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(extend("pattern" = r"^[^\u0000-\u001F\u007F-\u009F]*[^\s\u0000-\u001F\u007F-\u009F][^\u0000-\u001F\u007F-\u009F]*$"))]
+pub(crate) struct WhyNotName(
+    #[expect(dead_code, reason = "described, never made")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS))]
+    String,
+);
+
 /// The name in the query.
 ///
 /// # Errors

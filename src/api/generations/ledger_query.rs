@@ -236,15 +236,28 @@ pub(in crate::api) fn in_order(since_ms: Option<i64>, last_ms: Option<i64>) -> R
     }
 }
 
-/// Unix milliseconds of a time, a date or a number of them.
+/// The last millisecond of the year 9999.
+const MAX_MILLIS: i64 = 253_402_300_799_999;
+
+/// A time, a date (its beginning in UTC), or Unix milliseconds.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "described, never made")]
+pub(crate) enum Time {
+    Rfc3339(#[schemars(extend("format" = "date-time"))] String),
+    Date(#[schemars(extend("format" = "date"))] String),
+    Millis(#[schemars(range(min = 0, max = MAX_MILLIS))] i64),
+}
+
+/// Unix milliseconds of a [`Time`].
 pub(crate) fn moment(value: &str) -> Option<i64> {
     // A plus sign that was not escaped arrives as a space.
     let with_offset = DateTime::parse_from_rfc3339(&value.replace(' ', "+"));
     let with_offset = with_offset.ok().map(|time| time.timestamp_millis());
     let date = || NaiveDate::parse_from_str(value, "%Y-%m-%d").ok();
     let midnight = || date().map(|date| date.and_time(NaiveTime::MIN).and_utc().timestamp_millis());
-    // Years 1970 to 9999.
-    let millis = || value.parse().ok().filter(|millis| (0..=253_402_300_799_999).contains(millis));
+    let millis = || value.parse().ok().filter(|millis| (0..=MAX_MILLIS).contains(millis));
     with_offset.or_else(midnight).or_else(millis)
 }
 

@@ -24,9 +24,17 @@ pub(crate) const PARAMETERS: [&str; 2] = ["generation_id", "id"];
 
 /// The body: the id under either name, and `why_not` of explain.
 #[derive(Deserialize)]
-struct LookupMembers {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(
+    description = "",
+    extend("anyOf" = [{"required": ["generation_id"]}, {"required": ["id"]}]),
+))]
+pub(crate) struct LookupMembers {
+    /// Id of the generation; `id` is the same.
+    #[cfg_attr(test, schemars(with = "String", default, length(min = 1)))]
     generation_id: Option<String>,
+    #[cfg_attr(test, schemars(with = "String", default, length(min = 1)))]
     id: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<crate::api::decisions::why_not_view::WhyNotName>"))]
     why_not: Option<serde_json::Value>,
 }
 

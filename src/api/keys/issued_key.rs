@@ -22,11 +22,13 @@ use crate::{
 };
 
 /// Longest name of a key, characters.
-const MAX_NAME: usize = 128;
+pub(super) const MAX_NAME: usize = 128;
 /// Longest list of models, providers or aliases.
-const MAX_LIST: usize = 1_000;
+pub(super) const MAX_LIST: usize = 1_000;
+/// Longest text of a list, characters.
+pub(super) const MAX_TEXT: usize = 256;
 /// Highest rate or count.
-const MAX_RATE: u64 = 1_000_000_000;
+pub(super) const MAX_RATE: u64 = 1_000_000_000;
 /// Members that client libraries send and that have no meaning here.
 const IGNORED: [&str; 4] = ["include_byok_in_limit", "workspace_id", "creator_user_id", "hash"];
 
@@ -154,7 +156,7 @@ pub(crate) fn set_members(
             "task" => key.task = task(name, value)?,
             "aliases" => key.aliases = aliases(name, value, catalog)?,
             "external_user" if value.is_null() => key.external_user = None,
-            "external_user" => key.external_user = Some(label(name, value, 256)?),
+            "external_user" => key.external_user = Some(label(name, value, MAX_TEXT)?),
             "limit" | "limit_reset" => {}
             _ if IGNORED.contains(&name.as_str()) => {}
             "account" => return Err(wrong(name, "left out: a key stays in its account")),
@@ -258,7 +260,7 @@ fn texts(name: &str, value: &Value) -> Result<Vec<String>, Invalid> {
         return Ok(Vec::new());
     }
     let items = value.as_array().filter(|items| items.len() <= MAX_LIST);
-    let texts = items.and_then(|items| items.iter().map(|item| label(name, item, 256).ok()).collect());
+    let texts = items.and_then(|items| items.iter().map(|item| label(name, item, MAX_TEXT).ok()).collect());
     texts.ok_or_else(|| wrong(name, format!("a list of at most {MAX_LIST} texts")))
 }
 

@@ -1,5 +1,5 @@
-//! The schemas of bodies: those of our own answers come from the structs that write them. Requests and answers in the forms
-//! of other APIs are read and written without structs: their schemas stand in the folder `written`.
+//! The schemas of bodies, which come from structs: those that read or write them, or, for the forms of other APIs, those of
+//! [`described`]. Five requests with many members stand as JSON in the folder `written`.
 
 use std::collections::BTreeMap;
 
@@ -11,60 +11,49 @@ use schemars::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    api::{admin, answer::Data, decisions, generations, health, inference, keys, models},
-    base::error,
+    api::{
+        admin,
+        answer::Data,
+        decisions, front_page, generations, health, inference,
+        keys::{self, key_members},
+        models,
+        openapi::described,
+    },
+    base::{error, words::OR_NULL},
 };
 
 /// Formats that the number types of Rust have in schemas, which tell a client nothing.
 const NUMBER_FORMATS: [&str; 11] =
     ["int8", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float", "double"];
 
-const WRITTEN: [&str; 9] = [
-    include_str!("written/administration.json"),
+const WRITTEN: [&str; 5] = [
     include_str!("written/chat.json"),
-    include_str!("written/completions.json"),
     include_str!("written/embeddings.json"),
     include_str!("written/images.json"),
     include_str!("written/messages.json"),
-    include_str!("written/models.json"),
     include_str!("written/responses.json"),
-    include_str!("written/routing.json"),
 ];
 
 /// Every schema by its name.
 pub(super) fn all() -> BTreeMap<String, Value> {
-    let mut derived = derived(Contract::Serialize, bodies);
-    derived.extend(self::derived(Contract::Deserialize, requests));
-    for (name, schema) in WRITTEN.iter().flat_map(|text| written(text)) {
+    let mut derived = derived(Contract::Serialize, Direction::Answer, bodies);
+    derived.extend(self::derived(Contract::Deserialize, Direction::Answer, answers_of_other_apis));
+    derived.extend(self::derived(Contract::Deserialize, Direction::Request, requests));
+    for (name, schema) in WRITTEN.iter().flat_map(|text| serde_json::from_str::<Map<String, Value>>(text).unwrap()) {
         assert!(derived.insert(name.clone(), schema).is_none(), "{name} is written although a struct describes it");
     }
     derived
 }
 
-/// The schemas of a file. Its `members` are those that several objects of it have: these name them.
-fn written(text: &str) -> Map<String, Value> {
-    let mut schemas: Map<String, Value> = serde_json::from_str(text).unwrap();
-    let members = schemas.remove("members").unwrap_or_default();
-    for schema in schemas.values_mut() {
-        if let Some(Value::Array(names)) = schema.as_object_mut().unwrap().remove("members") {
-            let own =
-                names.iter().map(|name| (name.as_str().unwrap().to_owned(), members[name.as_str().unwrap()].clone()));
-            schema["properties"] = Value::Object(own.collect());
-            schema["type"] = "object".into();
-            schema["additionalProperties"] = false.into();
-        }
-    }
-    schemas
-}
-
 /// The schemas of structs: `bodies`, and what these name in turn.
 fn derived(
     contract: Contract,
+    direction: Direction,
     bodies: impl FnOnce(&mut SchemaGenerator) -> Vec<(&'static str, Schema)>,
 ) -> BTreeMap<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
-        settings.contract = contract.clone();
+        settings.contract = contract;
     });
     let mut generator = settings.into_generator();
     let bodies = bodies(&mut generator).into_iter().map(|(name, body)| (name.to_owned(), body.to_value()));
@@ -72,7 +61,7 @@ fn derived(
     let all = generator.take_definitions(false).into_iter().chain(bodies);
     all.filter_map(|(name, schema)| {
         let mut schema = Schema::try_from(schema).ok()?;
-        Plain(&contract).transform(&mut schema);
+        Plain(direction).transform(&mut schema);
         Some((name, schema.to_value()))
     })
     .collect()
@@ -80,7 +69,35 @@ fn derived(
 
 /// Bodies of requests that structs read.
 fn requests(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
-    vec![("DiffRequest", body::<admin::diff::DiffBody>(generator))]
+    vec![
+        ("AccountLimits", body::<key_members::AccountLimits>(generator)),
+        ("ChatRequest", body::<described::chat::ChatRequest>(generator)),
+        ("CompletionRequest", body::<described::completions::CompletionRequest>(generator)),
+        ("CountTokensRequest", body::<described::messages::CountTokensRequest>(generator)),
+        ("DiffRequest", body::<admin::diff::DiffBody>(generator)),
+        ("ExplainRequest", body::<generations::lookup::LookupMembers>(generator)),
+        ("KeyChange", body::<key_members::KeyChange>(generator)),
+        ("Message", body::<described::chat::Message>(generator)),
+        ("MessagesRequest", body::<described::messages::MessagesRequest>(generator)),
+        ("NewKey", body::<key_members::NewKey>(generator)),
+        ("PreviewRequest", body::<described::routing::PreviewRequest>(generator)),
+        ("RoutingMembers", body::<described::routing::RoutingMembers>(generator)),
+        ("TeamLimits", body::<key_members::TeamLimits>(generator)),
+        ("Time", body::<generations::ledger_query::Time>(generator)),
+    ]
+}
+
+/// Bodies of answers in the forms of other APIs, which no struct writes.
+fn answers_of_other_apis(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+    vec![
+        ("ChatCompletion", body::<described::chat::ChatCompletion>(generator)),
+        ("Completion", body::<described::completions::Completion>(generator)),
+        ("EmbeddingList", body::<described::vectors_and_images::EmbeddingList>(generator)),
+        ("ImageList", body::<described::vectors_and_images::ImageList>(generator)),
+        ("MessagesAnswer", body::<described::messages::MessagesAnswer>(generator)),
+        ("MessagesError", body::<described::messages::MessagesError>(generator)),
+        ("ResponsesAnswer", body::<described::responses::ResponsesAnswer>(generator)),
+    ]
 }
 
 /// Bodies of answers that no other body contains, with their names.
@@ -89,6 +106,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("Accounts", list::<admin::accounts::HolderBody>(generator, "All accounts that have keys or limits.")),
         ("Activity", body::<generations::activity::view::ActivityBody>(generator)),
         ("AdminActivity", body::<generations::activity::view::ActivityBody>(generator)),
+        ("CodexModelList", body::<models::messages_models::CodexModelList>(generator)),
         ("CostChange", body::<generations::activity::explanation::ChangeBody>(generator)),
         ("AdminGenerations", body::<generations::generation_list::PageBody>(generator)),
         ("AdminKey", data::<admin::keys::KeyBody>(generator)),
@@ -105,6 +123,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("AdminVerdict", data::<admin::verdict_view::VerdictBody>(generator)),
         ("AlertReceivers", list::<admin::alerts::ReceiverBody>(generator, "In the order of the configuration.")),
         ("AlertTests", list::<admin::alerts::TestBody>(generator, "Each receiver that was tested.")),
+        ("AnthropicModelList", body::<models::messages_models::MessagesModelList<'_>>(generator)),
         ("Audit", body::<admin::audit::PageBody>(generator)),
         ("Calibration", body::<health::calibration_view::CalibrationsBody>(generator)),
         ("CreatedKey", body::<keys::issued_keys::Issued>(generator)),
@@ -114,9 +133,11 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("DiffJob", data::<admin::diff::DiffJobBody>(generator)),
         ("Error", body::<error::body::ErrorBody>(generator)),
         ("Explanation", body::<decisions::explain_view::ExplainBody>(generator)),
+        ("FrontPage", body::<front_page::FrontPageBody>(generator)),
         ("Generation", body::<generations::generation_view::GenerationBody>(generator)),
         ("GenerationList", body::<generations::generation_list::PageBody>(generator)),
         ("Health", body::<health::gateway_health::StatusBody>(generator)),
+        ("InputTokens", body::<inference::responses::InputTokensBody>(generator)),
         ("KeyBody", data::<keys::issued_key::IssuedKeyBody>(generator)),
         (
             "KeyList",
@@ -154,6 +175,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("Shadows", body::<health::shadows::ShadowsBody>(generator)),
         ("Splits", body::<health::splits::SplitsBody>(generator)),
         ("Teams", list::<admin::accounts::HolderBody>(generator, "All teams.")),
+        ("TokenCount", body::<inference::as_chat::TokenCountBody>(generator)),
         ("Verification", data::<health::ledger_verification::VerificationBody>(generator)),
     ]
 }
@@ -174,16 +196,26 @@ fn list<T: JsonSchema>(generator: &mut SchemaGenerator, description: &str) -> Sc
     schema
 }
 
-/// Schemas as clients need them.
-struct Plain<'c>(&'c Contract);
+/// Who writes a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Request,
+    Answer,
+}
 
-impl Transform for Plain<'_> {
+/// Schemas as clients need them.
+struct Plain(Direction);
+
+impl Transform for Plain {
     fn transform(&mut self, schema: &mut Schema) {
+        let is_answer = self.0 == Direction::Answer;
+        if is_answer {
+            without_nulls(schema);
+        }
         transform_subschemas(self, schema);
         let Some(members) = schema.as_object_mut() else { return };
-        ["title", "default"].into_iter().for_each(|member| drop(members.remove(member)));
+        ["title", "default", OR_NULL].into_iter().for_each(|member| drop(members.remove(member)));
         // What reads our own records refuses unknown members; a client must not.
-        let is_answer = self.0.is_serialize();
         if is_answer && members.get("additionalProperties") == Some(&Value::Bool(false)) {
             members.remove("additionalProperties");
         }
@@ -200,12 +232,17 @@ impl Transform for Plain<'_> {
             members.remove("oneOf");
             members.extend([("type".to_owned(), "string".into()), ("enum".to_owned(), words)]);
         }
-        let required = members.get("required").cloned().unwrap_or_default();
-        let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
-        for (name, member) in members.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
-            if !is_required(name) {
-                without_null(member);
-            }
+    }
+}
+
+/// A member of an answer that may be absent is never `null`, unless it is marked.
+fn without_nulls(schema: &mut Schema) {
+    let Some(members) = schema.as_object_mut() else { return };
+    let required = members.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
+    for (name, member) in members.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        if !is_required(name) && member.get(OR_NULL).is_none() {
+            without_null(member);
         }
     }
 }
@@ -215,7 +252,6 @@ fn constants(variants: &[Value]) -> Option<Value> {
     variants.iter().map(|variant| variant.get("const").cloned()).collect()
 }
 
-/// A member that may be absent is never `null`.
 fn without_null(schema: &mut Value) {
     if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|kind| kind != "null");

@@ -156,16 +156,16 @@ pub(crate) struct RowBody<'a> {
     pub(crate) model: Option<&'a str>,
     /// Slug of the provider that served; `null` if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) provider_slug: Option<Option<&'a str>>,
     /// Name of the key that called; `null` if it does not exist any more. Without `group_by` the name of another key of its
     /// account stands for that of a removed one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) key: Option<Option<String>>,
     /// Number of the key, as 16 hexadecimal digits; `null` for callers without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) key_id: Option<Option<&'a str>>,
     /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
     /// were removed.
@@ -173,22 +173,22 @@ pub(crate) struct RowBody<'a> {
     pub(crate) owner: Option<&'a str>,
     /// Name of the account; `null` if it has no key any more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) account: Option<Option<&'a str>>,
     /// Name of the team at the time; `null` without one, and where there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) team: Option<Option<&'a str>>,
     /// The alias that was asked for; `null` for a fixed model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) alias: Option<Option<&'a str>>,
     /// What the choice optimised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) objective: Option<&'a str>,
     /// Class of the task; `null` without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "crate::base::words::TextOrNull"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::OrNull<String>"))]
     pub(crate) task: Option<Option<&'a str>>,
     /// Calls that were admitted in it and have ended.
     pub(crate) requests: u64,
