@@ -35,7 +35,7 @@ pub(crate) fn limit_text(limit: SpendLimit) -> String {
 
 impl ShortBudget {
     /// The limit, if little is left of it.
-    fn of(holder: impl FnOnce() -> String, reading: &BudgetReading) -> Option<ShortBudget> {
+    fn if_short(holder: impl FnOnce() -> String, reading: &BudgetReading) -> Option<ShortBudget> {
         let (limit, left) = reading.limit.zip(reading.available)?;
         // A limit of nothing is spent from the start, and meant so.
         if limit.amount.is_zero() || left * NEAR > limit.amount {
@@ -56,15 +56,15 @@ impl ShortBudget {
         let mut short: Vec<ShortBudget> = accounts::team_names(worker)
             .into_iter()
             .filter_map(|name| {
-                ShortBudget::of(|| format!("team {name}"), &registry.holders.team(&name).budget.read(now_ms))
+                ShortBudget::if_short(|| format!("team {name}"), &registry.holders.team(&name).budget.read(now_ms))
             })
             .collect();
         short.extend(registry.account_names().into_iter().filter_map(|(number, name)| {
-            ShortBudget::of(|| format!("account {name}"), &registry.holders.account(number).budget.read(now_ms))
+            ShortBudget::if_short(|| format!("account {name}"), &registry.holders.account(number).budget.read(now_ms))
         }));
         let callers = worker.setup.keys.callers();
         short.extend(callers.iter().filter_map(|caller| {
-            ShortBudget::of(|| format!("key {}", caller.key.name), &caller.state.budget.read(now_ms))
+            ShortBudget::if_short(|| format!("key {}", caller.key.name), &caller.state.budget.read(now_ms))
         }));
         short
     }
@@ -80,7 +80,7 @@ mod tests {
         let limit = SpendLimit { amount: "1".parse().unwrap(), reset: Some(ResetPeriod::Daily) };
         let available = Some(left.parse().unwrap());
         let reading = BudgetReading { limit: Some(limit), available, spent: Spent::default(), reserved: Usd::ZERO };
-        ShortBudget::of(|| "team product".to_owned(), &reading)
+        ShortBudget::if_short(|| "team product".to_owned(), &reading)
     }
 
     #[test]
