@@ -60,7 +60,7 @@ impl RequestHistory {
                 features: found.features,
             }));
         }
-        let latency_target = StreamLatencyTarget::of(query, name);
+        let latency_target = StreamLatencyTarget::requested_by(query, name);
         query.latency_margin =
             latency_target.as_ref().map_or(1.0, |target| self.targets.margin(&target.requested(), now));
         RequestIntent { policy: Arc::clone(policy), turn, latency_target }
@@ -82,7 +82,7 @@ struct StreamLatencyTarget {
 }
 
 impl StreamLatencyTarget {
-    fn of(query: &Query, name: &str) -> Option<StreamLatencyTarget> {
+    fn requested_by(query: &Query, name: &str) -> Option<StreamLatencyTarget> {
         let preference = query.routing.preferred_max_latency.filter(|_| query.streamed)?;
         Some(StreamLatencyTarget { name: name.into(), objective: query.objective.value, preference })
     }
