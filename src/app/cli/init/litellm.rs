@@ -81,7 +81,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn of(environment: &Environment) -> Known {
+    fn built_in(environment: &Environment) -> Known {
         let catalog =
             Config::parse("[catalog]\nbuiltin = true\n", "", Path::new("."), environment).map(|it| it.catalog(1));
         let (mut models, mut names) = (HashMap::new(), HashSet::new());
@@ -111,7 +111,7 @@ impl Import {
         if list.is_empty() {
             return Err("it has no model_list".to_owned());
         }
-        let (known, mut left_out) = (Known::of(environment), Vec::new());
+        let (known, mut left_out) = (Known::built_in(environment), Vec::new());
         let mut deployments: Vec<Deployment> = Vec::new();
         let mut groups: Vec<Group> = Vec::new();
         for (n, entry) in list.iter().enumerate() {
