@@ -101,11 +101,11 @@ impl Serialize for PreviousError {
 
 /// `error.metadata` alone, as JSON.
 pub(super) fn metadata(problem: &Problem) -> String {
-    serde_json::to_string(&Metadata::of(problem)).unwrap_or_else(|_| "{}".to_owned())
+    serde_json::to_string(&Metadata::new(problem)).unwrap_or_else(|_| "{}".to_owned())
 }
 
 impl<'a> Metadata<'a> {
-    fn of(problem: &'a Problem) -> Metadata<'a> {
+    fn new(problem: &'a Problem) -> Metadata<'a> {
         let upstream = problem.upstream.as_ref();
         Metadata {
             error_type: problem.error_type,
@@ -132,7 +132,7 @@ impl<'a> ErrorBody<'a> {
                 message: &problem.message,
                 r#type: problem.kind.as_str(),
                 param: problem.param.as_deref(),
-                metadata: Metadata::of(problem),
+                metadata: Metadata::new(problem),
                 availability: problem.availability.as_ref(),
             },
             openrouter_metadata: problem.route.as_deref(),
