@@ -248,7 +248,7 @@ fn comparison(job: &DiffJob) -> Markup {
         DiffState::NoAnswer(why) => {
             html! { div #comparison { h2 { "No answer" } p.verdict.warn { (why) } } }
         }
-        DiffState::Done(report) => match serde_json::from_str::<DiffReport>(&report) {
+        DiffState::Done(report) => match serde_json::from_slice::<DiffReport>(report.as_bytes()) {
             Ok(report) => html! { div #comparison { (result(&report)) } },
             Err(_) => html! { div #comparison { p.verdict.bad { "The report cannot be read." } } },
         },
