@@ -133,7 +133,7 @@ struct AnswerMessage {
     refusal: Option<OrNull<String>>,
     /// Calls of tools that the model asks for.
     tool_calls: Option<Vec<Object>>,
-    /// Thoughts of the model as text.
+    /// Reasoning of the model as text.
     reasoning: Option<OrNull<String>>,
     /// The same by parts, to be sent back in the next turn.
     reasoning_details: Option<Vec<Object>>,
