@@ -104,7 +104,7 @@ impl RestrictionKind {
 }
 
 /// The restrictions of a body that was parsed before.
-pub(super) fn of(body: &[u8]) -> Vec<Restriction> {
+pub(super) fn read(body: &[u8]) -> Vec<Restriction> {
     let mut found = Vec::new();
     let path = Path::Field("");
     let object = str::from_utf8(body).ok().and_then(|text| json::whole(text, usize::MAX));
