@@ -85,7 +85,7 @@ fn ends_of_requests(turns: &[Turn<'_>]) -> Vec<bool> {
             let before = is_end;
             match turn.role {
                 Role::System | Role::Developer => {}
-                Role::Assistant if turn.parts.iter().all(is_blank) => {}
+                Role::Assistant if turn.parts.iter().all(Part::is_blank) => {}
                 role => is_end = role == Role::Assistant,
             }
             before
