@@ -3,7 +3,9 @@
 use pointsman_domain::Dialect;
 
 use super::{
-    AnswerContext, AnswerFault, anthropic, converse,
+    AnswerContext,
+    answer::AnswerResult,
+    anthropic, converse,
     frame::StreamEvent,
     gemini,
     neutral::{AnswerSink, ToolNames},
@@ -15,8 +17,13 @@ use super::{
 impl EventMeter {
     /// The meter of an answer of chat, or of one of another dialect if there is a `translation`. `names`: of tools that a chat
     /// server was sent.
-    pub(super) fn of(translation: Option<&Translation>, names: ToolNames, context: AnswerContext) -> EventMeter {
-        let order = translation.map_or(ToolCallOrder::WholeNames, |translation| ToolCallOrder::of(translation.dialect));
+    pub(super) fn from_translation(
+        translation: Option<&Translation>,
+        names: ToolNames,
+        context: AnswerContext,
+    ) -> EventMeter {
+        let order = translation
+            .map_or(ToolCallOrder::WholeNames, |translation| ToolCallOrder::from_dialect(translation.dialect));
         EventMeter::new(context, order, names)
     }
 }
@@ -48,7 +55,7 @@ macro_rules! each {
 
 impl UpstreamDecoder {
     /// The decoder of answers of chat, or of another dialect if there is a `translation`.
-    pub(super) fn of(translation: Option<&Translation>) -> UpstreamDecoder {
+    pub(super) fn new(translation: Option<&Translation>) -> UpstreamDecoder {
         let Some(translation) = translation else { return UpstreamDecoder::Chat(openai::Decoder::default()) };
         let names = translation.names.clone();
         match translation.dialect {
@@ -66,12 +73,12 @@ impl UpstreamDecoder {
     }
 
     /// Reads one event of a stream.
-    pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         each!(self, decoder => decoder.event(event, sink))
     }
 
     /// The end of the stream.
-    pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
             UpstreamDecoder::Gemini(decoder) => decoder.end(),
@@ -103,7 +110,7 @@ impl UpstreamDecoder {
     }
 
     /// Reads an unstreamed answer.
-    pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         each!(self, decoder => decoder.whole(body, sink))
     }
 }

@@ -6,7 +6,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::passing_halves::{EventApi, PassingHalves};
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
     anthropic,
     client_request::{ClientRequest, ClientShape},
     frame::{KEEP_ALIVE, StreamEvent},
@@ -62,7 +62,7 @@ enum Passed {
 }
 
 impl OpenBlock {
-    fn of(start: Raw<'_>) -> Option<OpenBlock> {
+    fn read(start: Raw<'_>) -> Option<OpenBlock> {
         let kind = start.member(b"content_block").and_then(|block| block.member(b"type")).and_then(Raw::text);
         let empty_delta = match kind.as_deref() {
             Some("text") => Some("{\"type\":\"text_delta\",\"text\":\"\"}"),
@@ -228,12 +228,7 @@ impl PassingEvents {
     }
 
     /// Passes an event on.
-    pub(super) fn event(
-        &mut self,
-        event: &StreamEvent<'_>,
-        meter: &EventMeter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn event(&mut self, event: &StreamEvent<'_>, meter: &EventMeter, out: &mut BytesMut) -> AnswerResult {
         if self.is_stopped {
             return Ok(());
         }
@@ -250,7 +245,7 @@ impl PassingEvents {
         if self.halves.is_empty() && !cursor.has_lone_surrogate() {
             return self.pass_whole(data, value, meter, out);
         }
-        let kind = value.member(b"type").and_then(Raw::text).unwrap_or_default();
+        let kind = value.kind().unwrap_or_default();
         for lost in self.halves.ended_by(api, &kind, value) {
             let number = value.member(b"sequence_number").and_then(Raw::count);
             self.pass_lost(&lost, number, meter, out)?;
@@ -260,13 +255,7 @@ impl PassingEvents {
     }
 
     /// Passes an event on that the provider did not send, with this number, so that all later ones have higher numbers.
-    fn pass_lost(
-        &mut self,
-        lost: &str,
-        number: Option<u64>,
-        meter: &EventMeter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    fn pass_lost(&mut self, lost: &str, number: Option<u64>, meter: &EventMeter, out: &mut BytesMut) -> AnswerResult {
         let Some(number) = number else { return self.pass_whole(lost, object(lost)?, meter, out) };
         let numbered = with_first_member(lost.as_bytes(), b"sequence_number", number.to_string().as_bytes());
         let lost = String::from_utf8_lossy(&numbered);
@@ -276,20 +265,14 @@ impl PassingEvents {
     }
 
     /// Passes an event on in which every character is whole.
-    fn pass_whole(
-        &mut self,
-        data: &str,
-        value: Raw<'_>,
-        meter: &EventMeter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    fn pass_whole(&mut self, data: &str, value: Raw<'_>, meter: &EventMeter, out: &mut BytesMut) -> AnswerResult {
         if let PassingApi::Completion { identity, shows_usage } = &self.api {
             if *shows_usage || !text_completion::splice::is_usage_only(value) {
                 put_data(&text_completion::splice::splice_chunk(data, value, &identity.id, &identity.model), out);
             }
             return Ok(());
         }
-        let Some(kind) = value.member(b"type").and_then(Raw::text) else { return Ok(()) };
+        let Some(kind) = value.kind() else { return Ok(()) };
         let usage = || meter.answer().usage();
         let changed = match &self.api {
             PassingApi::Responses(identity) => {
@@ -321,7 +304,7 @@ impl PassingEvents {
         };
         match &*kind {
             "content_block_start" => {
-                self.open_block = OpenBlock::of(value);
+                self.open_block = OpenBlock::read(value);
                 self.arguments = None;
             }
             "content_block_stop" => self.open_block = None,

@@ -7,10 +7,10 @@ use pointsman_domain::FinishReason;
 
 use super::{finish::finish, usage::Usage};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Cursor, Raw},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+    json::Raw,
+    neutral::{AnswerEvent, AnswerProgress, AnswerSink, EscapedText, ToolNames},
     refusal,
 };
 
@@ -22,7 +22,7 @@ use block::{Block, Counters};
 #[derive(Debug)]
 pub(crate) struct Decoder {
     names: ToolNames,
-    progress: Progress,
+    progress: AnswerProgress,
     /// Id of the message, to recognise a repeated start.
     id: Option<EscapedText<'static>>,
     /// The unfinished block and its index.
@@ -30,13 +30,6 @@ pub(crate) struct Decoder {
     counters: Counters,
     usage: Usage,
     stop: Option<Stop>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Started,
-    Done,
 }
 
 /// Why the answer stopped.
@@ -57,7 +50,7 @@ impl Decoder {
     pub(crate) fn new(names: ToolNames) -> Decoder {
         Decoder {
             names,
-            progress: Progress::Idle,
+            progress: AnswerProgress::Idle,
             id: None,
             open: None,
             counters: Counters::default(),
@@ -70,8 +63,8 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        if self.progress == Progress::Done {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+        if self.progress == AnswerProgress::Done {
             return Ok(());
         }
         let Some((value, [kind, index, delta])) = event.pick([b"type", b"index", b"delta"])? else { return Ok(()) };
@@ -82,7 +75,7 @@ impl Decoder {
         match kind.as_deref() {
             Some("message_start") => self.message_start(value.member(b"message"), sink),
             Some(kind) if kind.starts_with("content_block_") || kind.starts_with("message_") => {
-                if self.progress == Progress::Idle {
+                if self.progress == AnswerProgress::Idle {
                     return Err(AnswerFault::malformed("the stream does not begin with message_start"));
                 }
                 let index = index.and_then(Raw::count).unwrap_or(0);
@@ -96,17 +89,17 @@ impl Decoder {
 
     /// Whether the message was stopped, so that nothing follows.
     pub(crate) const fn is_done(&self) -> bool {
-        matches!(self.progress, Progress::Done)
+        matches!(self.progress, AnswerProgress::Done)
     }
 
     /// The end of the stream.
     ///
     /// # Errors
     /// When the answer is incomplete, and those of the sink.
-    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.progress {
-            Progress::Done => Ok(()),
-            Progress::Started if self.stop.is_some() => self.finish(sink),
+            AnswerProgress::Done => Ok(()),
+            AnswerProgress::Started if self.stop.is_some() => self.finish(sink),
             _ => Err(AnswerFault::truncated("the stream ended before message_stop")),
         }
     }
@@ -115,10 +108,8 @@ impl Decoder {
     ///
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let mut cursor = Cursor::new(body);
-        let message = cursor.value()?;
-        cursor.end()?;
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
+        let message = Raw::whole(body)?;
         let [kind, error, content, id, usage, reason, details] =
             message.pick([b"type", b"error", b"content", b"id", b"usage", b"stop_reason", b"stop_details"]);
         if kind.is_some_and(|kind| kind.inner() == b"error") || error.is_some_and(|error| !error.is_null()) {
@@ -142,7 +133,7 @@ impl Decoder {
         (kind, index, delta): (&str, u64, Option<Raw<'_>>),
         event: Raw<'_>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         match kind {
             "content_block_start" => match event.member(b"content_block").filter(|block| block.is_object()) {
                 Some(block) => self.block_start(index, block, sink),
@@ -165,20 +156,20 @@ impl Decoder {
         }
     }
 
-    fn message_start(&mut self, message: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn message_start(&mut self, message: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(message) = message.filter(|message| message.is_object()) else {
             return Err(AnswerFault::malformed("message_start without a message"));
         };
         let [id, usage, content] = message.pick([b"id", b"usage", b"content"]);
-        if self.progress != Progress::Idle {
-            let is_same = id.and_then(EscapedText::of) == self.id;
+        if self.progress != AnswerProgress::Idle {
+            let is_same = id.and_then(EscapedText::read) == self.id;
             return if is_same { Ok(()) } else { Err(AnswerFault::malformed("a second message in one stream")) };
         }
         self.start(id, usage, sink)?;
         // A placeholder: only `message_delta` knows.
         self.usage.forget_output();
         // Calls that a program of the model made are whole from the start.
-        let is_call = |block: &Raw<'_>| block.member(b"type").and_then(Raw::text).as_deref() == Some("tool_use");
+        let is_call = |block: &Raw<'_>| block.kind().as_deref() == Some("tool_use");
         for block in content.into_iter().flat_map(Raw::elements).filter(is_call) {
             self.block_start(0, block, sink)?;
             self.block_stop(sink)?;
@@ -186,14 +177,9 @@ impl Decoder {
         Ok(())
     }
 
-    fn start(
-        &mut self,
-        id: Option<Raw<'_>>,
-        usage: Option<Raw<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
-        self.progress = Progress::Started;
-        self.id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
+    fn start(&mut self, id: Option<Raw<'_>>, usage: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
+        self.progress = AnswerProgress::Started;
+        self.id = id.and_then(EscapedText::read).map(EscapedText::into_owned);
         usage.into_iter().for_each(|usage| self.usage.merge(usage));
         match &self.id {
             Some(id) => sink.event(AnswerEvent::Started { id: id.borrowed() }),
@@ -201,18 +187,13 @@ impl Decoder {
         }
     }
 
-    fn block_start(&mut self, index: u64, block: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_start(&mut self, index: u64, block: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
         self.open = Some((index, Block::start(block, &self.names, &mut self.counters, sink)?));
         Ok(())
     }
 
-    fn block_delta(
-        &mut self,
-        index: u64,
-        delta: Option<Raw<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn block_delta(&mut self, index: u64, delta: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(delta) = delta else { return Ok(()) };
         match &mut self.open {
             Some((open, block)) if *open == index => block.delta(delta, &mut self.counters, sink),
@@ -220,7 +201,7 @@ impl Decoder {
         }
     }
 
-    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.open.take() {
             Some((_, block)) => block.stop(&mut self.counters, sink),
             None => Ok(()),
@@ -229,15 +210,15 @@ impl Decoder {
 
     /// Notes `stop_reason` and what a refusal says.
     fn note_stop(&mut self, reason: Option<Raw<'_>>, details: Option<Raw<'_>>) {
-        let Some(reason) = reason.and_then(EscapedText::of) else { return };
+        let Some(reason) = reason.and_then(EscapedText::read) else { return };
         let explanation = details.and_then(|details| details.member(b"explanation")).and_then(Raw::filled_string);
-        let explanation = explanation.and_then(EscapedText::of).map(EscapedText::into_owned);
+        let explanation = explanation.and_then(EscapedText::read).map(EscapedText::into_owned);
         self.stop = Some(Stop { reason: reason.into_owned(), explanation });
     }
 
-    fn finish(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn finish(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         let stop = self.stop.take();
         let native = stop.as_ref().map_or(EscapedText::plain(""), |stop| stop.reason.borrowed());
         let finish = finish(&native.unescaped(), self.counters.has_calls());

@@ -30,8 +30,8 @@ use super::{
     client_error::{push_error, push_stream_error},
 };
 use crate::{
-    answer::AnswerFault,
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey},
+    answer::{AnswerFault, AnswerResult},
+    neutral::{AnswerEvent, AnswerForm, AnswerProgress, AnswerSink, EscapedText, ReportedTokens, StateKey},
     stream_error::StreamError,
 };
 
@@ -42,11 +42,11 @@ pub(crate) struct MessageOpening {
     pub(crate) id: Arc<str>,
     /// The name of the model that the client sees.
     pub(crate) model: Arc<str>,
-    /// Estimated prompt tokens, told at the start of a stream until the upstream has counted them.
+    /// Estimated prompt tokens, reported at the start of a stream until the upstream has counted them.
     pub(crate) prompt_tokens: u32,
     /// Streamed or whole.
     pub(crate) form: AnswerForm,
-    /// Whether the client wants signatures of thoughts without their text.
+    /// Whether the client wants signatures of reasoning without its text.
     pub(crate) omits_thinking: bool,
     /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
     pub(crate) stop_sequences: Bytes,
@@ -60,7 +60,7 @@ pub(crate) struct MessageOpening {
 #[derive(Debug)]
 pub(crate) struct MessagesEncoder {
     opening: MessageOpening,
-    progress: Progress,
+    progress: AnswerProgress,
     blocks: BlockWriter,
     open: Option<Open>,
     waiting: Waiting,
@@ -82,13 +82,6 @@ enum StoppedAt {
     Text(EscapedText<'static>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Started,
-    Done,
-}
-
 /// The block that is open.
 #[derive(Debug)]
 enum Open {
@@ -106,17 +99,15 @@ enum Open {
 }
 
 impl AnswerSink for MessagesEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        if self.progress == Progress::Done {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
+        if self.progress == AnswerProgress::Done {
             return Ok(());
         }
         match event {
             AnswerEvent::Usage(tokens) => self.usage = Some(tokens),
             AnswerEvent::Text { choice: 0, text } if !text.is_empty() => return self.add(Piece::Text(text)),
             AnswerEvent::Refusal { choice: 0, text } => return self.refuse(&text),
-            AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.add(Piece::Reasoning(ReasoningPiece { index, format, kind, text, sealed, id }));
-            }
+            AnswerEvent::Reasoning { choice: 0, index, state } => return self.add(Piece::Reasoning(index, state)),
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 // A call is announced once; a repetition says nothing new.
                 if call < self.calls {
@@ -154,7 +145,7 @@ impl MessagesEncoder {
     /// A writer at the beginning of an answer.
     pub(crate) fn new(opening: MessageOpening) -> MessagesEncoder {
         MessagesEncoder {
-            progress: Progress::Idle,
+            progress: AnswerProgress::Idle,
             blocks: BlockWriter::new(opening.form),
             open: None,
             waiting: Waiting::new(opening.max_held_bytes),
@@ -179,7 +170,7 @@ impl MessagesEncoder {
 
     /// Ends the answer. If the upstream finished it with an error, the answer ends with one.
     pub(crate) fn finish(&mut self) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
@@ -188,15 +179,15 @@ impl MessagesEncoder {
         self.begin();
         self.settle();
         self.push_end();
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
     }
 
     /// Ends the answer with an error: an event in a stream, else the whole body.
     pub(crate) fn fail(&mut self, error: &StreamError) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         match self.opening.form {
             AnswerForm::Streamed => push_stream_error(error, &mut self.blocks.out),
             AnswerForm::Whole => {
@@ -209,10 +200,10 @@ impl MessagesEncoder {
     /// Writes something that a client notices and that says nothing. Some clients count pings as silence while a block is
     /// open, so there it is an empty delta.
     pub(crate) fn keep_alive(&mut self) {
-        if self.opening.form == AnswerForm::Whole || self.progress == Progress::Done {
+        if self.opening.form == AnswerForm::Whole || self.progress == AnswerProgress::Done {
             return;
         }
-        if self.progress == Progress::Idle {
+        if self.progress == AnswerProgress::Idle {
             return self.begin();
         }
         match &self.open {
@@ -230,7 +221,7 @@ impl MessagesEncoder {
     }
 
     /// Adds a piece of content, or keeps it until the call before it is complete.
-    fn add(&mut self, piece: Piece<'_>) -> Result<(), AnswerFault> {
+    fn add(&mut self, piece: Piece<'_>) -> AnswerResult {
         if self.must_wait() {
             return self.waiting.push(piece);
         }
@@ -243,7 +234,7 @@ impl MessagesEncoder {
     }
 
     /// Adds a piece of arguments. A call whose arguments were complete takes no more.
-    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> AnswerResult {
         if call >= self.calls {
             return Err(AnswerFault::malformed("arguments of an unknown call"));
         }
@@ -264,7 +255,7 @@ impl MessagesEncoder {
         }
     }
 
-    fn refuse(&mut self, text: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn refuse(&mut self, text: &EscapedText<'_>) -> AnswerResult {
         if self.refusal.len() + text.bytes().len() > self.opening.max_held_bytes {
             return Err(AnswerFault::malformed("a refusal longer than allowed"));
         }

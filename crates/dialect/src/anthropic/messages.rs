@@ -8,7 +8,7 @@ use crate::{
     claude::models::NAMES,
     neutral::{
         BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds, ToolNames,
-        UnsupportedFields, push_call_input,
+        UnsupportedFields,
     },
 };
 
@@ -19,8 +19,8 @@ pub(super) fn block_messages<'m, 'o, 'a>(
     out: &'m mut BytesMut,
     unsupported: &'m mut UnsupportedFields,
 ) -> Messages<'m, 'o, 'a> {
-    let (ids, thoughts) = (ToolCallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
-    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), thoughts, open: None }
+    let (ids, reasoning) = (ToolCallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
+    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), reasoning, open: None }
 }
 
 pub(super) struct Breakpoints<'o>(&'o mut CacheBreakpoints);
@@ -41,12 +41,7 @@ impl<'a> Blocks<'a> for Breakpoints<'_> {
     fn push_block(messages: &mut Messages<'_, '_, 'a>, part: &Part<'a>) -> bool {
         let place = match &part.content {
             Content::ToolCall { id, name, arguments, kind } => {
-                messages.out.put_slice(b"{\"type\":\"tool_use\",\"id\":");
-                messages.ids.of_call(id).push_quoted(messages.out);
-                messages.out.put_slice(b",\"name\":");
-                messages.names.sent(name).push_quoted(messages.out);
-                messages.out.put_slice(b",\"input\":");
-                push_call_input(*kind, arguments, messages.out, messages.unsupported);
+                messages.push_call(b"{\"type\":\"tool_use\",\"id\":", id, name, (*kind, arguments));
                 "messages[].tool_calls[]"
             }
             Content::ToolResult { id, parts, failed } => {
@@ -58,8 +53,8 @@ impl<'a> Blocks<'a> for Breakpoints<'_> {
         end_block(messages, part, place)
     }
 
-    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut) {
-        match thought {
+    fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut) {
+        match sealed {
             SealedReasoning::Encrypted(data) => {
                 out.put_slice(b"{\"type\":\"redacted_thinking\",\"data\":");
                 data.push_quoted(out);
@@ -90,7 +85,7 @@ fn end_block(messages: &mut Messages<'_, '_, '_>, part: &Part<'_>, place: &'stat
 fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, parts: &[Part<'a>], failed: bool) {
     messages.out.put_slice(b"{\"type\":\"tool_result\",\"tool_use_id\":");
     messages.ids.of_result(id).push_quoted(messages.out);
-    let parts: Vec<&Part<'a>> = parts.iter().filter(|part| !is_blank(part)).collect();
+    let parts: Vec<&Part<'a>> = parts.iter().filter(|part| !part.is_blank()).collect();
     if let [Part { content: Content::Text(text), cache_control: None }] = parts.as_slice() {
         messages.out.put_slice(b",\"content\":");
         text.push_quoted(messages.out);
@@ -102,8 +97,4 @@ fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, pa
     if failed {
         messages.out.put_slice(b",\"is_error\":true");
     }
-}
-
-fn is_blank(part: &Part<'_>) -> bool {
-    matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_blank())
 }

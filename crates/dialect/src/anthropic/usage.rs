@@ -22,13 +22,8 @@ impl Usage {
     /// Merges a `usage` object: a count replaces the earlier one, but no zero replaces another number.
     pub(super) fn merge(&mut self, usage: Raw<'_>) {
         self.merge_counts(usage);
-        let [output, tools, speed, tier, geography, iterations] = usage.pick([
-            b"output_tokens_details",
-            b"server_tool_use",
-            b"speed",
-            b"service_tier",
-            b"inference_geo",
-            b"iterations",
+        let [output, tools, speed, tier, geography, iterations] = usage.pick(byte_names![
+            output_tokens_details server_tool_use speed service_tier inference_geo iterations
         ]);
         let count = |holder: Option<Raw<'_>>, name: &[u8]| holder?.member(name)?.count();
         replace(&mut self.thinking, count(output, b"thinking_tokens"));
@@ -105,7 +100,7 @@ fn replace(count: &mut Option<u64>, new: Option<u64>) {
 /// The sum over all iterations of this model. The counts at the top leave compactions out, and those of an advisor
 /// belong to another model. `None` where the counts at the top are right: without a compaction, or after a fallback.
 fn sum_of_iterations(iterations: Raw<'_>) -> Option<Usage> {
-    let is = |iteration: Raw<'_>, kind: &str| iteration.member(b"type").and_then(Raw::text).as_deref() == Some(kind);
+    let is = |iteration: Raw<'_>, kind: &str| iteration.kind().as_deref() == Some(kind);
     let has = |kind: &str| iterations.elements().any(|iteration| is(iteration, kind));
     if !has("compaction") || has("fallback_message") {
         return None;

@@ -3,17 +3,15 @@
 //! An event of a stream is an object with one member, named after the type of the event, as in the API's own description.
 //! Blocks of text and of reasoning have no start. The stop reason comes before the usage, so that the end is held back.
 
-use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use super::{error, finish::finish, models::reasoning_format, usage::tokens};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Cursor, Raw},
     neutral::{
-        AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ReportedTokens, ToolCallReader, ToolNames,
-        url_citation,
+        AnswerEvent, AnswerSink, EscapedText, ReasoningReader, ReportedTokens, ToolCallReader, ToolNames, url_citation,
     },
 };
 
@@ -21,14 +19,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Decoder {
     names: ToolNames,
-    /// The format of the thoughts.
+    /// The format of the reasoning.
     reasoning_of: ReasoningFormat,
     has_started: bool,
     is_done: bool,
     /// The unfinished block and its index.
     open: Option<(u64, Block)>,
     calls: u32,
-    thoughts: u32,
+    reasoning_blocks: u32,
     /// Characters of text.
     characters: u64,
     /// Why the answer stopped, until the usage has come.
@@ -41,10 +39,7 @@ enum Block {
     Text {
         start: u64,
     },
-    Reasoning {
-        index: u32,
-        signature: BytesMut,
-    },
+    Reasoning(ReasoningReader),
     Call(ToolCallReader),
     /// Not shown.
     Hidden,
@@ -60,7 +55,7 @@ impl Decoder {
             is_done: false,
             open: None,
             calls: 0,
-            thoughts: 0,
+            reasoning_blocks: 0,
             characters: 0,
             stop: None,
         }
@@ -75,7 +70,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.is_done {
             return Ok(());
         }
@@ -105,7 +100,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete, and those of the sink.
-    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.is_done {
             return Ok(());
         }
@@ -119,10 +114,8 @@ impl Decoder {
     ///
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let mut cursor = Cursor::new(body);
-        let answer = cursor.value()?;
-        cursor.end()?;
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
+        let answer = Raw::whole(body)?;
         let content = answer.member(b"output").and_then(|output| output.member(b"message")?.member(b"content"));
         let Some(content) = content.filter(|content| content.is_array()) else {
             return Err(error::fault_of_body(answer).unwrap_or(AnswerFault::malformed("the answer has no content")));
@@ -135,25 +128,20 @@ impl Decoder {
             self.block_delta(index as u64, block, sink)?;
             self.block_stop(sink)?;
         }
-        self.stop = answer.member(b"stopReason").and_then(EscapedText::of).map(EscapedText::into_owned);
+        self.stop = answer.member(b"stopReason").and_then(EscapedText::read).map(EscapedText::into_owned);
         self.finish(None, sink)
     }
 
-    fn event_of_message(&mut self, name: &[u8], event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let index = event.member(b"contentBlockIndex").and_then(Raw::count).unwrap_or(0);
+    fn event_of_message(&mut self, name: &[u8], event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+        let [index, start, delta, reason] = event.pick([b"contentBlockIndex", b"start", b"delta", b"stopReason"]);
+        let index = index.and_then(Raw::count).unwrap_or(0);
         match name {
-            b"contentBlockStart" => match event.member(b"start") {
-                Some(start) => self.block_start(index, start, sink),
-                None => Ok(()),
-            },
-            b"contentBlockDelta" => match event.member(b"delta") {
-                Some(delta) => self.block_delta(index, delta, sink),
-                None => Ok(()),
-            },
+            b"contentBlockStart" => start.map_or(Ok(()), |start| self.block_start(index, start, sink)),
+            b"contentBlockDelta" => delta.map_or(Ok(()), |delta| self.block_delta(index, delta, sink)),
             b"contentBlockStop" => self.block_stop(sink),
             b"messageStop" => {
                 self.block_stop(sink)?;
-                let reason = event.member(b"stopReason").and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
+                let reason = reason.and_then(EscapedText::read).unwrap_or(EscapedText::plain(""));
                 self.stop = Some(reason.into_owned());
                 self.refuse_malformed()
             }
@@ -162,16 +150,16 @@ impl Decoder {
     }
 
     /// Begins the block that `start` names; one without a start of its own begins with its first delta.
-    fn block_start(&mut self, index: u64, start: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_start(&mut self, index: u64, start: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
         let Some(call) = start.member(b"toolUse") else { return Ok(()) };
-        let members = (call.member(b"toolUseId"), call.member(b"name"), call.member(b"input"));
+        let members = call.pick([b"toolUseId", b"name", b"input"]);
         let call = ToolCallReader::start(members, &self.names, &mut self.calls, sink)?;
         self.open = Some((index, Block::Call(call)));
         Ok(())
     }
 
-    fn block_delta(&mut self, index: u64, delta: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_delta(&mut self, index: u64, delta: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some((key, value)) = delta.members().next() else { return Ok(()) };
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.block_stop(sink)?;
@@ -179,22 +167,17 @@ impl Decoder {
         }
         let Some((_, block)) = &mut self.open else { return Ok(()) };
         match (&*key.name(), block) {
-            (b"text", Block::Text { .. }) => match value.filled_string().and_then(EscapedText::of) {
+            (b"text", Block::Text { .. }) => match EscapedText::filled(value) {
                 Some(text) => self.text(text, sink),
                 None => Ok(()),
             },
             (b"citation", Block::Text { start, .. }) => cite(value, *start, self.characters, sink),
             (b"citationsContent", Block::Text { .. }) => self.cited_text(value, sink),
-            (b"reasoningContent", Block::Reasoning { index, signature }) => {
-                let thought = ReasoningBlock { index: *index, format: self.reasoning_of };
-                thought.delta(value, signature, sink)
-            }
-            (b"toolUse", Block::Call(call)) => {
-                match value.member(b"input").and_then(Raw::filled_string).and_then(EscapedText::of) {
-                    Some(piece) => call.piece(piece, sink),
-                    None => Ok(()),
-                }
-            }
+            (b"reasoningContent", Block::Reasoning(reasoning)) => reasoning_delta(value, reasoning, sink),
+            (b"toolUse", Block::Call(call)) => match value.member(b"input").and_then(EscapedText::filled) {
+                Some(piece) => call.piece(piece, sink),
+                None => Ok(()),
+            },
             (b"image", Block::Hidden) => image(value, sink),
             (_, Block::Hidden) => Ok(()),
             _ => Err(AnswerFault::malformed("a delta of another kind than its block")),
@@ -202,52 +185,46 @@ impl Decoder {
     }
 
     /// The block that begins with a delta of this kind.
-    fn block_of(&mut self, kind: &[u8]) -> Result<Block, AnswerFault> {
+    fn block_of(&mut self, kind: &[u8]) -> AnswerResult<Block> {
         Ok(match kind {
             b"text" | b"citation" | b"citationsContent" => Block::Text { start: self.characters },
             b"reasoningContent" => {
-                let index = self.thoughts;
-                self.thoughts = self.thoughts.saturating_add(1);
-                Block::Reasoning { index, signature: BytesMut::new() }
+                Block::Reasoning(ReasoningReader::start(self.reasoning_of, &mut self.reasoning_blocks))
             }
             b"toolUse" => return Err(AnswerFault::malformed("a piece of a call that has not begun")),
             _ => Block::Hidden,
         })
     }
 
-    fn text(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn text(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.characters = self.characters.saturating_add(text.characters());
         sink.event(AnswerEvent::Text { choice: 0, text })
     }
 
     /// Text with citations, as an unstreamed answer has it.
-    fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let start = self.characters;
-        for part in value.member(b"content").into_iter().flat_map(Raw::elements) {
-            if let Some(text) = part.member(b"text").and_then(EscapedText::of) {
+        for part in value.elements_of(b"content") {
+            if let Some(text) = part.member(b"text").and_then(EscapedText::read) {
                 self.text(text, sink)?;
             }
         }
-        for citation in value.member(b"citations").into_iter().flat_map(Raw::elements) {
+        for citation in value.elements_of(b"citations") {
             cite(citation, start, self.characters, sink)?;
         }
         Ok(())
     }
 
-    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.open.take() {
-            Some((_, Block::Reasoning { index, signature, .. })) if !signature.is_empty() => {
-                let thought = ReasoningBlock { index, format: self.reasoning_of };
-                let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
-                thought.send(ReasoningKind::Text, None, Some(signature), sink)
-            }
+            Some((_, Block::Reasoning(reasoning))) => reasoning.stop(sink),
             Some((_, Block::Call(call))) => call.stop(sink),
             _ => Ok(()),
         }
     }
 
     /// An answer that the model failed to make is no answer.
-    fn refuse_malformed(&self) -> Result<(), AnswerFault> {
+    fn refuse_malformed(&self) -> AnswerResult {
         let reason = self.stop.as_ref().map(EscapedText::unescaped).unwrap_or_default();
         match finish(&reason, self.calls > 0) {
             FinishReason::Error => {
@@ -257,7 +234,7 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn finish(&mut self, usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.refuse_malformed()?;
         self.is_done = true;
         let native = self.stop.take().unwrap_or(EscapedText::plain(""));
@@ -267,59 +244,25 @@ impl Decoder {
     }
 }
 
-fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> AnswerResult {
     usage.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
 }
 
-/// Which thought of the answer, and whose.
-#[derive(Debug, Clone, Copy)]
-struct ReasoningBlock {
-    index: u32,
-    format: ReasoningFormat,
-}
-
-impl ReasoningBlock {
-    /// Takes a piece of a stream, or the whole thought of an unstreamed answer.
-    fn delta(self, value: Raw<'_>, signature: &mut BytesMut, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let value = value.member(b"reasoningText").unwrap_or(value);
-        for (key, value) in value.members() {
-            match &*key.name() {
-                b"text" => {
-                    if let Some(text) = value.filled_string().and_then(EscapedText::of) {
-                        self.send(ReasoningKind::Text, Some(text), None, sink)?;
-                    }
-                }
-                b"signature" if value.is_string() => {
-                    if signature.len() + value.inner().len() > MAX_SIGNATURE {
-                        return Err(AnswerFault::malformed("the signature of a thought is too long"));
-                    }
-                    signature.put_slice(value.inner());
-                }
-                b"redactedContent" => {
-                    if let Some(data) = value.filled_string().and_then(EscapedText::of) {
-                        self.send(ReasoningKind::Encrypted, None, Some(data), sink)?;
-                    }
-                }
-                _ => {}
-            }
+/// Takes a piece of a stream, or the whole reasoning of an unstreamed answer.
+fn reasoning_delta(value: Raw<'_>, reasoning: &mut ReasoningReader, sink: &mut impl AnswerSink) -> AnswerResult {
+    for (key, value) in value.member(b"reasoningText").unwrap_or(value).members() {
+        match (&*key.name(), EscapedText::filled(value)) {
+            (b"text", Some(text)) => reasoning.text(text, sink)?,
+            (b"signature", Some(_)) => reasoning.sign(value)?,
+            (b"redactedContent", Some(data)) => reasoning.encrypted(data, sink)?,
+            _ => {}
         }
-        Ok(())
     }
-
-    fn send(
-        self,
-        kind: ReasoningKind,
-        text: Option<EscapedText<'_>>,
-        sealed: Option<EscapedText<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
-        let ReasoningBlock { index, format } = self;
-        sink.event(AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id: None })
-    }
+    Ok(())
 }
 
 /// A citation of a page, or of a document as it came.
-fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> AnswerResult {
     let Some(url) = citation.member(b"location").and_then(|location| location.member(b"web")?.member(b"url")) else {
         let json = citation.bytes().into();
         return sink.event(AnswerEvent::DocumentCitation { choice: 0, json });
@@ -329,8 +272,8 @@ fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> 
     sink.event(AnswerEvent::Annotation { choice: 0, json: json.into() })
 }
 
-fn image(value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let data = value.member(b"source").and_then(|source| source.member(b"bytes")).and_then(EscapedText::of);
+fn image(value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+    let data = value.member(b"source").and_then(|source| source.member(b"bytes")).and_then(EscapedText::read);
     let format = value.member(b"format").and_then(Raw::text);
     let (Some(data), Some(format)) = (data, format) else { return Ok(()) };
     let media_type = EscapedText::escaping(&format!("image/{format}"));

@@ -8,15 +8,12 @@ use super::{
     media::{MediaWriter, is_document},
     models::CALL_IDS,
 };
-use crate::{
-    json::push_member,
-    neutral::{
-        AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
-        ToolNames, UnsupportedFields, push_call_input,
-    },
+use crate::neutral::{
+    AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
+    ToolNames, UnsupportedFields,
 };
 
-/// Writes `system` and `messages`. `is_claude`: the model takes back signed thoughts.
+/// Writes `system` and `messages`. `is_claude`: the model takes back signed reasoning.
 pub(super) fn block_messages<'m, 'o, 'a>(
     is_claude: bool,
     names: &'m ToolNames,
@@ -24,9 +21,9 @@ pub(super) fn block_messages<'m, 'o, 'a>(
     out: &'m mut BytesMut,
     unsupported: &'m mut UnsupportedFields,
 ) -> Messages<'m, 'o, 'a> {
-    let (ids, thoughts) = (ToolCallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
+    let (ids, reasoning) = (ToolCallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
     let api = Written { points, media: MediaWriter::default() };
-    BlockMessages { out, unsupported, names, ids, api, thoughts, open: None }
+    BlockMessages { out, unsupported, names, ids, api, reasoning, open: None }
 }
 
 pub(super) struct Written<'o> {
@@ -58,12 +55,7 @@ impl<'a> Blocks<'a> for Written<'_> {
     fn push_block(messages: &mut Messages<'_, '_, 'a>, part: &Part<'a>) -> bool {
         let is_written = match &part.content {
             Content::ToolCall { id, name, arguments, kind } => {
-                messages.out.put_slice(b"{\"toolUse\":{\"toolUseId\":");
-                messages.ids.of_call(id).push_quoted(messages.out);
-                messages.out.put_slice(b",\"name\":");
-                messages.names.sent(name).push_quoted(messages.out);
-                messages.out.put_slice(b",\"input\":");
-                push_call_input(*kind, arguments, messages.out, messages.unsupported);
+                messages.push_call(b"{\"toolUse\":{\"toolUseId\":", id, name, (*kind, arguments));
                 messages.out.put_slice(b"}}");
                 true
             }
@@ -79,8 +71,8 @@ impl<'a> Blocks<'a> for Written<'_> {
         is_written
     }
 
-    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut) {
-        match thought {
+    fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut) {
+        match sealed {
             SealedReasoning::Encrypted(data) => {
                 out.put_slice(b"{\"reasoningContent\":{\"redactedContent\":");
                 data.push_quoted(out);
@@ -89,8 +81,7 @@ impl<'a> Blocks<'a> for Written<'_> {
             SealedReasoning::Signed { text, signature } => {
                 out.put_slice(b"{\"reasoningContent\":{\"reasoningText\":{\"text\":");
                 text.push_quoted(out);
-                push_member(out, b"signature", b"");
-                signature.push_quoted(out);
+                signature.push_member(out, b"signature");
                 out.put_slice(b"}}}");
             }
         }

@@ -8,7 +8,7 @@ use crate::{
         models::{self as claude, Sampling, sampled},
         thinking::{Circumstances, ThinkingPlan, plan},
     },
-    json::{Raw, push_member, push_object, push_string, push_u64},
+    json::{Raw, push_count, push_member, push_object, push_string},
     neutral::{Conversation, Effort, Reasoning, UnsupportedFields},
 };
 
@@ -59,10 +59,7 @@ impl<'a> Parameters<'a> {
             let is_kept = match name {
                 "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, unsupported),
                 "service_tier" => parameters.tier(value),
-                "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
-                "n" => value.count() == Some(1),
-                "logprobs" | "store" => value.bytes() == b"false",
-                _ => false,
+                _ => parameter.asks_for_nothing(),
             };
             if !is_kept {
                 unsupported.drop(name);
@@ -132,8 +129,7 @@ impl<'a> Parameters<'a> {
     ) {
         let mut config = BytesMut::new();
         if let Some(max_tokens) = max_tokens {
-            push_member(&mut config, b"maxTokens", b"");
-            push_u64(&mut config, max_tokens);
+            push_count(&mut config, b"maxTokens", max_tokens);
         }
         for (name, value) in [(&b"temperature"[..], self.temperature), (b"topP", self.top_p)] {
             if let Some(value) = value {
@@ -161,14 +157,8 @@ fn push_effort(
     if !reasoning.is_on() && !reasoning.is_off() {
         return;
     }
-    let wanted = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
-        (true, ..) => Some(Effort::None),
-        (_, Some(effort), _) => Some(effort),
-        (_, None, tokens) => tokens.map(Effort::of_budget),
-    };
-    let efforts = capabilities.efforts;
-    let wanted = wanted.unwrap_or(Effort::Medium);
-    let given = efforts.iter().rev().find(|effort| **effort <= wanted).or_else(|| efforts.first()).copied();
+    let wanted = reasoning.wanted_effort().unwrap_or(Effort::Medium);
+    let given = wanted.nearest(capabilities.efforts);
     let is_nova_off = capabilities.reasoning == ReasoningControl::Nova && reasoning.is_off();
     let Some(given) = given.filter(|_| !is_nova_off) else {
         // A model that does not reason by itself need not be told.

@@ -20,8 +20,8 @@ use self::{
     vectors::Vectors,
 };
 use super::{
-    answer::AnswerFault,
-    json::{Cursor, push_member, push_u64},
+    answer::{AnswerFault, AnswerResult},
+    json::{Raw, push_count, push_member, push_u64, without_mark},
     neutral::{EscapedText, UnsupportedFields},
     openai::request::EmbeddingRequest,
     outgoing::OutgoingBody,
@@ -61,7 +61,7 @@ pub enum EmbeddingSupport {
 
 /// What embeddings of a model can be made of at a provider of this dialect.
 pub fn embedding_support(dialect: Dialect, platform: Platform, upstream_model: &str) -> EmbeddingSupport {
-    match EmbeddingApi::of(dialect, platform, upstream_model) {
+    match EmbeddingApi::choose(dialect, platform, upstream_model) {
         Some(EmbeddingApi::OpenAi) => EmbeddingSupport::TextsAndTokens,
         Some(EmbeddingApi::Google(_) | EmbeddingApi::Amazon(_)) => EmbeddingSupport::Texts,
         None => EmbeddingSupport::None,
@@ -117,15 +117,15 @@ pub fn embedding_tokens(answers: &[BufferedAnswer], endpoint: &Endpoint) -> u64 
 
 impl EmbeddingApi {
     fn of_endpoint(endpoint: &Endpoint) -> Option<EmbeddingApi> {
-        EmbeddingApi::of(endpoint.dialect, endpoint.platform, &endpoint.upstream_model)
+        EmbeddingApi::choose(endpoint.dialect, endpoint.platform, &endpoint.upstream_model)
     }
 
     /// `None` if the model is Amazon's to call and its name does not say how.
-    fn of(dialect: Dialect, platform: Platform, model: &str) -> Option<EmbeddingApi> {
+    fn choose(dialect: Dialect, platform: Platform, model: &str) -> Option<EmbeddingApi> {
         match (dialect, platform) {
-            (Dialect::Gemini, platform) => Some(EmbeddingApi::Google(GoogleMethod::of(platform, model))),
+            (Dialect::Gemini, platform) => Some(EmbeddingApi::Google(GoogleMethod::choose(platform, model))),
             (Dialect::Converse, _) | (Dialect::Anthropic, Platform::Bedrock) => {
-                AmazonModel::of(model).map(EmbeddingApi::Amazon)
+                AmazonModel::named(model).map(EmbeddingApi::Amazon)
             }
             (Dialect::OpenAi | Dialect::Responses | Dialect::Anthropic, _) => Some(EmbeddingApi::OpenAi),
         }
@@ -174,11 +174,9 @@ impl EmbeddingApi {
         out.freeze()
     }
 
-    fn read(self, answer: &BufferedAnswer) -> Result<Vectors<'_>, AnswerFault> {
+    fn read(self, answer: &BufferedAnswer) -> AnswerResult<Vectors<'_>> {
         let text = std::str::from_utf8(&answer.body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
-        let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-        let body = cursor.value()?;
-        cursor.end()?;
+        let body = Raw::whole(without_mark(text))?;
         let vectors = match self {
             EmbeddingApi::OpenAi => return Err(AnswerFault::malformed("not one answer")),
             EmbeddingApi::Google(method) => method.read(body)?,
@@ -191,7 +189,7 @@ impl EmbeddingApi {
         }
     }
 
-    fn joined(self, answers: &[BufferedAnswer], inputs: usize, per_call: usize) -> Result<Bytes, AnswerFault> {
+    fn joined(self, answers: &[BufferedAnswer], inputs: usize, per_call: usize) -> AnswerResult<Bytes> {
         let length: usize = answers.iter().map(|answer| answer.body.len()).sum();
         let mut out = BytesMut::with_capacity(length + 32 * inputs + 128);
         let (mut written, mut tokens) = (0, Some(0));
@@ -216,8 +214,7 @@ impl EmbeddingApi {
         if let Some(tokens) = tokens {
             push_member(&mut out, b"usage", b"{\"prompt_tokens\":");
             push_u64(&mut out, tokens);
-            push_member(&mut out, b"total_tokens", b"");
-            push_u64(&mut out, tokens);
+            push_count(&mut out, b"total_tokens", tokens);
             out.put_u8(b'}');
         }
         out.put_u8(b'}');

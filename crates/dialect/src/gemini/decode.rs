@@ -11,9 +11,9 @@ use super::{
     usage::tokens,
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Cursor, Raw},
+    json::{Cursor, Raw, without_mark},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
     refusal,
     sanitize::{NAME_CHARS, clean},
@@ -57,17 +57,17 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         let text = text.trim();
         if !event.is_error && (text.is_empty() || text == "[DONE]") {
             return Ok(());
         }
-        match json(text) {
+        match Raw::whole(text) {
             Ok(value) if event.is_error => Err(error::fault(value).unwrap_or_else(unnamed_error)),
             Ok(value) => self.answers(value, sink),
             Err(_) if event.is_error => Err(unnamed_error()),
-            Err(fault) => Err(fault),
+            Err(fault) => Err(fault.into()),
         }
     }
 
@@ -75,7 +75,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete.
-    pub(crate) fn end(&self) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&self) -> AnswerResult {
         if self.has_answer && self.candidates.is_empty() {
             return Err(AnswerFault::malformed("an answer without candidates"));
         }
@@ -89,21 +89,21 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error, or the answer is invalid or incomplete, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let value = json(body.strip_prefix('\u{feff}').unwrap_or(body))?;
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
+        let value = Raw::whole(without_mark(body))?;
         self.answers(value, sink)?;
         self.end()
     }
 
     /// Takes an answer, or the list of answers that a stream without framing is.
-    fn answers(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn answers(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if !value.is_array() {
             return self.answer(value, sink);
         }
         value.elements().try_for_each(|answer| self.answer(answer, sink))
     }
 
-    fn answer(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn answer(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if !value.is_object() {
             return Err(error::fault(value).unwrap_or(AnswerFault::malformed("an answer that is no object")));
         }
@@ -114,7 +114,7 @@ impl Decoder {
         }
         self.has_answer = true;
         if self.id.is_none()
-            && let Some(id) = id.and_then(Raw::filled_string).and_then(EscapedText::of)
+            && let Some(id) = id.and_then(EscapedText::filled)
         {
             self.id = Some(id.clone().into_owned());
             sink.event(AnswerEvent::Started { id })?;
@@ -133,7 +133,7 @@ impl Decoder {
     }
 
     /// A prompt that was blocked has no candidates: an empty answer that was filtered.
-    fn blocked(&mut self, reason: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn blocked(&mut self, reason: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         if !self.candidates.is_empty() {
             return Ok(());
         }
@@ -143,14 +143,9 @@ impl Decoder {
         sink.event(AnswerEvent::Finished { choice: 0, finish: FinishReason::ContentFilter, native })
     }
 
-    fn candidate(&mut self, place: usize, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let [index, finish_reason, content, citation, grounding, logprobs] = value.pick([
-            b"index",
-            b"finishReason",
-            b"content",
-            b"citationMetadata",
-            b"groundingMetadata",
-            b"logprobsResult",
+    fn candidate(&mut self, place: usize, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+        let [index, finish_reason, content, citation, grounding, logprobs] = value.pick(byte_names![
+            index finishReason content citationMetadata groundingMetadata logprobsResult
         ]);
         let index = index.and_then(Raw::count).map_or(Some(place), |index| usize::try_from(index).ok());
         let index =
@@ -161,7 +156,7 @@ impl Decoder {
         let Decoder { names, id, candidates, memory, .. } = self;
         let context = PartContext { names, answer: id.as_ref(), memory: memory.as_ref() };
         let Some(candidate) = candidates.get_mut(index) else { return Ok(()) };
-        let native = finish_reason.and_then(EscapedText::of).filter(|_| !candidate.is_finished());
+        let native = finish_reason.and_then(EscapedText::read).filter(|_| !candidate.is_finished());
         // Before its parts, so that another provider can still be tried if these are the first ones.
         if let Some(reason) = native.as_ref().map(EscapedText::unescaped).filter(|reason| is_fault(reason)) {
             return Err(ended_with(&reason));
@@ -194,13 +189,6 @@ impl Decoder {
             finish => sink.event(AnswerEvent::Finished { choice: candidate.choice, finish, native }),
         }
     }
-}
-
-fn json(text: &str) -> Result<Raw<'_>, AnswerFault> {
-    let mut cursor = Cursor::new(text);
-    let value = cursor.value()?;
-    cursor.end()?;
-    Ok(value)
 }
 
 fn unnamed_error() -> AnswerFault {

@@ -4,25 +4,12 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use crate::json::{Raw, push_string};
+use crate::json::{Raw, push_comma, push_key, push_string};
 
 /// Members that mean the same there, with plain values.
-const COPIED: [&[u8]; 15] = [
-    b"description",
-    b"title",
-    b"format",
-    b"nullable",
-    b"required",
-    b"minItems",
-    b"maxItems",
-    b"minLength",
-    b"maxLength",
-    b"pattern",
-    b"minimum",
-    b"maximum",
-    b"minProperties",
-    b"maxProperties",
-    b"propertyOrdering",
+const COPIED: [&[u8]; 15] = byte_names![
+    description title format nullable required minItems maxItems minLength maxLength pattern minimum maximum
+    minProperties maxProperties propertyOrdering
 ];
 /// Members that constrain nothing.
 const IGNORED: [&[u8]; 6] = [b"$schema", b"$id", b"$comment", b"examples", b"default", b"example"];
@@ -40,7 +27,7 @@ pub(super) fn lower(schema: Raw<'_>) -> Option<Bytes> {
 
 /// Whether the schema is of an object without members.
 pub(super) fn has_no_members(schema: Raw<'_>) -> bool {
-    let is_object = schema.member(b"type").and_then(Raw::text).as_deref() == Some("object");
+    let is_object = schema.kind().as_deref() == Some("object");
     is_object && schema.member(b"properties").is_none_or(|properties| !properties.is_filled())
 }
 
@@ -72,12 +59,8 @@ fn push_schema(schema: Raw<'_>, nullable: bool, out: &mut BytesMut) -> Option<()
             b"properties" => {
                 members.key("properties");
                 members.out.put_u8(b'{');
-                for (place, (name, schema)) in value.members().enumerate() {
-                    if place > 0 {
-                        members.out.put_u8(b',');
-                    }
-                    members.out.put_slice(name.bytes());
-                    members.out.put_u8(b':');
+                for (name, schema) in value.members() {
+                    push_key(members.out, name.bytes());
                     push_schema(schema, false, members.out)?;
                 }
                 members.out.put_u8(b'}');
@@ -108,7 +91,7 @@ fn push_choices(schema: Raw<'_>, choices: Raw<'_>, nullable: bool, out: &mut Byt
     if has_both || schema.members().any(|(key, _)| stands_beside(&key.name())) {
         return None;
     }
-    let is_null = |choice: &Raw<'_>| choice.member(b"type").and_then(Raw::text).as_deref() == Some("null");
+    let is_null = |choice: &Raw<'_>| choice.kind().as_deref() == Some("null");
     let others: Vec<Raw<'_>> = choices.elements().filter(|choice| !is_null(choice)).collect();
     let nullable = nullable || choices.elements().any(|choice| is_null(&choice));
     if let [only] = others.as_slice() {
@@ -118,10 +101,8 @@ fn push_choices(schema: Raw<'_>, choices: Raw<'_>, nullable: bool, out: &mut Byt
         return None;
     }
     out.put_slice(b"{\"anyOf\":[");
-    for (place, choice) in others.into_iter().enumerate() {
-        if place > 0 {
-            out.put_u8(b',');
-        }
+    for choice in others {
+        push_comma(out);
         push_schema(choice, nullable, out)?;
     }
     out.put_slice(b"]}");
@@ -176,10 +157,9 @@ impl Members<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::neutral::json_value;
 
     fn lowered(schema: &str) -> Option<String> {
-        lower(json_value(schema).unwrap()).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        lower(Raw::whole(schema).unwrap()).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use pointsman_domain::EffortBudgets;
 
 use super::models::{Capabilities, ThinkingControl};
 use crate::{
-    json::{push_member, push_string, push_u64},
+    json::{push_member, push_object, push_string_member, push_u64},
     neutral::{Effort, Reasoning, UnsupportedFields},
 };
 
@@ -41,8 +41,7 @@ pub(super) fn push(
         ThinkingControl::Level(levels) => {
             let (level, is_exact) = level(reasoning, levels);
             if let Some(level) = level {
-                push_member(&mut members, b"thinkingLevel", b"");
-                push_string(&mut members, &level.as_str().to_ascii_uppercase());
+                push_string_member(&mut members, b"thinkingLevel", &level.as_str().to_ascii_uppercase());
             }
             is_exact
         }
@@ -53,11 +52,7 @@ pub(super) fn push(
     if reasoning.is_on() && !reasoning.exclude {
         push_member(&mut members, b"includeThoughts", b"true");
     }
-    if let Some(members) = members.get(1..) {
-        push_member(config, b"thinkingConfig", b"{");
-        config.put_slice(members);
-        config.put_u8(b'}');
-    }
+    push_object(config, b"thinkingConfig", &members);
 }
 
 /// The budget, and whether it is what was asked for. `None`: as much as the model finds right.
@@ -77,13 +72,8 @@ fn budget(
 
 /// The level, and whether it is what was asked for. `None`: as much as the model finds right.
 fn level(reasoning: &Reasoning, levels: &[Effort]) -> (Option<Effort>, bool) {
-    let (wanted, is_reported) = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
-        (true, ..) => (Effort::None, true),
-        (_, Some(effort), _) => (effort, true),
-        (_, None, Some(tokens)) => (Effort::of_budget(tokens), false),
-        (_, None, None) => return (None, true),
-    };
-    let lower = levels.iter().rev().find(|level| **level <= wanted);
-    let given = lower.or_else(|| levels.first()).copied();
-    (given, is_reported && given == Some(wanted))
+    let Some(wanted) = reasoning.wanted_effort() else { return (None, true) };
+    let given = wanted.nearest(levels);
+    let is_said = reasoning.is_off() || reasoning.effort.is_some();
+    (given, is_said && given == Some(wanted))
 }

@@ -6,7 +6,7 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{EffortBudgets, ReasoningFormat, RequestedService};
 
 use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
-use crate::json::{Raw, push_member};
+use crate::json::{Raw, push_array};
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +46,28 @@ impl<'a> Conversation<'a> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(Parameter::value)
     }
 
+    /// The tools that may be called, and the choice among them, for an API without a form for [`ToolChoice::Allowed`]: there
+    /// only those that are allowed are declared.
+    pub(crate) fn allowed_tools(&self, unsupported: &mut UnsupportedFields) -> (Vec<&Tool<'a>>, &ToolChoice<'a>) {
+        let ToolChoice::Allowed { required, names } = &self.tool_choice else {
+            return (self.tools.iter().collect(), &self.tool_choice);
+        };
+        unsupported.emulate("tool_choice");
+        let is_allowed = |tool: &&Tool<'_>| names.iter().any(|name| name.unescaped() == tool.name.unescaped());
+        let choice = if *required { &ToolChoice::Required } else { &ToolChoice::Auto };
+        (self.tools.iter().filter(is_allowed).collect(), choice)
+    }
+
+    /// The client's limit on output tokens, within what an endpoint takes.
+    pub(crate) fn limit_within(&self, most: u64, unsupported: &mut UnsupportedFields) -> Option<u64> {
+        let wanted = self.max_tokens?;
+        let given = wanted.clamp(1, most.max(1));
+        if given != wanted {
+            unsupported.emulate("max_tokens");
+        }
+        Some(given)
+    }
+
     /// Appends a member with the texts that end the answer: the first of those that the API takes.
     pub(crate) fn push_stop(
         &self,
@@ -59,17 +81,12 @@ impl<'a> Conversation<'a> {
         if sent.len() < self.stop.len() {
             unsupported.drop("stop[]");
         }
-        for (place, text) in sent.iter().enumerate() {
-            if place == 0 {
-                push_member(out, name, b"[");
-            } else {
-                out.put_u8(b',');
-            }
-            text.push_quoted(out);
+        let mut texts = BytesMut::new();
+        for text in sent {
+            texts.put_u8(b',');
+            text.push_quoted(&mut texts);
         }
-        if !sent.is_empty() {
-            out.put_u8(b']');
-        }
+        push_array(out, name, &texts);
     }
 
     /// Leaves out what `takes` is false for, which is asked for everything that was given, by its name in chat.
@@ -145,6 +162,17 @@ impl<'a> Parameter<'a> {
         Parameter { name: Cow::Borrowed(name), value: ParameterValue::Made(value) }
     }
 
+    /// Whether an API without it answers as if it had it.
+    pub(crate) fn asks_for_nothing(&self) -> bool {
+        let value = self.value();
+        match &*self.name {
+            "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
+            "n" => value.count() == Some(1),
+            "logprobs" | "store" => value.bytes() == b"false",
+            _ => false,
+        }
+    }
+
     /// Its value.
     pub(crate) fn value(&self) -> Raw<'_> {
         match &self.value {
@@ -213,6 +241,11 @@ impl<'a> Part<'a> {
         Part { content, cache_control: mark.filter(|mark| mark.is_object()) }
     }
 
+    /// Whether it is a text with nothing but white space.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!(&self.content, Content::Text(text) | Content::Refusal(text) if text.is_blank())
+    }
+
     /// The content of the result of a call: nothing but texts are one.
     pub(crate) fn joined(parts: Vec<Part<'a>>) -> Vec<Part<'a>> {
         let texts: Vec<&str> = parts.iter().map_while(|part| part.content.text()).map(EscapedText::as_str).collect();
@@ -272,7 +305,7 @@ pub(crate) enum MediaSource<'a> {
     Text { head: EscapedText<'a>, text: EscapedText<'a> },
 }
 
-/// Reasoning of an earlier answer, as the provider that wrote it wants it back.
+/// Reasoning of an answer, as the provider that wrote it wants it back, or a piece of it.
 #[derive(Debug, Clone)]
 pub(crate) struct ReasoningState<'a> {
     /// The format, which says which provider made the reasoning.
@@ -287,6 +320,25 @@ pub(crate) struct ReasoningState<'a> {
     pub(crate) id: Option<EscapedText<'a>>,
 }
 
+impl<'a> ReasoningState<'a> {
+    /// Text or a summary.
+    pub(crate) fn shown(format: ReasoningFormat, kind: ReasoningKind, text: EscapedText<'a>) -> ReasoningState<'a> {
+        ReasoningState { format, kind, text: Some(text), sealed: None, id: None }
+    }
+
+    /// A signature, or encrypted data.
+    pub(crate) fn sealed(format: ReasoningFormat, kind: ReasoningKind, sealed: EscapedText<'a>) -> ReasoningState<'a> {
+        ReasoningState { format, kind, text: None, sealed: Some(sealed), id: None }
+    }
+
+    /// The same, independent of the source.
+    pub(crate) fn into_owned(self) -> ReasoningState<'static> {
+        let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
+        let (text, sealed, id) = (own(self.text), own(self.sealed), own(self.id));
+        ReasoningState { format: self.format, kind: self.kind, text, sealed, id }
+    }
+}
+
 /// Type of one element of `reasoning_details`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReasoningKind {
@@ -296,6 +348,17 @@ pub(crate) enum ReasoningKind {
     Summary,
     /// `reasoning.encrypted`
     Encrypted,
+}
+
+impl ReasoningKind {
+    /// Its name, and those of the members with the text and with what is sealed.
+    pub(crate) const fn names(self) -> (&'static str, &'static [u8], &'static [u8]) {
+        match self {
+            ReasoningKind::Text => ("reasoning.text", b"text", b"signature"),
+            ReasoningKind::Summary => ("reasoning.summary", b"summary", b"signature"),
+            ReasoningKind::Encrypted => ("reasoning.encrypted", b"text", b"data"),
+        }
+    }
 }
 
 /// A declared tool.
@@ -342,6 +405,13 @@ pub(crate) enum ToolChoice<'a> {
     Named(EscapedText<'a>),
     /// Only these tools; `required`: at least one of them.
     Allowed { required: bool, names: Vec<EscapedText<'a>> },
+}
+
+impl ToolChoice<'_> {
+    /// Whether a tool must be called.
+    pub(crate) fn forces(&self) -> bool {
+        matches!(self, ToolChoice::Required | ToolChoice::Named(_) | ToolChoice::Allowed { required: true, .. })
+    }
 }
 
 /// Requested format of the answer.
@@ -398,6 +468,11 @@ impl Reasoning {
         asked.or_else(|| self.is_off().then_some(Effort::None))
     }
 
+    /// The effort that was asked for, or the one of the budget that was. `None` if it is left to the model.
+    pub(crate) fn wanted_effort(&self) -> Option<Effort> {
+        if self.is_off() { Some(Effort::None) } else { self.effort.or(self.max_tokens.map(Effort::of_budget)) }
+    }
+
     /// Whether the client asked for reasoning.
     pub(crate) fn is_on(&self) -> bool {
         !self.is_off() && (self.effort.is_some() || self.max_tokens.is_some() || self.enabled == Some(true))
@@ -437,6 +512,11 @@ impl Effort {
             Effort::XHigh => budgets.xhigh,
             Effort::Max => budgets.max,
         })
+    }
+
+    /// The one of `levels`, which are in order, that comes closest: the next lower one, else the next higher one.
+    pub(crate) fn nearest(self, levels: &[Effort]) -> Option<Effort> {
+        levels.iter().rev().find(|level| **level <= self).or(levels.first()).copied()
     }
 
     /// The effort that comes closest to a budget of reasoning tokens.

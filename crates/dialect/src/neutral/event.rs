@@ -1,12 +1,12 @@
 //! Events of an answer, whichever dialect it came in.
 
-use pointsman_domain::{FinishReason, ReasoningFormat, ServedService, ServiceName, Usage};
+use pointsman_domain::{FinishReason, ServedService, ServiceName, Usage};
 
 use super::{
-    conversation::{ReasoningKind, ToolKind},
+    conversation::{ReasoningState, ToolKind},
     text::EscapedText,
 };
-use crate::{answer::AnswerFault, json::Raw};
+use crate::{answer::AnswerResult, json::Raw};
 
 /// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.
 #[derive(Debug, Clone)]
@@ -17,19 +17,10 @@ pub(crate) enum AnswerEvent<'a> {
     Text { choice: u32, text: EscapedText<'a> },
     /// Text of a refusal.
     Refusal { choice: u32, text: EscapedText<'a> },
-    /// A piece of reasoning. `index` counts the blocks of reasoning within the choice. A piece of `kind`
-    /// [`ReasoningKind::Text`] or [`ReasoningKind::Summary`] has `text`, or only `sealed`: the signature of the text before it
-    /// in the same block. One of [`ReasoningKind::Encrypted`] has `sealed`.
-    Reasoning {
-        choice: u32,
-        index: u32,
-        format: ReasoningFormat,
-        kind: ReasoningKind,
-        text: Option<EscapedText<'a>>,
-        sealed: Option<EscapedText<'a>>,
-        /// Id of the reasoning item, or of the tool call it belongs to.
-        id: Option<EscapedText<'a>>,
-    },
+    /// A piece of reasoning. `index` counts the blocks of reasoning within the choice. A piece of the kinds
+    /// [`ReasoningKind::Text`](super::ReasoningKind::Text) and [`ReasoningKind::Summary`](super::ReasoningKind::Summary) has a
+    /// text, or only the signature of the text before it in the same block. An encrypted one has its data.
+    Reasoning { choice: u32, index: u32, state: ReasoningState<'a> },
     /// The model calls a tool; `call` counts the calls of the choice from 0.
     ToolCallStarted { choice: u32, call: u32, id: EscapedText<'a>, name: EscapedText<'a>, kind: ToolKind },
     /// A piece of the text of a call's arguments.
@@ -85,17 +76,6 @@ pub(crate) struct ToolCallPiece<'a> {
     pub(crate) kind: ToolKind,
     /// A piece of the text of its arguments.
     pub(crate) arguments: EscapedText<'a>,
-}
-
-/// The members of [`AnswerEvent::Reasoning`], without the choice.
-#[derive(Debug)]
-pub(crate) struct ReasoningPiece<'a> {
-    pub(crate) index: u32,
-    pub(crate) format: ReasoningFormat,
-    pub(crate) kind: ReasoningKind,
-    pub(crate) text: Option<EscapedText<'a>>,
-    pub(crate) sealed: Option<EscapedText<'a>>,
-    pub(crate) id: Option<EscapedText<'a>>,
 }
 
 /// Tokens as the upstream counted them, in the arithmetic of chat: the prompt includes what was read from and written to
@@ -154,18 +134,29 @@ pub(crate) enum AnswerForm {
     Whole,
 }
 
+/// How far an answer is that is read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerProgress {
+    /// It has not begun.
+    Idle,
+    /// It has begun.
+    Started,
+    /// It has ended.
+    Done,
+}
+
 /// Consumes the events of an answer.
 pub(crate) trait AnswerSink {
     /// Takes the next event.
     ///
     /// # Errors
     /// When the event cannot follow the earlier ones, or a bound is exceeded.
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault>;
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult;
 }
 
 /// No sink takes the events of an answer that is only counted.
 impl<S: AnswerSink> AnswerSink for Option<&mut S> {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         self.as_mut().map_or(Ok(()), |sink| sink.event(event))
     }
 }

@@ -18,6 +18,7 @@ mod instruction_media;
 mod media_source;
 pub(crate) mod media_type;
 pub(crate) mod path;
+mod reasoning_reader;
 mod request_body;
 mod schema_refs;
 mod sealed_reasoning;
@@ -40,12 +41,13 @@ pub(crate) use conversation::{
     AnswerFormat, ClientChat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
-pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
-pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ChatFact, ReasoningPiece, ReportedTokens, ToolCallPiece};
+pub(crate) use custom_tools::custom_input;
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerProgress, AnswerSink, ChatFact, ReportedTokens, ToolCallPiece};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
+pub(crate) use reasoning_reader::ReasoningReader;
 pub(crate) use request_body::{
-    MemberType, body_members, given, mistyped, none_of, of_type, optional_member, refused, taken,
+    MemberType, body_members, check_type, given, mistyped, none_of, of_type, optional_member, refused, taken,
 };
 pub use request_body::{refuse_repeated, with_whole_characters};
 pub(crate) use schema_refs::with_lone_references;
@@ -53,7 +55,7 @@ pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};
 pub use state_envelope::StateKey;
 pub(crate) use state_envelope::{Envelope, MAX_STATE};
 pub(crate) use surrogates::{SplitPairs, lone_halves_replaced, with_whole_pairs};
-pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
+pub(crate) use text::{EscapedText, is_high_surrogate};
 pub(crate) use tool_arguments::{ObjectScan, ToolArguments, settled_arguments};
 pub(crate) use tool_call_ids::ToolCallIds;
 pub(crate) use tool_call_reader::ToolCallReader;
@@ -63,8 +65,9 @@ pub(crate) use tool_names::{
     made_call_id,
 };
 pub use unsupported_fields::UnsupportedFields;
+pub(crate) use unsupported_fields::renamed_within;
 
-/// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.
+/// Longest signature of reasoning, or encrypted reasoning, bytes. Signatures of some models hold all of the reasoning.
 pub(crate) const MAX_SIGNATURE: usize = 4 * 1_024 * 1_024;
 
 /// Headers of one upstream request: names in lower case, and values.

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, fmt};
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
-use crate::json::{Cursor, Raw, length_without_escapes, push_string, without_escapes};
+use crate::json::{Raw, length_without_escapes, push_member, push_quoted, push_string, without_escapes};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -12,8 +12,13 @@ pub(crate) struct EscapedText<'a>(Cow<'a, str>);
 
 impl<'a> EscapedText<'a> {
     /// The text of a JSON string; `None` for any other value.
-    pub(crate) fn of(raw: Raw<'a>) -> Option<EscapedText<'a>> {
+    pub(crate) fn read(raw: Raw<'a>) -> Option<EscapedText<'a>> {
         raw.is_string().then(|| EscapedText(Cow::Borrowed(raw.inner_text())))
+    }
+
+    /// The text of a JSON string that is not empty.
+    pub(crate) fn filled(raw: Raw<'a>) -> Option<EscapedText<'a>> {
+        raw.filled_string().and_then(EscapedText::read)
     }
 
     /// Escapes `text`.
@@ -90,10 +95,13 @@ impl<'a> EscapedText<'a> {
 
     /// Appends the text as a JSON string, quotes included.
     pub(crate) fn push_quoted(&self, out: &mut BytesMut) {
-        out.reserve(self.0.len() + 2);
-        out.put_u8(b'"');
-        out.put_slice(self.bytes());
-        out.put_u8(b'"');
+        push_quoted(out, self.bytes());
+    }
+
+    /// Appends `,"name":"text"`; the name must need no escaping.
+    pub(crate) fn push_member(&self, out: &mut BytesMut, name: &[u8]) {
+        push_member(out, name, b"");
+        self.push_quoted(out);
     }
 
     /// The text with `more` behind it.
@@ -135,21 +143,12 @@ pub(super) fn is_low_surrogate(escape: &[u8]) -> bool {
         if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
 }
 
-/// A JSON value in a text, such as the arguments of a call; `None` if the text is no single JSON value.
-pub(crate) fn json_value(text: &str) -> Option<Raw<'_>> {
-    let mut cursor = Cursor::new(text);
-    let value = cursor.value().ok()?;
-    cursor.end().ok()?;
-    Some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn quoted(text: &str) -> EscapedText<'_> {
-        let mut cursor = Cursor::new(text);
-        EscapedText::of(cursor.value().unwrap()).unwrap()
+        EscapedText::read(Raw::whole(text).unwrap()).unwrap()
     }
 
     #[test]

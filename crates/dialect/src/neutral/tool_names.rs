@@ -61,6 +61,12 @@ fn short_hash(parts: &[&[u8]]) -> u32 {
     hash.finalize().iter().take(4).fold(0, |hash, byte| (hash << 8) | u32::from(*byte))
 }
 
+/// What `others` have in the place of a name, else the name.
+fn other_name<'a>(others: &BTreeMap<String, String>, name: &EscapedText<'a>) -> EscapedText<'a> {
+    let other = if others.is_empty() { None } else { others.get(&*name.unescaped()) };
+    other.map_or_else(|| name.clone(), |other| EscapedText::escaping(other))
+}
+
 /// Names of the tools of one request at the upstream, and what answers must be turned back to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ToolNames {
@@ -75,7 +81,7 @@ pub(crate) struct ToolNames {
 impl ToolNames {
     /// Collects the names of all tools and of all calls in the history, in order of appearance.
     pub(crate) fn new(conversation: &Conversation<'_>, rules: NameRules) -> ToolNames {
-        let mut names = ToolNames::of(&conversation.turns, &conversation.tools, rules);
+        let mut names = ToolNames::collect(&conversation.turns, &conversation.tools, rules);
         let custom = conversation.tools.iter().filter(|tool| tool.kind == ToolKind::Custom);
         names.custom.extend(custom.map(|tool| tool.name.unescaped().into_owned()));
         if let ToolChoice::Named(name) = &conversation.tool_choice {
@@ -85,7 +91,7 @@ impl ToolNames {
     }
 
     /// The names of these tools, and of the calls in these messages.
-    pub(crate) fn of(turns: &[Turn<'_>], tools: &[Tool<'_>], rules: NameRules) -> ToolNames {
+    pub(crate) fn collect(turns: &[Turn<'_>], tools: &[Tool<'_>], rules: NameRules) -> ToolNames {
         let mut names = ToolNames::default();
         tools.iter().for_each(|tool| names.add(&tool.name.unescaped(), rules));
         for part in turns.iter().flat_map(|turn| &turn.parts) {
@@ -108,24 +114,12 @@ impl ToolNames {
 
     /// The name to send for `name`.
     pub(crate) fn sent<'a>(&self, name: &EscapedText<'a>) -> EscapedText<'a> {
-        if self.sent.is_empty() {
-            return name.clone();
-        }
-        match self.sent.get(&*name.unescaped()) {
-            Some(sent) => EscapedText::escaping(sent),
-            None => name.clone(),
-        }
+        other_name(&self.sent, name)
     }
 
     /// The client's name for a name in an answer.
     pub(crate) fn original<'a>(&self, sent: &EscapedText<'a>) -> EscapedText<'a> {
-        if self.original.is_empty() {
-            return sent.clone();
-        }
-        match self.original.get(&*sent.unescaped()) {
-            Some(original) => EscapedText::escaping(original),
-            None => sent.clone(),
-        }
+        other_name(&self.original, sent)
     }
 
     /// Whether the tool of that original name is a custom tool that was declared as a function.

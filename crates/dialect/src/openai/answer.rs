@@ -16,8 +16,8 @@ use super::{
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
 use crate::{
-    answer::{Answer, AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
+    answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64, without_mark},
     neutral::lone_halves_replaced,
     refusal,
 };
@@ -46,7 +46,7 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
 /// The usage that an upstream reports in a body that is not a valid answer, if any.
 pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
-    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let mut cursor = Cursor::new(without_mark(text));
     cursor.pass_byte(b'{').ok()?;
     let (mut first, mut tier, mut reported) = (true, None, None);
     while let Ok(Some(key)) = cursor.key(&mut first) {
@@ -77,7 +77,7 @@ impl From<JsonFault> for AnswerFault {
 }
 
 /// The text of an upstream's JSON. The vectorised check does not say where a fault is: that is looked up only then.
-pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
+pub(crate) fn utf8(bytes: &[u8]) -> AnswerResult<&str> {
     let located = |_| {
         std::str::from_utf8(bytes).map_err(|error| match error.error_len() {
             None => AnswerFault::truncated("the text ends inside a character"),
@@ -87,14 +87,21 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
     simdutf8::basic::from_utf8(bytes).or_else(located)
 }
 
+/// The object that an answer is, unless it is an error.
+pub(super) fn whole_answer(body: &[u8]) -> AnswerResult<Raw<'_>> {
+    let answer = Raw::whole(without_mark(utf8(body)?))?;
+    if !answer.is_object() {
+        return Err(AnswerFault::malformed("an answer that is no object"));
+    }
+    error::fault_of_whole(answer).map_or(Ok(answer), Err)
+}
+
 /// JSON in one line, as events have it: between its tokens a line end is as good as a space.
 ///
 /// # Errors
 /// When it is not valid.
-pub(crate) fn one_line(json: &[u8]) -> Result<Vec<u8>, AnswerFault> {
-    let mut cursor = Cursor::new(utf8(json)?);
-    cursor.value()?;
-    cursor.end()?;
+pub(crate) fn one_line(json: &[u8]) -> AnswerResult<Vec<u8>> {
+    Raw::whole(utf8(json)?)?;
     Ok(json.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }).collect())
 }
 
@@ -166,8 +173,8 @@ impl<'a> AnswerRewriter<'a> {
         }
     }
 
-    fn body(&mut self, text: &'a str) -> Result<Characters, AnswerFault> {
-        let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+    fn body(&mut self, text: &'a str) -> AnswerResult<Characters> {
+        let mut cursor = Cursor::new(without_mark(text));
         cursor.pass_byte(b'{')?;
         push_head(&mut self.out, "chat.completion", self.context);
         let mut first = true;
@@ -189,7 +196,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(if cursor.has_lone_surrogate() { Characters::Halves } else { Characters::Whole })
     }
 
-    fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> Result<(), AnswerFault> {
+    fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> AnswerResult {
         match name {
             b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
@@ -209,7 +216,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn choices(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
+    fn choices(&mut self, cursor: &mut Cursor<'a>) -> AnswerResult {
         if self.choices > 0 {
             return Err(AnswerFault::malformed("two lists of choices"));
         }
@@ -230,7 +237,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Rewrites one choice. Its index is its position in the list, because some upstreams send the same index for all.
-    fn choice(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
+    fn choice(&mut self, cursor: &mut Cursor<'a>) -> AnswerResult {
         if self.choices > 0 {
             self.out.put_u8(b',');
         }
@@ -258,7 +265,7 @@ impl<'a> AnswerRewriter<'a> {
         self.end_choice(&summary)
     }
 
-    fn end_choice(&mut self, summary: &ChoiceMembers<'a>) -> Result<(), AnswerFault> {
+    fn end_choice(&mut self, summary: &ChoiceMembers<'a>) -> AnswerResult {
         let Some(has_calls) = summary.has_calls else {
             return Err(AnswerFault::malformed("a choice without a message"));
         };
@@ -279,7 +286,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Rewrites a message; says whether it calls for tools.
-    fn message(&mut self, cursor: &mut Cursor<'a>) -> Result<bool, AnswerFault> {
+    fn message(&mut self, cursor: &mut Cursor<'a>) -> AnswerResult<bool> {
         if cursor.peek()? != b'{' {
             return Err(AnswerFault::malformed("a message that is no object"));
         }
@@ -320,13 +327,8 @@ impl<'a> AnswerRewriter<'a> {
         Ok(summary.has_calls)
     }
 
-    fn message_member(
-        &mut self,
-        key: Raw<'a>,
-        value: Raw<'a>,
-        summary: &mut MessageSummary<'a>,
-    ) -> Result<(), AnswerFault> {
-        let member = MessageMember::of(&key.name());
+    fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, summary: &mut MessageSummary<'a>) -> AnswerResult {
+        let member = MessageMember::named(&key.name());
         member.check(value)?;
         summary.measured.add(member, &key.name(), value);
         match member {
@@ -368,7 +370,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn tool_calls(&mut self, calls: Raw<'a>, summary: &mut MessageSummary<'a>) -> Result<(), AnswerFault> {
+    fn tool_calls(&mut self, calls: Raw<'a>, summary: &mut MessageSummary<'a>) -> AnswerResult {
         if !calls.is_array() || !calls.is_filled() {
             return Ok(());
         }
@@ -378,9 +380,7 @@ impl<'a> AnswerRewriter<'a> {
         }
         push_member(&mut self.out, b"tool_calls", b"[");
         for (place, call) in calls.elements().enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
+            push_comma(&mut self.out);
             self.tool_call(call, place)?;
         }
         self.out.put_u8(b']');
@@ -388,7 +388,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Writes the first call in the deprecated form, which has no more.
-    fn first_as_function_call(&mut self, calls: Raw<'a>) -> Result<(), AnswerFault> {
+    fn first_as_function_call(&mut self, calls: Raw<'a>) -> AnswerResult {
         let mut first = FunctionCall::default();
         for call in calls.elements() {
             let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
@@ -406,7 +406,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Copies a valid tool call and completes an incomplete one.
-    fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
+    fn tool_call(&mut self, call: Raw<'a>, place: usize) -> AnswerResult {
         let Some(part) = ToolCallPart::read(call) else {
             return Err(AnswerFault::malformed("a call that is no object"));
         };
@@ -420,7 +420,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Writes the deprecated form of a call as the client knows it.
-    fn function_call(&mut self, call: Raw<'a>) -> Result<(), AnswerFault> {
+    fn function_call(&mut self, call: Raw<'a>) -> AnswerResult {
         let part = ToolCallPart::read_legacy(call);
         self.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
@@ -437,12 +437,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn new_call(
-        &mut self,
-        part: &ToolCallPart<'a>,
-        place: usize,
-        settled: Option<BytesMut>,
-    ) -> Result<(), AnswerFault> {
+    fn new_call(&mut self, part: &ToolCallPart<'a>, place: usize, settled: Option<BytesMut>) -> AnswerResult {
         let made_up = generated_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let text = part.arguments_text();
@@ -458,11 +453,14 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let told = self.reported.unwrap_or_default().with_tier(self.tier);
-        let usage = billed_usage(Some(&told), self.produced, self.context);
+        let reported = self.reported.unwrap_or_default().with_tier(self.tier);
+        let usage = billed_usage(Some(&reported), self.produced, self.context);
         let cost = self.context.cost(&usage);
-        push_member(&mut self.out, b"system_fingerprint", b"");
-        push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));
+        push_string_member(
+            &mut self.out,
+            b"system_fingerprint",
+            self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint),
+        );
         push_member(&mut self.out, b"usage", b"");
         push_usage(&mut self.out, &usage, cost.as_ref(), self.reported.as_ref());
         self.out.put_u8(b'}');
@@ -491,7 +489,7 @@ struct ChoiceMembers<'a> {
 }
 
 impl ChoiceMembers<'_> {
-    fn note_message(&mut self, has_calls: bool) -> Result<(), AnswerFault> {
+    fn note_message(&mut self, has_calls: bool) -> AnswerResult {
         match self.has_calls.replace(has_calls) {
             None => Ok(()),
             Some(_) => Err(AnswerFault::malformed("a choice with two messages")),
@@ -511,14 +509,14 @@ struct MessageSummary<'a> {
     has_audio: bool,
     /// Whether `reasoning` is there and says something.
     has_reasoning: bool,
-    /// Whether its thoughts have the form that other providers' have.
+    /// Whether its reasoning has the form that other providers' have.
     has_details: bool,
     has_calls: bool,
     function_call: Option<Raw<'a>>,
-    /// A thought that is a mere text.
+    /// Reasoning that is a mere text.
     thought: Option<Raw<'a>>,
     /// Thinking that came as parts of the content.
     parts_reasoning: Option<BytesMut>,
-    /// `reasoning` that is null or empty: another thought takes its place.
+    /// `reasoning` that is null or empty: other reasoning takes its place.
     empty_reasoning: Option<Raw<'a>>,
 }

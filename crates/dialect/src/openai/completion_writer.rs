@@ -4,9 +4,11 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use crate::{
-    answer::{AnswerContext, AnswerFault},
-    json::{Cursor, Raw, push_member, push_string, push_u64},
-    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
+    json::{Cursor, Raw, push_array, push_comma, push_count, push_member, push_quoted, push_string_member, push_u64},
+    neutral::{
+        AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReasoningState, ReportedTokens, ToolKind,
+    },
     openai::{
         answer::{MAX_CHOICES, push_finish, push_head},
         chunk_parts::push_usage_member,
@@ -37,7 +39,8 @@ struct Choice {
     has_text: bool,
     refusal: BytesMut,
     reasoning: BytesMut,
-    details: Vec<Detail>,
+    /// Reasoning, each block with its index.
+    details: Vec<(u32, ReasoningState<'static>)>,
     calls: Vec<WrittenToolCall>,
     images: BytesMut,
     annotations: BytesMut,
@@ -45,16 +48,6 @@ struct Choice {
     citations: BytesMut,
     logprobs: Option<Bytes>,
     finish: Option<(FinishReason, String)>,
-}
-
-#[derive(Debug)]
-struct Detail {
-    kind: ReasoningKind,
-    format: ReasoningFormat,
-    index: u32,
-    text: Option<EscapedText<'static>>,
-    sealed: Option<EscapedText<'static>>,
-    id: Option<EscapedText<'static>>,
 }
 
 #[derive(Debug)]
@@ -67,7 +60,7 @@ struct WrittenToolCall {
 }
 
 impl AnswerSink for CompletionWriter {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         match event {
             AnswerEvent::Started { id } => self.id = Some(id.into_owned()),
             AnswerEvent::Usage(tokens) => push_tokens(&tokens, self.usage.insert(BytesMut::new())),
@@ -81,11 +74,7 @@ impl AnswerSink for CompletionWriter {
                 choice.text.put_slice(text.bytes());
             }
             AnswerEvent::Refusal { choice, text } => self.choice(choice)?.refusal.put_slice(text.bytes()),
-            AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id } => {
-                let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
-                let detail = Detail { kind, format, index, text: own(text), sealed: own(sealed), id: own(id) };
-                self.choice(choice)?.reason(detail);
-            }
+            AnswerEvent::Reasoning { choice, index, state } => self.choice(choice)?.reason(index, state.into_owned()),
             AnswerEvent::ToolCallStarted { choice, call, id, name, kind } => {
                 let hidden = self.signatures.iter().position(|(owner, _)| *owner == id);
                 let hidden = hidden.map(|place| self.signatures.swap_remove(place).1);
@@ -106,17 +95,17 @@ impl AnswerSink for CompletionWriter {
             }
             AnswerEvent::Image { choice, media_type, data } => {
                 let images = &mut self.choice(choice)?.images;
-                push_comma(images);
+                images.put_u8(b',');
                 push_image(&media_type, &data, images);
             }
             AnswerEvent::Annotation { choice, json } => {
                 let annotations = &mut self.choice(choice)?.annotations;
-                push_comma(annotations);
+                annotations.put_u8(b',');
                 annotations.put_slice(&json);
             }
             AnswerEvent::DocumentCitation { choice, json } => {
                 let citations = &mut self.choice(choice)?.citations;
-                push_comma(citations);
+                citations.put_u8(b',');
                 citations.put_slice(&json);
             }
             AnswerEvent::Logprobs { choice, value } => {
@@ -139,7 +128,7 @@ impl CompletionWriter {
     ///
     /// # Errors
     /// When a choice did not finish, or there is none.
-    pub(crate) fn finish(self) -> Result<Bytes, AnswerFault> {
+    pub(crate) fn finish(self) -> AnswerResult<Bytes> {
         let mut out = BytesMut::from(&b"{\"id\":"[..]);
         self.id.as_ref().unwrap_or(&EscapedText::plain("")).push_quoted(&mut out);
         self.push_choices(None, &mut out)?;
@@ -154,28 +143,25 @@ impl CompletionWriter {
     ///
     /// # Errors
     /// As [`CompletionWriter::finish`].
-    pub(crate) fn answer(&self, answer: &AnswerMeter) -> Result<Bytes, AnswerFault> {
+    pub(crate) fn answer(&self, answer: &AnswerMeter) -> AnswerResult<Bytes> {
         let context = &answer.context;
         let texts = self.choices.iter().map(|choice| choice.text.len() + 2 * choice.reasoning.len());
         let mut out = BytesMut::with_capacity(EXTRA_BYTES + texts.sum::<usize>());
         push_head(&mut out, "chat.completion", context);
         self.push_choices(Some(context), &mut out)?;
-        push_member(&mut out, b"system_fingerprint", b"");
-        push_string(&mut out, &context.fingerprint);
+        push_string_member(&mut out, b"system_fingerprint", &context.fingerprint);
         push_usage_member(answer, &mut out);
         out.put_u8(b'}');
         Ok(out.freeze())
     }
 
-    fn push_choices(&self, context: Option<&AnswerContext>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push_choices(&self, context: Option<&AnswerContext>, out: &mut BytesMut) -> AnswerResult {
         if self.choices.is_empty() {
             return Err(AnswerFault::malformed("no choices"));
         }
         push_member(out, b"choices", b"[");
         for (index, choice) in self.choices.iter().enumerate() {
-            if index > 0 {
-                out.put_u8(b',');
-            }
+            push_comma(out);
             choice.push(index, context, out)?;
         }
         out.put_u8(b']');
@@ -183,7 +169,7 @@ impl CompletionWriter {
     }
 
     /// The choice of that index. Choices come in order.
-    fn choice(&mut self, index: u32) -> Result<&mut Choice, AnswerFault> {
+    fn choice(&mut self, index: u32) -> AnswerResult<&mut Choice> {
         let index = index as usize;
         if index >= MAX_CHOICES {
             return Err(AnswerFault::malformed("too many choices"));
@@ -197,23 +183,23 @@ impl CompletionWriter {
 
 impl Choice {
     /// Adds a piece of reasoning; pieces of one block are joined.
-    fn reason(&mut self, detail: Detail) {
-        if let Some(text) = &detail.text {
+    fn reason(&mut self, index: u32, piece: ReasoningState<'static>) {
+        if let Some(text) = &piece.text {
             self.reasoning.put_slice(text.bytes());
         }
-        let same = |last: &&mut Detail| {
-            last.kind == detail.kind
-                && last.format == detail.format
-                && last.index == detail.index
-                && detail.kind != ReasoningKind::Encrypted
+        let is_same = |last: &&mut (u32, ReasoningState<'_>)| {
+            (last.0, last.1.kind, last.1.format) == (index, piece.kind, piece.format)
+                && piece.kind != ReasoningKind::Encrypted
         };
-        let Some(last) = self.details.last_mut().filter(same) else { return self.details.push(detail) };
-        last.text = match (last.text.take(), detail.text) {
+        let Some((_, last)) = self.details.last_mut().filter(is_same) else {
+            return self.details.push((index, piece));
+        };
+        last.text = match (last.text.take(), piece.text) {
             (Some(text), Some(more)) => Some(text.joined(&more)),
             (text, more) => text.or(more),
         };
-        last.sealed = detail.sealed.or(last.sealed.take());
-        last.id = detail.id.or(last.id.take());
+        last.sealed = piece.sealed.or(last.sealed.take());
+        last.id = piece.id.or(last.id.take());
     }
 
     /// Adds log probabilities: those of a stream come in pieces.
@@ -231,15 +217,13 @@ impl Choice {
     }
 
     fn signature_of(&self, id: &EscapedText<'_>) -> Option<EscapedText<'static>> {
-        let is_its = |detail: &&Detail| {
-            detail.format == ReasoningFormat::Gemini
-                && detail.id.as_ref().is_some_and(|owner| owner.bytes() == id.bytes())
-        };
-        self.details.iter().rev().find(is_its)?.sealed.clone()
+        let states = self.details.iter().rev().map(|(_, state)| state);
+        let mut of_calls = states.filter(|state| state.format == ReasoningFormat::Gemini);
+        of_calls.find(|state| state.id.as_ref() == Some(id))?.sealed.clone()
     }
 
     /// Appends the choice. `context`: of the answer, if it is for a client.
-    fn push(&self, index: usize, context: Option<&AnswerContext>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push(&self, index: usize, context: Option<&AnswerContext>, out: &mut BytesMut) -> AnswerResult {
         let Some((finish, native)) = &self.finish else {
             return Err(AnswerFault::truncated("the answer has no end"));
         };
@@ -250,23 +234,22 @@ impl Choice {
         for (name, text) in texts {
             if !text.is_empty() || (name == b"content" && self.has_text) {
                 push_member(out, name, b"");
-                push_quoted(text, out);
+                push_quoted(out, text);
             }
         }
-        push_list(b"reasoning_details", &self.details, Detail::push, out);
+        push_list(
+            b"reasoning_details",
+            &self.details,
+            |(index, state), out| push_reasoning_detail(*index, state, out),
+            out,
+        );
         match self.calls.first() {
             Some(first) if context.is_some_and(|context| context.legacy_functions) => first.push_function(out),
             _ => push_list(b"tool_calls", &self.calls, WrittenToolCall::push, out),
         }
         let lists: [(&[u8], _); 3] =
             [(b"images", &self.images), (b"annotations", &self.annotations), (b"citations", &self.citations)];
-        for (name, list) in lists {
-            if !list.is_empty() {
-                push_member(out, name, b"[");
-                out.put_slice(list);
-                out.put_u8(b']');
-            }
-        }
+        lists.into_iter().for_each(|(name, list)| push_array(out, name, list));
         if !self.has_text {
             // Clients send null back, which is no message unless something else is.
             let speaks = context.is_none() || !self.calls.is_empty() || !self.refusal.is_empty();
@@ -290,13 +273,6 @@ fn logprobs_of_content(value: Raw<'_>) -> Option<&[u8]> {
     value.member(b"content").filter(|list| list.is_filled()).map(Raw::inner)
 }
 
-impl Detail {
-    fn push(&self, out: &mut BytesMut) {
-        let Detail { kind, format, index, text, sealed, id } = self;
-        ReasoningDetail { kind: *kind, format: *format, index: *index, text, sealed, id }.push(out);
-    }
-}
-
 impl WrittenToolCall {
     /// Appends it in its deprecated form.
     fn push_function(&self, out: &mut BytesMut) {
@@ -316,25 +292,11 @@ fn push_list<T>(name: &[u8], list: &[T], push: impl Fn(&T, &mut BytesMut), out: 
         return;
     }
     push_member(out, name, b"[");
-    for (index, element) in list.iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
+    for element in list {
+        push_comma(out);
         push(element, out);
     }
     out.put_u8(b']');
-}
-
-fn push_comma(list: &mut BytesMut) {
-    if !list.is_empty() {
-        list.put_u8(b',');
-    }
-}
-
-fn push_quoted(escaped: &[u8], out: &mut BytesMut) {
-    out.put_u8(b'"');
-    out.put_slice(escaped);
-    out.put_u8(b'"');
 }
 
 pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, out: &mut BytesMut) {
@@ -345,47 +307,30 @@ pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, o
     out.put_slice(b"\"}}");
 }
 
-/// One element of `reasoning_details`.
-#[derive(Debug)]
-pub(super) struct ReasoningDetail<'d, 'a> {
-    pub(super) kind: ReasoningKind,
-    pub(super) format: ReasoningFormat,
-    pub(super) index: u32,
-    pub(super) text: &'d Option<EscapedText<'a>>,
-    pub(super) sealed: &'d Option<EscapedText<'a>>,
-    pub(super) id: &'d Option<EscapedText<'a>>,
-}
-
-impl ReasoningDetail<'_, '_> {
-    pub(super) fn push(&self, out: &mut BytesMut) {
-        let (name, text, sealed): (&str, &[u8], &[u8]) = match self.kind {
-            ReasoningKind::Text => ("reasoning.text", b"text", b"signature"),
-            ReasoningKind::Summary => ("reasoning.summary", b"summary", b"signature"),
-            ReasoningKind::Encrypted => ("reasoning.encrypted", b"text", b"data"),
-        };
-        out.put_slice(b"{\"type\":\"");
-        out.put_slice(name.as_bytes());
-        out.put_u8(b'"');
-        for (name, value) in [(text, self.text), (sealed, self.sealed), (b"id", self.id)] {
-            if let Some(value) = value {
-                push_member(out, name, b"");
-                value.push_quoted(out);
-            }
+/// Appends an element of `reasoning_details`.
+pub(super) fn push_reasoning_detail(index: u32, state: &ReasoningState<'_>, out: &mut BytesMut) {
+    let (name, text, sealed) = state.kind.names();
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(name.as_bytes());
+    out.put_u8(b'"');
+    for (name, value) in [(text, &state.text), (sealed, &state.sealed), (b"id", &state.id)] {
+        if let Some(value) = value {
+            value.push_member(out, name);
         }
-        out.put_slice(b",\"format\":\"");
-        out.put_slice(self.format.as_str().as_bytes());
-        out.put_slice(b"\",\"index\":");
-        push_u64(out, u64::from(self.index));
-        out.put_u8(b'}');
     }
+    out.put_slice(b",\"format\":\"");
+    out.put_slice(state.format.as_str().as_bytes());
+    out.put_slice(b"\",\"index\":");
+    push_u64(out, u64::from(index));
+    out.put_u8(b'}');
 }
 
 /// Appends a `usage` object.
 pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, tokens.prompt);
-    push_count(b"completion_tokens", tokens.completion, out);
-    push_count(b"total_tokens", tokens.prompt.saturating_add(tokens.completion), out);
+    push_count(out, b"completion_tokens", tokens.completion);
+    push_count(out, b"total_tokens", tokens.prompt.saturating_add(tokens.completion));
     let by_time = tokens.cache_write_5m.is_some() || tokens.cache_write_1h.is_some();
     push_details(
         b"prompt_tokens_details",
@@ -411,10 +356,9 @@ pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     if let Some(searches) = tokens.web_searches {
         push_details(b"server_tool_use", &[(b"web_search_requests", Some(searches))], out);
     }
-    for (name, told) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
-        if let Some(told) = told {
-            push_member(out, name, b"");
-            push_string(out, told.as_str());
+    for (name, word) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
+        if let Some(word) = word {
+            push_string_member(out, name, word.as_str());
         }
     }
     out.put_u8(b'}');
@@ -427,11 +371,6 @@ fn push_details(name: &[u8], details: &[(&[u8], Option<u64>)], out: &mut BytesMu
     out.put_slice(first);
     out.put_slice(b"\":");
     push_u64(out, *count);
-    others.iter().for_each(|(name, count)| push_count(name, *count, out));
+    others.iter().for_each(|(name, count)| push_count(out, name, *count));
     out.put_u8(b'}');
-}
-
-fn push_count(name: &[u8], count: u64, out: &mut BytesMut) {
-    push_member(out, name, b"");
-    push_u64(out, count);
 }

@@ -13,7 +13,7 @@ use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
         AnswerFormat, Conversation, Effort, EscapedText, Parameter, Part, Reasoning, ToolChoice, Turn,
-        UnsupportedFields, json_value,
+        UnsupportedFields,
     },
 };
 
@@ -64,7 +64,7 @@ impl<'a> ConversationReader<'a> {
             self.turns = Some(messages::turns(&mut Cursor::new(value), &mut self.unsupported)?);
             return Ok(());
         }
-        let value = json_value(value).ok_or(JsonFault::Invalid)?;
+        let value = Raw::whole(value).map_err(|_| JsonFault::Invalid)?;
         match &*name {
             "model" => {}
             "tools" => self.tools = Some(value),
@@ -140,14 +140,14 @@ fn effort(value: Raw<'_>) -> Option<Effort> {
 
 /// A string, or the strings of an array.
 fn texts(value: Raw<'_>) -> Vec<EscapedText<'_>> {
-    match EscapedText::of(value) {
+    match EscapedText::read(value) {
         Some(text) => vec![text],
-        None => value.elements().filter_map(EscapedText::of).collect(),
+        None => value.elements().filter_map(EscapedText::read).collect(),
     }
 }
 
 fn format(value: Raw<'_>) -> AnswerFormat<'_> {
-    match value.member(b"type").and_then(Raw::text).as_deref() {
+    match value.kind().as_deref() {
         Some("json_object") => AnswerFormat::JsonObject,
         Some("json_schema") => schema_format(value).unwrap_or(AnswerFormat::JsonObject),
         _ => AnswerFormat::Text,
@@ -157,8 +157,8 @@ fn format(value: Raw<'_>) -> AnswerFormat<'_> {
 fn schema_format(value: Raw<'_>) -> Option<AnswerFormat<'_>> {
     let described = value.member(b"json_schema")?;
     Some(AnswerFormat::Schema {
-        name: described.member(b"name").and_then(EscapedText::of).unwrap_or(EscapedText::plain("output")),
-        description: described.member(b"description").and_then(EscapedText::of),
+        name: described.member(b"name").and_then(EscapedText::read).unwrap_or(EscapedText::plain("output")),
+        description: described.member(b"description").and_then(EscapedText::read),
         schema: described.member(b"schema").filter(|schema| schema.is_object())?,
         strict: described.member(b"strict").filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
     })

@@ -16,10 +16,10 @@ use super::{
     usage::service_name,
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Raw, object},
-    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind},
+    json::{Raw, object, without_mark},
+    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReasoningState},
     refusal,
 };
 
@@ -52,7 +52,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When it is not valid or reports an error, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let data = event.data.trim_ascii();
         if event.is_error {
             return Err(refusal::fault_of_data(data));
@@ -76,12 +76,12 @@ impl Decoder {
     ///
     /// # Errors
     /// As [`Decoder::event`].
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.read(body.strip_prefix('\u{feff}').unwrap_or(body), Form::Whole, sink)?;
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
+        self.read(without_mark(body), Form::Whole, sink)?;
         if self.choices.is_empty() { Err(AnswerFault::malformed("no choices")) } else { Ok(()) }
     }
 
-    fn read(&mut self, text: &str, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn read(&mut self, text: &str, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let answer = object(text)?;
         let (mut id, mut usage, mut tier, mut choices) = (None, None, None, None);
         // Content beside an error is none, and must not stand in the way of a fallback.
@@ -92,7 +92,7 @@ impl Decoder {
                 }
                 b"error" if error::is_error(value) => return Err(refusal::fault(value)),
                 b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
-                b"id" => id = EscapedText::of(value),
+                b"id" => id = EscapedText::read(value),
                 b"usage" => usage = Some(value).filter(|value| value.is_object()).or(usage),
                 b"service_tier" => tier = service_name(value),
                 b"choices" if choices.is_some() => return Err(AnswerFault::malformed("two lists of choices")),
@@ -110,11 +110,11 @@ impl Decoder {
         if let Some(tier) = tier {
             sink.event(AnswerEvent::Chat(ChatFact::Tier(tier)))?;
         }
-        let told = usage.map_or(Ok(()), |usage| sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))));
-        read.and(told)
+        let reported = usage.map_or(Ok(()), |usage| sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))));
+        read.and(reported)
     }
 
-    fn choices(&mut self, choices: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn choices(&mut self, choices: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         for (place, choice) in choices.elements().enumerate() {
             if !choice.is_object() {
                 return Err(AnswerFault::malformed("a choice that is no object"));
@@ -136,16 +136,9 @@ impl Decoder {
 }
 
 impl Choice {
-    fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let names: [&[u8]; 8] = [
-            b"text",
-            b"delta",
-            b"message",
-            b"logprobs",
-            b"finish_reason",
-            b"native_finish_reason",
-            b"stop_reason",
-            b"matched_stop",
+    fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
+        let names: [&[u8]; 8] = byte_names![
+            text delta message logprobs finish_reason native_finish_reason stop_reason matched_stop
         ];
         let [text, delta, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
         let index = self.index;
@@ -159,34 +152,39 @@ impl Choice {
             sink.event(AnswerEvent::Logprobs { choice: index, value })?;
         }
         // The words of vLLM and SGLang; a number is a token.
-        if let Some(text) = filled(stop_reason).or_else(|| filled(matched_stop)) {
+        if let Some(text) =
+            stop_reason.and_then(EscapedText::filled).or_else(|| matched_stop.and_then(EscapedText::filled))
+        {
             sink.event(AnswerEvent::StoppedAt { choice: index, text })?;
         }
         let Some(word) = finish.and_then(Raw::filled_string).and_then(Raw::text) else { return Ok(()) };
-        let native = filled(native).or_else(|| filled(finish)).unwrap_or(EscapedText::plain(""));
+        let native = native
+            .and_then(EscapedText::filled)
+            .or_else(|| finish.and_then(EscapedText::filled))
+            .unwrap_or(EscapedText::plain(""));
         sink.event(AnswerEvent::Finished { choice: index, finish: normalise(&word), native })
     }
 
     /// Reads the text of a completion of a text.
-    fn text(&self, text: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn text(&self, text: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(text) = text.filter(|text| !text.is_null()) else { return Ok(()) };
-        let text = EscapedText::of(text).ok_or_else(|| AnswerFault::malformed("a text that is no string"))?;
+        let text = EscapedText::read(text).ok_or_else(|| AnswerFault::malformed("a text that is no string"))?;
         if text.is_empty() { Ok(()) } else { sink.event(AnswerEvent::Text { choice: self.index, text }) }
     }
 
-    fn message(&mut self, message: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn message(&mut self, message: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let choice = self.index;
         let mut said = Said::default();
         for (key, value) in message.members() {
             let name = key.name();
-            MessageMember::of(&name).check(value)?;
+            MessageMember::named(&name).check(value)?;
             said.note(&name, value);
         }
         if said.has_reasoning_content {
             sink.event(AnswerEvent::Chat(ChatFact::ReasoningContent))?;
         }
         let parts = said.content.and_then(ContentParts::read);
-        match (said.details, said.thought.and_then(EscapedText::of)) {
+        match (said.details, said.thought.and_then(EscapedText::read)) {
             (Some(details), thought) => {
                 let mut shown = 0;
                 for (place, detail) in details.elements().enumerate() {
@@ -204,7 +202,7 @@ impl Choice {
         }
         let content = match &parts {
             Some(parts) => Some(unquoted(&parts.text)),
-            None => said.content.and_then(EscapedText::of),
+            None => said.content.and_then(EscapedText::read),
         };
         if let Some(text) = content.filter(|text| !text.is_empty()) {
             sink.event(AnswerEvent::Text { choice, text })?;
@@ -216,7 +214,7 @@ impl Choice {
         for citation in said.citations.into_iter().flat_map(Raw::elements).filter(|citation| citation.is_object()) {
             sink.event(AnswerEvent::DocumentCitation { choice, json: Cow::Borrowed(citation.bytes()) })?;
         }
-        if let Some(text) = filled(said.refusal) {
+        if let Some(text) = said.refusal.and_then(EscapedText::filled) {
             sink.event(AnswerEvent::Refusal { choice, text })?;
         }
         self.calls(&said, form, sink)?;
@@ -226,7 +224,7 @@ impl Choice {
         Ok(())
     }
 
-    fn calls(&mut self, said: &Said<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn calls(&mut self, said: &Said<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let choice = self.index;
         for (place, call) in said.calls.into_iter().flat_map(Raw::elements).enumerate() {
             let mut part =
@@ -254,9 +252,9 @@ impl Choice {
 }
 
 /// Reads an element of `reasoning_details`; says how many bytes of text it shows.
-fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<usize, AnswerFault> {
-    let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
-    let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
+fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult<usize> {
+    let text = |name: &[u8]| detail.member(name).and_then(EscapedText::read);
+    let (kind, shown, sealed) = match detail.kind().as_deref() {
         Some("reasoning.summary") => {
             (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
         }
@@ -268,14 +266,15 @@ fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl Answe
     let index = detail.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
     let index = index.unwrap_or(place as u32);
     let bytes = shown.as_ref().map_or(0, EscapedText::text_bytes);
-    sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text: shown, sealed, id: text(b"id") })?;
+    let state = ReasoningState { format, kind, text: shown, sealed, id: text(b"id") };
+    sink.event(AnswerEvent::Reasoning { choice, index, state })?;
     Ok(bytes)
 }
 
-/// A thought that is a mere text.
+/// Reasoning that is a mere text.
 fn thought(choice: u32, text: EscapedText<'_>) -> AnswerEvent<'_> {
-    let (format, kind) = (ReasoningFormat::Unknown, ReasoningKind::Text);
-    AnswerEvent::Reasoning { choice, index: 0, format, kind, text: Some(text), sealed: None, id: None }
+    let state = ReasoningState::shown(ReasoningFormat::Unknown, ReasoningKind::Text, text);
+    AnswerEvent::Reasoning { choice, index: 0, state }
 }
 
 /// The members of a message or delta.
@@ -297,7 +296,7 @@ struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn note(&mut self, name: &[u8], value: Raw<'a>) {
-        let member = MessageMember::of(name);
+        let member = MessageMember::named(name);
         match member {
             MessageMember::Content => self.content = Some(value),
             MessageMember::Refusal => self.refusal = Some(value),
@@ -318,17 +317,13 @@ impl<'a> Said<'a> {
     }
 }
 
-fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let url = image.member(b"image_url").and_then(|holder| holder.member(b"url")).and_then(Raw::text);
     let Some((head, data)) = url.as_deref().and_then(|url| url.strip_prefix("data:")?.split_once(";base64,")) else {
         return sink.event(AnswerEvent::Chat(ChatFact::LinkedImage { choice }));
     };
     let (media_type, data) = (EscapedText::escaping(head), EscapedText::escaping(data));
     sink.event(AnswerEvent::Image { choice, media_type, data })
-}
-
-fn filled(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
-    value.and_then(EscapedText::of).filter(|text| !text.is_empty())
 }
 
 /// The inside of a JSON string that the gateway has put together.

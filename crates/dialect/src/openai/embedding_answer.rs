@@ -7,14 +7,13 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::FinishReason;
 
 use super::{
-    answer::utf8,
-    error,
+    answer::whole_answer,
     request::VectorFormat,
-    usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost, service_name},
+    usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost},
 };
 use crate::{
-    answer::{Answer, AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, Raw, push_string, push_u64},
+    answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
+    json::{Raw, push_comma, push_string, push_u64},
 };
 
 /// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
@@ -27,29 +26,15 @@ pub fn rewrite_embeddings(
     format: VectorFormat,
     context: &AnswerContext,
 ) -> Result<Answer, AnswerFault> {
-    let text = utf8(body)?;
-    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let answer = cursor.value()?;
-    cursor.end()?;
-    if !answer.is_object() {
-        return Err(AnswerFault::malformed("an answer that is no object"));
-    }
-    if let Some(fault) = error::fault_of_whole(answer) {
-        return Err(fault);
-    }
+    let answer = whole_answer(body)?;
     let vectors = vectors(answer, inputs)?;
-    let usage = answer.member(b"usage").filter(|usage| usage.is_object());
-    let tier = answer.member(b"service_tier").and_then(service_name);
-    let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
-    let reported = reported.map(|reported| reported.with_tier(tier));
+    let reported = ReportedUsage::of_answer(answer);
     let usage = billed_usage(reported.as_ref(), ProducedOutput::default(), context);
     let cost = context.cost(&usage);
     let mut out = BytesMut::with_capacity(body.len() + 512);
     out.put_slice(b"{\"object\":\"list\",\"data\":[");
     for (index, vector) in vectors.into_iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
+        push_comma(&mut out);
         out.put_slice(b"{\"object\":\"embedding\",\"index\":");
         push_u64(&mut out, index as u64);
         out.put_slice(b",\"embedding\":");
@@ -73,7 +58,7 @@ pub fn rewrite_embeddings(
 }
 
 /// The vectors by their index.
-fn vectors(answer: Raw<'_>, inputs: usize) -> Result<Vec<Raw<'_>>, AnswerFault> {
+fn vectors(answer: Raw<'_>, inputs: usize) -> AnswerResult<Vec<Raw<'_>>> {
     let data = answer.member(b"data").filter(|data| data.bytes().starts_with(b"["));
     let data = data.ok_or(AnswerFault::malformed("no list of embeddings"))?;
     let mut vectors: Vec<Option<Raw<'_>>> = vec![None; inputs];
@@ -93,7 +78,7 @@ fn saturated(count: u64) -> usize {
 }
 
 /// Appends a vector. What has the wanted form already passes as it came.
-fn push_vector(vector: Raw<'_>, format: VectorFormat, out: &mut BytesMut) -> Result<(), AnswerFault> {
+fn push_vector(vector: Raw<'_>, format: VectorFormat, out: &mut BytesMut) -> AnswerResult {
     let malformed = || AnswerFault::malformed("an embedding that is no vector");
     if let Some(text) = vector.text() {
         let bytes = STANDARD.decode(text.as_bytes()).map_err(|_| malformed())?;

@@ -9,14 +9,13 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::FinishReason;
 
 use super::{
-    answer::utf8,
-    error,
+    answer::whole_answer,
     finish::{clean_name, normalise},
-    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost, service_name},
+    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost},
 };
 use crate::{
-    answer::{AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, Raw, push_member, push_string, push_u64},
+    answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
+    json::{Raw, push_comma, push_count, push_member, push_string, push_string_member, push_u64},
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -91,16 +90,7 @@ pub fn rewrite_image_answer(
     origin: ImageOrigin,
     context: &AnswerContext,
 ) -> Result<ImageAnswer, AnswerFault> {
-    let text = utf8(body)?;
-    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let answer = cursor.value()?;
-    cursor.end()?;
-    if !answer.is_object() {
-        return Err(AnswerFault::malformed("an answer that is no object"));
-    }
-    if let Some(fault) = error::fault_of_whole(answer) {
-        return Err(fault);
-    }
+    let answer = whole_answer(body)?;
     let images = match origin {
         ImageOrigin::Images => images_of_list(answer, body)?,
         ImageOrigin::Chat => images_of_chat(answer, body)?,
@@ -108,12 +98,9 @@ pub fn rewrite_image_answer(
     if images.is_empty() {
         return Err(filtered(answer).unwrap_or_else(|| AnswerFault::malformed("no image")));
     }
-    let usage = answer.member(b"usage").filter(|usage| usage.is_object());
-    let tier = answer.member(b"service_tier").and_then(service_name);
-    let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
-    let reported = reported.map(|reported| reported.with_tier(tier));
+    let reported = ReportedUsage::of_answer(answer);
     let usage = billed_image_usage(reported.as_ref(), images.len() as u64, context);
-    let details = ImageDetails::of(reported.as_ref(), &usage);
+    let details = ImageDetails::new(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,
         cost: context.cost(&usage),
@@ -134,10 +121,8 @@ impl ImageAnswer {
         out.put_slice(b"{\"created\":");
         push_u64(&mut out, u64::try_from(self.created).unwrap_or(0));
         out.put_slice(b",\"data\":[");
-        for (place, image) in self.images.iter().enumerate() {
-            if place > 0 {
-                out.put_u8(b',');
-            }
+        for image in self.images.iter() {
+            push_comma(&mut out);
             image.push(&mut out);
         }
         out.put_u8(b']');
@@ -148,21 +133,12 @@ impl ImageAnswer {
 
     fn push_usage(&self, out: &mut BytesMut) {
         let usage = &self.outcome.usage;
-        let counts: [(&[u8], u64); 5] = [
-            (b"prompt_tokens", usage.prompt_tokens),
-            (b"completion_tokens", usage.completion_tokens),
-            (b"total_tokens", usage.total_tokens()),
-            (b"input_tokens", usage.prompt_tokens),
-            (b"output_tokens", usage.completion_tokens),
-        ];
-        out.put_slice(b",\"usage\":{");
-        for (name, count) in counts {
-            out.put_u8(b'"');
-            out.put_slice(name);
-            out.put_slice(b"\":");
-            push_u64(out, count);
-            out.put_u8(b',');
-        }
+        push_member(out, b"usage", b"{\"prompt_tokens\":");
+        push_u64(out, usage.prompt_tokens);
+        push_count(out, b"completion_tokens", usage.completion_tokens);
+        push_count(out, b"total_tokens", usage.total_tokens());
+        push_count(out, b"input_tokens", usage.prompt_tokens);
+        push_count(out, b"output_tokens", usage.completion_tokens);
         self.details.push(out);
         push_cost(out, self.outcome.cost.as_ref());
         out.put_u8(b'}');
@@ -190,26 +166,24 @@ impl MadeImage {
                 out.put_slice(b"{\"url\":");
                 push_string(out, url);
                 if let Some(expires_at) = expires_at {
-                    push_member(out, b"expires_at", b"");
-                    push_u64(out, u64::try_from(*expires_at).unwrap_or(0));
+                    push_count(out, b"expires_at", u64::try_from(*expires_at).unwrap_or(0));
                 }
             }
         }
         if let Some(prompt) = &self.revised_prompt {
-            push_member(out, b"revised_prompt", b"");
-            push_string(out, prompt);
+            push_string_member(out, b"revised_prompt", prompt);
         }
         out.put_u8(b'}');
     }
 }
 
-fn images_of_list(answer: Raw<'_>, body: &Bytes) -> Result<Vec<MadeImage>, AnswerFault> {
+fn images_of_list(answer: Raw<'_>, body: &Bytes) -> AnswerResult<Vec<MadeImage>> {
     let data = answer.member(b"data").ok_or_else(|| AnswerFault::malformed("no data"))?;
     data.elements().map(|element| image_of_element(element, body)).collect()
 }
 
 /// One element of `data`. An upstream that fills in both fields means the bytes.
-fn image_of_element(element: Raw<'_>, body: &Bytes) -> Result<MadeImage, AnswerFault> {
+fn image_of_element(element: Raw<'_>, body: &Bytes) -> AnswerResult<MadeImage> {
     let field = |name: &[u8]| element.member(name).and_then(Raw::filled_string);
     let source = match (field(b"b64_json"), field(b"url")) {
         (Some(base64), _) => source_of_base64(base64, body),
@@ -222,7 +196,7 @@ fn image_of_element(element: Raw<'_>, body: &Bytes) -> Result<MadeImage, AnswerF
 }
 
 /// Every image of every message: `images[].image_url.url`, or a plain text in its place.
-fn images_of_chat(answer: Raw<'_>, body: &Bytes) -> Result<Vec<MadeImage>, AnswerFault> {
+fn images_of_chat(answer: Raw<'_>, body: &Bytes) -> AnswerResult<Vec<MadeImage>> {
     let choices = answer.member(b"choices").ok_or_else(|| AnswerFault::malformed("no choices"))?;
     let messages = choices.elements().filter_map(|choice| choice.member(b"message"));
     let images = messages.filter_map(|message| message.member(b"images")).flat_map(Raw::elements);
@@ -292,9 +266,9 @@ fn media_type(base64: &str, announced: Option<&str>) -> Cow<'static, str> {
 mod tests {
     use super::*;
 
-    fn element(json: &str) -> Result<MadeImage, AnswerFault> {
+    fn element(json: &str) -> AnswerResult<MadeImage> {
         let body = Bytes::copy_from_slice(json.as_bytes());
-        let raw = Cursor::new(std::str::from_utf8(&body).unwrap()).value().unwrap();
+        let raw = Raw::whole_of(&body).unwrap();
         image_of_element(raw, &body)
     }
 

@@ -13,10 +13,10 @@ use super::{
     tool_writer::{push_reference, push_tool},
 };
 use crate::{
-    json::push_member,
+    json::{push_comma, push_member},
     neutral::{
-        CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, Tool, ToolKind,
-        ToolNames, Turn, UnsupportedFields, fitting_call_id,
+        CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningState, Role, Tool, ToolKind, ToolNames, Turn,
+        UnsupportedFields, fitting_call_id,
     },
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct ChatServer {
 }
 
 impl ChatServer {
-    pub(crate) fn of(catalog: &Catalog, endpoint: &Endpoint, turns: &[Turn<'_>]) -> ChatServer {
+    pub(crate) fn new(catalog: &Catalog, endpoint: &Endpoint, turns: &[Turn<'_>]) -> ChatServer {
         let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
         let is_reasoning = |part: &Part<'_>| matches!(part.content, Content::Reasoning(_));
         let has_reasoning = turns.iter().any(|turn| turn.parts.iter().any(is_reasoning));
@@ -50,7 +50,7 @@ impl ChatServer {
 impl ChatServer {
     pub(crate) fn taking_everything(turns: &[Turn<'_>]) -> ChatServer {
         let id = pointsman_domain::EndpointId::new("acme/m", "acme", "");
-        let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
+        let mut server = ChatServer::new(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
         (server.takes_marks, server.knows_developer_role, server.reasoning.cuts_details) = (true, true, false);
         server
     }
@@ -154,8 +154,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
             self.unsupported.emulate("messages[].content");
         }
         self.begin("tool");
-        push_member(self.out, b"tool_call_id", b"");
-        fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
+        fitting_call_id(id, CLIENT_IDS).push_member(self.out, b"tool_call_id");
         push_member(self.out, b"content", b"\"");
         if *failed {
             self.unsupported.emulate("messages[].is_error");
@@ -230,10 +229,8 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
 
     /// Appends elements of a list, and its end.
     fn list<T>(&mut self, elements: &[T], push: impl Fn(&mut Self, &T)) {
-        for (place, element) in elements.iter().enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
+        for element in elements {
+            push_comma(self.out);
             push(self, element);
         }
         self.out.put_u8(b']');
@@ -245,8 +242,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
         fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
         self.out.put_u8(b',');
         push_reference(*kind, name, self.names, self.out);
-        push_member(self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" }, b"");
-        arguments.push_quoted(self.out);
+        arguments.push_member(self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" });
         self.out.put_slice(b"}}");
     }
 
@@ -272,16 +268,14 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
                 out.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
                 push_source(source, out);
                 if let Some(detail) = detail {
-                    push_member(out, b"detail", b"");
-                    detail.push_quoted(out);
+                    detail.push_member(out, b"detail");
                 }
                 out.put_u8(b'}');
             }
             Content::Audio { format, data } => {
                 out.put_slice(b"{\"type\":\"input_audio\",\"input_audio\":{\"data\":");
                 data.push_quoted(out);
-                push_member(out, b"format", b"");
-                format.push_quoted(out);
+                format.push_member(out, b"format");
                 out.put_u8(b'}');
             }
             Content::File { source, name } => {
@@ -372,12 +366,8 @@ fn push_source(source: &MediaSource<'_>, out: &mut BytesMut) {
 
 /// Appends an element of `reasoning_details`.
 fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
-    let (kind, text, sealed): (_, &[u8], &[u8]) = match state.kind {
-        ReasoningKind::Text => ("text", b"text", b"signature"),
-        ReasoningKind::Summary => ("summary", b"summary", b"signature"),
-        ReasoningKind::Encrypted => ("encrypted", b"text", b"data"),
-    };
-    out.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", state.format.as_str()).as_bytes());
+    let (kind, text, sealed) = state.kind.names();
+    out.put_slice(format!("{{\"type\":\"{kind}\",\"format\":\"{}\"", state.format.as_str()).as_bytes());
     // Only reasoning of this format has the id of a call.
     let is_of_call = state.format == ReasoningFormat::Gemini;
     let fitting = |id: &EscapedText<'_>| {
@@ -386,8 +376,7 @@ fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
     let id = state.id.as_ref().map(fitting);
     for (name, value) in [(text, state.text.as_ref()), (sealed, state.sealed.as_ref()), (b"id", id.as_ref())] {
         if let Some(value) = value {
-            push_member(out, name, b"");
-            value.push_quoted(out);
+            value.push_member(out, name);
         }
     }
     out.put_u8(b'}');

@@ -103,8 +103,8 @@ pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
     };
     let request = RefusedRequest::new(call.request);
     let reader = Reader {
-        words: Words::of(&said.message, call.model),
-        inner: Words::of(&said.inner_message, call.model),
+        words: Words::new(&said.message, call.model),
+        inner: Words::new(&said.inner_message, call.model),
         said: &said,
         status: Some(call.status),
         names_a_wait: call.names_a_wait,
@@ -196,7 +196,7 @@ pub(crate) fn kind_of(dialect: Dialect, status: u16, amazon_type: Option<&str>, 
 
 /// The evidence of a failure that the provider tells. A time-out that it tells of is no silence: it has answered, and a long
 /// prompt may be the reason.
-const fn told(kind: FailureKind) -> Evidence {
+const fn evidence_of(kind: FailureKind) -> Evidence {
     if matches!(kind, FailureKind::Timeout) { Evidence::OF_ONE_CALLER } else { Evidence::None }
 }
 
@@ -220,7 +220,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Of an error within an answer.
     fn within(said: &'a Said) -> Reader<'a> {
-        let (words, inner) = (Words::of(&said.message, ""), Words::of(&said.inner_message, ""));
+        let (words, inner) = (Words::new(&said.message, ""), Words::new(&said.inner_message, ""));
         Reader { words, inner, said, status: said.status, names_a_wait: false, request: None }
     }
 
@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
     fn by_kind(&self, kind: FailureKind) -> Refusal {
         let evidence = Evidence::Unknown { said: self.hash() };
         if self.request.is_none() {
-            return Refusal { evidence: told(kind), ..self.refusal(kind) };
+            return Refusal { evidence: evidence_of(kind), ..self.refusal(kind) };
         }
         let Doubt { brings_its_own, names_a_resource, chooses_a_tier } = self.doubt();
         let is_doubtful = brings_its_own || names_a_resource || chooses_a_tier;
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
             {
                 self.refusal(kind)
             }
-            kind => Refusal { evidence: self.doubt().weigh(kind, told(kind)), ..self.refusal(kind) },
+            kind => Refusal { evidence: self.doubt().weigh(kind, evidence_of(kind)), ..self.refusal(kind) },
         }
     }
 

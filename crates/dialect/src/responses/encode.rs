@@ -32,10 +32,13 @@ use self::{
 };
 use super::inbound::ResponseEcho;
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::KEEP_ALIVE,
     json::Raw,
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey, ToolKind},
+    neutral::{
+        AnswerEvent, AnswerForm, AnswerProgress, AnswerSink, EscapedText, ReasoningState, ReportedTokens, StateKey,
+        ToolKind,
+    },
     stream_error::StreamError,
 };
 
@@ -67,7 +70,7 @@ pub(crate) struct ResponseOpening {
 #[derive(Debug)]
 pub(crate) struct ResponsesEncoder {
     opening: ResponseOpening,
-    progress: Progress,
+    progress: AnswerProgress,
     events: EventWriter,
     output: Output,
     open: Option<Open>,
@@ -79,13 +82,6 @@ pub(crate) struct ResponsesEncoder {
     finish: Option<FinishReason>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Started,
-    Done,
-}
-
 /// The item that is open, other than calls.
 #[derive(Debug)]
 enum Open {
@@ -94,17 +90,15 @@ enum Open {
 }
 
 impl AnswerSink for ResponsesEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        if self.progress == Progress::Done {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
+        if self.progress == AnswerProgress::Done {
             return Ok(());
         }
         match event {
             AnswerEvent::Usage(tokens) => self.usage = Some(tokens),
             AnswerEvent::Text { choice: 0, text } => return self.text(TextKind::Text, text),
             AnswerEvent::Refusal { choice: 0, text } => return self.text(TextKind::Refusal, text),
-            AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.thought(ReasoningPiece { index, format, kind, text, sealed, id });
-            }
+            AnswerEvent::Reasoning { choice: 0, index, state } => return self.reasoning(index, state),
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 return self.call(call, &id, &name, kind);
             }
@@ -132,7 +126,7 @@ impl ResponsesEncoder {
     /// A writer at the beginning of an answer.
     pub(crate) fn new(opening: ResponseOpening) -> ResponsesEncoder {
         ResponsesEncoder {
-            progress: Progress::Idle,
+            progress: AnswerProgress::Idle,
             events: EventWriter::new(opening.form),
             output: Output::new(opening.max_answer_bytes),
             open: None,
@@ -146,7 +140,7 @@ impl ResponsesEncoder {
 
     /// Goes on behind events of an upstream of this API that passed as they came. `next`: the number of the next event.
     pub(crate) fn continue_at(&mut self, next: u64) {
-        self.progress = Progress::Started;
+        self.progress = AnswerProgress::Started;
         self.events.continue_at(next);
     }
 
@@ -162,7 +156,7 @@ impl ResponsesEncoder {
 
     /// Ends the answer. If the upstream finished it with an error, the answer ends with one.
     pub(crate) fn finish(&mut self) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
@@ -170,7 +164,7 @@ impl ResponsesEncoder {
         }
         self.begin();
         self.settle();
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         let state = match self.incomplete_reason() {
             None => ResponseState::Completed,
             Some(reason) => ResponseState::Incomplete(reason),
@@ -180,15 +174,15 @@ impl ResponsesEncoder {
 
     /// Ends the answer with an error: an event in a stream, else the whole body.
     pub(crate) fn fail(&mut self, error: &StreamError) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
         if self.opening.form == AnswerForm::Whole {
-            self.progress = Progress::Done;
+            self.progress = AnswerProgress::Done;
             return push_error_body(error, &mut self.events.out);
         }
         self.begin();
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         self.keep_unfinished();
         let mut failure = BytesMut::new();
         push_failure(error, &mut failure);
@@ -197,11 +191,11 @@ impl ResponsesEncoder {
 
     /// Writes something that keeps the connection open and says nothing.
     pub(crate) fn keep_alive(&mut self) {
-        if self.opening.form == AnswerForm::Whole || self.progress == Progress::Done {
+        if self.opening.form == AnswerForm::Whole || self.progress == AnswerProgress::Done {
             return;
         }
         match self.progress {
-            Progress::Idle => self.begin(),
+            AnswerProgress::Idle => self.begin(),
             _ => self.events.out.put_slice(KEEP_ALIVE),
         }
     }
@@ -212,7 +206,7 @@ impl ResponsesEncoder {
         self.events.out.freeze()
     }
 
-    fn text(&mut self, kind: TextKind, text: EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn text(&mut self, kind: TextKind, text: EscapedText<'_>) -> AnswerResult {
         if text.is_empty() {
             return Ok(());
         }
@@ -227,7 +221,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn logprobs(&mut self, value: Raw<'_>) -> Result<(), AnswerFault> {
+    fn logprobs(&mut self, value: Raw<'_>) -> AnswerResult {
         let list = value.member(b"content").filter(|list| list.is_array()).map(Raw::inner).unwrap_or_default();
         self.output.charge(list.len())?;
         if let Some(Open::Message(message)) = &mut self.open {
@@ -236,30 +230,25 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn thought(&mut self, thought: ReasoningPiece<'_>) -> Result<(), AnswerFault> {
-        if thought.is_empty() {
+    fn reasoning(&mut self, index: u32, piece: ReasoningState<'_>) -> AnswerResult {
+        let bytes = [&piece.text, &piece.sealed].into_iter().flatten().map(|text| text.bytes().len()).sum();
+        if bytes == 0 {
             return Ok(());
         }
-        self.output.charge(thought.bytes())?;
-        let is_open = matches!(&self.open, Some(Open::Reasoning(item)) if item.continues(&thought));
+        self.output.charge(bytes)?;
+        let is_open = matches!(&self.open, Some(Open::Reasoning(item)) if item.continues(index, &piece));
         if !is_open {
             let head = self.next_item("rs")?;
-            self.open = Some(Open::Reasoning(ReasoningItem::begin(head, &thought, &mut self.events)));
+            self.open = Some(Open::Reasoning(ReasoningItem::begin(head, index, &piece, &mut self.events)));
         }
         let Some(Open::Reasoning(item)) = &mut self.open else { return Ok(()) };
-        if item.add(thought, &mut self.events) {
+        if item.add(index, piece, &mut self.events) {
             self.close();
         }
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        call: u32,
-        id: &EscapedText<'_>,
-        name: &EscapedText<'_>,
-        kind: ToolKind,
-    ) -> Result<(), AnswerFault> {
+    fn call(&mut self, call: u32, id: &EscapedText<'_>, name: &EscapedText<'_>, kind: ToolKind) -> AnswerResult {
         // A call is announced once; a repetition says nothing new.
         if call < self.calls {
             return Ok(());
@@ -276,7 +265,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> AnswerResult {
         self.output.charge(text.bytes().len())?;
         match self.open_calls.iter_mut().find(|open| open.call() == call) {
             Some(open) => open.piece(&text, &mut self.events),
@@ -287,7 +276,7 @@ impl ResponsesEncoder {
     }
 
     /// An image is an item that is done at once.
-    fn image(&mut self, media_type: &EscapedText<'_>, data: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn image(&mut self, media_type: &EscapedText<'_>, data: &EscapedText<'_>) -> AnswerResult {
         self.output.charge(data.bytes().len())?;
         let head = self.next_item("ig")?;
         let media_type = media_type.unescaped();
@@ -309,7 +298,7 @@ impl ResponsesEncoder {
     }
 
     /// The head of a new item: what is open before it ends, except calls whose arguments are incomplete.
-    fn next_item(&mut self, prefix: &str) -> Result<ItemHead, AnswerFault> {
+    fn next_item(&mut self, prefix: &str) -> AnswerResult<ItemHead> {
         self.begin();
         self.close();
         self.end_calls(ItemStatus::Completed, ToolCallItem::is_complete);
@@ -326,7 +315,7 @@ impl ResponsesEncoder {
         let (place, done) = match self.open.take() {
             None => return,
             Some(Open::Message(message)) => (message.place(), message.end(status, &mut self.events)),
-            Some(Open::Reasoning(thought)) => (thought.place(), thought.end(&self.opening.state_key, &mut self.events)),
+            Some(Open::Reasoning(item)) => (item.place(), item.end(&self.opening.state_key, &mut self.events)),
         };
         self.output.put(place, done);
     }
@@ -372,10 +361,10 @@ impl ResponsesEncoder {
 
     /// Writes the start of the response, once.
     fn begin(&mut self) {
-        if self.progress != Progress::Idle {
+        if self.progress != AnswerProgress::Idle {
             return;
         }
-        self.progress = Progress::Started;
+        self.progress = AnswerProgress::Started;
         let ResponsesEncoder { opening, output, events, .. } = self;
         for kind in ["created", "in_progress"] {
             events.event(kind, |out| {

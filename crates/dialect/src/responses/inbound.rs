@@ -25,21 +25,15 @@ use crate::{
     json::{MAX_DEPTH, Raw},
     neutral::{
         AnswerFormat, ClientChat, Conversation, Effort, EscapedText, MemberType, Parameter, StateKey,
-        UnsupportedFields, body_members, given, mistyped, none_of, optional_member, refused, taken,
+        UnsupportedFields, body_members, check_type, given, mistyped, none_of, optional_member, refused, taken,
     },
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
 
 /// Parameters with the same name and meaning in chat.
-const SAME: [&str; 8] = [
-    "temperature",
-    "top_p",
-    "service_tier",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "prompt_cache_options",
+const SAME: [&str; 8] = names![
+    temperature top_p service_tier user safety_identifier prompt_cache_key prompt_cache_retention
+    prompt_cache_options
 ];
 
 /// A checked request of this dialect.
@@ -144,9 +138,7 @@ impl<'a> ChatReader<'a> {
     ) -> Result<(), Invalid> {
         self.check_state(members, state)?;
         let model = given(members, "model").ok_or_else(|| required("model"))?;
-        if model.filled_string().is_none() {
-            return Err(mistyped("model", "a non-empty string"));
-        }
+        check_type(model.filled_string().is_some(), "model", "a non-empty string")?;
         let input = taken(members, "input").ok_or_else(|| required("input"))?;
         // Tools first: calls in the history have the names that the tools got.
         if let Some(tools) = taken(members, "tools") {
@@ -204,9 +196,7 @@ impl<'a> ChatReader<'a> {
             if state() != ProviderState::Allowed {
                 return Err(continued(PREVIOUS_RESPONSE_ID));
             }
-            if id.filled_string().is_none() {
-                return Err(mistyped(PREVIOUS_RESPONSE_ID, "a non-empty string"));
-            }
+            check_type(id.filled_string().is_some(), PREVIOUS_RESPONSE_ID, "a non-empty string")?;
             self.needs_native(PREVIOUS_RESPONSE_ID);
         }
         if taken(members, "conversation").is_some() {
@@ -234,9 +224,7 @@ impl<'a> ChatReader<'a> {
 
     /// How the reasoning is summarised is up to the provider.
     fn reasoning(&mut self, reasoning: Raw<'_>) -> Result<(), Invalid> {
-        if !reasoning.is_object() {
-            return Err(mistyped("reasoning", "an object"));
-        }
+        check_type(reasoning.is_object(), "reasoning", "an object")?;
         for (key, value) in reasoning.members().filter(|(_, value)| !value.is_null()) {
             match &*key.name() {
                 b"effort" => {
@@ -253,9 +241,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn text(&mut self, text: Raw<'a>) -> Result<(), Invalid> {
-        if !text.is_object() {
-            return Err(mistyped("text", "an object"));
-        }
+        check_type(text.is_object(), "text", "an object")?;
         for (key, value) in text.members().filter(|(_, value)| !value.is_null()) {
             match &*key.name() {
                 b"format" => self.format(value)?,
@@ -267,16 +253,16 @@ impl<'a> ChatReader<'a> {
     }
 
     fn format(&mut self, format: Raw<'a>) -> Result<(), Invalid> {
-        self.conversation.format = match format.member(b"type").and_then(Raw::text).as_deref() {
+        self.conversation.format = match format.kind().as_deref() {
             Some("text") => AnswerFormat::Text,
             Some("json_object") => AnswerFormat::JsonObject,
             Some("json_schema") => {
-                let name = format.member(b"name").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let name = format.member(b"name").and_then(EscapedText::filled);
                 let schema = format.member(b"schema").filter(|schema| schema.is_object());
                 let strict = optional_member(format, "text.format", "strict", MemberType::Boolean)?;
                 AnswerFormat::Schema {
                     name: name.ok_or_else(|| required("text.format.name"))?,
-                    description: format.member(b"description").and_then(EscapedText::of),
+                    description: format.member(b"description").and_then(EscapedText::read),
                     schema: schema.ok_or_else(|| required("text.format.schema"))?,
                     strict: strict.map(|strict| strict.bytes() == b"true"),
                 }
@@ -293,9 +279,7 @@ impl<'a> ChatReader<'a> {
     fn logprobs(&mut self, count: Option<Raw<'a>>, include: Option<Raw<'a>>) -> Result<(), Invalid> {
         let mut is_wanted = count.is_some_and(|count| count.bytes() != b"0");
         if let Some(include) = include {
-            if !include.is_array() || !include.elements().all(Raw::is_string) {
-                return Err(mistyped("include", "an array of strings"));
-            }
+            check_type(include.is_array() && include.elements().all(Raw::is_string), "include", "an array of strings")?;
             for wanted in include.elements().filter_map(Raw::text) {
                 match &*wanted {
                     // It is in every answer that has any.

@@ -5,7 +5,7 @@ use pointsman_domain::ReasoningFormat;
 use super::{MessagesEncoder, Open, call::OpenToolCall, piece::Piece};
 use crate::{
     anthropic::foreign_state::{packed_state, with_omitted},
-    neutral::{EscapedText, MAX_STATE, ReasoningKind, ReasoningPiece},
+    neutral::{EscapedText, MAX_STATE, ReasoningKind, ReasoningState},
 };
 
 impl MessagesEncoder {
@@ -21,7 +21,7 @@ impl MessagesEncoder {
         self.begin();
         match piece {
             Piece::Text(text) => self.write_text(text),
-            Piece::Reasoning(thought) => self.write_reasoning(thought),
+            Piece::Reasoning(index, state) => self.write_reasoning(index, state),
             Piece::Citation(citation) => {
                 if let Some(Open::Text { is_cited, .. }) = &mut self.open {
                     *is_cited = true;
@@ -50,8 +50,8 @@ impl MessagesEncoder {
         self.blocks.text(&text);
     }
 
-    fn write_reasoning(&mut self, thought: ReasoningPiece<'_>) {
-        let ReasoningPiece { index, format, kind, text, sealed, id } = thought;
+    fn write_reasoning(&mut self, index: u32, state: ReasoningState<'_>) {
+        let ReasoningState { format, kind, text, sealed, id } = state;
         let sealed = sealed.filter(|sealed| !sealed.is_empty());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.open_reasoning(index, format);
@@ -83,7 +83,7 @@ impl MessagesEncoder {
         }
     }
 
-    /// Opens a thought, unless it is the one that is open.
+    /// Opens a block of reasoning, unless it is the one that is open.
     fn open_reasoning(&mut self, index: u32, format: ReasoningFormat) {
         let is_open =
             matches!(&self.open, Some(Open::Reasoning { index: at, format: of, .. }) if (*at, *of) == (index, format));
@@ -94,11 +94,11 @@ impl MessagesEncoder {
         }
     }
 
-    /// Writes a piece of the open thought. For a client that wants no text it is kept instead, to be sealed, if the provider
+    /// Writes a piece of the open reasoning. For a client that wants no text it is kept instead, to be sealed, if the provider
     /// is one that wants its text back.
     fn show_reasoning(&mut self, text: &EscapedText<'_>) {
         if !self.opening.omits_thinking {
-            return self.blocks.thought(text);
+            return self.blocks.reasoning(text);
         }
         if let Some(Open::Reasoning { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open {
             let fits = |kept: &EscapedText<'_>| kept.bytes().len() + text.bytes().len() <= MAX_STATE;
@@ -114,7 +114,7 @@ impl MessagesEncoder {
         self.close_signed(None);
     }
 
-    /// Closes the open block. A thought without a signature gets an envelope, in which there is at most its text.
+    /// Closes the open block. Reasoning without a signature gets an envelope, in which there is at most its text.
     fn close_signed(&mut self, signature: Option<&EscapedText<'_>>) {
         match self.open.take() {
             None => {}

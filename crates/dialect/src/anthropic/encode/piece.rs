@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::{
-    answer::AnswerFault,
-    neutral::{EscapedText, ReasoningPiece, ToolKind},
+    answer::{AnswerFault, AnswerResult},
+    neutral::{EscapedText, ReasoningState, ToolKind},
 };
 
 /// What a waiting piece takes besides its texts, bytes.
@@ -16,7 +16,8 @@ const PIECE_BYTES: usize = 160;
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Text(EscapedText<'a>),
-    Reasoning(ReasoningPiece<'a>),
+    /// With the index of its block.
+    Reasoning(u32, ReasoningState<'a>),
     /// A citation of the text before it, JSON.
     Citation(Bytes),
     /// A call with the arguments that came so far.
@@ -35,7 +36,9 @@ impl Piece<'_> {
         PIECE_BYTES
             + match self {
                 Piece::Text(text) => text.bytes().len(),
-                Piece::Reasoning(ReasoningPiece { text, sealed, id, .. }) => length(text) + length(sealed) + length(id),
+                Piece::Reasoning(_, ReasoningState { text, sealed, id, .. }) => {
+                    length(text) + length(sealed) + length(id)
+                }
                 Piece::Citation(json) => json.len(),
                 Piece::Call { id, name, arguments, .. } => {
                     id.bytes().len() + name.bytes().len() + arguments.bytes().len()
@@ -44,19 +47,9 @@ impl Piece<'_> {
     }
 
     fn into_owned(self) -> Piece<'static> {
-        let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned()),
-            Piece::Reasoning(ReasoningPiece { index, format, kind, text, sealed, id }) => {
-                Piece::Reasoning(ReasoningPiece {
-                    index,
-                    format,
-                    kind,
-                    text: own(text),
-                    sealed: own(sealed),
-                    id: own(id),
-                })
-            }
+            Piece::Reasoning(index, state) => Piece::Reasoning(index, state.into_owned()),
             Piece::Citation(json) => Piece::Citation(json),
             Piece::Call { call, id, name, kind, arguments } => Piece::Call {
                 call,
@@ -86,7 +79,7 @@ impl Waiting {
     ///
     /// # Errors
     /// When too much waits.
-    pub(super) fn push(&mut self, piece: Piece<'_>) -> Result<(), AnswerFault> {
+    pub(super) fn push(&mut self, piece: Piece<'_>) -> AnswerResult {
         match (self.pieces.back_mut(), piece) {
             (Some(Piece::Text(last)), Piece::Text(more)) => {
                 join(last, &more);
@@ -104,7 +97,7 @@ impl Waiting {
     ///
     /// # Errors
     /// When too much waits, or the call does not wait: what follows behind its end must not be lost.
-    pub(super) fn add_arguments(&mut self, of: u32, text: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    pub(super) fn add_arguments(&mut self, of: u32, text: &EscapedText<'_>) -> AnswerResult {
         let arguments = self.pieces.iter_mut().find_map(|piece| match piece {
             Piece::Call { call, arguments, .. } if *call == of => Some(arguments),
             _ => None,
@@ -124,7 +117,7 @@ impl Waiting {
         Some(piece)
     }
 
-    fn count(&mut self, more: usize) -> Result<(), AnswerFault> {
+    fn count(&mut self, more: usize) -> AnswerResult {
         self.bytes += more;
         if self.bytes > self.limit {
             return Err(AnswerFault::malformed("calls in turns that are longer than allowed"));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pointsman_domain::{Invalid, ReasoningFormat};
 
-use super::{ChatReader, MAX_MESSAGES, mistyped, refused, required};
+use super::{ChatReader, MAX_MESSAGES, check_type, mistyped, refused, required};
 use crate::{
     anthropic::foreign_state::{ForeignState, unpacked_state},
     json::{Members, Raw},
@@ -96,16 +96,14 @@ impl<'a> Block<'a> {
     /// The text of a block of text.
     fn text(&self, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
         let text = self.text.ok_or_else(|| required(path.member("text")))?;
-        EscapedText::of(text).ok_or_else(|| mistyped(path.member("text"), "a string"))
+        EscapedText::read(text).ok_or_else(|| mistyped(path.member("text"), "a string"))
     }
 }
 
 impl<'a> ChatReader<'a> {
     pub(super) fn messages(&mut self, system: Option<Raw<'a>>, messages: Raw<'a>) -> Result<(), Invalid> {
         let path = Path::Field("messages");
-        if !messages.is_array() {
-            return Err(mistyped(path, "an array"));
-        }
+        check_type(messages.is_array(), path, "an array")?;
         if let Some(system) = system {
             self.system(system, &Path::Field("system"), true)?;
         }
@@ -144,8 +142,8 @@ impl<'a> ChatReader<'a> {
                 }
                 parts.push(Part::marked(Content::Text(text), block.cache_control));
             }
-        } else if !content.is_string() {
-            return Err(mistyped(path, "a string or an array of text blocks"));
+        } else {
+            check_type(content.is_string(), path, "a string or an array of text blocks")?;
         }
         self.push(Role::System, parts);
         Ok(())
@@ -159,9 +157,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn message(&mut self, message: &mut Members<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        if !message.is_open() {
-            return Err(mistyped(path, "an object"));
-        }
+        check_type(message.is_open(), path, "an object")?;
         let [role, content] = self.unsupported.pick("messages[]", message, OF_MESSAGES);
         let (role_path, content_path) = (path.member("role"), path.member("content"));
         let role = role.ok_or_else(|| required(role_path))?;
@@ -172,9 +168,7 @@ impl<'a> ChatReader<'a> {
             return Ok(());
         }
         let content = content.ok_or_else(|| required(content_path))?;
-        if !content.is_string() && !content.is_array() {
-            return Err(mistyped(content_path, "a string or an array of blocks"));
-        }
+        check_type(content.is_string() || content.is_array(), content_path, "a string or an array of blocks")?;
         match role.text().as_deref() {
             Some("user") => self.user(content, &content_path),
             Some("assistant") => self.assistant(content, &content_path),
@@ -219,14 +213,16 @@ impl<'a> ChatReader<'a> {
     }
 
     fn tool_result(&mut self, block: &Block<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        let id = block.tool_use_id.and_then(Raw::filled_string).and_then(EscapedText::of);
+        let id = block.tool_use_id.and_then(EscapedText::filled);
         let id = id.ok_or_else(|| required(path.member("tool_use_id")))?;
         let is_error = of_type(block.is_error, MemberType::Boolean, || path.member("is_error").to_string())?;
         let content_path = path.member("content");
         let content = block.content.filter(|content| !content.is_null());
-        if content.is_some_and(|content| !content.is_string() && !content.is_array()) {
-            return Err(mistyped(content_path, "a string or an array of blocks"));
-        }
+        check_type(
+            content.is_none_or(|content| content.is_string() || content.is_array()),
+            content_path,
+            "a string or an array of blocks",
+        )?;
         let mut parts = content.map(texts).unwrap_or_default();
         let mut blocks = content.map(Raw::objects);
         while let Some((index, inner)) = blocks.as_mut().and_then(|blocks| blocks.next_object()) {
@@ -275,7 +271,7 @@ impl<'a> ChatReader<'a> {
     /// Adds reasoning of an earlier answer. A signature of ours holds the state of another provider.
     fn thinking(&mut self, block: &Block<'a>, reasoning: &mut Vec<Part<'a>>) {
         let [shown, signature, data] = [block.thinking, block.signature, block.data]
-            .map(|value| value.and_then(EscapedText::of).filter(|text| !text.is_empty()));
+            .map(|value| value.and_then(EscapedText::read).filter(|text| !text.is_empty()));
         let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
             return self.unsupported.drop("messages[].content[].thinking");
         };
@@ -290,7 +286,7 @@ impl<'a> ChatReader<'a> {
                 push(ReasoningFormat::Anthropic, ReasoningKind::Encrypted, None, data, None);
             }
             Envelope::Foreign => push(ReasoningFormat::Anthropic, ReasoningKind::Text, shown, signature, None),
-            // Its provider refuses a thought without its signature.
+            // Its provider refuses reasoning without its signature.
             Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
             Envelope::Genuine { format, state } => {
                 let ForeignState { data, id, omitted } = unpacked_state(&state);
@@ -313,7 +309,7 @@ impl<'a> ChatReader<'a> {
 
 /// The part of a content that is a string; none of another one.
 fn texts(content: Raw<'_>) -> Vec<Part<'_>> {
-    EscapedText::of(content).map(|text| Part::new(Content::Text(text))).into_iter().collect()
+    EscapedText::read(content).map(|text| Part::new(Content::Text(text))).into_iter().collect()
 }
 
 fn is_blank(part: &Part<'_>) -> bool {
@@ -325,13 +321,11 @@ fn call<'a>(block: &Block<'a>, path: &Path<'_>) -> Result<Part<'a>, Invalid> {
     let name = block.name.ok_or_else(|| required(path.member("name")))?;
     let input = block.input.ok_or_else(|| required(path.member("input")))?;
     let filled = |value: Raw<'a>, field| {
-        let text = value.filled_string().and_then(EscapedText::of);
+        let text = EscapedText::filled(value);
         text.ok_or_else(|| mistyped(path.member(field), "a non-empty string"))
     };
     let (id, name) = (filled(id, "id")?, filled(name, "name")?);
-    if !input.is_object() {
-        return Err(mistyped(path.member("input"), "an object"));
-    }
+    check_type(input.is_object(), path.member("input"), "an object")?;
     let arguments = EscapedText::escaping(input.written());
     Ok(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Function }))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pointsman_domain::Invalid;
 
-use super::{ChatReader, mistyped, refused, required};
+use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::Raw,
     neutral::{EscapedText, MemberType, Tool, ToolChoice, ToolKind, none_of, optional_member},
@@ -18,12 +18,10 @@ const MAX_NAME: usize = 128;
 
 impl<'a> ChatReader<'a> {
     pub(super) fn tools(&mut self, tools: Raw<'a>) -> Result<(), Invalid> {
-        if !tools.is_array() {
-            return Err(mistyped("tools", "an array"));
-        }
+        check_type(tools.is_array(), "tools", "an array")?;
         let mut names = HashSet::new();
         for (index, tool) in tools.elements().enumerate() {
-            let kind = tool.member(b"type").and_then(Raw::text);
+            let kind = tool.kind();
             if kind.as_deref().is_some_and(|kind| kind != "custom") {
                 self.needs_native(format!("tools[{index}].type"));
                 self.has_server_tools = true;
@@ -45,9 +43,7 @@ impl<'a> ChatReader<'a> {
 
     fn tool(&mut self, tool: Raw<'a>, index: usize) -> Result<Tool<'a>, Invalid> {
         let path = format!("tools[{index}]");
-        if !tool.is_object() {
-            return Err(mistyped(&path, "an object"));
-        }
+        check_type(tool.is_object(), &path, "an object")?;
         let name = tool.member(b"name").ok_or_else(|| required(format!("{path}.name")))?;
         let name = name.filled_string().ok_or_else(|| mistyped(format!("{path}.name"), "a non-empty string"))?;
         if name.inner().len() > MAX_NAME || !name.inner().iter().all(is_of_name) {
@@ -56,16 +52,14 @@ impl<'a> ChatReader<'a> {
         }
         let description = optional_member(tool, &path, "description", MemberType::String)?;
         let schema = tool.member(b"input_schema").ok_or_else(|| required(format!("{path}.input_schema")))?;
-        if !schema.is_object() {
-            return Err(mistyped(format!("{path}.input_schema"), "an object"));
-        }
+        check_type(schema.is_object(), format_args!("{path}.input_schema"), "an object")?;
         let strict = optional_member(tool, &path, "strict", MemberType::Boolean)?;
         for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
             self.unsupported.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
         }
         Ok(Tool {
             name: EscapedText::plain(name.inner_text()),
-            description: description.and_then(EscapedText::of),
+            description: description.and_then(EscapedText::read),
             parameters: Some(schema),
             strict: strict.map(|strict| strict.bytes() == b"true"),
             kind: ToolKind::Function,
@@ -77,7 +71,7 @@ impl<'a> ChatReader<'a> {
     /// With tools that chat has no form for, no choice is kept that may mean one of them; without any tool, none that chat
     /// servers would refuse.
     pub(super) fn tool_choice(&mut self, choice: Raw<'a>) -> Result<(), Invalid> {
-        let chosen = match choice.member(b"type").and_then(Raw::text).as_deref() {
+        let chosen = match choice.kind().as_deref() {
             Some("auto" | "none") if !self.has_tools() => ToolChoice::Unspecified,
             Some("auto") => ToolChoice::Auto,
             Some("any") if self.has_server_tools => ToolChoice::Unspecified,
@@ -85,7 +79,7 @@ impl<'a> ChatReader<'a> {
             Some("none") => ToolChoice::None,
             Some("tool") => {
                 let name = choice.member(b"name").and_then(Raw::filled_string);
-                let name = name.and_then(EscapedText::of).ok_or_else(|| required("tool_choice.name"))?;
+                let name = name.and_then(EscapedText::read).ok_or_else(|| required("tool_choice.name"))?;
                 if self.has_server_tools { ToolChoice::Unspecified } else { ToolChoice::Named(name) }
             }
             _ => {

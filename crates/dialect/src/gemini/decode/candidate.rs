@@ -7,12 +7,12 @@ use super::{
     positions::Positions,
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     gemini::signature_memory::RememberedSignatures,
     json::Raw,
     neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolKind, ToolNames,
-        custom_input, fitting_call_id, made_call_id,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, MAX_SIGNATURE, ReasoningKind, ReasoningState, ToolKind,
+        ToolNames, custom_input, fitting_call_id, made_call_id,
     },
 };
 
@@ -35,7 +35,7 @@ pub(super) struct Candidate {
     /// Ids of its calls, as the client knows them.
     calls: Vec<EscapedText<'static>>,
     /// Blocks of reasoning that have ended.
-    thoughts: u32,
+    reasoning_blocks: u32,
     is_in_reasoning: bool,
     /// Whether there was a text, a call or a medium.
     pub(super) has_content: bool,
@@ -77,15 +77,10 @@ impl Candidate {
     ///
     /// # Errors
     /// When the part is invalid or a limit is exceeded, and those of the sink.
-    pub(super) fn part(
-        &mut self,
-        part: Raw<'_>,
-        context: PartContext<'_>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn part(&mut self, part: Raw<'_>, context: PartContext<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let [signature, thought, call, text, data] =
             part.pick([b"thoughtSignature", b"thought", b"functionCall", b"text", b"inlineData"]);
-        let signature = signature.and_then(Raw::filled_string).and_then(EscapedText::of);
+        let signature = signature.and_then(EscapedText::filled);
         if signature.as_ref().is_some_and(|signature| signature.bytes().len() > MAX_SIGNATURE) {
             return Err(AnswerFault::malformed("the signature of a thought is too long"));
         }
@@ -94,12 +89,12 @@ impl Candidate {
             return self.call(call, signature, context, sink);
         }
         if let Some(text) = text.filter(|text| text.is_string()) {
-            if let Some(text) = text.filled_string().and_then(EscapedText::of) {
+            if let Some(text) = EscapedText::filled(text) {
                 self.text(text, is_reasoning, sink)?;
             }
         } else {
             self.has_parts = true;
-            // A draft within a thought is not the image.
+            // A draft within reasoning is not the image.
             if let Some(data) = data.filter(|data| data.is_object() && !is_reasoning) {
                 self.end_reasoning();
                 self.medium(data, sink)?;
@@ -115,24 +110,19 @@ impl Candidate {
     ///
     /// # Errors
     /// When it cites too much, and those of the sink.
-    pub(super) fn citations(
-        &mut self,
-        sources: CitedSources<'_>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn citations(&mut self, sources: CitedSources<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.citations.read(sources, &self.positions, self.choice, sink)
     }
 
-    fn text(
-        &mut self,
-        text: EscapedText<'_>,
-        is_reasoning: bool,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn text(&mut self, text: EscapedText<'_>, is_reasoning: bool, sink: &mut impl AnswerSink) -> AnswerResult {
         self.has_parts = true;
         if is_reasoning {
             self.is_in_reasoning = true;
-            return sink.event(self.thought(ReasoningKind::Text, Some(text), None, None));
+            return sink.event(self.reasoning(ReasoningState::shown(
+                ReasoningFormat::Gemini,
+                ReasoningKind::Text,
+                text,
+            )));
         }
         self.end_reasoning();
         self.has_content = true;
@@ -143,7 +133,7 @@ impl Candidate {
     /// Ends the block of reasoning that is open, if one is.
     fn end_reasoning(&mut self) {
         if std::mem::take(&mut self.is_in_reasoning) {
-            self.thoughts = self.thoughts.saturating_add(1);
+            self.reasoning_blocks = self.reasoning_blocks.saturating_add(1);
         }
     }
 
@@ -153,27 +143,21 @@ impl Candidate {
         signature: EscapedText<'_>,
         id: Option<EscapedText<'_>>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         self.end_reasoning();
-        let event = self.thought(ReasoningKind::Encrypted, None, Some(signature), id);
-        self.thoughts = self.thoughts.saturating_add(1);
+        let state = ReasoningState::sealed(ReasoningFormat::Gemini, ReasoningKind::Encrypted, signature);
+        let event = self.reasoning(ReasoningState { id, ..state });
+        self.reasoning_blocks = self.reasoning_blocks.saturating_add(1);
         sink.event(event)
     }
 
-    fn thought<'a>(
-        &self,
-        kind: ReasoningKind,
-        text: Option<EscapedText<'a>>,
-        sealed: Option<EscapedText<'a>>,
-        id: Option<EscapedText<'a>>,
-    ) -> AnswerEvent<'a> {
-        let (choice, index, format) = (self.choice, self.thoughts, ReasoningFormat::Gemini);
-        AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id }
+    fn reasoning<'a>(&self, state: ReasoningState<'a>) -> AnswerEvent<'a> {
+        AnswerEvent::Reasoning { choice: self.choice, index: self.reasoning_blocks, state }
     }
 
     /// Hands on an image. Chat has no form for other media here.
-    fn medium(&mut self, data: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let text = |name: &[u8]| data.member(name).and_then(EscapedText::of);
+    fn medium(&mut self, data: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+        let text = |name: &[u8]| data.member(name).and_then(EscapedText::read);
         self.has_content = true;
         match (text(b"mimeType"), text(b"data")) {
             (Some(media_type), Some(data)) if media_type.unescaped().starts_with("image/") => {
@@ -190,7 +174,8 @@ impl Candidate {
         PartContext { names, answer, memory }: PartContext<'_>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let Some(name) = call.member(b"name").and_then(Raw::filled_string).and_then(EscapedText::of) else {
+        let [name, args, id] = call.pick([b"name", b"args", b"id"]);
+        let Some(name) = name.and_then(EscapedText::filled) else {
             return Err(AnswerFault::malformed("a tool call without a name"));
         };
         if self.calls.len() >= MAX_CALLS {
@@ -198,9 +183,8 @@ impl Candidate {
         }
         self.end_reasoning();
         (self.has_parts, self.has_content) = (true, true);
-        let args = call.member(b"args").filter(|args| args.is_object());
-        let args = args.and_then(|args| std::str::from_utf8(args.bytes()).ok()).unwrap_or("{}");
-        let id = self.id_of_call(call, [name.bytes(), args.as_bytes()], answer);
+        let args = args.filter(|args| args.is_object()).map_or("{}", Raw::written);
+        let id = self.id_of_call(id, [name.bytes(), args.as_bytes()], answer);
         if let Some(signature) = signature {
             if let Some(memory) = memory {
                 memory.keep(&id, &signature);
@@ -224,8 +208,13 @@ impl Candidate {
 
     /// The id of a call: the upstream's, unless it has none or repeats one. A made one depends on nothing but the answer, so
     /// that it is the same however the answer comes.
-    fn id_of_call(&self, call: Raw<'_>, called: [&[u8]; 2], answer: Option<&EscapedText<'_>>) -> EscapedText<'static> {
-        let own = call.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+    fn id_of_call(
+        &self,
+        own: Option<Raw<'_>>,
+        called: [&[u8]; 2],
+        answer: Option<&EscapedText<'_>>,
+    ) -> EscapedText<'static> {
+        let own = own.and_then(EscapedText::filled);
         if let Some(id) = own.map(|id| fitting_call_id(&id, CLIENT_IDS))
             && !self.calls.contains(&id)
         {

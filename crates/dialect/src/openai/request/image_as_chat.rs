@@ -6,7 +6,7 @@ use super::{fields::Forwarding, image::ImageRequest, outgoing::ParameterGates};
 use crate::{
     image_shape::{class_of, nearest_ratio},
     json::Raw,
-    neutral::{Content, Conversation, EscapedText, MediaSource, Parameter, Part, Role, Turn, json_value},
+    neutral::{Content, Conversation, EscapedText, MediaSource, Parameter, Part, Role, Turn},
     openai::conversation_reader::read_part,
 };
 
@@ -41,7 +41,7 @@ impl ImageRequest {
                 _ => chat.unsupported.drop(&name),
             }
         }
-        let prompt = Part::new(Content::Text(EscapedText::of(self.value("prompt")?)?));
+        let prompt = Part::new(Content::Text(EscapedText::read(self.value("prompt")?)?));
         let references = self.value("input_references").into_iter().flat_map(Raw::elements);
         let mut parts = vec![prompt];
         parts.extend(references.filter_map(|reference| part_of(reference, &mut chat)));
@@ -63,13 +63,13 @@ impl ImageRequest {
     }
 
     fn value(&self, name: &str) -> Option<Raw<'_>> {
-        json_value(std::str::from_utf8(self.envelope.value(name)?).ok()?)
+        Raw::whole_of(self.envelope.value(name)?)
     }
 }
 
 /// An image to start from: its address, an object with that, or a whole part of a message.
 fn part_of<'a>(reference: Raw<'a>, chat: &mut Conversation<'a>) -> Option<Part<'a>> {
-    let address = EscapedText::of(reference).or_else(|| reference.member(b"url").and_then(EscapedText::of));
+    let address = EscapedText::read(reference).or_else(|| reference.member(b"url").and_then(EscapedText::read));
     match address {
         Some(address) => Some(Part::new(Content::Image { source: MediaSource::at(address), detail: None })),
         None => read_part(reference, &mut chat.unsupported),

@@ -16,16 +16,8 @@ const MAX_LOGPROBS: u64 = 5;
 /// Most elements of `prompt`.
 const MAX_PROMPTS: usize = 2_048;
 /// Members that a chat would be judged by.
-const OF_CHAT: [&[u8]; 9] = [
-    b"tools",
-    b"tool_choice",
-    b"parallel_tool_calls",
-    b"functions",
-    b"function_call",
-    b"modalities",
-    b"audio",
-    b"top_logprobs",
-    b"response_format",
+const OF_CHAT: [&[u8]; 9] = byte_names![
+    tools tool_choice parallel_tool_calls functions function_call modalities audio top_logprobs response_format
 ];
 
 /// Reads a body of `POST /completions`, as the chat that is measured in its place. It may be nested at most `max_depth` deep.
@@ -65,7 +57,7 @@ impl<'a> Reader<'a> {
     fn member(&mut self, key: Raw<'a>, value: Raw<'a>) -> Result<(), Invalid> {
         match &*key.name() {
             b"suffix" => {
-                let suffix = EscapedText::of(value).ok_or_else(|| mistyped("suffix", "a string"))?;
+                let suffix = EscapedText::read(value).ok_or_else(|| mistyped("suffix", "a string"))?;
                 if !suffix.is_empty() {
                     // It is part of what the model reads.
                     self.message(suffix);
@@ -91,7 +83,7 @@ impl<'a> Reader<'a> {
 
     /// A text, several texts, or token ids.
     fn prompt(&mut self, prompt: Raw<'a>) -> Result<(), Invalid> {
-        if let Some(text) = EscapedText::of(prompt) {
+        if let Some(text) = EscapedText::read(prompt) {
             self.message(text);
             return Ok(());
         }
@@ -104,7 +96,7 @@ impl<'a> Reader<'a> {
             }
             for (index, text) in prompt.elements().enumerate() {
                 let wrong = || mistyped(format!("prompt[{index}]"), "a string like the elements before it");
-                self.message(EscapedText::of(text).ok_or_else(wrong)?);
+                self.message(EscapedText::read(text).ok_or_else(wrong)?);
             }
             return Ok(());
         }

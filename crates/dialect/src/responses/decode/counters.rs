@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     json::{Cursor, Raw},
     neutral::{AnswerEvent, AnswerSink},
 };
@@ -17,7 +17,7 @@ const MAX_PARTS: u32 = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     calls: u32,
-    thoughts: u32,
+    reasoning_blocks: u32,
     parts: u32,
     /// Characters of text.
     characters: u64,
@@ -41,7 +41,7 @@ impl Counters {
     }
 
     /// The index of the next call.
-    pub(super) fn next_call(&mut self) -> Result<u32, AnswerFault> {
+    pub(super) fn next_call(&mut self) -> AnswerResult<u32> {
         if self.calls >= MAX_CALLS {
             return Err(AnswerFault::malformed("too many calls"));
         }
@@ -51,13 +51,13 @@ impl Counters {
 
     /// The index of the next block of reasoning.
     pub(super) fn next_reasoning(&mut self) -> u32 {
-        let index = self.thoughts;
-        self.thoughts = self.thoughts.saturating_add(1);
+        let index = self.reasoning_blocks;
+        self.reasoning_blocks = self.reasoning_blocks.saturating_add(1);
         index
     }
 
     /// Counts a part.
-    pub(super) fn part(&mut self) -> Result<(), AnswerFault> {
+    pub(super) fn part(&mut self) -> AnswerResult {
         if self.parts >= MAX_PARTS {
             return Err(AnswerFault::malformed("too many parts"));
         }
@@ -76,7 +76,7 @@ impl Counters {
     }
 
     /// Hands log probabilities on in the form of chat.
-    pub(super) fn logprobs(&self, list: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn logprobs(&self, list: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let mut json = BytesMut::with_capacity(list.bytes().len() + 30);
         json.put_slice(b"{\"content\":");
         json.put_slice(list.bytes());

@@ -5,9 +5,12 @@ use pointsman_domain::ReasoningFormat;
 
 use super::Counters;
 use crate::{
-    answer::AnswerFault,
-    json::{Raw, push_member, push_u64},
-    neutral::{AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, fitting_call_id},
+    answer::{AnswerFault, AnswerResult},
+    json::{Raw, push_count, push_member},
+    neutral::{
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ReasoningState, ToolKind, ToolNames,
+        fitting_call_id,
+    },
 };
 
 /// Kind of a part of an item.
@@ -67,8 +70,8 @@ impl Item {
         names: &ToolNames,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<Item, AnswerFault> {
-        let kind = match item.member(b"type").and_then(Raw::text).as_deref() {
+    ) -> AnswerResult<Item> {
+        let kind = match item.kind().as_deref() {
             Some("message") => Kind::Message,
             Some("reasoning") => Kind::Reasoning,
             Some("function_call") => call(item, ToolKind::Function, names, counters, sink)?,
@@ -78,7 +81,7 @@ impl Item {
             _ => Kind::Hidden,
         };
         let id = item.member(b"id").filter(|_| matches!(kind, Kind::Reasoning)).and_then(Raw::filled_string);
-        let id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
+        let id = id.and_then(EscapedText::read).map(EscapedText::into_owned);
         Ok(Item { kind, id, parts: Vec::new(), annotations: 0, is_done: false })
     }
 
@@ -109,14 +112,14 @@ impl Item {
         piece: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if !self.has(kind) {
             return match self.kind {
                 Kind::Hidden => Ok(()),
                 _ => Err(AnswerFault::malformed("a delta of another kind than its item")),
             };
         }
-        let Some(text) = piece.filled_string().and_then(EscapedText::of) else { return Ok(()) };
+        let Some(text) = EscapedText::filled(piece) else { return Ok(()) };
         let call = self.kind;
         hand_on(call, self.part(kind, index, counters)?, text, counters, sink)
     }
@@ -129,7 +132,7 @@ impl Item {
         whole: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let is_known = self.parts.iter().any(|part| part.kind == kind && part.index == index);
         if is_known || !self.has(kind) {
             return Ok(());
@@ -143,7 +146,7 @@ impl Item {
         item: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if std::mem::replace(&mut self.is_done, true) {
             return Ok(());
         }
@@ -170,18 +173,13 @@ impl Item {
         }
     }
 
-    fn finish_message(
-        &mut self,
-        item: Raw<'_>,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn finish_message(&mut self, item: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         let handed_on = self.annotations;
         let mut annotations: u32 = 0;
-        for (index, part) in item.member(b"content").into_iter().flat_map(Raw::elements).enumerate() {
+        for (index, part) in item.elements_of(b"content").enumerate() {
             let (index, is_new) = (index as u64, !self.parts.iter().any(|known| known.index == index as u64));
             let text = |name: &[u8]| part.member(name).filter(|text| text.is_string());
-            match part.member(b"type").and_then(Raw::text).as_deref() {
+            match part.kind().as_deref() {
                 Some("output_text") => {
                     if let Some(text) = text(b"text") {
                         self.whole_part(PartKind::Text, index, text, counters, sink)?;
@@ -196,7 +194,7 @@ impl Item {
                 }
                 _ => {}
             }
-            for annotation in part.member(b"annotations").into_iter().flat_map(Raw::elements) {
+            for annotation in part.elements_of(b"annotations") {
                 annotations = annotations.saturating_add(1);
                 if annotations > handed_on {
                     self.annotate(index, annotation, counters, sink)?;
@@ -206,30 +204,20 @@ impl Item {
         Ok(())
     }
 
-    fn finish_reasoning(
-        &mut self,
-        item: Raw<'_>,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn finish_reasoning(&mut self, item: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         for (list, kind) in [(&b"summary"[..], PartKind::Summary), (b"content", PartKind::Reasoning)] {
-            for (index, part) in item.member(list).into_iter().flat_map(Raw::elements).enumerate() {
+            for (index, part) in item.elements_of(list).enumerate() {
                 if let Some(text) = part.member(b"text").filter(|text| text.is_string()) {
                     self.whole_part(kind, index as u64, text, counters, sink)?;
                 }
             }
         }
-        let sealed = item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of);
+        let sealed = item.member(b"encrypted_content").and_then(EscapedText::filled);
         let Some(sealed) = sealed else { return Ok(()) };
-        sink.event(AnswerEvent::Reasoning {
-            choice: 0,
-            index: counters.next_reasoning(),
-            format: ReasoningFormat::Responses,
-            kind: ReasoningKind::Encrypted,
-            text: None,
-            sealed: Some(sealed),
-            id: item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of),
-        })
+        let id = item.member(b"id").and_then(EscapedText::filled);
+        let state = ReasoningState::sealed(ReasoningFormat::Responses, ReasoningKind::Encrypted, sealed);
+        let (index, state) = (counters.next_reasoning(), ReasoningState { id, ..state });
+        sink.event(AnswerEvent::Reasoning { choice: 0, index, state })
     }
 
     /// Hands on a citation of a page; other annotations have no form in chat.
@@ -239,7 +227,7 @@ impl Item {
         annotation: Raw<'_>,
         counters: &Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         self.annotations = self.annotations.saturating_add(1);
         let part = self.parts.iter().find(|part| part.kind == PartKind::Text && part.index == index);
         let start = part.map_or(counters.characters(), |part| part.start);
@@ -260,7 +248,7 @@ impl Item {
     }
 
     /// The part of that kind and index, a new one if there is none.
-    fn part(&mut self, kind: PartKind, index: u64, counters: &mut Counters) -> Result<&mut Part, AnswerFault> {
+    fn part(&mut self, kind: PartKind, index: u64, counters: &mut Counters) -> AnswerResult<&mut Part> {
         let place = match self.parts.iter().position(|part| part.kind == kind && part.index == index) {
             Some(place) => place,
             None => {
@@ -284,8 +272,8 @@ fn call(
     names: &ToolNames,
     counters: &mut Counters,
     sink: &mut impl AnswerSink,
-) -> Result<Kind, AnswerFault> {
-    let text = |name: &[u8]| item.member(name).and_then(Raw::filled_string).and_then(EscapedText::of);
+) -> AnswerResult<Kind> {
+    let text = |name: &[u8]| item.member(name).and_then(EscapedText::filled);
     let name = text(b"name").ok_or_else(|| AnswerFault::malformed("a call without a name"))?;
     let index = counters.next_call()?;
     let id = match text(b"call_id") {
@@ -303,16 +291,11 @@ fn hand_on(
     text: EscapedText<'_>,
     counters: &mut Counters,
     sink: &mut impl AnswerSink,
-) -> Result<(), AnswerFault> {
+) -> AnswerResult {
     let (index, id) = (u32::try_from(part.start).unwrap_or(u32::MAX), part.id.take());
-    let reasoning = |kind: ReasoningKind, text| AnswerEvent::Reasoning {
-        choice: 0,
-        index,
-        format: ReasoningFormat::Responses,
-        kind,
-        text: Some(text),
-        sealed: None,
-        id,
+    let reasoning = |kind: ReasoningKind, text| {
+        let state = ReasoningState { id, ..ReasoningState::shown(ReasoningFormat::Responses, kind, text) };
+        AnswerEvent::Reasoning { choice: 0, index, state }
     };
     match (part.kind, item) {
         (PartKind::Text, _) => {
@@ -329,8 +312,8 @@ fn hand_on(
     }
 }
 
-fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let Some(data) = item.member(b"result").and_then(Raw::filled_string).and_then(EscapedText::of) else {
+fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+    let Some(data) = item.member(b"result").and_then(EscapedText::filled) else {
         return Ok(());
     };
     let format = item.member(b"output_format").and_then(Raw::text);
@@ -344,7 +327,7 @@ fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerF
 
 /// The citation in the form of chat. `start`: where the part begins in the text of the answer.
 fn url_citation(annotation: Raw<'_>, start: u64) -> Option<BytesMut> {
-    if annotation.member(b"type").and_then(Raw::text).as_deref() != Some("url_citation") {
+    if annotation.kind().as_deref() != Some("url_citation") {
         return None;
     }
     let url = annotation.member(b"url").and_then(Raw::filled_string)?;
@@ -354,8 +337,7 @@ fn url_citation(annotation: Raw<'_>, start: u64) -> Option<BytesMut> {
     push_member(&mut json, b"title", title.bytes());
     for name in [&b"start_index"[..], b"end_index"] {
         if let Some(index) = annotation.member(name).and_then(Raw::count) {
-            push_member(&mut json, name, b"");
-            push_u64(&mut json, start.saturating_add(index));
+            push_count(&mut json, name, start.saturating_add(index));
         }
     }
     json.put_slice(b"}}");

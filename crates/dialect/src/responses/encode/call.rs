@@ -7,9 +7,8 @@ use super::{
     output::{ItemHead, ItemStatus},
 };
 use crate::{
-    json::{Raw, push_member, push_string},
-    neutral::{EscapedText, ToolKind, json_value},
-    responses::write::{push_quoted, push_text_member},
+    json::{Raw, push_member, push_quoted, push_string_member},
+    neutral::{EscapedText, ToolKind},
 };
 
 /// A call that has not ended.
@@ -36,13 +35,12 @@ impl ToolCallItem {
         events: &mut EventWriter,
     ) -> ToolCallItem {
         let mut names = BytesMut::new();
-        push_text_member(&mut names, b"call_id", id);
+        id.push_member(&mut names, b"call_id");
         match original {
-            None => push_text_member(&mut names, b"name", name),
+            None => name.push_member(&mut names, b"name"),
             Some((namespace, name)) => {
                 for (member, text) in [(&b"namespace"[..], namespace), (b"name", name)] {
-                    push_member(&mut names, member, b"");
-                    push_string(&mut names, text);
+                    push_string_member(&mut names, member, text);
                 }
             }
         }
@@ -64,7 +62,7 @@ impl ToolCallItem {
     /// Whether its arguments are a whole object. Free text is never known to be whole.
     pub(super) fn is_complete(&self) -> bool {
         let text = EscapedText::plain(std::str::from_utf8(&self.text).unwrap_or_default());
-        self.kind == ToolKind::Function && json_value(&text.unescaped()).is_some_and(Raw::is_object)
+        self.kind == ToolKind::Function && Raw::whole(&text.unescaped()).is_ok_and(Raw::is_object)
     }
 
     /// Adds a piece of the arguments.
@@ -108,7 +106,7 @@ impl ToolCallItem {
         out.put_u8(b'"');
         out.put_slice(&self.names);
         push_member(out, text, b"");
-        push_quoted(&self.text, out);
+        push_quoted(out, &self.text);
         out.put_u8(b'}');
     }
 }

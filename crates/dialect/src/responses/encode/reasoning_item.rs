@@ -8,31 +8,18 @@ use super::{
     output::ItemHead,
 };
 use crate::{
-    json::{push_member, push_string},
-    neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey},
-    responses::{
-        reasoning_state::ForeignReasoning,
-        write::{begin_element, push_quoted, push_text_member},
-    },
+    json::{push_comma, push_member, push_quoted, push_string_member},
+    neutral::{EscapedText, ReasoningKind, ReasoningState, StateKey},
+    responses::reasoning_state::ForeignReasoning,
 };
 
 /// Beginning of the ids of reasoning items.
 const PREFIX: &[u8] = b"rs_";
 
-impl ReasoningPiece<'_> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes() == 0
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        [&self.text, &self.sealed].into_iter().flatten().map(|text| text.bytes().len()).sum()
-    }
-
-    /// The id of the item at an upstream of this API.
-    fn native_id(&self) -> Option<&[u8]> {
-        let id = self.id.as_ref().filter(|_| self.format == ReasoningFormat::Responses)?;
-        id.bytes().starts_with(PREFIX).then_some(id.bytes())
-    }
+/// The id of the item at an upstream of this API.
+fn native_id<'p>(piece: &'p ReasoningState<'_>) -> Option<&'p [u8]> {
+    let id = piece.id.as_ref().filter(|_| piece.format == ReasoningFormat::Responses)?;
+    id.bytes().starts_with(PREFIX).then_some(id.bytes())
 }
 
 /// An item of reasoning that has not ended.
@@ -59,8 +46,13 @@ pub(super) struct ReasoningItem {
 
 impl ReasoningItem {
     /// Announces an item for this piece. An upstream of this API knows its items by their ids.
-    pub(super) fn begin(head: ItemHead, first: &ReasoningPiece<'_>, events: &mut EventWriter) -> ReasoningItem {
-        let head = match first.native_id() {
+    pub(super) fn begin(
+        head: ItemHead,
+        index: u32,
+        first: &ReasoningState<'_>,
+        events: &mut EventWriter,
+    ) -> ReasoningItem {
+        let head = match native_id(first) {
             Some(id) => head.with_id(id),
             None => head,
         };
@@ -68,7 +60,7 @@ impl ReasoningItem {
             head,
             format: first.format,
             kind: first.kind,
-            index: first.index,
+            index,
             done: BytesMut::from(&b"["[..]),
             parts: 0,
             open: None,
@@ -87,19 +79,19 @@ impl ReasoningItem {
 
     /// Whether the piece is of this item. Items of this API have several blocks, and end with their encrypted content; for
     /// other providers, every block is an item.
-    pub(super) fn continues(&self, thought: &ReasoningPiece<'_>) -> bool {
-        if thought.format != self.format {
+    pub(super) fn continues(&self, index: u32, piece: &ReasoningState<'_>) -> bool {
+        if piece.format != self.format {
             return false;
         }
         match self.format {
-            ReasoningFormat::Responses => thought.native_id().is_none_or(|id| self.head.admits(id)),
-            _ => thought.index == self.index && thought.kind != ReasoningKind::Encrypted,
+            ReasoningFormat::Responses => native_id(piece).is_none_or(|id| self.head.admits(id)),
+            _ => index == self.index && piece.kind != ReasoningKind::Encrypted,
         }
     }
 
     /// Adds a piece. Returns whether the item is at its end.
-    pub(super) fn add(&mut self, thought: ReasoningPiece<'_>, events: &mut EventWriter) -> bool {
-        let ReasoningPiece { index, text, sealed, id, .. } = thought;
+    pub(super) fn add(&mut self, index: u32, piece: ReasoningState<'_>, events: &mut EventWriter) -> bool {
+        let ReasoningState { text, sealed, id, .. } = piece;
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.text(index, text, events);
         }
@@ -126,10 +118,10 @@ impl ReasoningItem {
         let Some(summary) = self.open.take() else { return };
         events.text_done("reasoning_summary_text.done", self.spot(), b"text", &summary, b"");
         let mut part = BytesMut::from(&b"{\"type\":\"summary_text\",\"text\":"[..]);
-        push_quoted(&summary, &mut part);
+        push_quoted(&mut part, &summary);
         part.put_u8(b'}');
         events.within("reasoning_summary_part.done", self.spot(), |out| push_member(out, b"part", &part));
-        begin_element(&mut self.done);
+        push_comma(&mut self.done);
         self.done.put_slice(&part);
         self.parts += 1;
     }
@@ -159,7 +151,7 @@ impl ReasoningItem {
                 push_member(out, b"encrypted_content", b"null");
             }
             Some(_) if self.format == ReasoningFormat::Responses => {
-                push_text_member(out, b"encrypted_content", &sealed);
+                sealed.push_member(out, b"encrypted_content");
             }
             Some(key) => {
                 let shown = EscapedText::plain(std::str::from_utf8(&self.shown).unwrap_or_default());
@@ -169,8 +161,7 @@ impl ReasoningItem {
                     id: self.owner.clone(),
                     data: sealed.unescaped().into_owned(),
                 };
-                push_member(out, b"encrypted_content", b"");
-                push_string(out, &foreign.seal(key, &shown.unescaped()));
+                push_string_member(out, b"encrypted_content", &foreign.seal(key, &shown.unescaped()));
             }
         }
         out.put_u8(b'}');

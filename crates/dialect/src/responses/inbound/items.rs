@@ -2,7 +2,7 @@
 
 use pointsman_domain::{Invalid, ReasoningFormat};
 
-use super::{ChatReader, mistyped, refused, required};
+use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::Raw,
     neutral::{
@@ -34,9 +34,7 @@ const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
 
 impl<'a> ChatReader<'a> {
     pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        if !item.is_object() {
-            return Err(mistyped(path, "an object"));
-        }
+        check_type(item.is_object(), path, "an object")?;
         let kind = item.member(b"type").filter(|kind| !kind.is_null());
         let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(path.member("type"), "a string")));
         match kind.transpose()?.as_deref() {
@@ -124,7 +122,7 @@ impl<'a> ChatReader<'a> {
         let text = if is_custom { "input" } else { "arguments" };
         let text_path = path.member(text);
         let text = item.member(text.as_bytes()).ok_or_else(|| required(text_path))?;
-        let arguments = EscapedText::of(text).ok_or_else(|| mistyped(text_path, "a string"))?;
+        let arguments = EscapedText::read(text).ok_or_else(|| mistyped(text_path, "a string"))?;
         let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
         let flat = namespace.map(|namespace| EscapedText::escaping(&self.tools.flat(&namespace, &name.unescaped())));
         let (name, kind) = (flat.unwrap_or(name), if is_custom { ToolKind::Custom } else { ToolKind::Function });
@@ -151,9 +149,9 @@ impl<'a> ChatReader<'a> {
             .into_iter()
             .flatten()
             .flat_map(Raw::elements)
-            .filter_map(|part| part.member(b"text").and_then(EscapedText::of));
+            .filter_map(|part| part.member(b"text").and_then(EscapedText::read));
         let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
-        let Some(sealed) = sealed.and_then(Raw::filled_string).and_then(EscapedText::of) else {
+        let Some(sealed) = sealed.and_then(EscapedText::filled) else {
             if !texts.is_empty() {
                 self.unsupported.drop("input[].summary");
             }
@@ -173,7 +171,7 @@ impl<'a> ChatReader<'a> {
             Opened::Native => {
                 // The upstream does not know ids that were made here.
                 let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
-                let id = item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let id = item.member(b"id").and_then(EscapedText::filled);
                 for text in texts {
                     push(ReasoningFormat::Responses, ReasoningKind::Summary, Some(text), None, None);
                 }
@@ -196,6 +194,6 @@ impl<'a> ChatReader<'a> {
 fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
     let path = path.member(name);
     let value = item.member(name.as_bytes()).ok_or_else(|| required(path))?;
-    let text = value.filled_string().and_then(EscapedText::of);
+    let text = EscapedText::filled(value);
     text.ok_or_else(|| mistyped(path, "a non-empty string"))
 }

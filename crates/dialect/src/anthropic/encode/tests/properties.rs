@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::neutral::ReasoningKind;
+use crate::neutral::{ReasoningKind, ReasoningState};
 
 /// An event that owns its texts.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ enum Event {
     KeepAlive,
 }
 
-fn send(encoder: &mut impl AnswerSink, event: &Event) -> Result<(), AnswerFault> {
+fn send(encoder: &mut impl AnswerSink, event: &Event) -> AnswerResult {
     let text = |text: &str| EscapedText::escaping(text);
     let optional = |text: &Option<String>| text.as_deref().map(EscapedText::escaping);
     encoder.event(match event {
@@ -26,11 +26,13 @@ fn send(encoder: &mut impl AnswerSink, event: &Event) -> Result<(), AnswerFault>
         Event::Reasoning(index, format, kind, shown, sealed, id) => AnswerEvent::Reasoning {
             choice: 0,
             index: *index,
-            format: *format,
-            kind: *kind,
-            text: optional(shown),
-            sealed: optional(sealed),
-            id: optional(id),
+            state: ReasoningState {
+                format: *format,
+                kind: *kind,
+                text: optional(shown),
+                sealed: optional(sealed),
+                id: optional(id),
+            },
         },
         Event::Call(call, custom) => AnswerEvent::ToolCallStarted {
             choice: 0,
