@@ -6,9 +6,9 @@ use pointsman_base::clock;
 use pointsman_config::Config;
 use pointsman_dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters};
 use pointsman_domain::{
-    Alias, ApiType, Catalog, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Needs, Objective,
-    Provider, ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
-    TaskClassSource, TaskFeatures, Weights,
+    Alias, ApiType, Catalog, Decision, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Model,
+    ModelPattern, Needs, Objective, Provider, ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source,
+    Sourced, Target, Task, TaskClass, TaskClassSource, TaskFeatures, Usd, Weights,
 };
 use pointsman_routing::split::{Divided, divide};
 
@@ -113,6 +113,38 @@ pub fn of_embedding(
         return Err(Invalid::field(InvalidReason::InvalidValue, "model", message).into());
     }
     Ok(query)
+}
+
+/// The query of a second answer: what was asked of `decision`, now of `to` alone, but not of the model of the answer before, and for at
+/// most `max_cost`. The settings of an alias go before those of the alias that was asked first.
+pub fn of_second_answer(
+    decision: &Decision,
+    (catalog, config): (&Catalog, &Config),
+    (to, answered): (Target, &Model),
+    max_cost: Option<Usd>,
+) -> Box<Query> {
+    let mut query = decision.query();
+    (query.targets, query.split) = (vec![to], None);
+    let routing = query.routing_mut();
+    routing.blocked.push(ModelPattern::Exact(answered.id.to_string()));
+    routing.unexplored = true;
+    if let (Some(ceiling), Some(left)) = (&mut routing.max_cost, max_cost) {
+        ceiling.value = left;
+    }
+    if let Target::Alias(position) = to
+        && let Some(alias) = catalog.alias(position)
+    {
+        let first = routing.clone();
+        forget_alias(routing);
+        set_alias_defaults(alias, routing);
+        routing.weights = routing.weights.or(first.weights);
+        routing.preferred_max_latency = routing.preferred_max_latency.or(first.preferred_max_latency);
+        routing.preferred_min_throughput = routing.preferred_min_throughput.or(first.preferred_min_throughput);
+        query.weights = weights(&query.routing, config);
+        let is_own = query.objective.source < Source::Alias;
+        query.objective = of_alias(alias.objective).filter(|_| !is_own).unwrap_or(query.objective);
+    }
+    Box::new(query)
 }
 
 /// The first requested name: the model, or else the first of the list. Empty if there is none.
@@ -288,6 +320,13 @@ fn set_alias_defaults(alias: &Alias, routing: &mut RoutingParameters) {
     routing.weights = routing.weights.or(of_alias(alias.weights));
     routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));
     routing.preferred_min_throughput = routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
+}
+
+/// Takes away what [`set_alias_defaults`] has set.
+fn forget_alias(routing: &mut RoutingParameters) {
+    routing.weights = routing.weights.filter(|weights| weights.source != Source::Alias);
+    routing.preferred_max_latency = routing.preferred_max_latency.filter(|target| target.source != Source::Alias);
+    routing.preferred_min_throughput = routing.preferred_min_throughput.filter(|target| target.source != Source::Alias);
 }
 
 fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {

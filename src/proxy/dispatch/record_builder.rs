@@ -176,6 +176,13 @@ pub struct RecordBuilder {
     shadows: Option<Chosen>,
 }
 
+/// A broken answer, as the record showed it when it was there.
+pub struct SetAside {
+    n: u32,
+    record: Arc<Generation>,
+    phases: Option<AttemptPhases>,
+}
+
 struct AttemptBuilder {
     attempt: Box<Attempt>,
     /// Request parameters that were not sent to the endpoint.
@@ -374,6 +381,36 @@ impl RecordBuilder {
         self.worker.update_running(&self.record);
     }
 
+    /// Ends attempt `n`, whose answer is complete and broken: another one is asked for. What the record says of it is kept in case that
+    /// the client gets it after all.
+    pub fn set_aside(&mut self, n: u32, outcome: &Outcome, cause: String) -> SetAside {
+        let before = SetAside { n, record: Arc::clone(&self.record), phases: self.latest };
+        if let Some(running) = self.take(n) {
+            let attempt = running.attempt.completed(outcome, clock::now());
+            self.push_attempt(AttemptRecord { served: false, cause: Some(cause.into()), ..attempt });
+        }
+        before
+    }
+
+    /// The client gets the answer that was set aside. [`RecordBuilder::complete`] follows.
+    pub fn take_back(&mut self, SetAside { n, record, phases }: SetAside) {
+        let mut attempts = std::mem::take(&mut self.record_mut().attempts);
+        let answered = attempts.iter_mut().find(|attempt| attempt.n == n);
+        let duration = answered.map(|attempt| {
+            attempt.served = true;
+            attempt.duration_ms
+        });
+        let before = Generation { attempts, generation_time_ms: duration, ..Generation::clone(&record) };
+        (self.record, self.latest) = (Arc::new(before), phases);
+    }
+
+    /// Ends attempt `n`, for whose answer the gateway has no room.
+    pub fn drop_answer(&mut self, n: u32) {
+        if let Some(running) = self.take(n) {
+            self.push_attempt(running.attempt.cancelled(None));
+        }
+    }
+
     /// Posts the record: attempt `n` gave the complete answer.
     pub fn complete(&mut self, n: u32, outcome: Outcome) {
         let now = clock::now();
@@ -423,9 +460,7 @@ impl RecordBuilder {
     /// Posts the record: the gateway has no room for the answer of attempt `n`. The attempt counts as cancelled, not as a
     /// failure of the provider.
     pub fn fail_without_room(&mut self, n: u32) {
-        if let Some(running) = self.take(n) {
-            self.push_attempt(running.attempt.cancelled(None));
-        }
+        self.drop_answer(n);
         self.clear_endpoint();
         self.post(GenerationStatus::Failed, clock::now());
     }
