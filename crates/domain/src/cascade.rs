@@ -1,9 +1,11 @@
 //! A second model for answers of an alias that are verifiably broken.
 
+use serde::{Deserialize, Serialize};
+
 use super::money::Usd;
 
 /// Which answers of an alias are asked for again, and of whom.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cascade {
     /// The model or alias that answers in the place of a broken answer.
     pub to: String,
@@ -15,7 +17,7 @@ pub struct Cascade {
 
 crate::named! {
     /// What is wrong with an answer. Read from its structure alone: nobody judges what it says.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum CascadeSignal {
         /// No content and no call of a tool.
         Empty = "empty",

@@ -249,7 +249,6 @@ pub struct Alias {
     /// How it divides its requests; `None`: not at all.
     pub split: Option<Arc<AliasSplit>>,
     /// Who answers in the place of a broken answer; `None`: nobody. No decision depends on it.
-    #[serde(skip)]
     pub cascade: Option<Arc<Cascade>>,
     /// Description for the start-up log and the catalog.
     pub description: String,

@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use pointsman_base::clock;
 use pointsman_dialect::{AnswerContext, BufferedAnswer, Outcome, OutgoingBody, broken_answer, lost_parameters};
-use pointsman_domain::{BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Model, Resolved, Target as Asked};
+use pointsman_domain::{BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Resolved, Target as Asked};
 
 use crate::{
     access::load::BufferLimitReached,

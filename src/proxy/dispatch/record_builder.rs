@@ -172,6 +172,8 @@ pub struct RecordBuilder {
     /// The recorded beginning of a call that takes long.
     started: Option<Started>,
     durable: Durable,
+    /// Tokens of an answer that was set aside.
+    tokens_aside: u64,
     /// What shadow policies have chosen, if one was asked.
     shadows: Option<Chosen>,
 }
@@ -220,6 +222,7 @@ impl RecordBuilder {
             ignored: Vec::new(),
             started: None,
             durable: Durable::default(),
+            tokens_aside: 0,
             shadows: None,
         })
     }
@@ -385,6 +388,7 @@ impl RecordBuilder {
     /// the client gets it after all.
     pub fn set_aside(&mut self, n: u32, outcome: &Outcome, cause: String) -> SetAside {
         let before = SetAside { n, record: Arc::clone(&self.record), phases: self.latest };
+        self.tokens_aside = outcome.usage.total_tokens();
         if let Some(running) = self.take(n) {
             let attempt = running.attempt.completed(outcome, clock::now());
             self.push_attempt(AttemptRecord { served: false, cause: Some(cause.into()), ..attempt });
@@ -401,7 +405,7 @@ impl RecordBuilder {
             attempt.duration_ms
         });
         let before = Generation { attempts, generation_time_ms: duration, ..Generation::clone(&record) };
-        (self.record, self.latest) = (Arc::new(before), phases);
+        (self.record, self.latest, self.tokens_aside) = (Arc::new(before), phases, 0);
     }
 
     /// Ends attempt `n`, for whose answer the gateway has no room.
@@ -544,7 +548,7 @@ impl RecordBuilder {
         }
         self.budget.settle(self.record.known_spending(), self.record.created_ms);
         if let Some(mut admitted) = self.admitted.take() {
-            admitted.correct_tokens(self.record.usage.total_tokens());
+            admitted.correct_tokens(self.record.usage.total_tokens().saturating_add(self.tokens_aside));
         }
         let took = now - self.accepted;
         if let Some(intent) = &self.intent {
