@@ -134,15 +134,13 @@ pub fn of_second_answer(
     if let Target::Alias(position) = to
         && let Some(alias) = catalog.alias(position)
     {
-        let first = routing.clone();
-        forget_alias(routing);
-        set_alias_defaults(alias, routing);
-        routing.weights = routing.weights.or(first.weights);
-        routing.preferred_max_latency = routing.preferred_max_latency.or(first.preferred_max_latency);
-        routing.preferred_min_throughput = routing.preferred_min_throughput.or(first.preferred_min_throughput);
+        prefer(alias.weights, &mut routing.weights);
+        prefer(alias.preferred_max_latency, &mut routing.preferred_max_latency);
+        prefer(alias.preferred_min_throughput, &mut routing.preferred_min_throughput);
+        let mut objective = Some(query.objective);
+        prefer(alias.objective, &mut objective);
+        query.objective = objective.unwrap_or(query.objective);
         query.weights = weights(&query.routing, config);
-        let is_own = query.objective.source < Source::Alias;
-        query.objective = of_alias(alias.objective).filter(|_| !is_own).unwrap_or(query.objective);
     }
     Box::new(query)
 }
@@ -322,11 +320,11 @@ fn set_alias_defaults(alias: &Alias, routing: &mut RoutingParameters) {
     routing.preferred_min_throughput = routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
 }
 
-/// Takes away what [`set_alias_defaults`] has set.
-fn forget_alias(routing: &mut RoutingParameters) {
-    routing.weights = routing.weights.filter(|weights| weights.source != Source::Alias);
-    routing.preferred_max_latency = routing.preferred_max_latency.filter(|target| target.source != Source::Alias);
-    routing.preferred_min_throughput = routing.preferred_min_throughput.filter(|target| target.source != Source::Alias);
+/// Sets what an alias says, if the request does not say it itself.
+fn prefer<T: Copy>(of_this_alias: Option<T>, value: &mut Option<Sourced<T>>) {
+    if value.is_none_or(|value| value.source >= Source::Alias) {
+        *value = of_alias(of_this_alias).or(*value);
+    }
 }
 
 fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {

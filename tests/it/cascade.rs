@@ -193,10 +193,13 @@ async fn refusals_and_content_filters_never_escalate_without_the_operators_word(
     let filtered = finished(json!({"role": "assistant", "content": ""}), "content_filter");
     let in_words = completion("I'm sorry, but I cannot help with that.");
     let all = "cascade = { to = \"acme/strong\", on = [\"empty\", \"refusal\"], acknowledge = \"safety\" }";
-    for (broken, with_consent) in [(refused, "acme/strong"), (filtered, "acme/strong"), (in_words, "acme/weak")] {
+    // A format that a refusal breaks changes nothing. What is refused in words alone is a text like every other.
+    let cases =
+        [(refused, schema(), "acme/strong"), (filtered, schema(), "acme/strong"), (in_words, json!({}), "acme/weak")];
+    for (broken, asked, with_consent) in cases {
         let (weak, strong) = (always(200, &broken), strong());
         let without = gateway(&weak, &strong, CASCADE).await;
-        assert_eq!(headers(&without.chat(&and(ask("service/chat"), schema())).await)[0], "acme/weak", "{broken}");
+        assert_eq!(headers(&without.chat(&and(ask("service/chat"), asked)).await)[0], "acme/weak", "{broken}");
         assert_eq!(strong.bodies().len(), 0, "{broken}");
         let with = gateway(&weak, &strong, all).await;
         assert_eq!(headers(&with.chat(&ask("service/chat")).await)[0], with_consent, "{broken}");
@@ -258,19 +261,21 @@ async fn a_model_of_a_ladder_escalates_as_the_alias_says() {
 async fn max_cost_holds_for_both_answers_together() {
     let (weak, strong) = (always(200, &empty()), strong());
     let gateway = gateway(&weak, &strong, CASCADE).await;
-    let chat = |max_cost: f64| and(ask("service/chat"), json!({"max_tokens": 60, "max_cost": max_cost}));
+    let chat = |max_tokens: u32, max_cost: f64| {
+        and(ask("service/chat"), json!({"max_tokens": max_tokens, "max_cost": max_cost}))
+    };
     // Less than a prompt costs at the second model, once the first answer is paid.
-    let kept = gateway.chat(&chat(0.000_1)).await;
+    let kept = gateway.chat(&chat(60, 0.000_1)).await;
     kept.expect(200);
     assert_eq!((headers(&kept)[0], strong.bodies().len()), ("acme/weak", 0));
     let reason = explained(&gateway, &kept).await["decision_reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("Not escalated, though the answer of acme/weak was empty"), "{reason}");
     assert_eq!(counted(&gateway, "empty", "no_candidate").await, 1.0);
     // What is left of it lowers the limit of the second answer.
-    gateway.chat(&chat(0.000_5)).await.expect(200);
+    gateway.chat(&chat(4000, 0.004)).await.expect(200);
     let limit = strong.last_body()["max_tokens"].as_u64().unwrap();
-    assert!((1..60).contains(&limit), "{limit}");
-    gateway.chat(&chat(0.01)).await.expect(200);
+    assert!((200..400).contains(&limit), "{limit}");
+    gateway.chat(&chat(60, 0.01)).await.expect(200);
     assert_eq!(strong.last_body()["max_tokens"], 60);
 }
 
@@ -354,7 +359,10 @@ async fn a_text_completion_escalates() {
 async fn a_client_that_leaves_during_the_second_answer_is_billed_for_both() {
     let weak = always(200, &empty());
     let strong = Upstream::start([Script::new().request()]);
-    let gateway = gateway(&weak, &strong, CASCADE).await;
+    let folder = Folder::new();
+    let world = world(&weak, &strong, CASCADE);
+    let world = world.variable("POINTSMAN__LEDGER__DATA_DIR", folder.at("data").to_str().unwrap());
+    let gateway = world.start().await;
     let client = RawClient::chat(&gateway, &ask("service/chat")).await;
     assert!(strong.eventually(PATIENCE, |log| log.requests.len() == 1).await);
     client.hang_up();
@@ -413,12 +421,11 @@ async fn the_cost_that_check_expects_is_what_calls_come_to() {
     assert!((spent / expected - 1.0).abs() < 0.05, "{spent} {expected}");
 }
 
-#[actix_web::test]
-async fn faults_of_a_cascade_are_named_with_their_place() {
+#[test]
+fn faults_of_a_cascade_are_named_with_their_place() {
     let faults = |cascade: &str| {
         let toml = format!(
-            "[[aliases]]\nname = \"chat\"\ncascade = {{ {cascade} }}\n[[aliases]]\nname = \"divided\"\nladder = [\"acme/a\"]\n\
-             [[models]]\nid = \"acme/a\"\nendpoints = []\n"
+            "[[aliases]]\nname = \"chat\"\ncascade = {{ {cascade} }}\n[[aliases]]\nname = \"divided\"\nladder = [\"service/auto\"]\n"
         );
         match Config::parse(&toml, "f", Path::new("."), &Environment::default()) {
             Ok(_) => Vec::new(),
@@ -432,16 +439,16 @@ async fn faults_of_a_cascade_are_named_with_their_place() {
             "to = \"service/divided\"",
             "aliases[0].cascade.to: 'service/divided' is an alias that divides its requests itself",
         ),
-        ("to = \"acme/a\", on = []", "aliases[0].cascade.on: is empty"),
-        ("to = \"acme/a\", on = [\"emty\"]", "'emty' is no signal (did you mean 'empty'?)"),
-        ("to = \"acme/a\", on = [\"empty\", \"empty\"]", "is there twice"),
-        ("to = \"acme/a\", on = [\"refusal\"]", "aliases[0].cascade.on: holds \"refusal\""),
+        ("to = \"service/auto\", on = []", "aliases[0].cascade.on: is empty"),
+        ("to = \"service/auto\", on = [\"emty\"]", "'emty' is no signal, did you mean 'empty'?"),
+        ("to = \"service/auto\", on = [\"empty\", \"empty\"]", "is there twice"),
+        ("to = \"service/auto\", on = [\"refusal\"]", "aliases[0].cascade.on: holds \"refusal\""),
         (
-            "to = \"acme/a\", on = [\"refusal\"], acknowledge = \"yes\"",
+            "to = \"service/auto\", on = [\"refusal\"], acknowledge = \"yes\"",
             "aliases[0].cascade.acknowledge: 'yes' is unknown",
         ),
-        ("to = \"acme/a\", budget = \"five\"", "aliases[0].cascade.budget: is not an amount of money"),
-        ("to = \"acme/a\", stream = true", "aliases[0].cascade.stream: unknown key"),
+        ("to = \"service/auto\", budget = \"five\"", "aliases[0].cascade.budget: is not an amount of money"),
+        ("to = \"service/auto\", stream = true", "aliases[0].cascade.stream: unknown key"),
     ];
     let missed: Vec<_> = cases
         .iter()
@@ -450,7 +457,7 @@ async fn faults_of_a_cascade_are_named_with_their_place() {
         .collect();
     assert!(missed.is_empty(), "{missed:#?}");
     assert_eq!(
-        faults("to = \"acme/a\", on = [\"refusal\"], acknowledge = \"safety\", budget = \"5.00\""),
+        faults("to = \"service/auto\", on = [\"refusal\"], acknowledge = \"safety\", budget = \"5.00\""),
         Vec::<String>::new()
     );
     let free = "[[aliases]]\nname = \"none\"\nfree_only = true\ncascade = { to = \"service/auto\" }\n";

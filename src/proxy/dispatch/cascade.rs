@@ -109,7 +109,7 @@ async fn ask(
         let worst = plan.budget.worst_case(&plan.routed.catalog, endpoint);
         let budgets = &worker.shared.access.cascade_budgets;
         let reservation = worst.and_then(|worst| budgets.reserve(alias, worst, budget, now_ms));
-        is_over.set(reservation.is_none());
+        is_over.set(worst.is_some() && reservation.is_none());
         reservation.map(|reservation| plan.budget.pay_from(reservation)).is_some()
     };
     let attempt = plan.cascade(routed, pays);

@@ -478,7 +478,7 @@ fn a_cascade_is_named_as_what_happens_after_a_choice() {
         budget: None,
     };
     let of = |cascade: Option<pointsman_domain::Cascade>| {
-        let auto = pointsman_domain::Alias { cascade: cascade.map(std::sync::Arc::new), ..alias("service/auto") };
+        let auto = pointsman_domain::Alias { cascade: cascade.map(Arc::new), ..alias("service/auto") };
         World::aliased(TWO, RoutingPolicy::default(), vec![auto])
     };
     let comparison = between(&of(None), &of(Some(cascade)));
