@@ -29,8 +29,11 @@ pub(super) fn lines(catalog: &Catalog, today: NaiveDate) -> Vec<String> {
 }
 
 fn line(catalog: &Catalog, alias: &Alias, cascade: &Cascade, today: NaiveDate) -> String {
-    let (first, second) = (models_of_alias(catalog, alias, today), models_called(catalog, &cascade.to, today));
-    let costs = least_cost(catalog, &first).zip(least_cost(catalog, &second));
+    // The second answer is never asked of the model that gave the first.
+    let costs = cheapest(catalog, models_of_alias(catalog, alias, today)).and_then(|(first, answered)| {
+        let others = models_called(catalog, &cascade.to, today).into_iter().filter(|model| model.id != answered.id);
+        Some((first, cheapest(catalog, others)?.0))
+    });
     let text = match costs {
         None => "prices are not known, or nothing can be called".to_owned(),
         Some((first, second)) if second.is_zero() || first >= second => {
@@ -72,12 +75,13 @@ fn listed<'c>(catalog: &'c Catalog, alias: &Alias) -> Vec<&'c Model> {
     catalog.models.iter().filter(|model| alias.lists(model)).collect()
 }
 
-/// The cost of the calls at the cheapest endpoint of these models that can be called; `None` where no price is known.
-fn least_cost(catalog: &Catalog, models: &[&Model]) -> Option<Usd> {
+/// The cost of the calls at the cheapest endpoint of these models that can be called, and its model; `None` where no price is known.
+fn cheapest<'c>(catalog: &'c Catalog, models: impl IntoIterator<Item = &'c Model>) -> Option<(Usd, &'c Model)> {
     let is_callable =
         |endpoint: &Endpoint| !endpoint.disabled && catalog.provider_of(endpoint).is_some_and(Provider::is_on);
     let usage = Usage { prompt_tokens: PROMPT_TOKENS, completion_tokens: ANSWER_TOKENS, ..Usage::default() };
-    let endpoints = models.iter().flat_map(|model| catalog.endpoints_of(model)).map(|(_, endpoint)| endpoint);
-    let costs = endpoints.filter(|endpoint| is_callable(endpoint)).filter_map(|endpoint| endpoint.cost(&usage));
-    costs.map(|cost| cost.total().times(CALLS)).min()
+    let endpoints = models.into_iter().flat_map(|model| catalog.endpoints_of(model)).map(|(_, endpoint)| endpoint);
+    let cost =
+        |endpoint: &'c Endpoint| Some((endpoint.cost(&usage)?.total().times(CALLS), catalog.model_of(endpoint)?));
+    endpoints.filter(|endpoint| is_callable(endpoint)).filter_map(cost).min_by_key(|(cost, _)| *cost)
 }

@@ -18,8 +18,9 @@ use super::{
     whole_answer::decode,
 };
 
-/// Tokens by which providers stop short of a limit, at least. Above it, a twentieth of the limit.
-const STOPS_SHORT_BY: u64 = 16;
+/// Tokens that may be missing from an answer that has reached its limit, because providers count its end and its reasoning
+/// differently; of a limit above 320 a twentieth.
+const MAY_BE_MISSING: u64 = 16;
 
 /// What is wrong with the answer `body` to `request`, of what `on` names. `None` if nothing is, or if nothing can be proved.
 pub fn broken_answer(
@@ -50,6 +51,7 @@ struct Choices(Vec<Choice>);
 
 #[derive(Default)]
 struct Choice {
+    index: u32,
     text: String,
     has_image: bool,
     is_refused: bool,
@@ -64,13 +66,14 @@ struct Call {
 }
 
 impl Choices {
-    /// The answer of this index. The meter bounds their number.
+    /// The answer of this index, which may be any number. The meter bounds how many there are.
     fn at(&mut self, index: u32) -> Result<&mut Choice, AnswerFault> {
-        let index = index as usize;
-        if self.0.len() <= index {
-            self.0.resize_with(index.saturating_add(1), Choice::default);
-        }
-        self.0.get_mut(index).ok_or_else(|| AnswerFault::malformed("too many choices"))
+        let known = self.0.iter().position(|choice| choice.index == index);
+        let place = known.unwrap_or_else(|| {
+            self.0.push(Choice { index, ..Choice::default() });
+            self.0.len() - 1
+        });
+        self.0.get_mut(place).ok_or_else(|| AnswerFault::malformed("too many choices"))
     }
 }
 
@@ -131,7 +134,7 @@ impl Check<'_> {
         }
         let Some(limit) = self.request.max_tokens.map(u64::from) else { return true };
         let missing = limit.saturating_sub(usage.completion_tokens);
-        self.request.n == 1 && !usage.estimated && missing > STOPS_SHORT_BY.max(limit / 20)
+        self.request.n == 1 && !usage.estimated && missing > MAY_BE_MISSING.max(limit / 20)
     }
 
     fn has_broken_call(&self, calls: &[Call]) -> bool {

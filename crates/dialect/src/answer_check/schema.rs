@@ -23,8 +23,11 @@ const ANNOTATIONS: [&str; 10] = [
 /// Keywords with a table of named schemas that restrict nothing by themselves.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
-/// Comparisons after which there is no verdict: alternatives of alternatives can need any number.
-const MOST_STEPS: u32 = 100_000;
+/// Comparisons after which there is no verdict: alternatives of alternatives can need any number. A few tens of
+/// milliseconds.
+const MOST_STEPS: usize = 500_000;
+/// Bytes of a text that are counted in one step.
+const BYTES_OF_A_STEP: usize = 64;
 /// Nesting of schemas within each other, with what they refer to. Values are nested at most 128 deep.
 const MOST_DEEP: u32 = 200;
 /// Longest description of a place, in characters.
@@ -61,7 +64,10 @@ fn is_known_keyword(keywords: &Map<String, Value>, name: &str, value: &Value) ->
         _ if DEFINITIONS.contains(&name) => value.as_object().is_some_and(all_known),
         "items" | "additionalProperties" => is_known(value),
         "anyOf" | "allOf" | "oneOf" => value.as_array().is_some_and(|list| list.iter().all(is_known)),
-        "type" => types(value).all(|name| name.is_some_and(|name| TYPES.contains(&name))),
+        "type" => {
+            types(value).all(|name| name.is_some_and(|name| TYPES.contains(&name)))
+                && types(value).count() <= TYPES.len()
+        }
         "enum" => value.is_array(),
         "required" => value.as_array().is_some_and(|names| names.iter().all(Value::is_string)),
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "exclusiveMinimum"
@@ -110,7 +116,7 @@ enum Step<'s> {
 
 struct Checker<'s> {
     root: &'s Value,
-    steps: u32,
+    steps: usize,
     depth: u32,
     /// Where the value stands.
     place: Vec<Step<'s>>,
@@ -118,7 +124,7 @@ struct Checker<'s> {
 
 impl<'s> Checker<'s> {
     fn value(&mut self, schema: &'s Value, value: &Value) -> Result<(), Stop> {
-        self.step()?;
+        self.step(1)?;
         if self.depth == MOST_DEEP {
             return Err(Stop::NoVerdict);
         }
@@ -175,6 +181,7 @@ impl<'s> Checker<'s> {
                 self.bound(name, wanted, elements.len() as f64, " elements")
             }
             ("minLength" | "maxLength", Value::String(text)) => {
+                self.step(text.len() / BYTES_OF_A_STEP)?;
                 self.bound(name, wanted, text.chars().count() as f64, " characters")
             }
             ("minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum", Value::Number(number)) => {
@@ -210,6 +217,7 @@ impl<'s> Checker<'s> {
         members: &Map<String, Value>,
     ) -> Result<(), Stop> {
         let declared = keywords.get("properties").and_then(Value::as_object);
+        self.step(wanted.as_object().map_or(0, Map::len) + wanted.as_array().map_or(0, Vec::len))?;
         match name {
             "properties" => {
                 let known = declared.into_iter().flatten();
@@ -222,6 +230,7 @@ impl<'s> Checker<'s> {
                 missing.map_or(Ok(()), |name| Err(self.broken(&format!("{name} expected"))))
             }
             _ => {
+                self.step(members.len())?;
                 let is_other = |name: &str| declared.is_none_or(|declared| !declared.contains_key(name));
                 let mut others = members.iter().filter(|(name, _)| is_other(name));
                 others.try_for_each(|(_, member)| self.within(Step::Other, wanted, member))
@@ -252,7 +261,7 @@ impl<'s> Checker<'s> {
     }
 
     fn is_same(&mut self, one: &Value, other: &Value) -> Result<bool, Stop> {
-        self.step()?;
+        self.step(1)?;
         Ok(match (one, other) {
             (Value::Number(one), Value::Number(other)) => is_same_number(one, other),
             (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
@@ -269,8 +278,8 @@ impl<'s> Checker<'s> {
         })
     }
 
-    fn step(&mut self) -> Result<(), Stop> {
-        self.steps = self.steps.checked_sub(1).ok_or(Stop::NoVerdict)?;
+    fn step(&mut self, cost: usize) -> Result<(), Stop> {
+        self.steps = self.steps.checked_sub(cost).ok_or(Stop::NoVerdict)?;
         Ok(())
     }
 
@@ -383,6 +392,16 @@ mod tests {
         ] {
             check(unknown, "3", None);
         }
+    }
+
+    #[test]
+    fn a_check_that_would_take_too_long_has_no_verdict() {
+        let names: Vec<String> = (0..10_000).map(|n| format!("\"p{n}\": {{\"type\": \"null\"}}")).collect();
+        let wide = format!("{{\"items\": {{\"properties\": {{{}}}}}}}", names.join(", "));
+        check(&wide, "[{}, {\"p1\": 1}]", Some("/1/p1 (null expected)"));
+        check(&wide, &format!("[{} {{\"p1\": 1}}]", "{},".repeat(10_000)), None);
+        let long = format!("{{\"allOf\": [{} {{\"maxLength\": 3}}]}}", "{\"minLength\": 3},".repeat(10_000));
+        check(&long, &format!("\"{}\"", "x".repeat(100_000)), None);
     }
 
     #[test]
