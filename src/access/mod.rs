@@ -5,6 +5,8 @@ pub mod analysis;
 pub mod body_limits;
 #[deny(clippy::float_arithmetic)]
 pub mod budget;
+#[deny(clippy::float_arithmetic)]
+pub mod cascade_budgets;
 pub mod concurrency_limit;
 #[deny(clippy::float_arithmetic)]
 pub mod holders;

@@ -112,6 +112,7 @@ fn alias(id: &str, free_only: bool) -> Alias {
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,
+        cascade: None,
         description: "Chooses for you.".to_owned(),
     }
 }

@@ -17,7 +17,7 @@ mod spans;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_base::clock;
-use pointsman_domain::Catalog;
+use pointsman_domain::{CascadeSignal, Catalog};
 use prometheus::{
     Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, core::Collector as _,
     proto::MetricFamily,
@@ -74,6 +74,7 @@ pub struct Metrics {
     hedges: IntCounterVec,
     withheld: IntCounterVec,
     waits: IntCounterVec,
+    cascades: IntCounterVec,
     panics: IntCounter,
     ledger_records: IntGauge,
     endpoints: EndpointMetrics,
@@ -108,6 +109,12 @@ impl Metrics {
         for end in WaitEnd::ALL {
             let _ = waits.with_label_values(&[end.as_str()]);
         }
+        let cascades = "Broken answers of aliases with a cascade, by what was wrong and by what became of them";
+        let cascades = make.counters("cascades_total", cascades, &["signal", "outcome"])?;
+        for (signal, end) in CascadeSignal::ALL.into_iter().flat_map(|signal| CascadeEnd::ALL.map(|end| (signal, end)))
+        {
+            let _ = cascades.with_label_values(&[signal.as_str(), end.as_str()]);
+        }
         let refused =
             "Inference calls refused before an endpoint was called, by the reason of the error; no generations";
         let refused = make.counters("refused_requests_total", refused, &["reason"])?;
@@ -132,6 +139,7 @@ impl Metrics {
             hedges,
             withheld,
             waits,
+            cascades,
             panics: make.counter("panics_total", "Handlers that panicked")?,
             ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
             endpoints: EndpointMetrics::new(&make)?,
@@ -353,6 +361,38 @@ impl WaitEnd {
     /// Counts the wait.
     pub fn emit(self, metrics: &Metrics) {
         metrics.waits.with_label_values(&[self.as_str()]).inc();
+    }
+}
+
+pointsman_domain::named! {
+    /// What became of a broken answer.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CascadeEnd {
+        /// The client got the second answer.
+        Answered = "answered",
+        /// There was no second answer, so the client got the first.
+        Failed = "failed",
+        /// No endpoint could be asked for a second answer.
+        NoCandidate = "no_candidate",
+        /// The hourly budget had no room for a second answer.
+        OverBudget = "over_budget",
+        /// The client left.
+        Left = "left",
+    }
+}
+
+/// A broken answer of an alias with a cascade.
+pub struct Cascaded {
+    /// What is wrong with it.
+    pub signal: CascadeSignal,
+    /// What became of it.
+    pub end: CascadeEnd,
+}
+
+impl Cascaded {
+    /// Counts it.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.cascades.with_label_values(&[self.signal.as_str(), self.end.as_str()]).inc();
     }
 }
 

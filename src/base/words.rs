@@ -78,7 +78,8 @@ words! {
          `model_fallback`: a later entry of `models` served; `provider_fallback`: another provider of the same \
          model served; `session_sticky`: the conversation stays where its prompt is cached; `exploration`: \
          chance changed the choice, by exploration noise or a draw (`routing.explore`); `no_candidates`: no endpoint \
-         could take the request, so none was called.";
+         could take the request, so none was called; `cascade`: the first answer was broken, and that of another model took \
+         its place.";
     Dialect = domain::Dialect::ALL.map(domain::Dialect::as_str);
     ErrorKind = [
         "invalid_request_error", "authentication_error", "permission_error", "insufficient_quota", "rate_limit_error",

@@ -3,13 +3,14 @@
 //! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running
 //! attempt. `race` calls the endpoints, one after the other or two at once. [`record_builder`] is the record of the request
 //! while it runs, [`unserved`] that of a request for which none is called. [`waiting`]
-//! holds a request back while all endpoints that could serve it rest. [`plain`] and [`stream`] answer the client. Once
-//! content was sent to the client, no other endpoint is tried. The retries of all requests together are limited in
+//! holds a request back while all endpoints that could serve it rest. [`plain`] and [`stream`] answer the client; `cascade`
+//! asks another model where a plain answer is broken. Once content was sent to the client, no other endpoint is tried. The retries of all requests together are limited in
 //! [`crate::state::retry_budget`].
 
 #[expect(clippy::disallowed_methods, reason = "a reward of the statistics, no bill")]
 pub mod attempt;
 mod calls;
+mod cascade;
 #[deny(clippy::float_arithmetic)]
 pub mod cost;
 pub mod durable;

@@ -32,7 +32,7 @@ use pointsman_routing::decide::splitmix64;
 use pointsman_transport::UpstreamClient;
 
 use crate::{
-    access::{analysis::Analyses, keys::Caller, registry::Registry},
+    access::{analysis::Analyses, cascade_budgets::CascadeBudgets, keys::Caller, registry::Registry},
     base::{
         error::{ApiError, Overload},
         events::{ActorReplaced, Metrics},
@@ -118,6 +118,8 @@ pub struct SharedAccess {
     pub startup_key: Option<Key>,
     /// Previews, explanations, replays and lists in progress.
     pub analyses: Analyses,
+    /// What second answers of cascades cost in this hour.
+    pub cascade_budgets: CascadeBudgets,
     /// Token buckets for hedges and retries.
     pub retry_budget: RetryBudget,
     /// Calls that wait for an endpoint to take requests again.

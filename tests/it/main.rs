@@ -34,6 +34,8 @@ mod calibration;
 #[cfg(test)]
 mod capabilities;
 #[cfg(test)]
+mod cascade;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod catalog_command;

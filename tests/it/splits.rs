@@ -342,7 +342,7 @@ fn every_fault_of_a_division_names_its_line_column_and_what_to_do() {
         ),
         (
             "ladder = [\"acme/c\"]\nfree_only = true".to_owned(),
-            "f:2:8: aliases[0].name: is an alias of free models, which must not lead elsewhere; allowed: no ladder, rules, shares and canary for it",
+            "f:2:8: aliases[0].name: is an alias of free models, which must not lead elsewhere; allowed: no ladder, rules, shares, canary and cascade for it",
         ),
         ("ladder = [\"acme/c\"]".to_owned(), "f:3:11: aliases[0].ladder[0]: 'acme/c' is neither a model nor an alias"),
     ];

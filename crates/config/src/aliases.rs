@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference};
 
 use super::{
+    cascades,
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
     splits,
@@ -115,6 +116,7 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,
+        cascade: None,
         description: description.to_owned(),
     };
     vec![
@@ -175,13 +177,18 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
     }
     let (split, led_to) = splits::read(section).unzip();
-    if split.is_some() && (free_only == Some(true) || id == format!("{prefix}/free")) {
-        let allowed = "no ladder, rules, shares and canary for it; an alias of another name can lead to it";
+    let mut led_to = led_to.unwrap_or_default();
+    let (cascade, to) = cascades::read(section).unzip();
+    led_to.extend(to);
+    let leads_elsewhere = split.is_some() || cascade.is_some();
+    if leads_elsewhere && (free_only == Some(true) || id == format!("{prefix}/free")) {
+        let allowed = "no ladder, rules, shares, canary and cascade for it; an alias of another name can lead to it";
         section.fault("name", "is an alias of free models, which must not lead elsewhere", allowed);
     }
     let alias = Alias {
         id,
         split: split.map(Arc::new),
+        cascade: cascade.map(Arc::new),
         free_only: free_only.unwrap_or(false),
         objective,
         task,
@@ -200,7 +207,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         }
         named.push((item.text.to_owned(), item));
     }
-    (alias, named, led_to.unwrap_or_default())
+    (alias, named, led_to)
 }
 
 /// A list of model ids and prefixes ending in `*`.

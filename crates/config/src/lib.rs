@@ -27,6 +27,7 @@ mod alerts;
 mod aliases;
 mod assemble;
 mod auth;
+mod cascades;
 mod catalog;
 mod changes;
 mod console;

@@ -23,6 +23,7 @@ macro_rules! byte_names {
 
 #[deny(clippy::float_arithmetic)]
 mod answer;
+mod answer_check;
 mod answer_stream;
 mod anthropic;
 mod body_edits;
@@ -56,6 +57,7 @@ mod upstream_decoder;
 mod whole_answer;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
+pub use answer_check::broken_answer;
 pub use answer_stream::{ChatStream, SILENT_WORK};
 pub use anthropic::client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message};
 pub use capability_gaps::capability_gaps;

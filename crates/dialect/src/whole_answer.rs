@@ -12,7 +12,7 @@ use super::{
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     converse, gemini,
-    neutral::{AnswerForm, ToolNames, lone_halves_replaced},
+    neutral::{AnswerForm, AnswerSink, ToolNames, lone_halves_replaced},
     openai::{
         EventMeter, Metered, Progress, StreamOptions, completion_writer::CompletionWriter, rewrite_answer,
         text_completion, usage_of_failed_answer, utf8,
@@ -63,11 +63,11 @@ pub fn rewrite_whole(
 }
 
 /// Reads a whole answer to its end.
-fn decode(
+pub(super) fn decode<S: AnswerSink>(
     text: &str,
     translation: Option<&Translation>,
     meter: &mut EventMeter,
-    mut encoder: Option<&mut ClientEncoder>,
+    mut encoder: Option<&mut S>,
 ) -> AnswerResult {
     let (decoder, mut progress) = (UpstreamDecoder::new(translation), Progress::default());
     let forgets_finishes = decoder.forgets_finishes();
@@ -108,6 +108,6 @@ pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context
     let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
     let mut meter = EventMeter::from_translation(Some(translation), ToolNames::default(), context.clone());
     // A fault is expected; what was reported before it counts.
-    let _ = decode(utf8(body).ok()?, Some(translation), &mut meter, None);
+    let _ = decode(utf8(body).ok()?, Some(translation), &mut meter, None::<&mut ClientEncoder>);
     meter.answer().reported_usage()
 }

@@ -20,6 +20,8 @@ crate::named! {
         Panic = "panic",
         /// Probe of a half-open breaker.
         Probe = "probe",
+        /// The answer before was broken; this one is asked for in its place.
+        Cascade = "cascade",
     }
 }
 
@@ -43,7 +45,8 @@ pub struct AttemptRecord {
     pub status: Option<u16>,
     /// Kind of failure, [`AttemptRecord::CANCELLED`] or [`AttemptRecord::LOST_RACE`]; `None` for a completed attempt.
     pub error_type: Option<Cow<'static, str>>,
-    /// Why the connection failed, without a host name, such as `refused`; only for connection failures.
+    /// Why the connection failed, without a host name, such as `refused`; of an answer that a cascade set aside, what is wrong with it
+    /// ([`BrokenAnswer::cause`](super::BrokenAnswer::cause)). `None` for all others.
     pub cause: Option<Cow<'static, str>>,
     /// Time from acceptance of the request to the start, milliseconds.
     pub started_ms: u64,
@@ -77,6 +80,11 @@ impl AttemptRecord {
     pub const CANCELLED: &str = "cancelled";
     /// Another attempt was faster.
     pub const LOST_RACE: &str = "lost_race";
+
+    /// Whether it gave a whole answer that the client did not get, because it was broken.
+    pub const fn is_set_aside(&self) -> bool {
+        self.error_type.is_none() && self.cause.is_some() && !self.served
+    }
 
     /// Name of the outcome.
     pub fn outcome(&self) -> &str {

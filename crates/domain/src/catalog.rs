@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     alias_split::AliasSplit,
     capability::CapabilitySet,
+    cascade::Cascade,
     chat_habits::{AddedMembers, ReasoningHistory},
     dialect::{Dialect, Platform},
     effort_budgets::EffortBudgets,
@@ -247,8 +248,20 @@ pub struct Alias {
     pub blocked: Vec<ModelPattern>,
     /// How it divides its requests; `None`: not at all.
     pub split: Option<Arc<AliasSplit>>,
+    /// Who answers in the place of a broken answer; `None`: nobody. No decision depends on it.
+    pub cascade: Option<Arc<Cascade>>,
     /// Description for the start-up log and the catalog.
     pub description: String,
+}
+
+impl Alias {
+    /// Whether its lists let the model in.
+    pub fn lists(&self, model: &Model) -> bool {
+        let is_in = |list: &[ModelPattern]| {
+            list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug))
+        };
+        (self.allowed.is_empty() || is_in(&self.allowed)) && !is_in(&self.blocked)
+    }
 }
 
 /// What a `model` name refers to.
@@ -441,12 +454,7 @@ impl Catalog {
 
     /// Whether the lists of an alias exclude every model.
     pub fn is_emptied_by_lists_of(&self, alias: &Alias) -> bool {
-        let is_in = |list: &[ModelPattern], model: &Model| {
-            list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug))
-        };
-        let is_left =
-            |model: &Model| (alias.allowed.is_empty() || is_in(&alias.allowed, model)) && !is_in(&alias.blocked, model);
-        !self.models.is_empty() && !self.models.iter().any(is_left)
+        !self.models.is_empty() && !self.models.iter().any(|model| alias.lists(model))
     }
 
     fn index_names(&mut self, synonyms: &[(String, String)]) -> Result<(), CatalogFault> {

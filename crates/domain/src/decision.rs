@@ -119,6 +119,8 @@ crate::named! {
         Exploration = "exploration",
         /// No endpoint could take the request, so none was called.
         NoCandidates = "no_candidates",
+        /// The first answer was broken, and that of another model took its place.
+        Cascade = "cascade",
     }
 }
 

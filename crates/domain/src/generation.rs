@@ -255,7 +255,8 @@ impl Generation {
         self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() == Some(AttemptRecord::LOST_RACE))
     }
 
-    /// Cost of attempts that failed or were cancelled after they had used tokens; `None` where one of them is unknown.
+    /// Cost of attempts that failed, or were cancelled after they had used tokens, or whose answer a cascade replaced; `None` where one
+    /// of them is unknown.
     pub fn failed_cost(&self) -> Option<Usd> {
         self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE))
     }
@@ -285,6 +286,7 @@ impl Generation {
         let served = self.attempts.iter().rfind(|attempt| attempt.error_type.is_none());
         match (self.attempts.first(), served) {
             (Some(first), Some(served)) if first.n == served.n => self.decision.code,
+            (_, Some(served)) if served.reason == AttemptReason::Cascade => DecisionCode::Cascade,
             (Some(first), Some(served)) if first.model == served.model => DecisionCode::ProviderFallback,
             (Some(_), Some(_)) => DecisionCode::ModelFallback,
             _ => self.decision.code,

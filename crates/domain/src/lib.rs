@@ -10,6 +10,7 @@ mod api_type;
 #[deny(clippy::float_arithmetic)]
 mod attempt_record;
 mod capability;
+mod cascade;
 mod catalog;
 mod catalog_defaults;
 mod chat_habits;
@@ -64,6 +65,7 @@ pub use alias_split::{AliasSplit, Canary, Guardrail, SplitPart, SplitRule, Split
 pub use api_type::ApiType;
 pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use capability::{Capability, CapabilitySet};
+pub use cascade::{BrokenAnswer, Cascade, CascadeSignal};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,

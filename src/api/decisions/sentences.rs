@@ -2,7 +2,7 @@
 
 use pointsman_domain::{Catalog, Decision, Generation, GenerationStatus, RouteError};
 use pointsman_routing::explain::{
-    reason_sentence, split_sentence, summary_sentence, summary_without_choice, waited_sentence,
+    escalated_sentence, reason_sentence, split_sentence, summary_sentence, summary_without_choice, waited_sentence,
 };
 
 /// What is said of a decision.
@@ -21,6 +21,7 @@ impl Sentences {
         let mut reason = reason_sentence(decision, catalog, attempts);
         reason.extend(split_sentence(decision));
         reason.extend(waited.iter().map(waited_sentence));
+        reason.extend(escalated_sentence(attempts));
         // While it runs, the attempts that have ended do not tell how it ends.
         let ended = if *status == GenerationStatus::Running { &[] } else { attempts.as_slice() };
         Sentences { summary: summary_sentence(decision, catalog, ended), reason }

@@ -13,8 +13,9 @@ pub(crate) struct AttemptBody<'a> {
     pub(crate) n: u32,
     /// Why it was started. `first`: the choice. `fallback`: an earlier attempt failed. `hedge`: an earlier attempt was
     /// late, and this one races it. `last_resort`: all others failed. `panic`: every breaker was open, and nothing else
-    /// was left. `probe`: it tests a half-open breaker.
-    #[cfg_attr(test, schemars(extend("enum" = ["first", "fallback", "hedge", "last_resort", "panic", "probe"])))]
+    /// was left. `probe`: it tests a half-open breaker. `cascade`: the answer
+    /// before was broken.
+    #[cfg_attr(test, schemars(extend("enum" = ["first", "fallback", "hedge", "last_resort", "panic", "probe", "cascade"])))]
     pub(crate) reason: &'static str,
     /// Id of the model, such as `meadow/small`.
     pub(crate) model: &'a str,
@@ -37,7 +38,8 @@ pub(crate) struct AttemptBody<'a> {
     /// `unexpected_status`: such as a redirect; `context_length`: the prompt is too long; `bad_request`: any other 4xx;
     /// `too_large`: 413; `unprocessable`: 422.
     pub(crate) error_type: Option<&'a str>,
-    /// Why the connection failed, such as `refused`, `timed_out` or `name_unknown`; absent for other failures.
+    /// Why the connection failed, such as `refused`, `timed_out` or `name_unknown`. Of a broken answer of an alias with a
+    /// cascade, what is wrong with it, such as `schema /items/3/price (number expected)`. Absent for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cause: Option<&'a str>,
     /// `completed`, or the `error_type`.
@@ -74,8 +76,8 @@ pub(crate) struct AttemptBody<'a> {
 pub(crate) struct SpentBody {
     /// US dollars of attempts that lost a race; `null` if the price of one is unknown.
     pub(crate) hedge_cost: Option<Dollars>,
-    /// US dollars of attempts that failed or were cancelled after they had used tokens; `null` if the price of one is
-    /// unknown.
+    /// US dollars of attempts that failed, or were cancelled after they had used tokens, or whose answer was replaced
+    /// because it was broken; `null` if the price of one is unknown.
     pub(crate) failed_cost: Option<Dollars>,
     /// US dollars of all attempts together: `total_cost`, `hedge_cost` and `failed_cost`; `null` if one of them is.
     pub(crate) ledger_cost: Option<Dollars>,

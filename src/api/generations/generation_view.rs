@@ -261,7 +261,7 @@ fn responses(generation: &Generation) -> Vec<ResponseBody<'_>> {
         provider_name: &attempt.provider_name,
         status: attempt.status,
         latency: attempt.first_token_ms.unwrap_or(attempt.duration_ms),
-        id: generation.upstream_id.as_deref().filter(|_| attempt.error_type.is_none()),
+        id: generation.upstream_id.as_deref().filter(|_| attempt.error_type.is_none() && !attempt.is_set_aside()),
         is_byok: false,
     });
     attempts.collect()

@@ -12,7 +12,7 @@ use pointsman_config::{
 };
 use serde_json::{Value, json};
 
-use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, report};
+use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, break_even, report};
 use crate::api::admin::budget_notices::limit_text;
 
 /// Most models that are listed; further ones are counted.
@@ -132,6 +132,9 @@ fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
         writeln!(page, "  {}", provider_line(&catalog, index, provider))?;
     }
     write_models(page, &catalog)?;
+    for (at, line) in break_even::lines(&catalog, clock::today()).iter().enumerate() {
+        writeln!(page, "{}{line}", if at == 0 { "\n" } else { "  " })?;
+    }
     write_keys(page, config)?;
     if !config.warnings().is_empty() {
         writeln!(page, "\nWarnings")?;

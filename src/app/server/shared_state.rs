@@ -24,7 +24,7 @@ use pointsman_routing::stats::{LiveBoard, Statistics, seeded_hash};
 
 use super::StartError;
 use crate::{
-    access::{analysis::Analyses, registry::Registry},
+    access::{analysis::Analyses, cascade_budgets::CascadeBudgets, registry::Registry},
     base::events::Metrics,
     state::{
         accounts,
@@ -174,6 +174,7 @@ pub(super) fn shared(
             registry,
             startup_key: generated_key,
             analyses: Analyses::default(),
+            cascade_budgets: CascadeBudgets::default(),
             retry_budget: RetryBudget::default(),
             waiting: Arc::default(),
         },

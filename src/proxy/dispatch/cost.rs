@@ -11,7 +11,7 @@ use pointsman_domain::{Catalog, Endpoint, Target, Usd};
 
 use super::attempt::RequestSize;
 use crate::{
-    access::{admission::Admitted, budget::Reservation},
+    access::{admission::Admitted, budget::Reservation, cascade_budgets::CascadeReservation},
     base::error::{ApiError, BudgetHolder},
     state::gateway::Worker,
 };
@@ -23,6 +23,8 @@ pub struct RequestBudget(Rc<RefCell<BudgetState>>);
 struct BudgetState {
     /// `None` once the request has ended.
     reservation: Option<Reservation>,
+    /// Of the hourly budget of a cascade, with what was spent before; only while a second answer is asked for.
+    cascade: Option<(Usd, CascadeReservation)>,
     /// Whether a limit applies; without one, endpoints of unknown price may serve.
     is_limited: bool,
     ceiling: Option<Usd>,
@@ -66,6 +68,7 @@ async fn reserve(
     let ceiling = routed.decision.parameters.max_cost.map(|ceiling| ceiling.value);
     let mut state = BudgetState {
         reservation: None,
+        cascade: None,
         is_limited: budgets.are_limited() || ceiling.is_some(),
         ceiling,
         spent: Usd::ZERO,
@@ -149,9 +152,24 @@ impl RequestBudget {
         Some(state.ceiling? - state.spent - others.sum())
     }
 
+    /// What a further attempt at an endpoint may cost. `None` where that is unknown, or where it does not fit below the ceiling.
+    pub fn worst_case(&self, catalog: &Catalog, endpoint: u32) -> Option<Usd> {
+        self.0.borrow().worst_case(catalog, catalog.endpoint(endpoint)?)
+    }
+
+    /// What is spent from now on is paid from the hourly budget of a cascade, too.
+    pub fn pay_from(&self, reservation: CascadeReservation) {
+        let mut state = self.0.borrow_mut();
+        state.cascade = Some((state.spent, reservation));
+    }
+
     /// Settles the request with its actual cost, at the time when it began in Unix milliseconds.
     pub fn settle(&self, cost: Usd, at_ms: i64) {
-        if let Some(reservation) = self.0.borrow_mut().reservation.take() {
+        let mut state = self.0.borrow_mut();
+        if let Some((before, reservation)) = state.cascade.take() {
+            reservation.settle(state.spent - before);
+        }
+        if let Some(reservation) = state.reservation.take() {
             reservation.settle(cost, at_ms);
         }
     }

@@ -5,13 +5,14 @@ use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 use actix_rt::time::timeout;
 use bytes::Bytes;
 use pointsman_dialect::{Answer, BufferedAnswer, Doubt, OutgoingBody};
+use pointsman_domain::BrokenAnswer;
 use pointsman_transport::UpstreamError;
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
     base::error::ApiError,
     proxy::dispatch::{
-        RequestedWork, calls,
+        RequestedWork, calls, cascade,
         images::ImageBounds,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head, doubted},
@@ -63,7 +64,7 @@ async fn answer_now(
     let record_builder = RefCell::new(record_builder);
     let (n, output) = {
         let race = Race { worker, work, record_builder: &record_builder, runner: &PlainRunner { worker, work, share } };
-        let mut running = pin!(race.run(plan));
+        let mut running = pin!(answer_of(&race, plan));
         match timeout(UNRECORDED, running.as_mut()).await {
             Ok(ended) => ended?,
             Err(_) => {
@@ -74,7 +75,7 @@ async fn answer_now(
     };
     let mut record_builder = record_builder.into_inner();
     match output {
-        Ok((Answer { body, outcome }, held)) => {
+        Ok(FoundAnswer { answer: Answer { body, outcome }, held, .. }) => {
             record_builder.complete(n, outcome);
             Ok(PlainAnswer { body, held, record_builder })
         }
@@ -85,8 +86,27 @@ async fn answer_now(
     }
 }
 
+/// Runs the plan until there is an answer, and asks another model if that is broken and its alias has a cascade.
+async fn answer_of(
+    race: &Race<'_, PlainRunner<'_>>,
+    plan: &mut PlanRun,
+) -> Result<(u32, Result<FoundAnswer, BufferLimitReached>), ApiError> {
+    match race.run(plan).await? {
+        // Boxed: few answers are broken.
+        (n, Ok(first)) if first.broken.is_some() => Ok(Box::pin(cascade::second_answer(race, plan, n, first)).await),
+        found => Ok(found),
+    }
+}
+
+/// A complete answer, with what is wrong with it if its alias has a cascade.
+pub(super) struct FoundAnswer {
+    pub(super) answer: Answer,
+    pub(super) held: BufferedBytes,
+    pub(super) broken: Option<BrokenAnswer>,
+}
+
 /// Waits for complete answers.
-struct PlainRunner<'a> {
+pub(super) struct PlainRunner<'a> {
     worker: &'a Worker,
     work: &'a RequestedWork,
     share: &'a Arc<KeyBuffer>,
@@ -94,7 +114,7 @@ struct PlainRunner<'a> {
 
 impl AttemptRunner for PlainRunner<'_> {
     /// A missing room for the answer is not the endpoint's failure, and another endpoint would not help. So it ends the race.
-    type Output = Result<(Answer, BufferedBytes), BufferLimitReached>;
+    type Output = Result<FoundAnswer, BufferLimitReached>;
 
     async fn run(
         &self,
@@ -136,6 +156,10 @@ impl AttemptRunner for PlainRunner<'_> {
             attempt.update(|attempt| attempt.set_usage(usage));
         }
         let answer = answer.map_err(|error| of_request(after_head(error)))?;
-        Ok(answer.map(|answer| (answer, held)))
+        Ok(answer.map(|answer| {
+            let broken =
+                cascade::verdict(target, attempt, self.work, (answers, &outgoing), (&context, &answer.outcome));
+            FoundAnswer { answer, held, broken }
+        }))
     }
 }

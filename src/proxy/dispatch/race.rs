@@ -79,7 +79,8 @@ pub(super) struct Target<'a> {
     pub endpoint: &'a Endpoint,
     model: &'a Model,
     provider: &'a Provider,
-    routed: &'a Routed,
+    /// Who chose it.
+    pub routed: &'a Routed,
     traces: Option<&'a Arc<Traces>>,
 }
 
@@ -227,6 +228,25 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
                 }
                 RaceOutcome::Failed => {}
                 RaceOutcome::Stopped(error) => return Err(self.give_up(error)),
+            }
+        }
+    }
+
+    /// Runs one attempt that nothing races. `None` if it failed.
+    pub(super) async fn once(&self, plan: &PlanRun, attempt: Box<Attempt>) -> Option<(u32, A::Output)> {
+        let routed = plan.routed.clone();
+        let (started, running) = self.start(plan, &routed, attempt)?;
+        let (n, result) = (started.handle.n, running.await);
+        let mut record_builder = self.record_builder.borrow_mut();
+        match result {
+            Ok(output) => {
+                plan.answered(started.position);
+                record_builder.won(n);
+                Some((n, output))
+            }
+            Err(error) => {
+                record_builder.failed(n, &error);
+                None
             }
         }
     }

@@ -172,8 +172,17 @@ pub struct RecordBuilder {
     /// The recorded beginning of a call that takes long.
     started: Option<Started>,
     durable: Durable,
+    /// Tokens of an answer that was set aside.
+    tokens_aside: u64,
     /// What shadow policies have chosen, if one was asked.
     shadows: Option<Chosen>,
+}
+
+/// A broken answer, as the record showed it when it was there.
+pub struct SetAside {
+    n: u32,
+    record: Arc<Generation>,
+    phases: Option<AttemptPhases>,
 }
 
 struct AttemptBuilder {
@@ -213,6 +222,7 @@ impl RecordBuilder {
             ignored: Vec::new(),
             started: None,
             durable: Durable::default(),
+            tokens_aside: 0,
             shadows: None,
         })
     }
@@ -374,6 +384,37 @@ impl RecordBuilder {
         self.worker.update_running(&self.record);
     }
 
+    /// Ends attempt `n`, whose answer is complete and broken: another one is asked for. What the record says of it is kept in case that
+    /// the client gets it after all.
+    pub fn set_aside(&mut self, n: u32, outcome: &Outcome, cause: String) -> SetAside {
+        let before = SetAside { n, record: Arc::clone(&self.record), phases: self.latest };
+        self.tokens_aside = outcome.usage.total_tokens();
+        if let Some(running) = self.take(n) {
+            let attempt = running.attempt.completed(outcome, clock::now());
+            self.push_attempt(AttemptRecord { served: false, cause: Some(cause.into()), ..attempt });
+        }
+        before
+    }
+
+    /// The client gets the answer that was set aside. [`RecordBuilder::complete`] follows.
+    pub fn take_back(&mut self, SetAside { n, record, phases }: SetAside) {
+        let mut attempts = std::mem::take(&mut self.record_mut().attempts);
+        let answered = attempts.iter_mut().find(|attempt| attempt.n == n);
+        let duration = answered.map(|attempt| {
+            attempt.served = true;
+            attempt.duration_ms
+        });
+        let before = Generation { attempts, generation_time_ms: duration, ..Generation::clone(&record) };
+        (self.record, self.latest, self.tokens_aside) = (Arc::new(before), phases, 0);
+    }
+
+    /// Ends attempt `n`, for whose answer the gateway has no room.
+    pub fn drop_answer(&mut self, n: u32) {
+        if let Some(running) = self.take(n) {
+            self.push_attempt(running.attempt.cancelled(None));
+        }
+    }
+
     /// Posts the record: attempt `n` gave the complete answer.
     pub fn complete(&mut self, n: u32, outcome: Outcome) {
         let now = clock::now();
@@ -423,9 +464,7 @@ impl RecordBuilder {
     /// Posts the record: the gateway has no room for the answer of attempt `n`. The attempt counts as cancelled, not as a
     /// failure of the provider.
     pub fn fail_without_room(&mut self, n: u32) {
-        if let Some(running) = self.take(n) {
-            self.push_attempt(running.attempt.cancelled(None));
-        }
+        self.drop_answer(n);
         self.clear_endpoint();
         self.post(GenerationStatus::Failed, clock::now());
     }
@@ -509,7 +548,7 @@ impl RecordBuilder {
         }
         self.budget.settle(self.record.known_spending(), self.record.created_ms);
         if let Some(mut admitted) = self.admitted.take() {
-            admitted.correct_tokens(self.record.usage.total_tokens());
+            admitted.correct_tokens(self.record.usage.total_tokens().saturating_add(self.tokens_aside));
         }
         let took = now - self.accepted;
         if let Some(intent) = &self.intent {

@@ -26,6 +26,7 @@ fn alias(name: &str, split: Option<Arc<AliasSplit>>) -> Alias {
         allowed: Vec::new(),
         blocked: Vec::new(),
         split,
+        cascade: None,
         description: String::new(),
     }
 }

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod broken_answers;
+#[cfg(test)]
 mod call_arguments;
 #[cfg(test)]
 mod call_names;

@@ -82,6 +82,7 @@ impl<N: Fn(&AttemptRecord) -> String> AttemptWriter<'_, N> {
             AttemptReason::LastResort => " as a last resort",
             AttemptReason::Probe => " as a probe",
             AttemptReason::Panic => " although it was blocked",
+            AttemptReason::Cascade => " in its place",
             AttemptReason::First | AttemptReason::Hedge => "",
         };
         let role = if attempt.error_type.is_none() { role } else { "" };

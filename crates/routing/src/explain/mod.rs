@@ -11,6 +11,8 @@
 mod attempt_summary;
 mod counterfactual;
 pub mod diff;
+#[expect(clippy::disallowed_methods, reason = "a figure for people, of three digits")]
+mod escalation;
 pub mod estimate;
 mod formatting;
 mod hypothetical_stats;
@@ -30,6 +32,7 @@ mod why_chosen;
 mod why_not;
 
 pub use counterfactual::{Counterfactual, Figure};
+pub use escalation::escalated_sentence;
 pub use reason::{reason_sentence, split_sentence, waited_sentence};
 pub use relaxation::{Relaxation, nearest_relaxation, remedy};
 pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};

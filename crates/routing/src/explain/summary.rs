@@ -128,7 +128,8 @@ impl Ending<'_> {
     fn of(attempts: &[AttemptRecord]) -> Ending<'_> {
         let is = |attempt: &AttemptRecord, kind: &str| attempt.error_type.as_deref() == Some(kind);
         let Some(last) = attempts.last() else { return Ending::NotCalled };
-        if let Some(answered) = attempts.iter().rfind(|attempt| attempt.error_type.is_none()) {
+        if let Some(answered) = attempts.iter().rfind(|attempt| attempt.error_type.is_none() && !attempt.is_set_aside())
+        {
             return Ending::Answered(answered);
         }
         match attempts.iter().rfind(|attempt| attempt.served) {

@@ -471,6 +471,22 @@ fn keys_of_breakers_and_statistics_are_named_as_open_loop() {
 }
 
 #[test]
+fn a_cascade_is_named_as_what_happens_after_a_choice() {
+    let cascade = pointsman_domain::Cascade {
+        to: "bolt/b".to_owned(),
+        on: pointsman_domain::CascadeSignal::SAFE.to_vec(),
+        budget: None,
+    };
+    let of = |cascade: Option<pointsman_domain::Cascade>| {
+        let auto = pointsman_domain::Alias { cascade: cascade.map(Arc::new), ..alias("service/auto") };
+        World::aliased(TWO, RoutingPolicy::default(), vec![auto])
+    };
+    let comparison = between(&of(None), &of(Some(cascade)));
+    let changes: Vec<_> = comparison.changes().iter().map(|it| (it.to_string(), it.answerable)).collect();
+    assert_eq!(changes, [("alias service/auto.cascade".to_owned(), Answerable::AfterChoice)]);
+}
+
+#[test]
 fn an_endpoint_that_was_never_measured_has_no_answer() {
     let (before, after) = (World::of(TWO), World::of(&format!("{TWO} | acme/a@coil 50ms 400tps $0.1/0.2")));
     let query = before.query(Objective::Balanced, "");

@@ -1,7 +1,9 @@
-//! Attempts that cost a token and wait for no permit: the one that races a late attempt, and those of last resort.
+//! Attempts that wait for no permit: the one that races a late attempt and those of last resort, which cost a token, and that of a
+//! cascade.
 
 use std::time::{Duration, Instant};
 
+use pointsman_actors::router::Routed;
 use pointsman_domain::{AttemptReason, Candidate};
 use pointsman_routing::decide;
 
@@ -53,17 +55,36 @@ impl PlanRun {
             budget.emit(&self.worker.shared.process.metrics);
             return None;
         }
-        let started = positions.into_iter().find_map(|position| {
+        let started = self.start_free(reason, positions.into_iter());
+        if started.is_none() {
+            bucket.give_back();
+        }
+        started
+    }
+
+    /// Starts an attempt at the first of `positions` that has a free permit.
+    fn start_free(&self, reason: AttemptReason, mut positions: impl Iterator<Item = usize>) -> Option<Box<Attempt>> {
+        positions.find_map(|position| {
             let permit = match self.limits(self.routed.decision.at(position)?) {
                 Some(limits) => Some(limits.permits.try_acquire()?),
                 None => None,
             };
             self.claim(position, reason, (permit, Duration::ZERO)).ok()
-        });
-        if started.is_none() {
-            bucket.give_back();
+        })
+    }
+
+    /// Starts the attempt at a second answer, at the best candidate of another decision that `pays` for itself. It is the last one:
+    /// no other takes over, because there is an answer.
+    pub fn cascade(&mut self, routed: Routed, pays: impl Fn(&PlanRun, u32) -> bool) -> Option<Box<Attempt>> {
+        if Instant::now() >= self.deadline {
+            return None;
         }
-        started
+        (self.routed, self.position) = (routed, usize::MAX);
+        let may = |candidate: &Candidate| !candidate.panic && self.fits(candidate) && pays(self, candidate.index);
+        let candidates = self.routed.decision.candidates.iter().enumerate();
+        let positions = candidates.filter(|(_, candidate)| may(candidate)).map(|(at, _)| at);
+        let attempt = self.start_free(AttemptReason::Cascade, positions)?;
+        Some(self.counted(attempt))
     }
 
     /// Counts an attempt that was started out of order.

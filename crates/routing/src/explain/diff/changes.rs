@@ -278,12 +278,19 @@ pub(super) fn find_model<'c>(catalog: &'c Catalog, id: &str) -> Option<&'c Model
 }
 
 fn aliases(before: &Catalog, after: &Catalog) -> Vec<Change> {
-    let bare = |alias: &Alias| Alias { description: String::new(), task: None, ..alias.clone() };
-    let of = |catalog: &Catalog, id: &str| catalog.aliases.iter().find(|alias| alias.id == id).map(bare);
+    let bare = |alias: &Alias| Alias { description: String::new(), task: None, cascade: None, ..alias.clone() };
+    let find = |catalog: &Catalog, id: &str| catalog.aliases.iter().find(|alias| alias.id == id).cloned();
+    let of = |catalog: &Catalog, id: &str| find(catalog, id).as_ref().map(bare);
+    let cascade = |catalog: &Catalog, id: &str| find(catalog, id).and_then(|alias| alias.cascade);
     let ids: BTreeSet<&str> = before.aliases.iter().chain(&after.aliases).map(|alias| alias.id.as_str()).collect();
     let change = |id: &str| {
         let differs = of(before, id) != of(after, id);
         differs.then(|| exact(format!("alias {id}"), None, Kind::Alias(id.to_owned())))
     };
-    ids.into_iter().filter_map(change).collect()
+    let escalation = |id: &str| {
+        let exact = exact(format!("alias {id}.cascade"), None, Kind::Alias(id.to_owned()));
+        let differs = cascade(before, id) != cascade(after, id);
+        differs.then_some(Change { answerable: Answerable::AfterChoice, ..exact })
+    };
+    ids.iter().filter_map(|id| change(id)).chain(ids.iter().filter_map(|id| escalation(id))).collect()
 }

@@ -407,6 +407,7 @@ pub fn alias(id: &str) -> Alias {
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,
+        cascade: None,
         description: String::new(),
     }
 }

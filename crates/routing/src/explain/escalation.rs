@@ -1,0 +1,50 @@
+//! What became of a broken answer of an alias with a cascade, in words.
+
+use pointsman_domain::{AttemptReason, AttemptRecord, BrokenAnswer, CascadeSignal};
+
+use super::formatting::dollars;
+
+/// ` Escalated: the answer of meadow/small broke the schema at /items/3/price (number expected). meadow/large answered; both are billed:
+/// $0.0001 + $0.0008.` `None` where no answer was broken.
+pub fn escalated_sentence(attempts: &[AttemptRecord]) -> Option<String> {
+    let broken = |attempt: &AttemptRecord| {
+        let cause = attempt.cause.as_deref().filter(|_| attempt.error_type.is_none())?;
+        BrokenAnswer::of_cause(cause)
+    };
+    let (first, broken) = attempts.iter().find_map(|attempt| Some((attempt, broken(attempt)?)))?;
+    let what = format!("the answer of {} {}", first.model, words(&broken));
+    let Some(second) = attempts.iter().find(|attempt| attempt.reason == AttemptReason::Cascade) else {
+        return Some(format!(
+            " Not escalated, though {what}: no endpoint could be asked for another answer, or no budget was left."
+        ));
+    };
+    let end = match second.error_type.as_deref() {
+        None => "answered".to_owned(),
+        Some(AttemptRecord::CANCELLED) if first.served => {
+            "gave more than there was room for, so the first answer was sent".to_owned()
+        }
+        Some(AttemptRecord::CANCELLED) => "was asked when the client left".to_owned(),
+        Some(kind) => {
+            let status = second.status.filter(|status| *status >= 400).map(|status| status.to_string());
+            format!("failed ({}), so the first answer was sent", status.as_deref().unwrap_or(kind))
+        }
+    };
+    let costs = first.cost.zip(second.cost).map(|(first, second)| [first, second].map(|cost| dollars(cost.to_f64())));
+    let bill = costs.map_or(String::new(), |[first, second]| format!(": {first} + {second}"));
+    Some(format!(" Escalated: {what}. {} {end}; both are billed{bill}.", second.model))
+}
+
+/// What is wrong with an answer, as what is said of it.
+fn words(BrokenAnswer { signal, place }: &BrokenAnswer) -> String {
+    match (signal, place) {
+        (CascadeSignal::Empty, _) => "was empty".to_owned(),
+        (CascadeSignal::Length, _) => "was cut off below the limit of the request".to_owned(),
+        (CascadeSignal::InvalidJson, _) => "was no JSON".to_owned(),
+        (CascadeSignal::Schema, Some(place)) => format!("broke the schema at {place}"),
+        (CascadeSignal::Schema, None) => "broke the schema".to_owned(),
+        (CascadeSignal::ToolArguments, _) => {
+            "called a tool that was not declared, or with arguments that are no JSON".to_owned()
+        }
+        (CascadeSignal::Refusal, _) => "was refused or filtered by its provider".to_owned(),
+    }
+}

@@ -1,0 +1,146 @@
+//! A second model for a plain answer that is verifiably broken, where the alias of the request has a `cascade`.
+//!
+//! What is wrong with an answer is read in `pointsman_dialect::broken_answer`. The second answer is one attempt at the best
+//! endpoint of a decision of its own, and replaces the first whatever it is like. If it fails, or may not be asked for, the
+//! client gets the first. Both are paid. Calls without a cascade come here once, to find that out.
+
+use std::cell::Cell;
+
+use pointsman_base::clock;
+use pointsman_dialect::{AnswerContext, BufferedAnswer, Outcome, OutgoingBody, broken_answer, lost_parameters};
+use pointsman_domain::{BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Resolved, Target as Asked};
+
+use crate::{
+    access::load::BufferLimitReached,
+    base::events::{CascadeEnd, Cascaded},
+    proxy::{
+        dispatch::{
+            RequestedWork, decide,
+            plain::{FoundAnswer, PlainRunner},
+            plan_run::PlanRun,
+            race::{AttemptHandle, Race, Target},
+        },
+        query,
+    },
+    state::gateway::Worker,
+};
+
+/// What is wrong with the answer of an attempt, if its alias has a cascade.
+pub(super) fn verdict(
+    target: &Target<'_>,
+    attempt: AttemptHandle<'_>,
+    work: &RequestedWork,
+    (answers, outgoing): (&[BufferedAnswer], &OutgoingBody),
+    (context, outcome): (&AnswerContext, &Outcome),
+) -> Option<BrokenAnswer> {
+    let decision = &*target.routed.decision;
+    decision.router.as_ref()?;
+    let position = attempt.record_builder.borrow_mut().attempt(attempt.n)?.start.position;
+    let (_, cascade) = of_candidate(decision, &target.routed.catalog, position)?;
+    let RequestedWork::Chat(chat) = work else { return None };
+    let body = &answers.first()?.body;
+    broken_answer((body, outgoing), chat, &cascade.on, (context, outcome))
+}
+
+/// The cascade of the alias to which the candidate at a position belongs, with the name of the alias. A model that the request names
+/// itself has none, and neither has a request that allows no fallbacks.
+fn of_candidate<'c>(decision: &Decision, catalog: &'c Catalog, position: usize) -> Option<(&'c str, &'c Cascade)> {
+    let target = *decision.request.targets.get(decision.at(position)?.target as usize)?;
+    let of_alias = |target| match target {
+        Asked::Alias(position) => {
+            let alias = catalog.alias(position)?;
+            Some((alias.id.as_str(), alias.cascade.as_deref()?))
+        }
+        Asked::Model(_) => None,
+    };
+    let of_divided = || {
+        let taken = decision.split.as_deref().filter(|taken| !taken.requested.contains(&target))?;
+        of_alias(Asked::Alias(taken.alias))
+    };
+    of_alias(target).or_else(of_divided).filter(|_| decision.parameters.provider.allow_fallbacks)
+}
+
+/// The answer that the client gets in the place of `first`, the broken one of attempt `n`, with the number of its attempt.
+pub(super) async fn second_answer(
+    race: &Race<'_, PlainRunner<'_>>,
+    plan: &mut PlanRun,
+    n: u32,
+    first: FoundAnswer,
+) -> (u32, Result<FoundAnswer, BufferLimitReached>) {
+    let Some(broken) = &first.broken else { return (n, Ok(first)) };
+    let position = race.record_builder.borrow_mut().attempt(n).map(|attempt| attempt.start.position);
+    let mut counted = Counted { worker: race.worker, signal: broken.signal, end: CascadeEnd::NoCandidate };
+    let set_aside = race.record_builder.borrow_mut().set_aside(n, &first.answer.outcome, broken.cause());
+    let second = match position {
+        Some(position) => ask(race, plan, position, &mut counted).await,
+        None => None,
+    };
+    match second {
+        Some((n, second)) => (n, Ok(second)),
+        None => {
+            race.record_builder.borrow_mut().take_back(set_aside);
+            (n, Ok(first))
+        }
+    }
+}
+
+/// Asks for the second answer once. `position`: of the candidate that gave the first. `None` if there is no second answer.
+async fn ask(
+    race: &Race<'_, PlainRunner<'_>>,
+    plan: &mut PlanRun,
+    position: usize,
+    counted: &mut Counted<'_>,
+) -> Option<(u32, FoundAnswer)> {
+    let (worker, first) = (race.worker, plan.routed.clone());
+    let (decision, catalog) = (&*first.decision, &*first.catalog);
+    let (alias, cascade) = of_candidate(decision, catalog, position)?;
+    let endpoint = catalog.endpoint(decision.at(position)?.index)?;
+    let Resolved::Found(to) = catalog.resolve(&cascade.to, clock::today()) else { return None };
+    let left = plan.budget.ceiling_of(u32::MAX);
+    let (model, config) = (catalog.model_of(endpoint)?, &worker.setup.config);
+    let mut query = query::of_second_answer(decision, (catalog, config), (to, model), left);
+    if let RequestedWork::Chat(chat) = race.work {
+        query.needs.lost = lost_parameters(chat, catalog, &query.targets);
+    }
+    let routed = decide(worker, query).await.ok()?.ok()?;
+    let (now_ms, is_over) = (clock::unix_millis(), Cell::new(false));
+    let pays = |plan: &PlanRun, endpoint: u32| {
+        let Some(budget) = cascade.budget else { return true };
+        let worst = plan.budget.worst_case(&plan.routed.catalog, endpoint);
+        let budgets = &worker.shared.access.cascade_budgets;
+        let reservation = worst.and_then(|worst| budgets.reserve(alias, worst, budget, now_ms));
+        is_over.set(worst.is_some() && reservation.is_none());
+        reservation.map(|reservation| plan.budget.pay_from(reservation)).is_some()
+    };
+    let attempt = plan.cascade(routed, pays);
+    counted.end = match &attempt {
+        Some(_) => CascadeEnd::Left,
+        None if is_over.get() => CascadeEnd::OverBudget,
+        None => CascadeEnd::NoCandidate,
+    };
+    let answered = race.once(plan, attempt?).await;
+    counted.end = CascadeEnd::Failed;
+    match answered? {
+        (n, Ok(second)) => {
+            counted.end = CascadeEnd::Answered;
+            Some((n, second))
+        }
+        (n, Err(_)) => {
+            race.record_builder.borrow_mut().drop_answer(n);
+            None
+        }
+    }
+}
+
+/// A broken answer. Counted when what became of it is known, or the client has left.
+struct Counted<'w> {
+    worker: &'w Worker,
+    signal: CascadeSignal,
+    end: CascadeEnd,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        Cascaded { signal: self.signal, end: self.end }.emit(&self.worker.shared.process.metrics);
+    }
+}
