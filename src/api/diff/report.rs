@@ -37,6 +37,9 @@ pub(crate) struct DiffReport {
     /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
     pub not_covered: Vec<ChangeBody>,
     pub answerable: AnswerableBody,
+    /// How near an open loop comes to the records; `null` if single decisions answer everything.
+    #[serde(default)]
+    pub open_loop: Option<OpenLoopBody>,
     /// Decisions with another choice.
     pub changed: u64,
     /// Decisions for which no endpoint is left, before and after.
@@ -99,10 +102,28 @@ pub(crate) struct AnswerableBody {
     pub exact: u64,
     /// An endpoint that the record leaves out could be the choice, or change a median.
     pub partial: u64,
-    /// Always 0: keys that need it are refused.
+    /// The choices before and after follow from statistics and breakers in which the recorded attempts happened again.
     pub open_loop: u64,
     /// An endpoint could be the choice that was never measured.
     pub none: u64,
+}
+
+/// The self test of an open loop: the recorded attempts under the constants that were running.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct OpenLoopBody {
+    /// Attempts that happened again.
+    pub attempts: u64,
+    /// Attempts that are left out, because their record does not hold the figures of their endpoint.
+    pub left_out: u64,
+    /// Share of the decisions that come to the recorded choice.
+    pub same_choices: f64,
+    /// Share of the decisions whose recorded choice has estimates of its own again; the others keep what was recorded.
+    pub estimated: f64,
+    /// Mean difference of the predicted time to the first token from the recorded one, as a share.
+    pub first_token_off: f64,
+    /// Mean difference of the predicted probability of failure.
+    pub failures_off: f64,
 }
 
 /// One figure before and after.
@@ -120,7 +141,8 @@ pub(crate) struct FigureBody {
     pub delta: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
-    /// `predicted`: by the model of the gateway, corrected by what was measured.
+    /// `predicted`: by the model of the gateway, corrected by what was measured. `open_loop`: the same, on both sides with statistics
+    /// in which the recorded attempts happened again.
     #[cfg_attr(test, schemars(with = "String"))]
     pub how: Cow<'static, str>,
 }
@@ -207,7 +229,7 @@ impl DiffReport {
         };
         let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
         let changes = |is_covered: bool| {
-            let covered = |change: &&Change| (change.answerable == Answerable::Yes) == is_covered;
+            let covered = |change: &&Change| (change.answerable != Answerable::AfterChoice) == is_covered;
             compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
         };
         DiffReport {
@@ -219,9 +241,10 @@ impl DiffReport {
             changes: changes(true),
             not_covered: changes(false),
             answerable: AnswerableBody::new(tally),
+            open_loop: compared.open_loop.as_ref().map(OpenLoopBody::new),
             changed: tally.moved,
             unserved: tally.unserved,
-            figures: estimates.iter().map(FigureBody::new).collect(),
+            figures: estimates.iter().map(|estimate| FigureBody::new(estimate, compared.open_loop.is_some())).collect(),
             no_interval: no_interval(tally),
             spend_bounds: bounds,
             repriced: RepricedBody::new(tally),
@@ -316,16 +339,30 @@ impl AnswerableBody {
             decisions: tally.decisions,
             exact: of(Grade::Exact),
             partial: of(Grade::Partial),
-            open_loop: 0,
+            open_loop: of(Grade::OpenLoop),
             none: of(Grade::None),
         }
     }
 }
 
 impl FigureBody {
-    fn new(estimate: &Estimate) -> FigureBody {
+    fn new(estimate: &Estimate, is_open: bool) -> FigureBody {
         let Estimate { metric, before, after, delta, interval } = *estimate;
-        FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: "predicted".into() }
+        let how = if is_open { "open_loop" } else { "predicted" };
+        FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: how.into() }
+    }
+}
+
+impl OpenLoopBody {
+    fn new(nearness: &Nearness) -> OpenLoopBody {
+        OpenLoopBody {
+            attempts: nearness.attempts,
+            left_out: nearness.unplaced,
+            same_choices: nearness.alike_share(),
+            estimated: nearness.estimated_share(),
+            first_token_off: nearness.times_apart(),
+            failures_off: nearness.failures_apart(),
+        }
     }
 }
 
@@ -353,7 +390,11 @@ impl ExampleBody {
     }
 }
 
+/// Several changes at once are not told apart in an open loop.
 fn causes(compared: &Compared) -> Vec<CauseBody> {
+    if compared.open_loop.is_some() && compared.changes.len() > 1 {
+        return Vec::new();
+    }
     let cause = |(bits, moved): (&u64, &Moved)| {
         let changes = compared.changes.iter().enumerate().filter(|(bit, _)| *bit < 64 && bits >> bit & 1 == 1);
         CauseBody {

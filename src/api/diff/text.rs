@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{DiffReport, FigureBody};
+use super::report::{DiffReport, FigureBody, OpenLoopBody};
 
 /// Moves and causes that are shown.
 const SHOWN: usize = 5;
@@ -97,6 +97,9 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
             share(answer.none)
         ),
     ));
+    if let Some(open_loop) = &report.open_loop {
+        lines.push(("open loop", in_open_loop(open_loop)));
+    }
     let changed = format!(
         "{} of {} decisions ({})",
         thousands(report.changed),
@@ -105,6 +108,21 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     );
     lines.push(("changed", changed));
     lines
+}
+
+fn in_open_loop(report: &OpenLoopBody) -> String {
+    let OpenLoopBody { attempts, left_out, same_choices, estimated, first_token_off, failures_off } = report;
+    format!(
+        "{} recorded attempts happened again ({} left out); under the running constants they lead to the recorded choice in {} of \
+         decisions, first token {} off, failures {:.2} points off; {} of the choices have figures of their own, the others keep \
+         recorded ones. What endpoints would have answered to other requests is not known",
+        thousands(*attempts),
+        thousands(*left_out),
+        percent(*same_choices),
+        percent(*first_token_off),
+        failures_off * 100.0,
+        percent(*estimated)
+    )
 }
 
 pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
@@ -137,7 +155,7 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
         };
         format!("{} {changes}", share(cause.decisions))
     });
-    if report.changed > 0 {
+    if report.changed > 0 && !report.causes.is_empty() {
         lines.push(("why", causes.collect::<Vec<_>>().join("   ")));
     }
     let endpoint = |name: &Option<String>| name.clone().unwrap_or_else(|| "no endpoint".to_owned());
@@ -192,8 +210,10 @@ pub(crate) fn name(figure: &FigureBody) -> &'static str {
 }
 
 pub(crate) fn how(figure: &FigureBody) -> &'static str {
-    match &*figure.figure {
-        "failures" => "predicted, calibrated; attempts fail independently",
+    match (&*figure.how, &*figure.figure) {
+        ("open_loop", "failures") => "open loop, calibrated; attempts fail independently",
+        ("open_loop", _) => "open loop, calibrated",
+        (_, "failures") => "predicted, calibrated; attempts fail independently",
         _ => "predicted, calibrated",
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    BalancedPolicy, Decision, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError, RoutingPolicy,
-    Source, Sourced, Usage, Weights, WhatIf,
+    BalancedPolicy, Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError,
+    RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, without_candidates},
@@ -229,12 +229,14 @@ proptest! {
 
     #[test]
     fn a_shadow_chooses_what_a_gateway_with_its_configuration_would_and_one_without_changes_always_agrees(
-        endpoints in endpoints(), asked in asked(), changed in changed(),
+        endpoints in prop_oneof![endpoints(), many()], asked in asked(), changed in changed(), share in select(vec![0.0, 0.6]),
     ) {
         if matches!(changed, Changed::Removed(_)) {
             return Ok(());
         }
         let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
+        let exploration = Exploration { share, max_extra_cost: share, max_extra_first_token: 1.0 };
+        let query = Query { exploration, ..query };
         let Some((before, after, record, run)) = both(&endpoints, &changed, query.clone(), asked.seed) else { return Ok(()) };
         let read = Read {
             query: Box::new(query),
@@ -251,7 +253,15 @@ proptest! {
         let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
         let made = chosen(&after);
         prop_assert_eq!(made.choice, first.map(|first| first.index), "{:?}", changed);
-        prop_assert_eq!(made.cost, first.map_or(0.0, |first| first.predicted.cost as f32));
+        let figures = first.map_or([0.0; 3], |first| {
+            [first.predicted.cost, first.predicted.first_token_p50, first.predicted.failure]
+        });
+        prop_assert_eq!([made.cost, made.first_token, made.failure], figures.map(|figure| figure as f32));
+        let scored = run.iter().flat_map(|decision| decision.candidates.iter().chain(&decision.rivals));
+        let served = first.zip(scored.filter(|one| Some(one.index) == serves).next());
+        if let Some((first, served)) = served {
+            prop_assert_eq!(made.gap, Some((served.score - first.score) as f32));
+        }
         let same = chosen(&before);
         prop_assert_eq!((same.choice, same.gap), (serves, serves.map(|_| 0.0)));
         // It only reads.

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pointsman_domain::{Catalog, Decision, EndpointId, Generation, GenerationStatus, RoutingPolicy};
+use pointsman_domain::{Catalog, Decision, EndpointId, Generation, GenerationStatus, Query, RoutingPolicy};
 
 use super::{
     calibration::Calibration,
-    changes::{Answerable, Change, between},
+    changes::{Answerable, Change, between, keeps_more},
     mixture::mixture,
     remake::{Grade, Planned, Possible, Remade},
     setup::Setup,
@@ -126,6 +126,29 @@ impl Comparison {
     /// The differences between the configurations.
     pub fn changes(&self) -> &[Change] {
         &self.changes
+    }
+
+    /// Both configurations.
+    pub(super) const fn sides(&self) -> &[Side; 2] {
+        &self.sides
+    }
+
+    /// A recorded request as it reads under both; `None` where a model or alias that it names is gone.
+    pub(super) fn queries(&self, generation: &Generation) -> [Option<Query>; 2] {
+        let (decision, tags) = (&generation.decision, &generation.tags);
+        let before = self.before.as_ref().map_or_else(|| Some(decision.query()), |it| it.query(decision, tags));
+        [before, self.after.query(decision, tags)]
+    }
+
+    /// The bit of the change, where there is one alone.
+    pub(super) fn only_change(&self) -> Option<u64> {
+        (self.changes.len() == 1).then_some(1)
+    }
+
+    /// Whether conversations would be kept for longer than before, or other ones: no record tells of these.
+    pub fn keeps_other_conversations(&self) -> bool {
+        let [before, after] = self.sides.each_ref().map(|side| &side.policy.sticky);
+        keeps_more(before, after)
     }
 
     /// Makes a decision again under its own configuration.
@@ -274,7 +297,7 @@ fn combinations(changes: &[Change]) -> Vec<u64> {
 }
 
 /// Expected figures of a plan, corrected by what was measured. Failures of attempts count as independent.
-fn figures<'p>(plan: impl Iterator<Item = &'p Planned> + Clone, calibration: &Calibration) -> Figures {
+pub(super) fn figures<'p>(plan: impl Iterator<Item = &'p Planned> + Clone, calibration: &Calibration) -> Figures {
     let (mut reached, mut cost) = (1.0, 0.0);
     for planned in plan.clone() {
         let factors = calibration.factors(planned.endpoint);
