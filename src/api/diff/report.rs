@@ -3,7 +3,9 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use pointsman_domain::EndpointId;
-use pointsman_routing::explain::diff::{Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Moved, Tally};
+use pointsman_routing::explain::diff::{
+    Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Load, LoadAdjusted, Moved, Nearness, Tally,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -46,6 +48,9 @@ pub(crate) struct DiffReport {
     pub unserved: [u64; 2],
     /// Figures before and after.
     pub figures: Vec<FigureBody>,
+    /// What the moves do to the load of endpoints, and so to the figures; `null` without moves, and in an open loop.
+    #[serde(default)]
+    pub load: Option<LoadBody>,
     /// Why figures have no intervals; `null` if they have.
     pub no_interval: Option<String>,
     /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest or the dearest one possible;
@@ -142,9 +147,39 @@ pub(crate) struct FigureBody {
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
     /// `predicted`: by the model of the gateway, corrected by what was measured. `open_loop`: the same, on both sides with statistics
-    /// in which the recorded attempts happened again.
+    /// in which the recorded attempts happened again. `modelled`: with the load that the moves bring about.
     #[cfg_attr(test, schemars(with = "String"))]
     pub how: Cow<'static, str>,
+}
+
+/// Figures with the requests in flight that the moves add to endpoints and take from them: by Little's law, to first order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct LoadBody {
+    /// Decisions that it was computed from.
+    pub decisions: u64,
+    /// How often they were made again until shares stood still; at most five times.
+    pub rounds: u32,
+    /// By how much the share of an endpoint still moved in the last round, at most.
+    pub last_move: f64,
+    /// The figures that the load changes; empty if it changes none.
+    pub figures: Vec<FigureBody>,
+    /// The endpoints that get more load, the fullest first.
+    pub endpoints: Vec<EndpointLoadBody>,
+}
+
+/// Mean load of an endpoint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct EndpointLoadBody {
+    /// The endpoint.
+    pub endpoint: String,
+    /// Requests in flight as recorded.
+    pub before: f64,
+    /// Requests in flight after the change.
+    pub after: f64,
+    /// Requests in flight from which on it slows down.
+    pub knee: f64,
 }
 
 /// Tokens as they were, at other list prices.
@@ -245,6 +280,7 @@ impl DiffReport {
             changed: tally.moved,
             unserved: tally.unserved,
             figures: estimates.iter().map(|estimate| FigureBody::new(estimate, compared.open_loop.is_some())).collect(),
+            load: compared.load.as_ref().map(|load| LoadBody::new(load, &estimates, &compared.names)),
             no_interval: no_interval(tally),
             spend_bounds: bounds,
             repriced: RepricedBody::new(tally),
@@ -350,6 +386,36 @@ impl FigureBody {
         let Estimate { metric, before, after, delta, interval } = *estimate;
         let how = if is_open { "open_loop" } else { "predicted" };
         FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: how.into() }
+    }
+
+    /// A figure times what the load made of it in a part of the decisions.
+    fn modelled(exact: &Estimate, with_load: f64, without: f64) -> FigureBody {
+        let after = if without > 0.0 { exact.after * with_load / without } else { with_load };
+        let delta = if exact.metric.is_absolute() { after - exact.before } else { after / exact.before - 1.0 };
+        let figure = exact.metric.as_str().into();
+        FigureBody { figure, before: exact.before, after, delta, interval: None, how: "modelled".into() }
+    }
+}
+
+impl LoadBody {
+    /// `exact`: the figures of all decisions.
+    fn new(load: &LoadAdjusted, exact: &[Estimate], names: &BTreeMap<EndpointId, String>) -> LoadBody {
+        let figures = load.plain.iter().zip(&load.adjusted).filter(|(plain, adjusted)| plain.after != adjusted.after);
+        let figure = |(plain, adjusted): (&Estimate, &Estimate)| {
+            let exact = exact.iter().find(|exact| exact.metric == plain.metric)?;
+            Some(FigureBody::modelled(exact, adjusted.after, plain.after))
+        };
+        let endpoint = |load: &Load| {
+            let [before, after] = load.in_flight;
+            Some(EndpointLoadBody { endpoint: names.get(&load.endpoint)?.clone(), before, after, knee: load.knee })
+        };
+        LoadBody {
+            decisions: load.decisions,
+            rounds: load.rounds,
+            last_move: load.last_move,
+            figures: figures.filter_map(figure).collect(),
+            endpoints: load.loads.iter().take(MOST_LISTED).filter_map(endpoint).collect(),
+        }
     }
 }
 

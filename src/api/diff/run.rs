@@ -15,16 +15,16 @@ use parking_lot::Mutex;
 use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy, Source};
 use pointsman_ledger::{
     fault::Fault,
-    traffic::{Exported, Reading, Traffic, TrafficRecord, Wanted},
+    traffic::{Exported, Reading, Sample, Traffic, TrafficRecord, Wanted},
 };
 use pointsman_routing::{
     decide::ALGORITHM,
     explain::{
         diff::{
-            Admitted, Answerable, Calibration, Change, Comparison, Grade, Nearness, OpenLoop, Redecided, SelfTest,
-            Side, Tally,
+            Admitted, Answerable, Calibration, Change, Comparison, Grade, LoadAdjusted, LoadSample, Nearness, OpenLoop,
+            Redecided, SelfTest, Side, Tally,
         },
-        estimate::{Position, Sample},
+        estimate::{Position, Sample as Observed},
     },
 };
 
@@ -34,6 +34,8 @@ use super::{configuration::ComparedConfiguration, limit::Limit};
 const LEAST_ANSWERED: f64 = 0.9;
 /// Fewest decisions that limits are judged by.
 const FEWEST: u64 = 30;
+/// Decisions of which the load is modelled, about: their records stay in memory, and are made again up to six times.
+const LOADED: u64 = 10_000;
 
 /// What is compared, and over which records.
 pub(crate) struct DiffRequest {
@@ -129,6 +131,8 @@ pub(crate) struct Compared {
     pub assumed_on: BTreeSet<String>,
     /// How near an open loop comes to the records; `None` if single decisions answer everything.
     pub open_loop: Option<Nearness>,
+    /// Figures with the load that moves bring about; `None` without moves, and in an open loop.
+    pub load: Option<LoadAdjusted>,
     /// Whether enough of the decisions are answered to judge limits.
     pub is_enough: bool,
     /// The records as a sample of what would have happened, a sample for each configuration that made them, the latest last.
@@ -139,7 +143,7 @@ pub(crate) struct Compared {
 /// Records that were made under one configuration.
 #[derive(Default)]
 pub(crate) struct RecordedSample {
-    pub sample: Sample,
+    pub sample: Observed,
     pub window_ms: Option<[i64; 2]>,
 }
 
@@ -295,13 +299,7 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     changes.retain(|change| !change.is_recorded_objective() || !change.values.as_ref().is_some_and(is_same));
     let is_open = is_open_loop(&changes, request, &comparisons)?;
     let pass = SecondPass { traffic, request, comparisons: &comparisons, tested: &tested, changes: &changes, stop };
-    let (tally, samples, open_loop) = if is_open {
-        let (tally, nearness) = pass.in_open_loop()?;
-        (tally, Vec::new(), Some(nearness))
-    } else {
-        let (tally, samples) = pass.decide()?;
-        (tally, samples, None)
-    };
+    let Passed { tally, samples, open_loop, load } = if is_open { pass.in_open_loop()? } else { pass.decide()? };
     let ids = tally.moves.keys().flat_map(|(from, to)| [*from, *to]);
     let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
     let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
@@ -319,6 +317,7 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         exported: traffic.exported().cloned(),
         changes,
         open_loop,
+        load,
         samples,
     })
 }
@@ -335,6 +334,22 @@ fn is_open_loop(changes: &[Change], request: &DiffRequest, comparisons: &Compari
     }
 }
 
+/// What the second pass finds.
+struct Passed {
+    tally: Tally,
+    samples: Vec<RecordedSample>,
+    open_loop: Option<Nearness>,
+    load: Option<LoadAdjusted>,
+}
+
+/// Of one thread of it.
+struct Part {
+    tally: Tally,
+    samples: Samples,
+    load: LoadSample,
+    pacer: Pacer,
+}
+
 /// The pass under the other configuration.
 struct SecondPass<'r> {
     traffic: &'r Traffic,
@@ -347,22 +362,30 @@ struct SecondPass<'r> {
 
 impl SecondPass<'_> {
     /// Each decision alone, in any order.
-    fn decide(&self) -> Result<(Tally, Vec<RecordedSample>), NoAnswer> {
+    fn decide(&self) -> Result<Passed, NoAnswer> {
         let SecondPass { traffic, request, comparisons, tested, stop, .. } = self;
-        let places = self.places();
-        let new = || (Tally::new(request.examples), Samples::new(), Pacer::new(request.pace));
-        let step = |(tally, samples, pacer): &mut (Tally, Samples, Pacer), record: TrafficRecord| {
-            pacer.step();
+        let (places, most_drawn) = (self.places(), self.most_drawn());
+        let new = || Part {
+            tally: Tally::new(request.examples),
+            samples: Samples::new(),
+            load: LoadSample::default(),
+            pacer: Pacer::new(request.pace),
+        };
+        let step = |part: &mut Part, record: TrafficRecord| {
+            part.pacer.step();
             let generation = &record.generation;
             let (comparison, group) = comparisons.with_group(generation);
             if request.estimate && generation.decision.algorithm == ALGORITHM {
-                let of_group = samples.entry(group).or_default();
+                let of_group = part.samples.entry(group).or_default();
                 let position = Position { draw: record.draw, cluster: record.cluster };
                 of_group.sample.observe(&comparison, generation, &tested.calibration, position);
                 of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
             }
+            if record.draw <= most_drawn && !comparison.changes().is_empty() {
+                part.load.add(generation, &comparison, &record.name, record.cluster);
+            }
             let made = comparison.decide(generation, &tested.calibration);
-            made.into_iter().for_each(|made| add(tally, made, &record, &comparison, &places));
+            made.into_iter().for_each(|made| add(&mut part.tally, made, &record, &comparison, &places));
         };
         let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
         let (parts, _) = parts.map_err(NoAnswer::Unreadable)?;
@@ -370,19 +393,32 @@ impl SecondPass<'_> {
             return Err(NoAnswer::Stopped);
         }
         let mut samples = Samples::new();
-        let tally = parts.into_iter().fold(Tally::new(request.examples), |mut whole, (part, of_part, _)| {
-            whole.merge(part);
-            of_part.into_iter().for_each(|(group, sample)| samples.entry(group).or_default().merge(sample));
-            whole
-        });
+        let (tally, load) =
+            parts.into_iter().fold((Tally::new(request.examples), LoadSample::default()), |all, part| {
+                let (mut tally, mut load) = all;
+                tally.merge(part.tally);
+                load.merge(part.load);
+                part.samples.into_iter().for_each(|(group, sample)| samples.entry(group).or_default().merge(sample));
+                (tally, load)
+            });
+        let load = (tally.moved > 0).then(|| load.adjusted(&tested.calibration, tally.decisions)).flatten();
         let mut samples: Vec<RecordedSample> = samples.into_values().collect();
         samples.sort_by_key(|sample| sample.window_ms);
-        samples.iter_mut().for_each(|sample| sample.sample.sort());
-        Ok((tally, samples))
+        for sample in &mut samples {
+            sample.sample.sort();
+            load.iter().for_each(|load| sample.sample.shifts.adjust(&load.loads));
+        }
+        Ok(Passed { tally, samples, open_loop: None, load })
+    }
+
+    /// Up to which hash of its id a decision is one of those of which the load is modelled.
+    fn most_drawn(&self) -> u64 {
+        let most = self.request.wanted.sample.map_or(u64::MAX, |sample| sample.most);
+        Sample::of(LOADED, self.tested.identical).map_or(most, |loaded| (most >> 32) * (loaded.most >> 32))
     }
 
     /// All of them in the order of admission, with what follows from the attempts before.
-    fn in_open_loop(&self) -> Result<(Tally, Nearness), NoAnswer> {
+    fn in_open_loop(&self) -> Result<Passed, NoAnswer> {
         let SecondPass { traffic, request, comparisons, tested, stop, .. } = self;
         let places = self.places();
         let (mut tally, mut pacer) = (Tally::new(request.examples), Pacer::new(request.pace));
@@ -404,7 +440,10 @@ impl SecondPass<'_> {
             return Err(NoAnswer::Stopped);
         }
         let nearness = *open_loop.nearness();
-        if nearness.is_near() { Ok((tally, nearness)) } else { Err(NoAnswer::Far(nearness)) }
+        match nearness.is_near() {
+            true => Ok(Passed { tally, samples: Vec::new(), open_loop: Some(nearness), load: None }),
+            false => Err(NoAnswer::Far(nearness)),
+        }
     }
 
     /// The changes by their texts, with their bits.
@@ -458,7 +497,7 @@ fn self_test(
 
 impl NoAnswer {
     /// Exit code of the command line.
-    pub(crate) const fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             NoAnswer::SelfTest { .. } => 3,
             NoAnswer::Far(nearness) if nearness.is_enough() => 3,

@@ -10,7 +10,7 @@
 //! [`ShadowTally`] sums up.
 //!
 //! Keys that work over time change what is known, not how it is decided: [`OpenLoop`] runs the recorded attempts through statistics
-//! and breakers with other constants.
+//! and breakers with other constants. [`LoadSample`] models what moved requests do to the endpoints that get them.
 //!
 //! What would have happened is not known here: another choice leads to other observations, which no record holds.
 
@@ -20,6 +20,7 @@ mod changes;
 mod comparison;
 mod estimate;
 mod histogram;
+mod load;
 mod mixture;
 mod open_loop;
 mod pool;
@@ -38,6 +39,7 @@ pub use changes::{Answerable, Change};
 pub(crate) use comparison::{Choice, Choices};
 pub use comparison::{Comparison, Figures, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
+pub use load::{Load, LoadAdjusted, LoadSample};
 pub use open_loop::{Admitted, Nearness, OpenLoop};
 pub use remake::Grade;
 pub use shadow::{Asked, Shadow, Watched};
