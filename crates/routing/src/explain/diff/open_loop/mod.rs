@@ -15,6 +15,7 @@ use std::{
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
     sync::Arc,
+    time::Duration,
 };
 
 use pointsman_domain::{Decision, Generation, Query, RoutingPolicy, Tick};
@@ -95,12 +96,14 @@ impl OpenLoop {
         calibration: &Calibration,
     ) -> Option<Redecided> {
         let Admitted { generation, caller, is_wanted } = admitted;
-        let now = Tick(u64::try_from(generation.created_ms).unwrap_or_default().saturating_mul(1_000));
+        let admission = Tick(u64::try_from(generation.created_ms).unwrap_or_default().saturating_mul(1_000));
+        // A request that waited for an endpoint was decided again then.
+        let now = admission.plus(Duration::from_millis(generation.waited.map_or(0, |waited| waited.ms)));
         self.follow(comparison, &generation.decision);
         self.happen(now);
         self.kept.learn(&generation.decision);
         let made = if is_wanted { self.decide(generation, comparison, calibration, now) } else { None };
-        self.enter(generation, caller, now);
+        self.enter(generation, caller, admission);
         made
     }
 
@@ -177,10 +180,10 @@ impl OpenLoop {
     }
 
     /// The attempts of a record will happen.
-    fn enter(&mut self, generation: &Generation, caller: u64, now: Tick) {
+    fn enter(&mut self, generation: &Generation, caller: u64, admission: Tick) {
         for record in &generation.attempts {
             self.count += 1;
-            let Some(attempt) = Attempt::new(generation, record, (self.count, caller), now) else {
+            let Some(attempt) = Attempt::new(generation, record, (self.count, caller), admission) else {
                 self.nearness.unplaced += 1;
                 continue;
             };
@@ -192,7 +195,7 @@ impl OpenLoop {
             }
             self.push(attempt.ended, What::Ended(attempt));
         }
-        if let Some(wait) = WaitEnd::new(generation, now) {
+        if let Some(wait) = WaitEnd::new(generation, admission) {
             self.push(wait.at, What::Waited(Box::new(wait)));
         }
     }
