@@ -382,7 +382,7 @@ impl SecondPass<'_> {
                 of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
             }
             if record.draw <= most_drawn && !comparison.changes().is_empty() {
-                part.load.add(generation, &comparison, &record.name, record.cluster);
+                part.load.add(generation, &comparison, record.draw, record.cluster);
             }
             let made = comparison.decide(generation, &tested.calibration);
             made.into_iter().for_each(|made| add(&mut part.tally, made, &record, &comparison, &places));

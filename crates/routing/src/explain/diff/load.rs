@@ -31,7 +31,7 @@ pub struct LoadSample(Vec<Sampled>);
 
 struct Sampled {
     created_ms: i64,
-    name: String,
+    draw: u64,
     cluster: u64,
     decision: Arc<Decision>,
     tags: Vec<(String, String)>,
@@ -81,11 +81,11 @@ struct Round {
 }
 
 impl LoadSample {
-    /// Takes a decision.
-    pub fn add(&mut self, generation: &Generation, comparison: &Arc<Comparison>, name: &str, cluster: u64) {
+    /// Takes a decision, with a number of its own and that of its cluster.
+    pub fn add(&mut self, generation: &Generation, comparison: &Arc<Comparison>, draw: u64, cluster: u64) {
         self.0.push(Sampled {
             created_ms: generation.created_ms,
-            name: name.to_owned(),
+            draw,
             cluster,
             decision: Arc::clone(&generation.decision),
             tags: generation.tags.clone(),
@@ -102,7 +102,7 @@ impl LoadSample {
     #[must_use]
     pub fn adjusted(mut self, calibration: &Calibration, drawn_from: u64) -> Option<LoadAdjusted> {
         // So that no order of the records changes a bit.
-        self.0.sort_by(|one, other| (one.created_ms, &one.name).cmp(&(other.created_ms, &other.name)));
+        self.0.sort_by_key(|one| (one.created_ms, one.draw));
         let slot_ms = self.slot_ms()?;
         let per_second = drawn_from as f64 / self.0.len() as f64 / (slot_ms as f64 / 1e3);
         let round = |added: &Added| self.round(added, slot_ms, per_second, calibration);
@@ -144,7 +144,7 @@ impl LoadSample {
             let loaded = loaded(&one.decision, more);
             let made = one.comparison.decide_under_load(&one.decision, &loaded, &one.tags, calibration);
             let Some(UnderLoad { redecided, seconds }) = made else { continue };
-            round.tally.add(&redecided, one.cluster, &one.name, one.decision.objective.value.as_str());
+            round.tally.add(&redecided, one.cluster, "", one.decision.objective.value.as_str());
             let choices = [redecided.from, redecided.to].into_iter().zip(seconds);
             for (occupied, (choice, seconds)) in round.occupied.iter_mut().zip(choices) {
                 choice
