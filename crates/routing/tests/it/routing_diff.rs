@@ -11,8 +11,8 @@ use pointsman_routing::{
     explain::{
         ResolvedWhatIf,
         diff::{
-            Answerable, Asked as Read, Calibration, Comparison, Grade, Redecided, SelfTest, Shadow, Side, Tally,
-            Watched,
+            Answerable, Asked as Read, Calibration, Comparison, Grade, LoadAdjusted, LoadSample, Metric, Redecided,
+            SelfTest, Shadow, Side, Tally, Watched,
         },
     },
 };
@@ -519,4 +519,44 @@ fn what_endpoints_measured_corrects_their_predictions_and_thirty_observations_ho
     let mut little = Calibration::default();
     (0..3).for_each(|_| little.add(&record));
     assert!(made(&little).first_token < 2 * plain.first_token, "a few observations change little");
+}
+
+/// What a price that draws all traffic to the first endpoint does to its load, with so many requests a second.
+fn under_load(per_second: u64) -> LoadAdjusted {
+    const LINES: &str = "acme/a 500ms 50tps $4/8 k1 knee3 w60 ok60 | bolt/b 700ms 50tps $2/4 k1 knee60 w60 ok60";
+    let (before, after) = (World::of(LINES), World::of(&LINES.replace("$4/8", "$1.9/3.8")));
+    let comparison = Arc::new(between(&before, &after));
+    let mut sample = LoadSample::default();
+    for seed in 1..=600_u64 {
+        let query = before.query(Objective::Cheapest, "");
+        let decided = decide_to_serve(&before.snapshot, &before.live, &query, NOW, Some(seed));
+        let record = Generation { created_ms: (1_000 * seed / per_second) as i64, ..recorded(&before, decided, "ok") };
+        sample.add(&record, &comparison, seed, seed / 4);
+    }
+    sample.adjusted(&Calibration::default(), 600).unwrap()
+}
+
+#[test]
+fn traffic_that_moves_loads_its_endpoint_beyond_the_knee_and_slows_it_down() {
+    let (busy, calm) = (under_load(10), under_load(1));
+    let after = |estimates: &[pointsman_routing::explain::diff::Estimate], metric| {
+        estimates.iter().find(|estimate| estimate.metric == metric).unwrap().after
+    };
+    let of = |load: &LoadAdjusted, metric| [after(&load.plain, metric), after(&load.adjusted, metric)];
+    let [plain, loaded] = of(&busy, Metric::FirstTokenP50);
+    assert!(loaded > 1.3 * plain, "{plain} {loaded}");
+    let load = busy.loads[0];
+    assert!(load.in_flight[0] == 1.0 && load.in_flight[1] > load.knee, "{load:?}");
+    assert!((1..=5).contains(&busy.rounds) && busy.last_move < 0.05, "{} {}", busy.rounds, busy.last_move);
+    let [plain, loaded] = of(&calm, Metric::FirstTokenP50);
+    assert!(loaded >= plain && calm.loads[0].in_flight[1] < busy.loads[0].in_flight[1], "{plain} {loaded}");
+    // Nothing moves, so nothing is added.
+    let same = World::of(TWO);
+    let comparison = Arc::new(between(&same, &same));
+    let mut sample = LoadSample::default();
+    let query = same.query(Objective::Balanced, "");
+    sample.add(&recorded(&same, same.decide(&query), "ok"), &comparison, 1, 1);
+    let still = sample.adjusted(&Calibration::default(), 1).unwrap();
+    assert_eq!((still.rounds, still.loads.len(), still.plain), (1, 0, still.adjusted));
+    assert!(LoadSample::default().adjusted(&Calibration::default(), 0).is_none());
 }

@@ -8,7 +8,7 @@ use pointsman_domain::{
 
 use crate::stats::{FirstTokenWait, RequestedTarget};
 
-/// A recorded attempt. Its times are whole milliseconds, so they are off by half of one.
+/// A recorded attempt.
 pub(super) struct Attempt {
     /// Its own among all attempts.
     pub number: u64,
@@ -41,8 +41,8 @@ impl Attempt {
             candidate: candidate.clone(),
             is_first: record.n <= 1,
             dispatched,
-            first_token: first_token.map(|first| dispatched.plus(Duration::from_millis(first))),
-            ended: dispatched.plus(Duration::from_millis(record.duration_ms)),
+            first_token: first_token.map(|first| dispatched.plus(measured(first))),
+            ended: dispatched.plus(measured(record.duration_ms)),
             is_streamed: generation.streamed,
             end: end(generation, record, candidate),
             caller,
@@ -53,6 +53,11 @@ impl Attempt {
     pub(super) fn fresh_prompt(&self) -> u32 {
         self.candidate.inputs.prompt_tokens.saturating_sub(self.candidate.inputs.cached_tokens)
     }
+}
+
+/// A recorded time. What is below a millisecond was cut off: half of one, on average.
+fn measured(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).saturating_add(Duration::from_micros(500))
 }
 
 fn end(generation: &Generation, record: &AttemptRecord, candidate: &Candidate) -> EventKind {
@@ -77,8 +82,8 @@ fn completed(generation: &Generation, record: &AttemptRecord, candidate: &Candid
     let is_counted = !usage.estimated && usage.prompt_tokens > 0 && estimated > 0.0;
     EventKind::Completed {
         streamed: generation.streamed,
-        first_token: Duration::from_millis(record.first_token_ms.unwrap_or(record.duration_ms)),
-        total: Duration::from_millis(record.duration_ms),
+        first_token: measured(record.first_token_ms.unwrap_or(record.duration_ms)),
+        total: measured(record.duration_ms),
         prompt_tokens: small(usage.prompt_tokens.saturating_sub(cached)),
         completion_tokens: small(usage.completion_tokens) / answers,
         max_tokens: request.max_tokens,
