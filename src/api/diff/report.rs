@@ -391,7 +391,11 @@ impl FigureBody {
     /// A figure times what the load made of it in a part of the decisions.
     fn modelled(exact: &Estimate, with_load: f64, without: f64) -> FigureBody {
         let after = if without > 0.0 { exact.after * with_load / without } else { with_load };
-        let delta = if exact.metric.is_absolute() { after - exact.before } else { after / exact.before - 1.0 };
+        let delta = match exact.before {
+            before if exact.metric.is_absolute() => after - before,
+            before if before > 0.0 => after / before - 1.0,
+            _ => 0.0,
+        };
         let figure = exact.metric.as_str().into();
         FigureBody { figure, before: exact.before, after, delta, interval: None, how: "modelled".into() }
     }

@@ -35,7 +35,7 @@ const LEAST_ANSWERED: f64 = 0.9;
 /// Fewest decisions that limits are judged by.
 const FEWEST: u64 = 30;
 /// Decisions of which the load is modelled, about: their records stay in memory, and are made again up to six times.
-const LOADED: u64 = 10_000;
+const LOADED: u64 = 5_000;
 
 /// What is compared, and over which records.
 pub(crate) struct DiffRequest {
@@ -401,7 +401,16 @@ impl SecondPass<'_> {
                 part.samples.into_iter().for_each(|(group, sample)| samples.entry(group).or_default().merge(sample));
                 (tally, load)
             });
-        let load = (tally.moved > 0).then(|| load.adjusted(&tested.calibration, tally.decisions)).flatten();
+        let mut pacer = Pacer::new(request.pace);
+        let goes_on = || {
+            pacer.step();
+            !stop.load(Relaxed)
+        };
+        let load = Some(load).filter(|_| tally.moved > 0);
+        let load = load.and_then(|load| load.adjusted(&tested.calibration, tally.decisions, goes_on));
+        if stop.load(Relaxed) {
+            return Err(NoAnswer::Stopped);
+        }
         let mut samples: Vec<RecordedSample> = samples.into_values().collect();
         samples.sort_by_key(|sample| sample.window_ms);
         for sample in &mut samples {

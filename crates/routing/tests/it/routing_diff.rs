@@ -533,7 +533,7 @@ fn under_load(per_second: u64) -> LoadAdjusted {
         let record = Generation { created_ms: (1_000 * seed / per_second) as i64, ..recorded(&before, decided, "ok") };
         sample.add(&record, &comparison, seed, seed / 4);
     }
-    sample.adjusted(&Calibration::default(), 600).unwrap()
+    sample.adjusted(&Calibration::default(), 600, || true).unwrap()
 }
 
 #[test]
@@ -556,7 +556,7 @@ fn traffic_that_moves_loads_its_endpoint_beyond_the_knee_and_slows_it_down() {
     let mut sample = LoadSample::default();
     let query = same.query(Objective::Balanced, "");
     sample.add(&recorded(&same, same.decide(&query), "ok"), &comparison, 1, 1);
-    let still = sample.adjusted(&Calibration::default(), 1).unwrap();
+    let still = sample.adjusted(&Calibration::default(), 1, || true).unwrap();
     assert_eq!((still.rounds, still.loads.len(), still.plain), (1, 0, still.adjusted));
-    assert!(LoadSample::default().adjusted(&Calibration::default(), 0).is_none());
+    assert!(LoadSample::default().adjusted(&Calibration::default(), 0, || true).is_none());
 }

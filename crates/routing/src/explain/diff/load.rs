@@ -66,13 +66,13 @@ pub struct Load {
     pub knee: f64,
 }
 
-/// Requests in flight that are added at an endpoint in a slot of time.
+/// By slot of time and endpoint: requests in flight that are added, or seconds of requests.
 type Added = BTreeMap<(i64, EndpointId), f64>;
 
 /// One round: all decisions, made with some load.
 struct Round {
     tally: Tally,
-    /// Requests in flight by what was chosen, before and after.
+    /// Seconds by what was chosen, before and after.
     occupied: [Added; 2],
     /// Decisions by what is chosen.
     chosen: BTreeMap<EndpointId, u64>,
@@ -98,26 +98,32 @@ impl LoadSample {
         self.0.extend(other.0);
     }
 
-    /// Makes the decisions again until shares stand still. They are drawn from so many. `None` without decisions.
+    /// Makes the decisions again until shares stand still. They are drawn from so many. `goes_on` is asked before each; `None` once it
+    /// says no, and without decisions.
     #[must_use]
-    pub fn adjusted(mut self, calibration: &Calibration, drawn_from: u64) -> Option<LoadAdjusted> {
+    pub fn adjusted(
+        mut self,
+        calibration: &Calibration,
+        drawn_from: u64,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Option<LoadAdjusted> {
         // So that no order of the records changes a bit.
         self.0.sort_by_key(|one| (one.created_ms, one.draw));
         let slot_ms = self.slot_ms()?;
         let per_second = drawn_from as f64 / self.0.len() as f64 / (slot_ms as f64 / 1e3);
-        let round = |added: &Added| self.round(added, slot_ms, per_second, calibration);
-        let first = round(&Added::new());
+        let mut round = |more: &Added| self.round(more, slot_ms, calibration, &mut goes_on);
+        let first = round(&Added::new())?;
         let plain = first.tally.estimates();
-        let (mut more, mut last) = (added(&first.occupied), first);
+        let (mut more, mut last) = (added(&first.occupied, per_second), first);
         let (mut rounds, mut last_move) = (0, 0.0);
         while rounds < ROUNDS {
-            let next = round(&more);
+            let next = round(&more)?;
             (rounds, last_move) = (rounds + 1, furthest(&last.chosen, &next.chosen));
             last = next;
             if last_move < STILL {
                 break;
             }
-            more = halfway(&more, &added(&last.occupied));
+            more = halfway(&more, &added(&last.occupied, per_second));
         }
         let adjusted = last.tally.estimates();
         let loads = self.loads(&last, &more, slot_ms);
@@ -131,34 +137,25 @@ impl LoadSample {
         Some((last.saturating_sub(first) / slots).max(LEAST_SLOT_MS))
     }
 
-    fn round(&self, added: &Added, slot_ms: i64, per_second: f64, calibration: &Calibration) -> Round {
-        let mut round = Round {
-            tally: Tally::new(0),
-            occupied: Default::default(),
-            chosen: BTreeMap::new(),
-            loads: BTreeMap::new(),
-        };
+    fn round(
+        &self,
+        added: &Added,
+        slot_ms: i64,
+        calibration: &Calibration,
+        goes_on: &mut impl FnMut() -> bool,
+    ) -> Option<Round> {
+        let mut round = Round::new();
         for one in &self.0 {
+            if !goes_on() {
+                return None;
+            }
             let slot = one.created_ms.div_euclid(slot_ms);
             let more = |endpoint: EndpointId| added.get(&(slot, endpoint)).copied().unwrap_or_default();
             let loaded = loaded(&one.decision, more);
             let made = one.comparison.decide_under_load(&one.decision, &loaded, &one.tags, calibration);
-            let Some(UnderLoad { redecided, seconds }) = made else { continue };
-            round.tally.add(&redecided, one.cluster, "", one.decision.objective.value.as_str());
-            let choices = [redecided.from, redecided.to].into_iter().zip(seconds);
-            for (occupied, (choice, seconds)) in round.occupied.iter_mut().zip(choices) {
-                choice
-                    .into_iter()
-                    .for_each(|choice| *occupied.entry((slot, choice)).or_default() += per_second * seconds);
-            }
-            redecided.to.into_iter().for_each(|choice| *round.chosen.entry(choice).or_default() += 1);
-            for candidate in one.decision.plan().chain(&one.decision.rivals) {
-                let sums = round.loads.entry(candidate.endpoint).or_default();
-                let more = [f64::from(candidate.inputs.in_flight), candidate.inputs.knee, 1.0];
-                sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-            }
+            made.into_iter().for_each(|made| round.add(one, slot, &made));
         }
-        round
+        Some(round)
     }
 
     /// Mean loads of the endpoints that get more of it, over the decisions.
@@ -173,6 +170,27 @@ impl LoadSample {
         let mut loads: Vec<Load> = round.loads.iter().map(load).filter(Load::grows).collect();
         loads.sort_by(|one, other| other.excess().total_cmp(&one.excess()).then(one.endpoint.cmp(&other.endpoint)));
         loads
+    }
+}
+
+impl Round {
+    fn new() -> Round {
+        Round { tally: Tally::new(0), occupied: Default::default(), chosen: BTreeMap::new(), loads: BTreeMap::new() }
+    }
+
+    fn add(&mut self, sampled: &Sampled, slot: i64, UnderLoad { redecided, seconds }: &UnderLoad) {
+        let decision = &sampled.decision;
+        self.tally.add(redecided, sampled.cluster, "", decision.objective.value.as_str());
+        let choices = [redecided.from, redecided.to].into_iter().zip(seconds);
+        for (occupied, (choice, seconds)) in self.occupied.iter_mut().zip(choices) {
+            choice.into_iter().for_each(|choice| *occupied.entry((slot, choice)).or_default() += seconds);
+        }
+        redecided.to.into_iter().for_each(|choice| *self.chosen.entry(choice).or_default() += 1);
+        for candidate in decision.plan().chain(&decision.rivals) {
+            let sums = self.loads.entry(candidate.endpoint).or_default();
+            let more = [f64::from(candidate.inputs.in_flight), candidate.inputs.knee, 1.0];
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
     }
 }
 
@@ -200,10 +218,12 @@ fn loaded(decision: &Decision, more: impl Fn(EndpointId) -> f64) -> Decision {
     loaded
 }
 
-/// What the choices after occupy beyond what those before did.
-fn added([before, after]: &[Added; 2]) -> Added {
+/// Requests in flight of the choices after, beyond those of the choices before: how many of them come in a second, times their
+/// seconds.
+fn added([before, after]: &[Added; 2], per_second: f64) -> Added {
     let mut added = after.clone();
     before.iter().for_each(|(at, seconds)| *added.entry(*at).or_default() -= seconds);
+    added.values_mut().for_each(|sum| *sum *= per_second);
     added
 }
 
