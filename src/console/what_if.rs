@@ -270,7 +270,7 @@ fn result(report: &DiffReport) -> Markup {
         (data_table("Figures before and after",
             html! { th scope="col" { "Figure" } th.r scope="col" { "Before" } th.r scope="col" { "After" } th.r scope="col" { "Change" } th.r scope="col" { "95 % interval" } th scope="col" { "How" } },
             html! {
-                @for figure in &report.figures {
+                @for figure in text::figures(report) {
                     @let [before, after, change, interval] = text::row(figure);
                     tr { th scope="row" { (text::name(figure)) } td.r { (before) } td.r { (after) } td.r { strong { (change) } } td.r { (interval) } td { (text::how(figure)) } }
                 }

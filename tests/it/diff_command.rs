@@ -161,6 +161,34 @@ async fn keys_that_need_an_open_loop_are_named_and_refused_and_the_label_stands_
 }
 
 #[actix_web::test]
+async fn an_open_loop_answers_keys_that_work_over_time_says_how_near_it_is_and_is_marked_in_every_form() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded(&data).await;
+    let half_life = ("POINTSMAN__ROUTING__EXPERT__HALF_LIFE", "5s");
+    let looped = report(&data, &["--open-loop"], &[half_life]);
+    assert_eq!(looped["answerable"], json!({"decisions": 40, "exact": 0, "partial": 0, "open_loop": 40, "none": 0}));
+    assert_eq!(looped["changes"][0]["key"], "routing.expert.half_life", "{looped:#}");
+    let near = &looped["open_loop"];
+    assert!(near["same_choices"].as_f64().unwrap() >= 0.8 && near["attempts"].as_u64().unwrap() >= 40, "{near:#}");
+    assert!(looped["figures"].as_array().unwrap().iter().all(|figure| figure["how"] == "open_loop"), "{looped:#}");
+    for form in [&["--open-loop"][..], &["--open-loop", "--markdown"]] {
+        let (code, text, said) = diff(&data, form, &[half_life]);
+        assert_eq!(code, 0, "{said}");
+        assert!(text.contains("recorded attempts happened again") && text.contains("open loop, calibrated"), "{text}");
+    }
+    let narrowed = report(&data, &["--open-loop", "--where", "objective=fastest"], &[half_life]);
+    let decisions = &narrowed["answerable"]["decisions"];
+    assert_eq!((decisions, &narrowed["open_loop"]["attempts"]), (&json!(10), &near["attempts"]), "all attempts count");
+    // Without such a key it is an ordinary comparison.
+    let exact = report(&data, &["--open-loop"], &[FASTEST]);
+    assert_eq!((&exact["answerable"]["exact"], &exact["open_loop"]), (&json!(40), &json!(null)));
+    let ttl = ("POINTSMAN__ROUTING__STICKY__TTL", "5s");
+    let (code, _, said) = diff(&data, &["--open-loop"], &[ttl]);
+    assert!(code == 2 && said.contains("records do not tell which others would have been kept"), "{said}");
+}
+
+#[actix_web::test]
 async fn a_running_gateways_records_are_compared_beside_it() {
     let folder = Folder::new();
     let data = folder.at("data");
@@ -203,8 +231,10 @@ fn wrong_use_and_what_is_no_ledger_are_told_in_a_sentence() {
     assert!(code == 2 && said.contains("neither a ledger nor an export of one"), "{said}");
     let (code, _, said) = diff(&data, &[], &[("POINTSMAN__ROUTING__EXPLORATION", "lots")]);
     assert!(code == 2 && said.to_lowercase().contains("exploration"), "{said}");
-    let (code, _, said) = diff(&data, &["--open-loop"], &[]);
-    assert!(code == 2 && said.contains("does not exist yet"), "{said}");
+    for also in ["--estimate", "--against=x.toml"] {
+        let (code, _, said) = diff(&data, &["--open-loop", also], &[]);
+        assert!(code == 64 && said.contains("--open-loop"), "{said}");
+    }
 }
 
 /// A ledger of its own with these records.

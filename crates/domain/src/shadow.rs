@@ -12,7 +12,7 @@ pub struct ShadowChoice {
     /// Position of its choice in the catalog of the decision; `None` if no endpoint could have served.
     pub choice: Option<u32>,
     /// By how much the score of the endpoint that was really chosen is higher (worse) than that of the choice, under the
-    /// shadow's own policy; `None` if the shadow ranks that endpoint too low to have its score, or not at all.
+    /// shadow's own policy; `None` if the shadow excludes that endpoint.
     pub gap: Option<f32>,
     /// Expected cost of the choice, dollars at the shadow's prices.
     pub cost: f32,

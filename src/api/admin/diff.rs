@@ -86,6 +86,10 @@ pub(crate) struct DiffBody {
     /// Number of moved decisions that are shown, at most 100.
     #[serde(default)]
     examples: usize,
+    /// Whether keys that work over time, such as half-lives and breakers, are answered by running the recorded attempts through
+    /// statistics and breakers with other constants. Without it they are refused.
+    #[serde(default)]
+    open_loop: bool,
 }
 
 /// Conditions on records.
@@ -276,6 +280,7 @@ fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Re
         strict: body.strict,
         examples: body.examples.min(MOST_EXAMPLES),
         estimate: false,
+        open_loop: body.open_loop,
         threads: 1,
         pace: Pace::Background,
     })

@@ -16,8 +16,8 @@ pub(crate) struct ShadowChoiceBody<'a> {
     pub(crate) agrees: bool,
     /// Its first choice; `null` if no endpoint could have served.
     pub(crate) choice: Option<EndpointNames<'a>>,
-    /// By how much the choice that served scores worse than its own, under its policy; 0 where both agree, `null` if it ranks
-    /// that choice too low to tell, or not at all.
+    /// By how much the choice that served scores worse than its own, under its policy; 0 where both agree, `null` if it
+    /// excludes that choice.
     pub(crate) score_gap: Option<Figure>,
     /// Expected cost of its choice, US dollars at its prices.
     pub(crate) expected_cost: Figure,

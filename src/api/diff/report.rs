@@ -3,7 +3,9 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use pointsman_domain::EndpointId;
-use pointsman_routing::explain::diff::{Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Moved, Tally};
+use pointsman_routing::explain::diff::{
+    Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Load, LoadAdjusted, Moved, Nearness, Tally,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -37,12 +39,18 @@ pub(crate) struct DiffReport {
     /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
     pub not_covered: Vec<ChangeBody>,
     pub answerable: AnswerableBody,
+    /// How near an open loop comes to the records; `null` if single decisions answer everything.
+    #[serde(default)]
+    pub open_loop: Option<OpenLoopBody>,
     /// Decisions with another choice.
     pub changed: u64,
     /// Decisions for which no endpoint is left, before and after.
     pub unserved: [u64; 2],
     /// Figures before and after.
     pub figures: Vec<FigureBody>,
+    /// What the moves do to the load of endpoints, and so to the figures; `null` without moves, and in an open loop.
+    #[serde(default)]
+    pub load: Option<LoadBody>,
     /// Why figures have no intervals; `null` if they have.
     pub no_interval: Option<String>,
     /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest or the dearest one possible;
@@ -99,10 +107,28 @@ pub(crate) struct AnswerableBody {
     pub exact: u64,
     /// An endpoint that the record leaves out could be the choice, or change a median.
     pub partial: u64,
-    /// Always 0: keys that need it are refused.
+    /// The choices before and after follow from statistics and breakers in which the recorded attempts happened again.
     pub open_loop: u64,
     /// An endpoint could be the choice that was never measured.
     pub none: u64,
+}
+
+/// The self test of an open loop: the recorded attempts under the constants that were running.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct OpenLoopBody {
+    /// Attempts that happened again.
+    pub attempts: u64,
+    /// Attempts that are left out, because their record does not hold the figures of their endpoint.
+    pub left_out: u64,
+    /// Share of the decisions that come to the recorded choice.
+    pub same_choices: f64,
+    /// Share of the decisions whose recorded choice has estimates of its own again; the others keep what was recorded.
+    pub estimated: f64,
+    /// Mean difference of the predicted time to the first token from the recorded one, as a share.
+    pub first_token_off: f64,
+    /// Mean difference of the predicted probability of failure.
+    pub failures_off: f64,
 }
 
 /// One figure before and after.
@@ -120,9 +146,40 @@ pub(crate) struct FigureBody {
     pub delta: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
-    /// `predicted`: by the model of the gateway, corrected by what was measured.
+    /// `predicted`: by the model of the gateway, corrected by what was measured. `open_loop`: the same, on both sides with statistics
+    /// in which the recorded attempts happened again. `modelled`: with the load that the moves bring about.
     #[cfg_attr(test, schemars(with = "String"))]
     pub how: Cow<'static, str>,
+}
+
+/// Figures with the requests in flight that the moves add to endpoints and take from them: by Little's law, to first order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct LoadBody {
+    /// Decisions that it was computed from.
+    pub decisions: u64,
+    /// How often they were made again until shares stood still; at most five times.
+    pub rounds: u32,
+    /// By how much the share of an endpoint still moved in the last round, at most.
+    pub last_move: f64,
+    /// The figures that the load changes; empty if it changes none.
+    pub figures: Vec<FigureBody>,
+    /// The endpoints that get more load, the fullest first.
+    pub endpoints: Vec<EndpointLoadBody>,
+}
+
+/// Mean load of an endpoint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct EndpointLoadBody {
+    /// The endpoint.
+    pub endpoint: String,
+    /// Requests in flight as recorded.
+    pub before: f64,
+    /// Requests in flight after the change.
+    pub after: f64,
+    /// Requests in flight from which on it slows down.
+    pub knee: f64,
 }
 
 /// Tokens as they were, at other list prices.
@@ -207,7 +264,7 @@ impl DiffReport {
         };
         let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
         let changes = |is_covered: bool| {
-            let covered = |change: &&Change| (change.answerable == Answerable::Yes) == is_covered;
+            let covered = |change: &&Change| (change.answerable != Answerable::AfterChoice) == is_covered;
             compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
         };
         DiffReport {
@@ -219,9 +276,11 @@ impl DiffReport {
             changes: changes(true),
             not_covered: changes(false),
             answerable: AnswerableBody::new(tally),
+            open_loop: compared.open_loop.as_ref().map(OpenLoopBody::new),
             changed: tally.moved,
             unserved: tally.unserved,
-            figures: estimates.iter().map(FigureBody::new).collect(),
+            figures: estimates.iter().map(|estimate| FigureBody::new(estimate, compared.open_loop.is_some())).collect(),
+            load: compared.load.as_ref().map(|load| LoadBody::new(load, &estimates, &compared.names)),
             no_interval: no_interval(tally),
             spend_bounds: bounds,
             repriced: RepricedBody::new(tally),
@@ -316,16 +375,64 @@ impl AnswerableBody {
             decisions: tally.decisions,
             exact: of(Grade::Exact),
             partial: of(Grade::Partial),
-            open_loop: 0,
+            open_loop: of(Grade::OpenLoop),
             none: of(Grade::None),
         }
     }
 }
 
 impl FigureBody {
-    fn new(estimate: &Estimate) -> FigureBody {
+    fn new(estimate: &Estimate, is_open: bool) -> FigureBody {
         let Estimate { metric, before, after, delta, interval } = *estimate;
-        FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: "predicted".into() }
+        let how = if is_open { "open_loop" } else { "predicted" };
+        FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: how.into() }
+    }
+
+    /// A figure times what the load made of it in a part of the decisions.
+    fn modelled(exact: &Estimate, with_load: f64, without: f64) -> FigureBody {
+        let after = if without > 0.0 { exact.after * with_load / without } else { with_load };
+        let delta = match exact.before {
+            before if exact.metric.is_absolute() => after - before,
+            before if before > 0.0 => after / before - 1.0,
+            _ => 0.0,
+        };
+        let figure = exact.metric.as_str().into();
+        FigureBody { figure, before: exact.before, after, delta, interval: None, how: "modelled".into() }
+    }
+}
+
+impl LoadBody {
+    /// `exact`: the figures of all decisions.
+    fn new(load: &LoadAdjusted, exact: &[Estimate], names: &BTreeMap<EndpointId, String>) -> LoadBody {
+        let figures = load.plain.iter().zip(&load.adjusted).filter(|(plain, adjusted)| plain.after != adjusted.after);
+        let figure = |(plain, adjusted): (&Estimate, &Estimate)| {
+            let exact = exact.iter().find(|exact| exact.metric == plain.metric)?;
+            Some(FigureBody::modelled(exact, adjusted.after, plain.after))
+        };
+        let endpoint = |load: &Load| {
+            let [before, after] = load.in_flight;
+            Some(EndpointLoadBody { endpoint: names.get(&load.endpoint)?.clone(), before, after, knee: load.knee })
+        };
+        LoadBody {
+            decisions: load.decisions,
+            rounds: load.rounds,
+            last_move: load.last_move,
+            figures: figures.filter_map(figure).collect(),
+            endpoints: load.loads.iter().take(MOST_LISTED).filter_map(endpoint).collect(),
+        }
+    }
+}
+
+impl OpenLoopBody {
+    fn new(nearness: &Nearness) -> OpenLoopBody {
+        OpenLoopBody {
+            attempts: nearness.attempts,
+            left_out: nearness.unplaced,
+            same_choices: nearness.alike_share(),
+            estimated: nearness.estimated_share(),
+            first_token_off: nearness.times_apart(),
+            failures_off: nearness.failures_apart(),
+        }
     }
 }
 
@@ -353,7 +460,11 @@ impl ExampleBody {
     }
 }
 
+/// Several changes at once are not told apart in an open loop.
 fn causes(compared: &Compared) -> Vec<CauseBody> {
+    if compared.open_loop.is_some() && compared.changes.len() > 1 {
+        return Vec::new();
+    }
     let cause = |(bits, moved): (&u64, &Moved)| {
         let changes = compared.changes.iter().enumerate().filter(|(bit, _)| *bit < 64 && bits >> bit & 1 == 1);
         CauseBody {

@@ -15,13 +15,16 @@ use parking_lot::Mutex;
 use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy, Source};
 use pointsman_ledger::{
     fault::Fault,
-    traffic::{Exported, Reading, Traffic, TrafficRecord, Wanted},
+    traffic::{Exported, Reading, Sample, Traffic, TrafficRecord, Wanted},
 };
 use pointsman_routing::{
     decide::ALGORITHM,
     explain::{
-        diff::{Answerable, Calibration, Change, Comparison, Grade, SelfTest, Side, Tally},
-        estimate::{Position, Sample},
+        diff::{
+            Admitted, Answerable, Calibration, Change, Comparison, Grade, LoadAdjusted, LoadSample, Nearness, OpenLoop,
+            Redecided, SelfTest, Side, Tally,
+        },
+        estimate::{Position, Sample as Observed},
     },
 };
 
@@ -31,6 +34,8 @@ use super::{configuration::ComparedConfiguration, limit::Limit};
 const LEAST_ANSWERED: f64 = 0.9;
 /// Fewest decisions that limits are judged by.
 const FEWEST: u64 = 30;
+/// Decisions of which the load is modelled, about: their records stay in memory, and are made again up to six times.
+const LOADED: u64 = 5_000;
 
 /// What is compared, and over which records.
 pub(crate) struct DiffRequest {
@@ -43,6 +48,8 @@ pub(crate) struct DiffRequest {
     pub examples: usize,
     /// Whether what would have happened is estimated, too.
     pub estimate: bool,
+    /// Whether keys that work over time are answered by running the recorded attempts through other statistics.
+    pub open_loop: bool,
     pub threads: usize,
     pub pace: Pace,
 }
@@ -98,8 +105,12 @@ pub(crate) enum NoAnswer {
     Empty,
     /// All records were made by another version of the algorithm.
     OtherAlgorithm(u64),
-    /// These changes need an open loop over the observations, which there is not.
+    /// These changes need an open loop over the recorded attempts, which was not asked for.
     OpenLoop(Vec<String>),
+    /// The change of stickiness keeps conversations that no record tells of.
+    OtherConversations,
+    /// In the open loop, too little comes out as it was recorded under the same constants.
+    Far(Nearness),
     /// It was cancelled.
     Stopped,
     /// Decisions do not come out as they were made.
@@ -118,6 +129,10 @@ pub(crate) struct Compared {
     pub names: BTreeMap<EndpointId, String>,
     /// Providers that count as on although their keys are not on this machine.
     pub assumed_on: BTreeSet<String>,
+    /// How near an open loop comes to the records; `None` if single decisions answer everything.
+    pub open_loop: Option<Nearness>,
+    /// Figures with the load that moves bring about; `None` without moves, and in an open loop.
+    pub load: Option<LoadAdjusted>,
     /// Whether enough of the decisions are answered to judge limits.
     pub is_enough: bool,
     /// The records as a sample of what would have happened, a sample for each configuration that made them, the latest last.
@@ -128,7 +143,7 @@ pub(crate) struct Compared {
 /// Records that were made under one configuration.
 #[derive(Default)]
 pub(crate) struct RecordedSample {
-    pub sample: Sample,
+    pub sample: Observed,
     pub window_ms: Option<[i64; 2]>,
 }
 
@@ -202,6 +217,10 @@ impl Comparisons<'_> {
         let all = known.iter().flat_map(|one| one.comparison.changes());
         let by_text: BTreeMap<String, &Change> = all.map(|change| (change.to_string(), change)).collect();
         by_text.into_values().cloned().collect()
+    }
+
+    fn keep_other_conversations(&self) -> bool {
+        self.known.lock().iter().any(|one| one.comparison.keeps_other_conversations())
     }
 
     fn assumed_on(&self) -> BTreeSet<String> {
@@ -278,46 +297,14 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     // Without a configuration before, the records tell what the default was.
     let is_same = |[_, after]: &[String; 2]| tested.default_objectives.iter().all(|before| *before == after.as_str());
     changes.retain(|change| !change.is_recorded_objective() || !change.values.as_ref().is_some_and(is_same));
-    let open_loop = changes.iter().filter(|change| change.answerable == Answerable::OpenLoop);
-    let open_loop: Vec<String> = open_loop.map(ToString::to_string).collect();
-    if !open_loop.is_empty() {
-        return Err(NoAnswer::OpenLoop(open_loop));
-    }
-    let places: BTreeMap<String, u32> = (0..).zip(&changes).map(|(at, change)| (change.to_string(), at)).collect();
-    let new = || (Tally::new(request.examples), Samples::new(), Pacer::new(request.pace));
-    let step = |(tally, samples, pacer): &mut (Tally, Samples, Pacer), record: TrafficRecord| {
-        pacer.step();
-        let generation = &record.generation;
-        let (comparison, group) = comparisons.with_group(generation);
-        if request.estimate && generation.decision.algorithm == ALGORITHM {
-            let of_group = samples.entry(group).or_default();
-            let position = Position { draw: record.draw, cluster: record.cluster };
-            of_group.sample.observe(&comparison, generation, &tested.calibration, position);
-            of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
-        }
-        let Some(mut made) = comparison.decide(generation, &tested.calibration) else { return };
-        let bits = comparison.changes().iter().enumerate().filter(|(bit, _)| made.reason >> bit & 1 == 1);
-        let bits = bits.filter_map(|(_, change)| places.get(&change.to_string())).filter(|place| **place < u64::BITS);
-        made.reason = bits.fold(0, |all, place| all | 1 << place);
-        tally.add(&made, record.cluster, &record.name, generation.decision.objective.value.as_str());
-    };
-    let (tallies, _) = traffic.fold(&request.wanted, request.threads, stop, new, step).map_err(NoAnswer::Unreadable)?;
-    if stop.load(Relaxed) {
-        return Err(NoAnswer::Stopped);
-    }
-    let mut samples = Samples::new();
-    let tally = tallies.into_iter().fold(Tally::new(request.examples), |mut whole, (part, of_part, _)| {
-        whole.merge(part);
-        of_part.into_iter().for_each(|(group, sample)| samples.entry(group).or_default().merge(sample));
-        whole
-    });
-    let mut samples: Vec<RecordedSample> = samples.into_values().collect();
-    samples.sort_by_key(|sample| sample.window_ms);
-    samples.iter_mut().for_each(|sample| sample.sample.sort());
+    let is_open = is_open_loop(&changes, request, &comparisons)?;
+    let pass = SecondPass { traffic, request, comparisons: &comparisons, tested: &tested, changes: &changes, stop };
+    let Passed { tally, samples, open_loop, load } = if is_open { pass.in_open_loop()? } else { pass.decide()? };
     let ids = tally.moves.keys().flat_map(|(from, to)| [*from, *to]);
     let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
     let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
-    let answered = [Grade::Exact, Grade::Partial].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
+    let answered =
+        [Grade::Exact, Grade::Partial, Grade::OpenLoop].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
     Ok(Compared {
         names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
         assumed_on: comparisons.assumed_on(),
@@ -329,8 +316,164 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         window_ms: tested.window_ms,
         exported: traffic.exported().cloned(),
         changes,
+        open_loop,
+        load,
         samples,
     })
+}
+
+/// Whether keys change that work over time.
+fn is_open_loop(changes: &[Change], request: &DiffRequest, comparisons: &Comparisons<'_>) -> Result<bool, NoAnswer> {
+    let keys = changes.iter().filter(|change| change.answerable == Answerable::OpenLoop);
+    let keys: Vec<String> = keys.map(ToString::to_string).collect();
+    match keys.is_empty() {
+        true => Ok(false),
+        false if !request.open_loop => Err(NoAnswer::OpenLoop(keys)),
+        false if comparisons.keep_other_conversations() => Err(NoAnswer::OtherConversations),
+        false => Ok(true),
+    }
+}
+
+/// What the second pass finds.
+struct Passed {
+    tally: Tally,
+    samples: Vec<RecordedSample>,
+    open_loop: Option<Nearness>,
+    load: Option<LoadAdjusted>,
+}
+
+/// Of one thread of it.
+struct Part {
+    tally: Tally,
+    samples: Samples,
+    load: LoadSample,
+    pacer: Pacer,
+}
+
+/// The pass under the other configuration.
+struct SecondPass<'r> {
+    traffic: &'r Traffic,
+    request: &'r DiffRequest,
+    comparisons: &'r Comparisons<'r>,
+    tested: &'r Tested,
+    changes: &'r [Change],
+    stop: &'r AtomicBool,
+}
+
+impl SecondPass<'_> {
+    /// Each decision alone, in any order.
+    fn decide(&self) -> Result<Passed, NoAnswer> {
+        let SecondPass { traffic, request, comparisons, tested, stop, .. } = self;
+        let (places, most_drawn) = (self.places(), self.most_drawn());
+        let new = || Part {
+            tally: Tally::new(request.examples),
+            samples: Samples::new(),
+            load: LoadSample::default(),
+            pacer: Pacer::new(request.pace),
+        };
+        let step = |part: &mut Part, record: TrafficRecord| {
+            part.pacer.step();
+            let generation = &record.generation;
+            let (comparison, group) = comparisons.with_group(generation);
+            if request.estimate && generation.decision.algorithm == ALGORITHM {
+                let of_group = part.samples.entry(group).or_default();
+                let position = Position { draw: record.draw, cluster: record.cluster };
+                of_group.sample.observe(&comparison, generation, &tested.calibration, position);
+                of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
+            }
+            if record.draw <= most_drawn && !comparison.changes().is_empty() {
+                part.load.add(generation, &comparison, record.draw, record.cluster);
+            }
+            let made = comparison.decide(generation, &tested.calibration);
+            made.into_iter().for_each(|made| add(&mut part.tally, made, &record, &comparison, &places));
+        };
+        let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
+        let (parts, _) = parts.map_err(NoAnswer::Unreadable)?;
+        if stop.load(Relaxed) {
+            return Err(NoAnswer::Stopped);
+        }
+        let mut samples = Samples::new();
+        let (tally, load) =
+            parts.into_iter().fold((Tally::new(request.examples), LoadSample::default()), |all, part| {
+                let (mut tally, mut load) = all;
+                tally.merge(part.tally);
+                load.merge(part.load);
+                part.samples.into_iter().for_each(|(group, sample)| samples.entry(group).or_default().merge(sample));
+                (tally, load)
+            });
+        let mut pacer = Pacer::new(request.pace);
+        let goes_on = || {
+            pacer.step();
+            !stop.load(Relaxed)
+        };
+        let load = Some(load).filter(|_| tally.moved > 0);
+        let load = load.and_then(|load| load.adjusted(&tested.calibration, tally.decisions, goes_on));
+        if stop.load(Relaxed) {
+            return Err(NoAnswer::Stopped);
+        }
+        let mut samples: Vec<RecordedSample> = samples.into_values().collect();
+        samples.sort_by_key(|sample| sample.window_ms);
+        for sample in &mut samples {
+            sample.sample.sort();
+            load.iter().for_each(|load| sample.sample.shifts.adjust(&load.loads));
+        }
+        Ok(Passed { tally, samples, open_loop: None, load })
+    }
+
+    /// Up to which hash of its id a decision is one of those of which the load is modelled.
+    fn most_drawn(&self) -> u64 {
+        let most = self.request.wanted.sample.map_or(u64::MAX, |sample| sample.most);
+        Sample::of(LOADED, self.tested.identical).map_or(most, |loaded| (most >> 32) * (loaded.most >> 32))
+    }
+
+    /// All of them in the order of admission, with what follows from the attempts before.
+    fn in_open_loop(&self) -> Result<Passed, NoAnswer> {
+        let SecondPass { traffic, request, comparisons, tested, stop, .. } = self;
+        let places = self.places();
+        let (mut tally, mut pacer) = (Tally::new(request.examples), Pacer::new(request.pace));
+        let mut open_loop = OpenLoop::new();
+        let step = |record: TrafficRecord| {
+            pacer.step();
+            let generation = &record.generation;
+            if generation.decision.algorithm != ALGORITHM {
+                return;
+            }
+            let comparison = comparisons.of(generation);
+            let caller = if record.key == 0 { generation.owner } else { u64::from(record.key) };
+            let admitted = Admitted { generation, caller, is_wanted: request.wanted.admits(&record) };
+            let made = open_loop.step(admitted, &comparison, &tested.calibration);
+            made.into_iter().for_each(|made| add(&mut tally, made, &record, &comparison, &places));
+        };
+        traffic.in_order(&request.wanted, request.threads, stop, step).map_err(NoAnswer::Unreadable)?;
+        if stop.load(Relaxed) {
+            return Err(NoAnswer::Stopped);
+        }
+        let nearness = *open_loop.nearness();
+        match nearness.is_near() {
+            true => Ok(Passed { tally, samples: Vec::new(), open_loop: Some(nearness), load: None }),
+            false => Err(NoAnswer::Far(nearness)),
+        }
+    }
+
+    /// The changes by their texts, with their bits.
+    fn places(&self) -> BTreeMap<String, u32> {
+        (0..).zip(self.changes).map(|(at, change)| (change.to_string(), at)).collect()
+    }
+}
+
+/// Adds a decision, with the bits of its reason as `places` has them.
+fn add(
+    tally: &mut Tally,
+    mut made: Redecided,
+    record: &TrafficRecord,
+    comparison: &Comparison,
+    places: &BTreeMap<String, u32>,
+) {
+    let bits = comparison.changes().iter().enumerate().filter(|(bit, _)| made.reason >> bit & 1 == 1);
+    let bits = bits.filter_map(|(_, change)| places.get(&change.to_string())).filter(|place| **place < u64::BITS);
+    made.reason = bits.fold(0, |all, place| all | 1 << place);
+    let objective = record.generation.decision.objective.value.as_str();
+    tally.add(&made, record.cluster, &record.name, objective);
 }
 
 fn self_test(
@@ -363,9 +506,10 @@ fn self_test(
 
 impl NoAnswer {
     /// Exit code of the command line.
-    pub(crate) const fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             NoAnswer::SelfTest { .. } => 3,
+            NoAnswer::Far(nearness) if nearness.is_enough() => 3,
             _ => 2,
         }
     }
@@ -385,10 +529,34 @@ impl fmt::Display for NoAnswer {
             ),
             NoAnswer::OpenLoop(changes) => write!(
                 f,
-                "these keys change statistics, breakers or caches over time, so records of single decisions cannot answer them; \
-                 they would need --open-loop, which does not exist yet: {}. Leave them as they were when the records were made \
-                 (--since selects later ones), and change them in a step of their own",
+                "these keys change statistics, breakers or caches over time, so records of single decisions cannot answer them: {}. \
+                 --open-loop ('open_loop' over HTTP) runs the recorded attempts through statistics and breakers with these values; \
+                 or leave the keys as they were when the records were made (--since selects later ones), and change them in a \
+                 step of their own",
                 changes.join("; ")
+            ),
+            NoAnswer::OtherConversations => f.write_str(
+                "routing.sticky: an open loop can only say what fewer conversations would have come to ('enabled = false', a higher \
+                 'min_prompt_tokens'); records do not tell which others would have been kept. Leave the other keys of \
+                 routing.sticky as they were, and try them with a canary",
+            ),
+            NoAnswer::Far(nearness) if !nearness.is_enough() => write!(
+                f,
+                "open loop: the records are too few. Of {} decisions {:.0} % chose an endpoint of which the records hold enough \
+                 attempts to know it anew, and 30 decisions and 50 % are needed: choose a longer time with --since",
+                nearness.decisions,
+                nearness.estimated_share() * 100.0
+            ),
+            NoAnswer::Far(nearness) => write!(
+                f,
+                "open loop: self test failed. Under the constants that were running, the recorded attempts lead to the recorded \
+                 choice in {:.1} % of {} decisions (80 % are needed), to times that are {:.1} % off (22 %), and to probabilities of \
+                 failure that are {:.2} points off (3); so nothing is said about other constants. Records lack what other \
+                 replicas and earlier hours taught: choose a longer time with --since, or try the change with a canary",
+                nearness.alike_share() * 100.0,
+                nearness.decisions,
+                nearness.times_apart() * 100.0,
+                nearness.failures_apart() * 100.0
             ),
             NoAnswer::Stopped => f.write_str("the comparison was cancelled"),
             NoAnswer::SelfTest { decisions, different, first } => write!(

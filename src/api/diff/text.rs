@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{DiffReport, FigureBody};
+use super::report::{DiffReport, EndpointLoadBody, FigureBody, LoadBody, OpenLoopBody};
 
 /// Moves and causes that are shown.
 const SHOWN: usize = 5;
@@ -26,11 +26,11 @@ fn write_plain(page: &mut String, report: &DiffReport) -> fmt::Result {
     for (label, text) in lines(report) {
         writeln!(page, "{label:<15} {text}")?;
     }
-    writeln!(page, "\n{:<27} {:>11} {:>11} {:>10}   {:<19} how", "", "before", "after", "change", "95 % interval")?;
-    for figure in &report.figures {
+    writeln!(page, "\n{:<31} {:>11} {:>11} {:>10}   {:<19} how", "", "before", "after", "change", "95 % interval")?;
+    for figure in figures(report) {
         let [before, after, delta, interval] = row(figure);
         let name = format!("  {}", name(figure));
-        writeln!(page, "{name:<27} {before:>11} {after:>11} {delta:>10}   {interval:<19} {}", how(figure))?;
+        writeln!(page, "{name:<31} {before:>11} {after:>11} {delta:>10}   {interval:<19} {}", how(figure))?;
     }
     writeln!(page)?;
     for (label, text) in after_figures(report) {
@@ -50,7 +50,7 @@ fn write_markdown(page: &mut String, report: &DiffReport) -> fmt::Result {
         writeln!(page, "* **{label}**: {text}")?;
     }
     writeln!(page, "\n| | before | after | change | 95 % interval | how |\n| --- | --: | --: | --: | --- | --- |")?;
-    for figure in &report.figures {
+    for figure in figures(report) {
         let [before, after, delta, interval] = row(figure);
         writeln!(page, "| {} | {before} | {after} | {delta} | {interval} | {} |", name(figure), how(figure))?;
     }
@@ -62,6 +62,11 @@ fn write_markdown(page: &mut String, report: &DiffReport) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+/// The figures, and behind them those that the load changes.
+pub(crate) fn figures(report: &DiffReport) -> impl Iterator<Item = &FigureBody> {
+    report.figures.iter().chain(report.load.iter().flat_map(|load| &load.figures))
 }
 
 pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
@@ -97,6 +102,9 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
             share(answer.none)
         ),
     ));
+    if let Some(open_loop) = &report.open_loop {
+        lines.push(("open loop", in_open_loop(open_loop)));
+    }
     let changed = format!(
         "{} of {} decisions ({})",
         thousands(report.changed),
@@ -107,8 +115,39 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     lines
 }
 
+fn under_load(report: &LoadBody) -> String {
+    let endpoint = |load: &EndpointLoadBody| {
+        let EndpointLoadBody { endpoint, before, after, knee } = load;
+        format!("{endpoint} in flight {} → {}, knee {}", short(*before), short(*after), short(*knee))
+    };
+    let endpoints: Vec<String> = report.endpoints.iter().take(SHOWN).map(endpoint).collect();
+    let still = match report.last_move {
+        moved if moved < 0.005 => format!("shares stand still after {} rounds", report.rounds),
+        moved => format!("after {} rounds shares still move by {}", report.rounds, percent(moved)),
+    };
+    let figures = if report.figures.is_empty() { "it changes no figure" } else { "see the rows with load" };
+    let decisions = thousands(report.decisions);
+    format!("{figures}; {still} (modelled on {decisions} decisions). {}", endpoints.join("; "))
+}
+
+fn in_open_loop(report: &OpenLoopBody) -> String {
+    let OpenLoopBody { attempts, left_out, same_choices, estimated, first_token_off, failures_off } = report;
+    format!(
+        "{} recorded attempts happened again ({} left out); under the running constants they lead to the recorded choice in {} of \
+         decisions, first token {} off, failures {:.2} points off; {} of the choices have figures of their own, the others keep \
+         recorded ones. What endpoints would have answered to other requests is not known",
+        thousands(*attempts),
+        thousands(*left_out),
+        percent(*same_choices),
+        percent(*first_token_off),
+        failures_off * 100.0,
+        percent(*estimated)
+    )
+}
+
 pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
+    lines.extend(report.load.iter().map(|load| ("load", under_load(load))));
     lines.extend(report.no_interval.iter().map(|why| ("no interval", why.clone())));
     if let Some([least, most]) = report.spend_bounds {
         let text = format!(
@@ -137,7 +176,7 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
         };
         format!("{} {changes}", share(cause.decisions))
     });
-    if report.changed > 0 {
+    if report.changed > 0 && !report.causes.is_empty() {
         lines.push(("why", causes.collect::<Vec<_>>().join("   ")));
     }
     let endpoint = |name: &Option<String>| name.clone().unwrap_or_else(|| "no endpoint".to_owned());
@@ -182,18 +221,26 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
 }
 
 pub(crate) fn name(figure: &FigureBody) -> &'static str {
-    match &*figure.figure {
-        "spend" => "spend, $/1k requests",
-        "first_token_p50" => "first token p50, s",
-        "first_token_p95" => "first token p95, s",
-        "total_p50" => "total p50, s",
+    match (&*figure.figure, &*figure.how) {
+        ("spend", "modelled") => "  with load: spend",
+        ("first_token_p50", "modelled") => "  with load: first token p50",
+        ("first_token_p95", "modelled") => "  with load: first token p95",
+        ("total_p50", "modelled") => "  with load: total p50",
+        (_, "modelled") => "  with load: failures",
+        ("spend", _) => "spend, $/1k requests",
+        ("first_token_p50", _) => "first token p50, s",
+        ("first_token_p95", _) => "first token p95, s",
+        ("total_p50", _) => "total p50, s",
         _ => "failures shown, %",
     }
 }
 
 pub(crate) fn how(figure: &FigureBody) -> &'static str {
-    match &*figure.figure {
-        "failures" => "predicted, calibrated; attempts fail independently",
+    match (&*figure.how, &*figure.figure) {
+        ("modelled", _) => "modelled",
+        ("open_loop", "failures") => "open loop, calibrated; attempts fail independently",
+        ("open_loop", _) => "open loop, calibrated",
+        (_, "failures") => "predicted, calibrated; attempts fail independently",
         _ => "predicted, calibrated",
     }
 }

@@ -55,8 +55,9 @@ pub struct DiffCommand {
     /// Say what would have happened, too, as 'pointsman estimate' does
     #[arg(long)]
     pub estimate: bool,
-    /// Not there yet: run recorded observations through other statistics and breakers
-    #[arg(long, hide = true)]
+    /// Answer keys that work over time (half-lives, priors, breakers, pacing, gains of targets) by running the recorded attempts
+    /// through statistics and breakers with other constants
+    #[arg(long, conflicts_with_all = ["estimate", "against"])]
     pub open_loop: bool,
 }
 
@@ -83,9 +84,6 @@ struct WithEstimate<'r> {
 pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished {
     let limits =
         command.fail_if.iter().map(|text| Limit::parse(text)).collect::<Result<Vec<_>, _>>().map_err(misused)?;
-    if command.open_loop {
-        return Err(refused("--open-loop does not exist yet: only single decisions can be made again"));
-    }
     if let Some(url) = &command.url {
         return remote::report(command, url, environment).and_then(|report| shown(command, &report, None));
     }
@@ -100,6 +98,7 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished 
         strict: command.strict,
         examples: usize::from(command.examples),
         estimate: command.estimate,
+        open_loop: command.open_loop,
         ..request
     };
     let compared = compared(&traffic, &request)?;

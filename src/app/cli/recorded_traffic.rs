@@ -70,6 +70,7 @@ impl RecordedTraffic {
             strict: false,
             examples: 0,
             estimate: false,
+            open_loop: false,
             threads: self.threads.map_or_else(processors, usize::from),
             pace: Pace::Full,
         };

@@ -8,6 +8,7 @@ mod block;
 mod database;
 mod export;
 mod export_file;
+mod in_order;
 mod reading;
 mod strip;
 

@@ -14,7 +14,7 @@ use super::{
     database::{self, Database},
     export_file::{self, ExportFile, Exported},
 };
-use crate::{directory::DATABASE, entry::Filter, facts::label, fault::Fault};
+use crate::{directory::DATABASE, entry::Filter, facts::label, fault::Fault, generations::owner_label};
 
 /// Recorded traffic.
 pub struct Traffic {
@@ -157,20 +157,29 @@ impl Traffic {
 }
 
 impl Wanted {
-    /// Whether the record is in the sample, and of an export also whether it meets the conditions.
+    /// Whether a record that was looked up is wanted: a database has tested the conditions.
     fn takes(&self, record: &TrafficRecord) -> bool {
+        if record.key == 0 { self.samples(record) } else { self.admits(record) }
+    }
+
+    fn samples(&self, record: &TrafficRecord) -> bool {
+        self.sample.is_none_or(|sample| record.draw <= sample.most)
+    }
+
+    /// Whether a record meets the conditions and is in the sample.
+    pub fn admits(&self, record: &TrafficRecord) -> bool {
         let decision = &record.generation.decision;
-        let of_label = |field: u8| match field {
-            label::ALIAS => decision.router.as_deref().unwrap_or_default(),
-            label::OBJECTIVE => decision.objective.value.as_str(),
-            _ => "",
+        let has = |field: u8, texts: &[Box<str>]| match field {
+            label::ALIAS => texts.iter().any(|text| **text == *decision.router.as_deref().unwrap_or_default()),
+            label::OBJECTIVE => texts.iter().any(|text| **text == *decision.objective.value.as_str()),
+            label::KEY if record.key == 0 => texts.contains(&owner_label(record.generation.key)),
+            // The key of an export is `exported_key`.
+            label::KEY => true,
+            _ => false,
         };
-        let is_admitted = || {
-            let labels = self.filter.labels.iter().filter(|(field, _)| *field != label::KEY);
-            self.filter.has_time(record.generation.created_ms)
-                && labels.into_iter().all(|(field, texts)| texts.iter().any(|text| **text == *of_label(*field)))
-                && self.exported_key.is_none_or(|key| key == record.key)
-        };
-        self.sample.is_none_or(|sample| record.draw <= sample.most) && (record.key == 0 || is_admitted())
+        self.samples(record)
+            && self.filter.has_time(record.generation.created_ms)
+            && self.filter.labels.iter().all(|(field, texts)| has(*field, texts))
+            && self.exported_key.is_none_or(|key| key == record.key)
     }
 }

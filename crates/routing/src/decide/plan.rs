@@ -113,6 +113,23 @@ pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32, drawn: Option<E
     choose_later_attempts(order, attempts as usize);
 }
 
+/// The first of the order that [`settle`] makes, without making it.
+pub(crate) fn first<'r, R: Ranked>(ranked: impl Iterator<Item = &'r R> + Clone, drawn: Option<&'r R>) -> Option<&'r R> {
+    let probes = ranked.clone().filter(|candidate| candidate.key().role == Role::Probe);
+    first_by_rank(probes).or(drawn).or_else(|| first_by_rank(ranked))
+}
+
+fn first_by_rank<'r, R: Ranked>(ranked: impl Iterator<Item = &'r R> + Clone) -> Option<&'r R> {
+    let first = ranked.clone().min_by_key(|candidate| candidate.place())?;
+    let RankKey { precedence, rank: least, .. } = first.key();
+    let tied = ranked.filter(|candidate| {
+        let key = candidate.key();
+        key.precedence == precedence && is_tie(least, key.rank)
+    });
+    // No rank ties with an infinite one, not even itself.
+    tied.min_by(|a, b| tie_break(*a, *b)).or(Some(first))
+}
+
 /// Chooses every attempt after the first: of the best candidates the one with the least expected loss.
 fn choose_later_attempts<R: Ranked>(order: &mut [&R], attempts: usize) {
     let best = best_ones(attempts).min(order.len());

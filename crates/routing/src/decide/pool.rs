@@ -13,6 +13,10 @@ use super::{
 };
 use crate::stats::{EndpointStats, Facts, Gate};
 
+/// Candidates of an alias for which there is room at first: most aliases have fewer, and moving them to a larger place costs more
+/// than the room.
+const ALIAS_ROOM: usize = 128;
+
 /// The endpoints of a request's pool, sorted into those that passed the hard filters and excluded ones.
 #[derive(Debug, Default)]
 pub(crate) struct CandidatePool<'a> {
@@ -60,7 +64,11 @@ impl<'a> CandidatePool<'a> {
             Target::Model(position) => context.catalog.model(position).map_or(&[][..], |model| &model.endpoints),
             Target::Alias(_) => &[],
         };
-        self.candidates.reserve(of_model.len());
+        let expected = match target {
+            Target::Model(_) => of_model.len(),
+            Target::Alias(_) => context.snapshot.endpoints.len().min(ALIAS_ROOM),
+        };
+        self.candidates.reserve(expected);
         of_model.first().into_iter().for_each(|index| filters.pass_model(*index));
         let mut screen = |index: u32, stats: &'a EndpointStats| {
             if self.admits(&filters, index, stats, seen) {

@@ -22,6 +22,8 @@ mod routing_live;
 #[cfg(test)]
 mod routing_memory;
 #[cfg(test)]
+mod routing_open_loop;
+#[cfg(test)]
 mod routing_patience;
 #[cfg(test)]
 mod routing_pending_tool_calls;

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    BalancedPolicy, Decision, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError, RoutingPolicy,
-    Source, Sourced, Usage, Weights, WhatIf,
+    BalancedPolicy, Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError,
+    RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, without_candidates},
     explain::{
         ResolvedWhatIf,
         diff::{
-            Answerable, Asked as Read, Calibration, Comparison, Grade, Redecided, SelfTest, Shadow, Side, Tally,
-            Watched,
+            Answerable, Asked as Read, Calibration, Comparison, Grade, LoadAdjusted, LoadSample, Metric, Redecided,
+            SelfTest, Shadow, Side, Tally, Watched,
         },
     },
 };
@@ -229,12 +229,14 @@ proptest! {
 
     #[test]
     fn a_shadow_chooses_what_a_gateway_with_its_configuration_would_and_one_without_changes_always_agrees(
-        endpoints in endpoints(), asked in asked(), changed in changed(),
+        endpoints in prop_oneof![endpoints(), many()], asked in asked(), changed in changed(), share in select(vec![0.0, 0.6]),
     ) {
         if matches!(changed, Changed::Removed(_)) {
             return Ok(());
         }
         let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
+        let exploration = Exploration { share, max_extra_cost: share, max_extra_first_token: 1.0 };
+        let query = Query { exploration, ..query };
         let Some((before, after, record, run)) = both(&endpoints, &changed, query.clone(), asked.seed) else { return Ok(()) };
         let read = Read {
             query: Box::new(query),
@@ -251,7 +253,15 @@ proptest! {
         let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
         let made = chosen(&after);
         prop_assert_eq!(made.choice, first.map(|first| first.index), "{:?}", changed);
-        prop_assert_eq!(made.cost, first.map_or(0.0, |first| first.predicted.cost as f32));
+        let figures = first.map_or([0.0; 3], |first| {
+            [first.predicted.cost, first.predicted.first_token_p50, first.predicted.failure]
+        });
+        prop_assert_eq!([made.cost, made.first_token, made.failure], figures.map(|figure| figure as f32));
+        let scored = run.iter().flat_map(|decision| decision.candidates.iter().chain(&decision.rivals));
+        let served = first.zip(scored.filter(|one| Some(one.index) == serves).next());
+        if let Some((first, served)) = served {
+            prop_assert_eq!(made.gap, Some((served.score - first.score) as f32));
+        }
         let same = chosen(&before);
         prop_assert_eq!((same.choice, same.gap), (serves, serves.map(|_| 0.0)));
         // It only reads.
@@ -525,4 +535,44 @@ fn what_endpoints_measured_corrects_their_predictions_and_thirty_observations_ho
     let mut little = Calibration::default();
     (0..3).for_each(|_| little.add(&record));
     assert!(made(&little).first_token < 2 * plain.first_token, "a few observations change little");
+}
+
+/// What a price that draws all traffic to the first endpoint does to its load, with so many requests a second.
+fn under_load(per_second: u64) -> LoadAdjusted {
+    const LINES: &str = "acme/a 500ms 50tps $4/8 k1 knee3 w60 ok60 | bolt/b 700ms 50tps $2/4 k1 knee60 w60 ok60";
+    let (before, after) = (World::of(LINES), World::of(&LINES.replace("$4/8", "$1.9/3.8")));
+    let comparison = Arc::new(between(&before, &after));
+    let mut sample = LoadSample::default();
+    for seed in 1..=600_u64 {
+        let query = before.query(Objective::Cheapest, "");
+        let decided = decide_to_serve(&before.snapshot, &before.live, &query, NOW, Some(seed));
+        let record = Generation { created_ms: (1_000 * seed / per_second) as i64, ..recorded(&before, decided, "ok") };
+        sample.add(&record, &comparison, seed, seed / 4);
+    }
+    sample.adjusted(&Calibration::default(), 600, || true).unwrap()
+}
+
+#[test]
+fn traffic_that_moves_loads_its_endpoint_beyond_the_knee_and_slows_it_down() {
+    let (busy, calm) = (under_load(10), under_load(1));
+    let after = |estimates: &[pointsman_routing::explain::diff::Estimate], metric| {
+        estimates.iter().find(|estimate| estimate.metric == metric).unwrap().after
+    };
+    let of = |load: &LoadAdjusted, metric| [after(&load.plain, metric), after(&load.adjusted, metric)];
+    let [plain, loaded] = of(&busy, Metric::FirstTokenP50);
+    assert!(loaded > 1.3 * plain, "{plain} {loaded}");
+    let load = busy.loads[0];
+    assert!(load.in_flight[0] == 1.0 && load.in_flight[1] > load.knee, "{load:?}");
+    assert!((1..=5).contains(&busy.rounds) && busy.last_move < 0.05, "{} {}", busy.rounds, busy.last_move);
+    let [plain, loaded] = of(&calm, Metric::FirstTokenP50);
+    assert!(loaded >= plain && calm.loads[0].in_flight[1] < busy.loads[0].in_flight[1], "{plain} {loaded}");
+    // Nothing moves, so nothing is added.
+    let same = World::of(TWO);
+    let comparison = Arc::new(between(&same, &same));
+    let mut sample = LoadSample::default();
+    let query = same.query(Objective::Balanced, "");
+    sample.add(&recorded(&same, same.decide(&query), "ok"), &comparison, 1, 1);
+    let still = sample.adjusted(&Calibration::default(), 1, || true).unwrap();
+    assert_eq!((still.rounds, still.loads.len(), still.plain), (1, 0, still.adjusted));
+    assert!(LoadSample::default().adjusted(&Calibration::default(), 0, || true).is_none());
 }

@@ -68,7 +68,7 @@ pub(super) fn report(command: &DiffCommand, url: &str, environment: &Environment
 
 /// As the exit code of a comparison on this machine.
 fn no_answer(why: &str) -> CommandOutput {
-    let code = if why.starts_with("self test failed") { 3 } else { 2 };
+    let code = if why.contains("self test failed") { 3 } else { 2 };
     CommandOutput { text: format!("pointsman: {why}\n"), code }
 }
 
@@ -84,7 +84,7 @@ fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
         }
         conditions.insert(name.to_owned(), json!(value));
     }
-    Ok(json!({
+    let mut body = json!({
         "config": config,
         "since": since.map(|ms| ms.to_string()),
         "until": until.map(|ms| ms.to_string()),
@@ -92,7 +92,11 @@ fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
         "limits": command.fail_if,
         "strict": command.strict,
         "examples": command.examples,
-    }))
+    });
+    if command.open_loop {
+        body["open_loop"] = json!(true);
+    }
+    Ok(body)
 }
 
 async fn ask(gateway: &ReachedGateway, call: (Method, &str), body: Option<Bytes>) -> Result<Job, CommandOutput> {

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use pointsman_domain::{Alias, Catalog, Endpoint, EndpointId, Model, Provider, ProviderState, RoutingPolicy};
+use pointsman_domain::{
+    Alias, Catalog, Endpoint, EndpointId, Model, Provider, ProviderState, RoutingPolicy, StickyPolicy,
+};
 
 use super::side::Side;
 
@@ -137,6 +139,16 @@ static POLICY: &[PolicyKey] = policy_keys! {
 pub(super) fn decide_alike(one: &RoutingPolicy, other: &RoutingPolicy) -> bool {
     let decides = |key: &&PolicyKey| key.answerable != Answerable::AfterChoice;
     !POLICY.iter().filter(decides).any(|key| (key.differs)(one, other))
+}
+
+/// Whether a change of stickiness asks for conversations that no record tells of: those that would have been kept longer, or at
+/// all.
+pub(super) fn keeps_more(before: &StickyPolicy, after: &StickyPolicy) -> bool {
+    after.enabled
+        && (!before.enabled
+            || after.ttl != before.ttl
+            || after.max_conversations != before.max_conversations
+            || after.min_prompt_tokens < before.min_prompt_tokens)
 }
 
 impl Side {

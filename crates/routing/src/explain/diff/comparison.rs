@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pointsman_domain::{Catalog, Decision, EndpointId, Generation, GenerationStatus, RoutingPolicy};
+use pointsman_domain::{Catalog, Decision, EndpointId, Generation, GenerationStatus, Query, RoutingPolicy};
 
 use super::{
     calibration::Calibration,
-    changes::{Answerable, Change, between},
+    changes::{Answerable, Change, between, keeps_more},
     mixture::mixture,
     remake::{Grade, Planned, Possible, Remade},
     setup::Setup,
@@ -69,6 +69,12 @@ pub struct Redecided {
     pub repriced: Option<[i64; 2]>,
 }
 
+/// A decision with other load after the change, and the seconds that both choices are expected to take.
+pub(super) struct UnderLoad {
+    pub redecided: Redecided,
+    pub seconds: [f64; 2],
+}
+
 /// The choices that a request could have come to, as it was made and under the other configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choices {
@@ -128,6 +134,29 @@ impl Comparison {
         &self.changes
     }
 
+    /// Both configurations.
+    pub(super) const fn sides(&self) -> &[Side; 2] {
+        &self.sides
+    }
+
+    /// A recorded request as it reads under both; `None` where a model or alias that it names is gone.
+    pub(super) fn queries(&self, generation: &Generation) -> [Option<Query>; 2] {
+        let (decision, tags) = (&generation.decision, &generation.tags);
+        let before = self.before.as_ref().map_or_else(|| Some(decision.query()), |it| it.query(decision, tags));
+        [before, self.after.query(decision, tags)]
+    }
+
+    /// The bit of the change, where there is one alone.
+    pub(super) fn only_change(&self) -> Option<u64> {
+        (self.changes.len() == 1).then_some(1)
+    }
+
+    /// Whether conversations would be kept for longer than before, or other ones: no record tells of these.
+    pub fn keeps_other_conversations(&self) -> bool {
+        let [before, after] = self.sides.each_ref().map(|side| &side.policy.sticky);
+        keeps_more(before, after)
+    }
+
     /// Makes a decision again under its own configuration.
     pub fn self_test(&self, decision: &Decision) -> SelfTest {
         match Remade::recorded(decision, &self.recorded) {
@@ -139,26 +168,40 @@ impl Comparison {
 
     /// Makes a decision again under both configurations. `None` if it does not even come out under its own.
     pub fn decide(&self, generation: &Generation, calibration: &Calibration) -> Option<Redecided> {
-        let (decision, tags) = (&generation.decision, &generation.tags);
+        let decision = &generation.decision;
+        let [own, before, after] = self.remade(decision, decision, &generation.tags)?;
+        let made = redecided(&before, &after, calibration);
+        let (from, to) = (made.from, made.to);
+        let is_moved = from != to;
+        Some(Redecided {
+            reason: if is_moved { self.reason(generation, &own, (from, to)) } else { 0 },
+            repriced: from.zip(to).filter(|_| is_moved).and_then(|choices| self.repriced(generation, choices)),
+            ..made
+        })
+    }
+
+    /// The same where after the change other requests are in flight, as `loaded` has them.
+    pub(super) fn decide_under_load(
+        &self,
+        decision: &Decision,
+        loaded: &Decision,
+        tags: &[(String, String)],
+        calibration: &Calibration,
+    ) -> Option<UnderLoad> {
+        let [_, before, after] = self.remade(decision, loaded, tags)?;
+        let seconds = [&before, &after].map(|made| made.plan.first().map_or(0.0, |first| first.total));
+        Some(UnderLoad { redecided: redecided(&before, &after, calibration), seconds })
+    }
+
+    /// Under its own configuration, that before, and that after.
+    fn remade(&self, decision: &Decision, loaded: &Decision, tags: &[(String, String)]) -> Option<[Remade; 3]> {
         let own = Remade::recorded(decision, &self.recorded)?;
         let before = match &self.before {
             Some(before) => Remade::under(decision, tags, before, &own.basis),
             None => Remade { grade: Grade::Exact, cost_range: None, ..own.clone() },
         };
-        let after = Remade::under(decision, tags, &self.after, &own.basis);
-        let (from, to) = (choice(&before), choice(&after));
-        let is_moved = from != to;
-        Some(Redecided {
-            grade: before.grade.max(after.grade),
-            from,
-            to,
-            scores: [&before, &after].map(|made| made.plan.first().map_or(f64::NAN, |first| first.score)),
-            before: figures(before.plan.iter(), calibration),
-            after: figures(after.plan.iter(), calibration),
-            cost_range: after.cost_range.map(|range| range.map(pico)),
-            reason: if is_moved { self.reason(generation, &own, (from, to)) } else { 0 },
-            repriced: from.zip(to).filter(|_| is_moved).and_then(|choices| self.repriced(generation, choices)),
-        })
+        let after = Remade::under(loaded, tags, &self.after, &own.basis);
+        Some([own, before, after])
     }
 
     /// The choices that a request could have come to, with their probabilities. `None` if it does not even come out under its own
@@ -253,6 +296,21 @@ impl Possible {
     }
 }
 
+/// Both decisions side by side, without the reason of a move.
+fn redecided(before: &Remade, after: &Remade, calibration: &Calibration) -> Redecided {
+    Redecided {
+        grade: before.grade.max(after.grade),
+        from: choice(before),
+        to: choice(after),
+        scores: [before, after].map(|made| made.plan.first().map_or(f64::NAN, |first| first.score)),
+        before: figures(before.plan.iter(), calibration),
+        after: figures(after.plan.iter(), calibration),
+        cost_range: after.cost_range.map(|range| range.map(pico)),
+        reason: 0,
+        repriced: None,
+    }
+}
+
 fn choice(made: &Remade) -> Option<EndpointId> {
     made.plan.first().map(|first| first.endpoint)
 }
@@ -274,7 +332,7 @@ fn combinations(changes: &[Change]) -> Vec<u64> {
 }
 
 /// Expected figures of a plan, corrected by what was measured. Failures of attempts count as independent.
-fn figures<'p>(plan: impl Iterator<Item = &'p Planned> + Clone, calibration: &Calibration) -> Figures {
+pub(super) fn figures<'p>(plan: impl Iterator<Item = &'p Planned> + Clone, calibration: &Calibration) -> Figures {
     let (mut reached, mut cost) = (1.0, 0.0);
     for planned in plan.clone() {
         let factors = calibration.factors(planned.endpoint);

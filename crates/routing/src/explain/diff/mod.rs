@@ -9,6 +9,9 @@
 //! A [`Shadow`] is the other configuration while the first one serves: it decides the same request at the same moment, and
 //! [`ShadowTally`] sums up.
 //!
+//! Keys that work over time change what is known, not how it is decided: [`OpenLoop`] runs the recorded attempts through statistics
+//! and breakers with other constants. [`LoadSample`] models what moved requests do to the endpoints that get them.
+//!
 //! What would have happened is not known here: another choice leads to other observations, which no record holds.
 
 mod bootstrap;
@@ -17,7 +20,9 @@ mod changes;
 mod comparison;
 mod estimate;
 mod histogram;
+mod load;
 mod mixture;
+mod open_loop;
 mod pool;
 mod remake;
 mod setup;
@@ -34,6 +39,8 @@ pub use changes::{Answerable, Change};
 pub(crate) use comparison::{Choice, Choices};
 pub use comparison::{Comparison, Figures, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
+pub use load::{Load, LoadAdjusted, LoadSample};
+pub use open_loop::{Admitted, Nearness, OpenLoop};
 pub use remake::Grade;
 pub use shadow::{Asked, Shadow, Watched};
 pub use shadow_tally::{Predicted, ShadowMove, ShadowTally};

@@ -40,6 +40,8 @@ pub enum Grade {
     Exact,
     /// An endpoint that is not recorded could be the choice, or change a median.
     Partial,
+    /// The choice follows from statistics that were estimated again.
+    OpenLoop,
     /// An endpoint could be the choice that was never measured.
     None,
 }
@@ -60,6 +62,22 @@ pub(super) struct Planned {
     pub score: f64,
     /// Requests in flight, and from how many on it slows down.
     pub load: [f64; 2],
+}
+
+impl Planned {
+    /// Of a candidate as it was decided.
+    pub(super) fn of_candidate(candidate: &Candidate) -> Planned {
+        let predicted = &candidate.predicted;
+        Planned {
+            endpoint: candidate.endpoint,
+            cost: candidate.inputs.cost,
+            first_token: predicted.first_token_p50,
+            total: predicted.total_p50,
+            failure: predicted.failure,
+            score: candidate.score,
+            load: [f64::from(candidate.inputs.in_flight), candidate.inputs.knee],
+        }
+    }
 }
 
 /// Every choice that a decision could have come to.

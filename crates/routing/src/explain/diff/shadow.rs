@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pointsman_domain::{Candidate, Catalog, Objective, Query, ShadowChoice, Tick};
+use pointsman_domain::{Catalog, Objective, Query, ShadowChoice, Tick};
 
 use super::{setup::Setup, side::Side};
 use crate::{
-    decide::decide_to_serve,
+    decide::{context::DecisionContext, first_choice::first_choice},
     stats::{EndpointStats, LiveView, Snapshot, splitmix64},
 };
 
@@ -97,17 +97,15 @@ impl Shadow {
             Some(Some(query)) => query,
             Some(None) => return nothing,
         };
-        let decided = decide_to_serve(&self.world(&asked.snapshot), &asked.live, query, asked.now, asked.seed);
-        let Ok(decision) = decided else { return nothing };
-        let Some(first) = decision.plan().next() else { return nothing };
-        let ranked = |candidate: &&Candidate| chosen == Some(candidate.index);
-        let chosen = decision.plan().chain(&decision.rivals).find(ranked);
+        let world = self.world(&asked.snapshot);
+        let context = DecisionContext::new(&world, &asked.live, query, asked.now, asked.seed);
+        let Some(first) = first_choice(&context, chosen) else { return nothing };
         ShadowChoice {
             choice: Some(first.index),
-            gap: chosen.map(|chosen| (chosen.score - first.score) as f32),
-            cost: first.predicted.cost as f32,
-            first_token: first.predicted.first_token_p50 as f32,
-            failure: first.predicted.failure as f32,
+            gap: first.gap.map(|gap| gap as f32),
+            cost: first.cost as f32,
+            first_token: first.first_token as f32,
+            failure: first.failure as f32,
             ..nothing
         }
     }

@@ -104,7 +104,7 @@ pub(super) fn about_shifts(shifts: &[TrafficShift]) -> [Vec<Finding>; 2] {
         let finding = Finding::Shifted {
             endpoint: shift.name.clone(),
             factor: shift.factor,
-            in_flight: [shift.in_flight, shift.in_flight * shift.factor, shift.knee],
+            in_flight: [shift.in_flight, shift.would_be, shift.knee],
         };
         if shift.factor > SHIFTS[0] && shift.is_beyond_limits() {
             refusals.push(finding)

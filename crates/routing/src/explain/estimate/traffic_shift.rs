@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use pointsman_domain::EndpointId;
 
+use crate::explain::diff::Load;
+
 /// Units of a sum: integers, so that no order of the records changes a bit.
 const UNIT: f64 = 1e9;
 
@@ -19,6 +21,8 @@ struct Sums {
     load: [i128; 2],
     seen: u64,
     refused: u64,
+    /// Requests in flight under the other policy, where that is modelled.
+    modelled: Option<f64>,
 }
 
 /// An endpoint that another policy would send other traffic to.
@@ -34,6 +38,8 @@ pub struct TrafficShift {
     pub factor: f64,
     /// Mean requests in flight as it was.
     pub in_flight: f64,
+    /// Mean requests in flight under the other policy: as a load model has it, or else grown as its share is.
+    pub would_be: f64,
     /// Requests in flight from which on it slows down.
     pub knee: f64,
     /// Whether it refused requests for a limit of its own.
@@ -56,6 +62,15 @@ impl TrafficShifts {
         self.0.entry(endpoint).or_default().refused += 1;
     }
 
+    /// Takes what a model says of the load under the other policy.
+    pub fn adjust(&mut self, loads: &[Load]) {
+        for load in loads {
+            if let Some(sums) = self.0.get_mut(&load.endpoint) {
+                sums.modelled = Some(load.in_flight[1]);
+            }
+        }
+    }
+
     /// Adds other requests.
     pub fn merge(&mut self, other: TrafficShifts) {
         for (endpoint, more) in other.0 {
@@ -73,12 +88,14 @@ impl TrafficShifts {
         let of = |(endpoint, sums): (&EndpointId, &Sums)| {
             let [before, after] = sums.shares.map(|sum| sum as f64 / UNIT);
             let [in_flight, knee] = sums.load.map(|sum| sum as f64 / UNIT / sums.seen.max(1) as f64);
+            let factor = if before > 0.0 { after / before } else { f64::INFINITY };
             TrafficShift {
                 endpoint: *endpoint,
                 name: String::new(),
                 shares: [before, after].map(|sum| sum / requests.max(1) as f64),
-                factor: if before > 0.0 { after / before } else { f64::INFINITY },
+                factor,
                 in_flight,
+                would_be: sums.modelled.unwrap_or(if before > 0.0 { in_flight * factor } else { f64::INFINITY }),
                 knee,
                 was_limited: sums.refused > 0,
             }
@@ -91,10 +108,9 @@ impl TrafficShifts {
 }
 
 impl TrafficShift {
-    /// Whether the moved traffic is more than it carried before it slowed down or refused requests (first order: requests in
-    /// flight grow as traffic does).
+    /// Whether the moved traffic is more than it carries before it slows down, or it refused requests.
     #[must_use]
     pub fn is_beyond_limits(&self) -> bool {
-        self.was_limited || self.factor.is_infinite() || self.in_flight * self.factor > self.knee
+        self.was_limited || self.would_be > self.knee
     }
 }
