@@ -11,7 +11,7 @@ use pointsman_domain::{
 };
 use pointsman_routing::explain::{
     estimate::Position,
-    regret::{Figure, Hindsight, Regret, Regrets, Timeline, Yardstick},
+    regret::{Hindsight, Regret, RegretFigure, Regrets, Timeline, Yardstick},
 };
 
 use crate::{
@@ -185,6 +185,6 @@ fn row(judged: &[Judged], figure: usize, name: String) -> Vec<String> {
 
 /// Whether the interval holds the truth.
 #[must_use]
-pub fn covers(figure: &Figure, truth: f64) -> bool {
+pub fn covers(figure: &RegretFigure, truth: f64) -> bool {
     (figure.interval[0]..=figure.interval[1]).contains(&truth)
 }

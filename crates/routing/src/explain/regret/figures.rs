@@ -37,7 +37,7 @@ pointsman_domain::named! {
 
 /// Dollars, failures or seconds for each request, with the 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figure {
+pub struct RegretFigure {
     /// The figure.
     pub value: f64,
     /// Its interval.
@@ -52,7 +52,7 @@ pub struct Restricted {
     /// Requests that it holds for.
     pub requests: usize,
     /// Dollars, failures and seconds for each request of the group.
-    pub figures: [Option<Figure>; 3],
+    pub figures: [Option<RegretFigure>; 3],
 }
 
 /// What the requests of a group came to.
@@ -69,7 +69,7 @@ pub struct Regret {
     /// Mean dollars, failures and seconds as they were.
     pub before: [Option<f64>; 3],
     /// Total and parts, with dollars, failures and seconds. The parts sum to the total.
-    pub parts: [(Yardstick, [Option<Figure>; 3]); 5],
+    pub parts: [(Yardstick, [Option<RegretFigure>; 3]); 5],
     /// Share of the requests whose choice without restrictions is not certain.
     pub partial: f64,
     /// Share of the requests with an endpoint that the next minute does not tell of.
@@ -117,7 +117,7 @@ impl Regret {
 
     /// The figures of a yardstick.
     #[must_use]
-    pub fn part(&self, wanted: Yardstick) -> [Option<Figure>; 3] {
+    pub fn part(&self, wanted: Yardstick) -> [Option<RegretFigure>; 3] {
         self.parts.iter().find(|(yardstick, _)| *yardstick == wanted).map_or([None; 3], |(_, figures)| *figures)
     }
 }
@@ -190,11 +190,11 @@ fn worth(objective: Objective, requests: &[&Request], before: [Option<f64>; 3]) 
     }
 }
 
-fn figure(requests: &[&Request], measure: usize, value: impl Fn(&Request) -> Option<f64>) -> Option<Figure> {
+fn figure(requests: &[&Request], measure: usize, value: impl Fn(&Request) -> Option<f64>) -> Option<RegretFigure> {
     let point = mean(requests, measure, value)?;
     let interval = point.interval();
     let is_known = point.value.is_finite() && interval.iter().all(|end| end.is_finite());
-    is_known.then_some(Figure { value: point.value, interval })
+    is_known.then_some(RegretFigure { value: point.value, interval })
 }
 
 /// The mean over requests with a known outcome, by clusters.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pointsman_domain::EndpointId;
 
 use super::{
-    figures::Figure,
-    hindsight::{Choice, Expected},
+    figures::RegretFigure,
+    hindsight::{Expected, Prospect},
     requests::{Request, Scales},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub struct FixedEndpoint {
     /// Which.
     pub endpoint: EndpointId,
     /// Dollars, failures and seconds that requests came to beyond it; negative where it is worse. `None` where refused.
-    pub figures: [Option<Figure>; 3],
+    pub figures: [Option<RegretFigure>; 3],
     /// Why figures are refused.
     pub refusals: Vec<Finding>,
 }
@@ -103,7 +103,7 @@ impl Estimated {
 
     fn shown(self, compared: usize) -> FixedEndpoint {
         let z = quantile(1.0 - 0.5 * ALPHA / compared.max(1) as f64);
-        let figure = |point: &Point| Figure {
+        let figure = |point: &Point| RegretFigure {
             value: -point.value,
             interval: [-point.value - z * point.error, -point.value + z * point.error],
         };
@@ -158,7 +158,7 @@ const FAILURES: usize = 1;
 
 fn observation(endpoint: EndpointId, request: &Request, scales: &Scales, measure: usize) -> Option<Observation> {
     let reviewed = &request.reviewed;
-    let of = |choice: Choice| scales.now(reviewed, choice).get(measure).copied();
+    let of = |choice: Prospect| scales.now(reviewed, choice).get(measure).copied();
     let outcome = reviewed.outcome.get(measure).copied().flatten()?;
     let predicted = of(reviewed.made)?;
     let found = reviewed.possible.iter().find(|(choice, ..)| choice.endpoint == endpoint);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use pointsman_domain::{Candidate, Catalog, Decision, EndpointId, Generation, Reopens, RoutingPolicy};
 
-use super::{requests::Outcome, timeline::Timeline};
+use super::{requests::Observed, timeline::Timeline};
 use crate::explain::{
     diff::{Basis, Calibration, Comparison, Figures, Grade, Possible, Restriction, SelfTest, Setup, Side, units},
     estimate::outcome_values,
@@ -31,7 +31,7 @@ pub(super) type Expected = [f64; 3];
 
 /// An endpoint as the choice, with what is expected of the request there.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct Prospect {
     pub endpoint: EndpointId,
     pub expected: Expected,
 }
@@ -42,17 +42,17 @@ pub(super) struct Reviewed {
     /// Dollars, failure and seconds; `None` where it is not known.
     pub outcome: [Option<f64>; 3],
     /// As it was made.
-    pub made: Choice,
+    pub made: Prospect,
     /// Every choice of the decision with its probability, its requests in flight, and where it slows down.
-    pub possible: Vec<(Choice, f64, [f64; 2])>,
+    pub possible: Vec<(Prospect, f64, [f64; 2])>,
     /// Without chance.
-    pub calm: Choice,
+    pub calm: Prospect,
     /// Also without restrictions.
-    pub free: Choice,
+    pub free: Prospect,
     /// Without chance and one restriction alone.
-    pub without: Vec<(Restriction, Choice)>,
+    pub without: Vec<(Restriction, Prospect)>,
     /// The made, the free and the foresighted choice, with what the next minute says of them.
-    pub hindsight: [Choice; 3],
+    pub hindsight: [Prospect; 3],
     /// How far the record tells the free choice.
     pub grade: Grade,
     /// Whether the next minute tells of every recorded endpoint.
@@ -86,13 +86,13 @@ impl Hindsight {
         self.comparison.name(endpoint)
     }
 
-    /// The request with what it could have come to. [`Outcome::Unserved`] if no endpoint could serve.
-    pub(super) fn review(&self, generation: &Generation, timeline: &Timeline) -> Result<Reviewed, Outcome> {
+    /// The request with what it could have come to. [`Observed::Unserved`] if no endpoint could serve.
+    pub(super) fn review(&self, generation: &Generation, timeline: &Timeline) -> Result<Reviewed, Observed> {
         let decision = &*generation.decision;
         let recorded = Possible::recorded(decision, &self.comparison.recorded);
-        let (own, basis) = recorded.ok_or(Outcome::Different)?;
-        let made = own.order.first().map(|(first, _)| first.endpoint).ok_or(Outcome::Unserved)?;
-        let own_choice = |endpoint| choice(&own, endpoint).ok_or(Outcome::Different);
+        let (own, basis) = recorded.ok_or(Observed::Different)?;
+        let made = own.order.first().map(|(first, _)| first.endpoint).ok_or(Observed::Unserved)?;
+        let own_choice = |endpoint| choice(&own, endpoint).ok_or(Observed::Different);
         let (made, calm) = (own_choice(made)?, own_choice(own.calm.unwrap_or(made))?);
         let active = Restriction::ALL.into_iter().filter(|one| one.restricts(decision, &self.catalog));
         let active: Vec<Restriction> = active.collect();
@@ -106,13 +106,13 @@ impl Hindsight {
                 let free = again.possible(&now, setup);
                 let alone =
                     active.iter().filter_map(|one| Some((*one, first(&again.possible(&now, self.setup(*one)?))?)));
-                (first(&free).ok_or(Outcome::Different)?, free.grade, alone.collect())
+                (first(&free).ok_or(Observed::Different)?, free.grade, alone.collect())
             }
         };
         let later = self.imagined(&now, timeline, None, Some([at, at + FORESIGHT_MS]));
         let foresight = again.possible(&later, setup);
-        let foresighted = first(&foresight).ok_or(Outcome::Different)?;
-        let later_of = |choice_now: Choice| choice(&foresight, choice_now.endpoint).unwrap_or(choice_now);
+        let foresighted = first(&foresight).ok_or(Observed::Different)?;
+        let later_of = |choice_now: Prospect| choice(&foresight, choice_now.endpoint).unwrap_or(choice_now);
         let is_known = |candidate: &Candidate| timeline.latest(candidate.endpoint, at, at + FORESIGHT_MS).is_some();
         Ok(Reviewed {
             outcome: outcome_values(generation),
@@ -225,14 +225,14 @@ fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t su
     all.filter(|candidate| opened.contains(&candidate.index)).for_each(reopened);
 }
 
-fn first(possible: &Possible) -> Option<Choice> {
+fn first(possible: &Possible) -> Option<Prospect> {
     choice(possible, possible.order.first()?.0.endpoint)
 }
 
 /// What is expected of the request if this endpoint is tried first. Nothing is corrected here: that takes all requests.
-fn choice(possible: &Possible, endpoint: EndpointId) -> Option<Choice> {
+fn choice(possible: &Possible, endpoint: EndpointId) -> Option<Prospect> {
     let (planned, _) = possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint)?;
     let Figures { cost, failure, total, .. } = possible.figures_if_first(planned, &Calibration::default());
     let expected = [units::from_pico(cost.into()), units::from_pico(failure.into()), units::from_nano(total.into())];
-    Some(Choice { endpoint, expected })
+    Some(Prospect { endpoint, expected })
 }

@@ -15,10 +15,10 @@ mod hindsight;
 mod requests;
 mod timeline;
 
-pub use figures::{Figure, LEAST_GROUP, Regret, Restricted, Yardstick};
+pub use figures::{LEAST_GROUP, Regret, RegretFigure, Restricted, Yardstick};
 pub use fixed::{Fixed, FixedEndpoint};
 pub use hindsight::{FORESIGHT_MS, Hindsight};
-pub use requests::{Group, Outcome, Regrets};
+pub use requests::{Group, Observed, Regrets};
 pub use timeline::Timeline;
 
 pub use super::diff::Restriction;

@@ -6,7 +6,7 @@ use pointsman_domain::{EndpointId, Generation, Objective};
 
 use super::{
     figures::Regret,
-    hindsight::{Choice, Expected, Hindsight, Reviewed},
+    hindsight::{Expected, Hindsight, Prospect, Reviewed},
     timeline::Timeline,
 };
 use crate::explain::{diff::units::count, estimate::Position};
@@ -19,7 +19,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Observed {
     /// Its request counts.
     Counted,
     /// No endpoint could serve it.
@@ -66,7 +66,7 @@ impl Regrets {
         generation: &Generation,
         timeline: &Timeline,
         position: Position,
-    ) -> Outcome {
+    ) -> Observed {
         let reviewed = match hindsight.review(generation, timeline) {
             Ok(reviewed) => reviewed,
             Err(outcome) => return outcome,
@@ -82,7 +82,7 @@ impl Regrets {
             latency: decision.weights.latency,
             reviewed,
         });
-        Outcome::Counted
+        Observed::Counted
     }
 
     /// Adds other requests.
@@ -129,19 +129,19 @@ impl Scales {
     }
 
     /// What was expected of a choice, corrected.
-    pub fn now(&self, reviewed: &Reviewed, choice: Choice) -> Expected {
+    pub fn now(&self, reviewed: &Reviewed, choice: Prospect) -> Expected {
         corrected(&self.0[0], [reviewed.made, choice], reviewed.outcome)
     }
 
     /// What the next minute says of it, corrected.
-    pub fn later(&self, reviewed: &Reviewed, choice: Choice) -> Expected {
+    pub fn later(&self, reviewed: &Reviewed, choice: Prospect) -> Expected {
         corrected(&self.0[1], [reviewed.hindsight[0], choice], reviewed.outcome)
     }
 }
 
 fn corrected(
     scales: &BTreeMap<EndpointId, Expected>,
-    [made, choice]: [Choice; 2],
+    [made, choice]: [Prospect; 2],
     [dollars, ..]: [Option<f64>; 3],
 ) -> Expected {
     let [spend, failure, seconds] = choice.expected;
@@ -152,10 +152,10 @@ fn corrected(
 }
 
 /// Sums of outcomes by sums of predictions, drawn to 1.
-fn scales(requests: &[&Request], made: impl Fn(&Reviewed) -> Choice) -> BTreeMap<EndpointId, Expected> {
+fn scales(requests: &[&Request], made: impl Fn(&Reviewed) -> Prospect) -> BTreeMap<EndpointId, Expected> {
     let mut sums: BTreeMap<EndpointId, [(u64, f64, f64); 3]> = BTreeMap::new();
     for request in requests {
-        let Choice { endpoint, expected } = made(&request.reviewed);
+        let Prospect { endpoint, expected } = made(&request.reviewed);
         let sums = sums.entry(endpoint).or_default();
         for ((sums, outcome), expected) in sums.iter_mut().zip(request.reviewed.outcome).zip(expected) {
             if let Some(outcome) = outcome {
