@@ -28,6 +28,7 @@ mod moment;
 mod names;
 mod recorded_traffic;
 mod reference;
+mod regret;
 mod reload;
 mod replay;
 mod spend;
@@ -64,7 +65,7 @@ pub const EXIT_UNREACHABLE: u8 = 4;
 /// is invalid.
 fn parse(arguments: &[OsString]) -> Result<Arguments, CommandOutput> {
     let page = help_of(arguments);
-    let has_own_codes = ["diff", "estimate"].iter().any(|name| page == format!("pointsman {name} --help"));
+    let has_own_codes = ["diff", "estimate", "regret"].iter().any(|name| page == format!("pointsman {name} --help"));
     let code = if has_own_codes { recorded_traffic::EXIT_USAGE } else { EXIT_CONFIGURATION };
     let invalid = |why: String| CommandOutput { text: format!("pointsman: {why}; see '{page}'\n"), code };
     let parsed = Arguments::try_parse_from(std::iter::once(&OsString::from("pointsman")).chain(arguments));
@@ -189,6 +190,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Arguments { command: Some(command), .. }) => match command {
             Subcommands::Diff(command) => return reported("diff", diff::run(&command, environment)),
             Subcommands::Estimate(command) => return reported("estimate", diff::estimate(&command, environment)),
+            Subcommands::Regret(command) => return reported("regret", regret::run(&command, environment)),
             Subcommands::Ledger(command) => {
                 let mut output = BufWriter::new(std::io::stdout().lock());
                 return Next::Exit(ledger::run(&command, environment, &mut output));
@@ -249,6 +251,7 @@ fn finish(command: &Subcommands, environment: &Environment) -> Finished {
         | Subcommands::Serve(_)
         | Subcommands::Diff(_)
         | Subcommands::Estimate(_)
+        | Subcommands::Regret(_)
         | Subcommands::Ledger(_) => Ok(success(VERSION.to_owned())),
     }
 }

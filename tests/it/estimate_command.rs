@@ -23,7 +23,7 @@ fn estimate(data: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> (i32, 
 }
 
 /// Each record so many times, with ids and sessions of their own.
-fn many(generations: &[Arc<Generation>], times: u64) -> Vec<Arc<Generation>> {
+pub(crate) fn many(generations: &[Arc<Generation>], times: u64) -> Vec<Arc<Generation>> {
     let copy = |(n, generation): (u64, &Arc<Generation>)| {
         let id = GenerationId::new(generation.created_ms as u64 / 1000, [n << 32, 2, 3]);
         Arc::new(Generation { id, session_id: Some(format!("session-{n}")), ..(**generation).clone() })

@@ -278,6 +278,8 @@ mod refusals;
 #[cfg(test)]
 mod refused_calls;
 #[cfg(test)]
+mod regret_command;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod reload_file;

@@ -14,7 +14,7 @@ use flate2::read::GzDecoder;
 use pointsman_oracle::{
     ablation, compare, improvement, one,
     ope::{self, Matrix},
-    plot, replay, report,
+    plot, regret, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
     sheets, shown,
@@ -39,6 +39,7 @@ oracle traces <directory> [options]        Pointsman on drawn requests and on tw
 oracle save [options]                      Pointsman's regret by scenario and seed, as lines to compare
 oracle changes <before> <after>            what changed from one file of such lines to another, paired by seed
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
+oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
 oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
@@ -100,6 +101,11 @@ fn run() -> Result<String, Box<dyn Error>> {
         }
         ["ope"] => {
             print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?
+        }
+        ["regret"] => {
+            let plan = options.plan();
+            let sheet = regret::sheet(&plan.scenarios, &plan.aims, &plan.seeds, &plan.policy);
+            print(&[sheet], options.markdown, &mut text)?;
         }
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,

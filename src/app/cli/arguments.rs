@@ -22,6 +22,7 @@ use super::{
     ledger::LedgerCommand,
     logs::LogsRequest,
     models::ModelsRequest,
+    regret::RegretCommand,
     reload::ReloadRequest,
     replay::ReplayRequest,
     spend::SpendRequest,
@@ -40,6 +41,13 @@ const ESTIMATE_EXIT_CODES: &str = "\
 EXIT CODES
   0   every figure has an estimate or a bound
   2   a figure is refused, no records, keys that records cannot answer, or a faulty configuration
+  3   the self test failed: a decision does not come out of its record as it was made
+  64  wrong use";
+
+const REGRET_EXIT_CODES: &str = "\
+EXIT CODES
+  0   there are figures for the alias and objective with most requests
+  2   they are refused, no records, or a faulty configuration
   3   the self test failed: a decision does not come out of its record as it was made
   64  wrong use";
 
@@ -82,7 +90,7 @@ EXIT CODES
      cannot be written
   4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay',
      'spend', 'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
-  'diff' and 'estimate' have codes of their own: see 'pointsman diff --help'
+  'diff', 'estimate' and 'regret' have codes of their own: see 'pointsman diff --help'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -154,6 +162,9 @@ pub(super) enum Subcommands {
     /// Say what another configuration would have brought, from choices that chance made, or why not
     #[command(after_help = ESTIMATE_EXIT_CODES)]
     Estimate(EstimateCommand),
+    /// Show what exploration, restrictions and ignorance cost, and how good one endpoint alone would have been
+    #[command(after_help = REGRET_EXIT_CODES)]
+    Regret(RegretCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk
@@ -203,6 +214,7 @@ impl Subcommands {
             Subcommands::Doctor(request) => &mut request.config,
             Subcommands::Diff(command) => &mut command.records.config,
             Subcommands::Estimate(command) => &mut command.records.config,
+            Subcommands::Regret(command) => &mut command.records.config,
             Subcommands::Models(request) => &mut request.config,
             Subcommands::Catalog(request) => request.config_mut(),
             Subcommands::Health(request) => &mut request.config,

@@ -28,7 +28,7 @@ pub(super) const EXIT_USAGE: u8 = 64;
 /// The records, and a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct RecordedTraffic {
-    /// Configuration after the change; default: ./config.toml
+    /// Configuration, of diff and estimate the one after the change; default: ./config.toml
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Records from this time on: 24h, 7d, 2026-11-23T06:00:00Z, 2026-11-23 or Unix milliseconds

@@ -17,7 +17,7 @@ use pointsman_routing::{
 
 use crate::{
     dice::Dice,
-    engine,
+    engine::{self, Run},
     request::{FIRST_BYTE, Request, TOTAL},
     rule::{ATTEMPTS, Ask, Begin, Calibration, Late, News, Patience, Report, Rule},
     world::World,
@@ -73,6 +73,18 @@ pub enum Without {
     PastOpen,
 }
 
+/// What a run of the core leaves in a ledger.
+pub struct Logged {
+    /// What came of the requests.
+    pub run: Run,
+    /// Decisions with the numbers of their requests.
+    pub decisions: Vec<(usize, Decision)>,
+    /// What they were made under.
+    pub catalog: Arc<Catalog>,
+    /// The constants.
+    pub policy: Arc<RoutingPolicy>,
+}
+
 /// The routing core.
 pub struct Core {
     policy: RoutingPolicy,
@@ -95,8 +107,8 @@ pub struct Core {
     hedges: f64,
     calibration: Calibration,
     without: Without,
-    /// Decisions to be made again later: every so many requests.
-    kept: Vec<Decision>,
+    /// Decisions to be made again later, with the number of the request: every so many requests.
+    kept: Vec<(usize, Decision)>,
     keep_every: usize,
 }
 
@@ -140,9 +152,16 @@ impl Core {
 
     /// Runs through a world and gives back every so many of its decisions, with what they were made under.
     pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Decision>, RoutingPolicy) {
+        let logged = Core::logged(world, policy, every);
+        (logged.decisions.into_iter().map(|(_, decision)| decision).collect(), Arc::unwrap_or_clone(logged.policy))
+    }
+
+    /// The same, with what came of them.
+    pub fn logged(world: &World, policy: RoutingPolicy, every: usize) -> Logged {
         let mut core = Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) };
-        _ = engine::run(world, &mut core);
-        (core.kept, core.policy)
+        let run = engine::run(world, &mut core);
+        let catalog = Arc::clone(&core.snapshot.catalog);
+        Logged { run, decisions: core.kept, catalog, policy: Arc::new(core.policy) }
     }
 
     /// Copies the fast cells, as far as they are not taken away.
@@ -265,7 +284,7 @@ impl Rule for Core {
         let Ok(decision) = decided else { return Vec::new() };
         let order = decision.plan().map(|candidate| candidate.index as usize).collect();
         if ask.request.id.is_multiple_of(self.keep_every) {
-            self.kept.push(decision.clone());
+            self.kept.push((ask.request.id, decision.clone()));
         }
         self.decisions.insert(ask.request.id, decision);
         order

@@ -14,7 +14,7 @@ use pointsman_domain::{Decision, RoutingPolicy};
 use self::core::Core;
 pub use self::{
     clairvoyant::Restraint,
-    core::{Without, policy},
+    core::{Logged, Without, policy},
 };
 use crate::{rule::Rule, world::World};
 
@@ -134,6 +134,12 @@ pub fn clairvoyant(restraint: Restraint) -> Box<dyn Rule> {
 #[must_use]
 pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Decision>, RoutingPolicy) {
     Core::decisions(world, policy, every)
+}
+
+/// Pointsman's run through a world, with all of its decisions.
+#[must_use]
+pub fn logged(world: &World, policy: RoutingPolicy) -> Logged {
+    Core::logged(world, policy, 1)
 }
 
 /// All endpoints, the least of these values first.

@@ -76,7 +76,7 @@ pub(crate) fn normal_share(z: f64) -> f64 {
 }
 
 /// By bisection: slow, without magic numbers, and used once.
-fn quantile(share: f64) -> f64 {
+pub(crate) fn quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {
         let middle = 0.5 * (low + high);

@@ -3,7 +3,8 @@
 //! `reason` writes `decision_reason`, with `why_chosen` for its first clause and `attempt_summary` for its last; `summary`
 //! says the same in one short sentence.
 //! `why_not` answers why an endpoint was not chosen, `relaxation` what to change if none can serve, `what_if` decides
-//! under other conditions, `replay` decides again from a record, `diff` many records under another configuration, `estimate` says what that would have come to. `rescoring` computes recorded scores again for all.
+//! under other conditions, `replay` decides again from a record, `diff` many records under another configuration, `estimate` says what that would have come to, `regret` what
+//! decisions came to beyond better ones. `rescoring` computes recorded scores again for all.
 //!
 //! Everything here reads the record of a decision, or makes the decision again. None of it runs on the path of a
 //! request; `decide` does not depend on it.
@@ -19,6 +20,7 @@ mod hypothetical_stats;
 mod name_resolution;
 mod preferences;
 mod reason;
+pub mod regret;
 #[expect(clippy::disallowed_methods, reason = "ranks")]
 mod relaxation;
 mod replay;

@@ -33,6 +33,8 @@ mod routing_properties;
 #[cfg(test)]
 mod routing_reason;
 #[cfg(test)]
+mod routing_regret;
+#[cfg(test)]
 mod routing_run;
 #[cfg(test)]
 mod routing_splits;

@@ -22,7 +22,7 @@ const MOST_CHANGES: usize = 24;
 
 /// Two configurations, ready for the decisions of one catalog and one policy.
 pub struct Comparison {
-    recorded: Setup,
+    pub(in crate::explain) recorded: Setup,
     /// `None`: that of the decisions.
     before: Option<Setup>,
     after: Setup,
@@ -290,7 +290,7 @@ impl Comparison {
 
 impl Possible {
     /// Expected figures if this one is tried first, and the others in their order.
-    fn figures_if_first(&self, first: &Planned, calibration: &Calibration) -> Figures {
+    pub(in crate::explain) fn figures_if_first(&self, first: &Planned, calibration: &Calibration) -> Figures {
         let others = self.order.iter().map(|(planned, _)| planned).filter(|other| other.endpoint != first.endpoint);
         figures([first].into_iter().chain(others).take(self.attempts), calibration)
     }

@@ -48,7 +48,7 @@ pub enum Grade {
 
 /// Predicted figures of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Planned {
+pub(in crate::explain) struct Planned {
     pub endpoint: EndpointId,
     /// Dollars.
     pub cost: f64,
@@ -82,7 +82,7 @@ impl Planned {
 
 /// Every choice that a decision could have come to.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Possible {
+pub(in crate::explain) struct Possible {
     pub grade: Grade,
     /// The whole order of this decision, with the probability of each to be the first.
     pub order: Vec<(Planned, f64)>,
@@ -106,7 +106,7 @@ pub(super) struct Remade {
 
 /// What the baselines of a decision follow from, as far as it is recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Basis {
+pub(in crate::explain) struct Basis {
     /// Of each recorded endpoint that passed the hard filters: cost and time bit for bit, and whether it had a role.
     known: Vec<(EndpointId, u64, u64, bool)>,
     unknown: Vec<EndpointId>,
@@ -132,14 +132,14 @@ impl Remade {
 
 impl Possible {
     /// What a decision could have come to in its own setup.
-    pub(super) fn recorded(decision: &Decision, setup: &Setup) -> Option<(Possible, Basis)> {
+    pub(in crate::explain) fn recorded(decision: &Decision, setup: &Setup) -> Option<(Possible, Basis)> {
         let both = |made: &Making<'_, '_>| (made.possible(), made.basis.clone());
         let ((possible, basis), paced_probes) = recorded(decision, setup, both)?;
         Some((possible, Basis { paced_probes, ..basis }))
     }
 
     /// The same in another setup.
-    pub(super) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Possible {
+    pub(in crate::explain) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Possible {
         let nothing = Possible { grade: Grade::Exact, order: Vec::new(), attempts: 0, calm: None };
         remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.possible()).unwrap_or(nothing)
     }

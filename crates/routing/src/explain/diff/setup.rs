@@ -9,6 +9,7 @@ use pointsman_domain::{
 
 use super::{
     changes::decide_alike,
+    restriction::{Restriction, without_lists},
     side::{Side, translated},
 };
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// A [`Side`] prepared for the decisions that were recorded with one catalog.
-pub(super) struct Setup {
+pub(in crate::explain) struct Setup {
     /// Without estimates: they come from each record.
     pub snapshot: Snapshot,
     objective: Option<Objective>,
@@ -35,6 +36,8 @@ pub(super) struct Setup {
     pub weighs_otherwise: bool,
     recorded: Arc<Catalog>,
     recorded_policy: Arc<RoutingPolicy>,
+    /// What is taken from requests.
+    lifted: Vec<Restriction>,
 }
 
 impl Setup {
@@ -42,6 +45,16 @@ impl Setup {
     pub(super) fn recorded(catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Setup {
         let side = Side { catalog: Arc::clone(catalog), policy: Arc::clone(policy), objective: None };
         Setup { is_recorded: true, ..Setup::new(&side, catalog, policy) }
+    }
+
+    /// That one, for requests without these restrictions and for records that were changed.
+    pub(in crate::explain) fn without(
+        lifted: &[Restriction],
+        catalog: &Arc<Catalog>,
+        policy: &Arc<RoutingPolicy>,
+    ) -> Setup {
+        let side = Side { catalog: without_lists(catalog, lifted), policy: Arc::clone(policy), objective: None };
+        Setup { lifted: lifted.to_vec(), weighs_otherwise: false, ..Setup::new(&side, catalog, policy) }
     }
 
     /// Another one.
@@ -83,6 +96,7 @@ impl Setup {
             weighs_otherwise: decide_alike(&side.policy, &with_weights_of(recorded_policy, &side.policy)),
             recorded: Arc::clone(recorded),
             recorded_policy: Arc::clone(recorded_policy),
+            lifted: Vec::new(),
         }
     }
 
@@ -96,7 +110,7 @@ impl Setup {
     }
 
     /// Position here of an endpoint.
-    pub(super) fn find(&self, endpoint: EndpointId) -> Option<u32> {
+    pub(in crate::explain) fn find(&self, endpoint: EndpointId) -> Option<u32> {
         self.by_id.get(&endpoint).copied()
     }
 
@@ -139,7 +153,12 @@ impl Setup {
     /// The request of a decision as it reads here. `None` if a model or alias that it names is gone.
     pub(super) fn query(&self, decision: &Decision, tags: &[(String, String)]) -> Option<Query> {
         let query = decision.query();
-        if self.is_recorded { Some(query) } else { self.read(query, decision.tick.0 ^ decision.seed, tags) }
+        if self.is_recorded {
+            return Some(query);
+        }
+        let mut read = self.read(query, decision.tick.0 ^ decision.seed, tags)?;
+        self.lifted.iter().for_each(|restriction| restriction.lift(&mut read));
+        Some(read)
     }
 
     /// A request of the recorded catalog as it reads here. One that no split has placed gets a place from `draw`.

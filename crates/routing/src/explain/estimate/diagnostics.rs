@@ -64,6 +64,6 @@ impl Diagnostics {
 }
 
 /// Effective number of failures among the requests that the other policy could have sent the same way.
-pub(super) fn effective_failures(all: &Observations) -> f64 {
+pub(in crate::explain) fn effective_failures(all: &Observations) -> f64 {
     all.effective(|one| one.weight * one.outcome)
 }

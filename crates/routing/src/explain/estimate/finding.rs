@@ -31,6 +31,8 @@ pub enum Finding {
     Unsupported(f64),
     /// The choices that agree are worth so few requests.
     FewEffective(f64),
+    /// Failures among these choices are worth so many.
+    FewFailures(f64),
     /// The mean weight is off: its value, what it should be, and the distance in standard errors.
     Weights(f64, f64, f64),
     /// So many requests have no outcome.
@@ -55,7 +57,7 @@ pub enum Finding {
 }
 
 /// Rules about the sample as a whole.
-pub(super) fn about_sample(diagnostics: &Diagnostics, has_chance: bool) -> [Vec<Finding>; 2] {
+pub(in crate::explain) fn about_sample(diagnostics: &Diagnostics, has_chance: bool) -> [Vec<Finding>; 2] {
     let (mut refusals, mut warnings) = (Vec::new(), Vec::new());
     let mut note =
         |finding: Finding, refuses: bool| if refuses { refusals.push(finding) } else { warnings.push(finding) };
@@ -84,7 +86,7 @@ pub(super) fn about_sample(diagnostics: &Diagnostics, has_chance: bool) -> [Vec<
 
 /// Rules about outcomes that are missing: their share over all, and the least and the highest one of an endpoint if these
 /// surely differ.
-pub(super) fn about_missing(missing: f64, uneven: Option<[f64; 2]>) -> [Vec<Finding>; 2] {
+pub(in crate::explain) fn about_missing(missing: f64, uneven: Option<[f64; 2]>) -> [Vec<Finding>; 2] {
     let (mut refusals, mut warnings) = (Vec::new(), Vec::new());
     if let Some([least, most]) = uneven.filter(|[least, most]| most - least > UNEVEN) {
         refusals.push(Finding::MissingUnevenly(least, most));
@@ -98,7 +100,7 @@ pub(super) fn about_missing(missing: f64, uneven: Option<[f64; 2]>) -> [Vec<Find
 }
 
 /// Rules about traffic that moves: they hold for figures that depend on load.
-pub(super) fn about_shifts(shifts: &[TrafficShift]) -> [Vec<Finding>; 2] {
+pub(in crate::explain) fn about_shifts(shifts: &[TrafficShift]) -> [Vec<Finding>; 2] {
     let (mut refusals, mut warnings) = (Vec::new(), Vec::new());
     for shift in shifts.iter().filter(|shift| shift.factor > SHIFTS[1]) {
         let finding = Finding::Shifted {
@@ -141,6 +143,10 @@ impl fmt::Display for Finding {
                 f,
                 "the choices that agree are worth {effective:.0} requests of the other configuration (200 are needed, 1,000 are \
                  good): take a longer --since, or raise routing.explore.share"
+            ),
+            Finding::FewFailures(effective) => write!(
+                f,
+                "the failures among the choices that agree are worth {effective:.1} (10 are needed): take a longer --since"
             ),
             Finding::Weights(mean, wanted, errors) => write!(
                 f,

@@ -19,11 +19,15 @@ mod support;
 mod traffic_shift;
 
 pub use diagnostics::Diagnostics;
+pub(in crate::explain) use diagnostics::effective_failures;
 pub use finding::Finding;
+pub(in crate::explain) use finding::{about_missing, about_sample, about_shifts};
 pub use intervals::{clopper_pearson, confidence_sequence};
 pub use observation::{LEAST_PROBABILITY, Observation, Observations};
+pub(in crate::explain) use sample::FEWEST_FAILURES;
 pub use sample::{Bound, CostOfChance, Estimated, Labels, LoggedRequest, Measure, Measured, Sample, SliceOfSample};
 pub use support::Position;
+pub(in crate::explain) use support::outcome_values;
 pub use traffic_shift::{TrafficShift, TrafficShifts};
 
 #[cfg(test)]

@@ -25,6 +25,20 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// An outcome, and nothing to compare it with.
+    pub(in crate::explain) fn plain(cluster: u64, outcome: f64) -> Observation {
+        Observation {
+            cluster,
+            weight: 1.0,
+            outcome,
+            predicted: 0.0,
+            own: 0.0,
+            expected: 0.0,
+            expected_unsupported: 0.0,
+            unsupported: 0.0,
+        }
+    }
+
     /// What is averaged for the doubly robust estimate, with this weight.
     pub(super) fn doubly_robust(&self, weight: f64) -> f64 {
         self.expected + weight * (self.outcome - self.predicted)

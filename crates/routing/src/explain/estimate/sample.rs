@@ -25,7 +25,7 @@ use crate::explain::diff::{
 };
 
 /// Effective failures from which on their share has an interval like other figures ...
-const FEWEST_FAILURES: f64 = 10.0;
+pub(in crate::explain) const FEWEST_FAILURES: f64 = 10.0;
 /// ... and below which only an upper bound is said.
 const BARELY_A_FAILURE: f64 = 3.0;
 /// Share of the requests from which on a part of them is looked at.

@@ -150,6 +150,12 @@ fn outcomes(generation: &Generation) -> [Outcome; 4] {
     ]
 }
 
+/// Dollars, failure and seconds to the end, as far as they are known.
+pub(in crate::explain) fn outcome_values(generation: &Generation) -> [Option<f64>; 3] {
+    let [spend, failure, _, total] = outcomes(generation).map(|outcome| outcome.value.flatten());
+    [spend, failure, total]
+}
+
 /// What an attempt cost. One that was refused cost nothing, whatever its price.
 fn spent(attempt: &AttemptRecord) -> Option<Usd> {
     attempt.cost.or_else(|| (!attempt.served && attempt.first_byte_ms.is_none()).then_some(Usd::ZERO))

@@ -1,0 +1,190 @@
+//! Whether the regret that a ledger tells is the regret that there is: Pointsman runs through a world, its records are reviewed, and
+//! the clairvoyant runs through the same world.
+//!
+//! The report's total compares with choices that know the next minute, the truth with choices that know everything of the moment.
+//! Both are means per request, in the figure that the objective is about.
+
+use std::sync::Arc;
+
+use pointsman_domain::{
+    AttemptReason, AttemptRecord, Generation, GenerationId, GenerationStatus, Objective, RoutingPolicy, Usd,
+};
+use pointsman_routing::explain::{
+    estimate::Position,
+    regret::{Hindsight, Regret, RegretFigure, Regrets, Timeline, Yardstick},
+};
+
+use crate::{
+    engine::Run,
+    oracle,
+    request::Aim,
+    rules::{Logged, logged},
+    scenario::Scenario,
+    sheet::Sheet,
+    traffic::Traffic,
+    world::World,
+};
+
+/// By how much a reported mean may be off.
+pub const NEAR: f64 = 0.2;
+/// Names of the figures, and what they are multiplied by to be shown.
+const FIGURES: [(&str, f64); 3] = [("$/1k requests", 1_000.0), ("failures, %", 100.0), ("ms", 1_000.0)];
+
+/// The report on one run, and the truth.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// What the ledger tells.
+    pub report: Regret,
+    /// Dollars, failures and seconds beyond the clairvoyant.
+    pub truth: [f64; 3],
+}
+
+/// The figure that an objective is about: dollars, failures or seconds.
+#[must_use]
+pub const fn own_figure(objective: Objective) -> usize {
+    match objective {
+        Objective::Cheapest => 0,
+        Objective::Reliable => 1,
+        Objective::Fastest | Objective::Balanced => 2,
+    }
+}
+
+/// Reviews a run of Pointsman, and compares it with the clairvoyant's. `None` if nothing was recorded.
+#[must_use]
+pub fn judge(world: &World, policy: &RoutingPolicy) -> Option<Judged> {
+    let logged = logged(world, policy.clone());
+    let generations = generations(&logged);
+    let report = report(&logged, &generations)?;
+    let [own, best] = [means(&logged.run), means(&oracle::run(world))];
+    let truth = [0, 1, 2].map(|figure| own[figure] - best[figure]);
+    Some(Judged { report, truth })
+}
+
+fn report(logged: &Logged, generations: &[(usize, Generation)]) -> Option<Regret> {
+    let hindsight = Hindsight::new(&logged.catalog, &logged.policy);
+    let mut timeline = Timeline::default();
+    for (id, generation) in generations {
+        timeline.add(generation, *id as u64);
+    }
+    let mut regrets = Regrets::default();
+    for (id, generation) in generations {
+        let position = Position { draw: *id as u64, cluster: *id as u64 };
+        _ = regrets.observe(&hindsight, generation, &timeline, position);
+    }
+    regrets.groups(false).into_iter().next()
+}
+
+fn generations(logged: &Logged) -> Vec<(usize, Generation)> {
+    let generation = |(id, decision): &(usize, _)| (*id, generation(logged, *id, decision));
+    logged.decisions.iter().map(generation).collect()
+}
+
+/// The record of a request: all of its attempts as one.
+#[expect(clippy::disallowed_methods, reason = "simulated dollars")]
+fn generation(logged: &Logged, id: usize, decision: &pointsman_domain::Decision) -> Generation {
+    let served = &logged.run.served[id];
+    let attempt = AttemptRecord {
+        n: 1,
+        reason: AttemptReason::First,
+        endpoint: decision.candidates.first().map_or(0, |first| first.index),
+        model: "".into(),
+        provider_name: "".into(),
+        provider_slug: "".into(),
+        status: None,
+        error_type: None,
+        cause: None,
+        started_ms: 0,
+        queue_ms: 0,
+        connect_ms: None,
+        tls_ms: None,
+        first_byte_ms: None,
+        first_token_ms: None,
+        stream_ms: None,
+        duration_ms: (served.seconds * 1e3).round() as u64,
+        cost: Usd::from_f64(served.cost),
+        estimated: false,
+        reported_cost: None,
+        served: served.answered,
+    };
+    let at_ms = (served.at * 1e3) as i64;
+    let (policy, catalog) = (Arc::clone(&logged.policy), Arc::clone(&logged.catalog));
+    Generation {
+        status: if served.answered { GenerationStatus::Completed } else { GenerationStatus::Failed },
+        attempts: vec![attempt],
+        ..Generation::admitted(
+            GenerationId::new(1, [id as u64, 2, 3]),
+            at_ms,
+            Arc::new(decision.clone()),
+            policy,
+            catalog,
+        )
+    }
+}
+
+/// Mean dollars, share of failures, and mean seconds of answers.
+fn means(run: &Run) -> [f64; 3] {
+    let (all, answered) = (run.served.len() as f64, run.served.iter().filter(|served| served.answered));
+    let answers = answered.clone().count() as f64;
+    let dollars: f64 = run.served.iter().map(|served| served.cost).sum();
+    [dollars / all, 1.0 - answers / all, answered.map(|served| served.seconds).sum::<f64>() / answers]
+}
+
+/// The table over all worlds of a plan, and whether the reports are near enough.
+#[must_use]
+pub fn sheet(scenarios: &[Scenario], aims: &[Aim], seeds: &[u64], policy: &RoutingPolicy) -> Sheet {
+    let title = format!("Reported regret against that of the clairvoyant, {} runs each", seeds.len());
+    let header = [
+        "objective, scenario",
+        "figure",
+        "as it was",
+        "true",
+        "reported",
+        "reported ÷ true",
+        "covered",
+        "exploration",
+        "ignorance",
+        "rest",
+        "without news",
+    ];
+    let mut sheet = Sheet::new(title, header);
+    for aim in aims {
+        for scenario in scenarios {
+            let world = |seed: &u64| World::with(Traffic::Poisson, *scenario, *aim, *seed);
+            let judged: Vec<Judged> = seeds.iter().filter_map(|seed| judge(&world(seed), policy)).collect();
+            for figure in 0..FIGURES.len() {
+                sheet.row(row(&judged, figure, format!("{}, {}", aim.name(), scenario.name())));
+            }
+        }
+    }
+    sheet
+}
+
+fn row(judged: &[Judged], figure: usize, name: String) -> Vec<String> {
+    let (unit, scale) = FIGURES[figure];
+    let runs = judged.len().max(1) as f64;
+    let part = |one: &Judged, yardstick: Yardstick| one.report.part(yardstick)[figure];
+    let mean = |of: &dyn Fn(&Judged) -> f64| judged.iter().map(of).sum::<f64>() / runs;
+    let value = |yardstick: Yardstick| mean(&|one| part(one, yardstick).map_or(f64::NAN, |figure| figure.value));
+    let (truth, total) = (mean(&|one| one.truth[figure]), value(Yardstick::Total));
+    let covers = |one: &Judged| part(one, Yardstick::Total).is_some_and(|total| covers(&total, one.truth[figure]));
+    let shown = |value: f64| format!("{:.4}", value * scale);
+    vec![
+        name,
+        unit.to_owned(),
+        shown(mean(&|one| one.report.before[figure].unwrap_or(f64::NAN))),
+        shown(truth),
+        shown(total),
+        format!("{:.2}", total / truth),
+        format!("{:.0} %", 100.0 * mean(&|one| f64::from(u8::from(covers(one))))),
+        shown(value(Yardstick::Exploration)),
+        shown(value(Yardstick::Ignorance)),
+        shown(value(Yardstick::Rest)),
+        format!("{:.0} %", 100.0 * mean(&|one| one.report.unforeseen)),
+    ]
+}
+
+/// Whether the interval holds the truth.
+#[must_use]
+pub fn covers(figure: &RegretFigure, truth: f64) -> bool {
+    (figure.interval[0]..=figure.interval[1]).contains(&truth)
+}

@@ -1,0 +1,238 @@
+//! A recorded decision, made again with less in its way.
+
+use std::sync::{Arc, OnceLock};
+
+use pointsman_domain::{Candidate, Catalog, Decision, EndpointId, Generation, Reopens, RoutingPolicy};
+
+use super::{requests::Observed, timeline::Timeline};
+use crate::explain::{
+    diff::{Basis, Calibration, Comparison, Figures, Grade, Possible, Restriction, SelfTest, Setup, Side, units},
+    estimate::outcome_values,
+};
+
+/// How far the last choice knows the future, milliseconds.
+pub const FORESIGHT_MS: i64 = 60_000;
+
+/// Records of one catalog and one policy, to be decided again.
+pub struct Hindsight {
+    comparison: Comparison,
+    catalog: Arc<Catalog>,
+    /// As it was, for changed records.
+    plain: Setup,
+    /// Without any restriction.
+    free: Setup,
+    /// Without one, made when it is needed.
+    without: [(Restriction, OnceLock<Setup>); Restriction::ALL.len()],
+    policy: Arc<RoutingPolicy>,
+}
+
+/// Figures of a choice: dollars, failures and seconds.
+pub(super) type Expected = [f64; 3];
+
+/// An endpoint as the choice, with what is expected of the request there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Prospect {
+    pub endpoint: EndpointId,
+    pub expected: Expected,
+}
+
+/// A recorded request with the choices that it could have met.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reviewed {
+    /// Dollars, failure and seconds; `None` where it is not known.
+    pub outcome: [Option<f64>; 3],
+    /// As it was made.
+    pub made: Prospect,
+    /// Every choice of the decision with its probability, its requests in flight, and where it slows down.
+    pub possible: Vec<(Prospect, f64, [f64; 2])>,
+    /// Without chance.
+    pub calm: Prospect,
+    /// Also without restrictions.
+    pub free: Prospect,
+    /// Without chance and one restriction alone.
+    pub without: Vec<(Restriction, Prospect)>,
+    /// The made, the free and the foresighted choice, with what the next minute says of them.
+    pub hindsight: [Prospect; 3],
+    /// How far the record tells the free choice.
+    pub grade: Grade,
+    /// Whether the next minute tells of every recorded endpoint.
+    pub is_foreseen: bool,
+}
+
+impl Hindsight {
+    /// For the records of this catalog and this policy.
+    #[must_use]
+    pub fn new(catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Hindsight {
+        let own = Side { catalog: Arc::clone(catalog), policy: Arc::clone(policy), objective: None };
+        Hindsight {
+            comparison: Comparison::new(catalog, policy, None, &own),
+            plain: Setup::without(&[], catalog, policy),
+            free: Setup::without(&Restriction::ALL, catalog, policy),
+            without: Restriction::ALL.map(|restriction| (restriction, OnceLock::new())),
+            catalog: Arc::clone(catalog),
+            policy: Arc::clone(policy),
+        }
+    }
+
+    /// Makes a decision again under its own configuration.
+    #[must_use]
+    pub fn self_test(&self, decision: &Decision) -> SelfTest {
+        self.comparison.self_test(decision)
+    }
+
+    /// The name of an endpoint, as `model at provider`.
+    #[must_use]
+    pub fn name(&self, endpoint: EndpointId) -> Option<String> {
+        self.comparison.name(endpoint)
+    }
+
+    /// The request with what it could have come to. [`Observed::Unserved`] if no endpoint could serve.
+    pub(super) fn review(&self, generation: &Generation, timeline: &Timeline) -> Result<Reviewed, Observed> {
+        let decision = &*generation.decision;
+        let recorded = Possible::recorded(decision, &self.comparison.recorded);
+        let (own, basis) = recorded.ok_or(Observed::Different)?;
+        let made = own.order.first().map(|(first, _)| first.endpoint).ok_or(Observed::Unserved)?;
+        let own_choice = |endpoint| choice(&own, endpoint).ok_or(Observed::Different);
+        let (made, calm) = (own_choice(made)?, own_choice(own.calm.unwrap_or(made))?);
+        let active = Restriction::ALL.into_iter().filter(|one| one.restricts(decision, &self.catalog));
+        let active: Vec<Restriction> = active.collect();
+        let setup = if active.is_empty() { &self.plain } else { &self.free };
+        let again = Again { generation, basis: &basis };
+        let at = generation.created_ms;
+        let now = self.imagined(decision, timeline, (!active.is_empty()).then_some([at - FORESIGHT_MS, at]), None);
+        let (free, grade, without) = match active.as_slice() {
+            [] => (calm, Grade::Exact, Vec::new()),
+            _ => {
+                let free = again.possible(&now, setup);
+                let alone =
+                    active.iter().filter_map(|one| Some((*one, first(&again.possible(&now, self.setup(*one)?))?)));
+                (first(&free).ok_or(Observed::Different)?, free.grade, alone.collect())
+            }
+        };
+        let later = self.imagined(&now, timeline, None, Some([at, at + FORESIGHT_MS]));
+        let foresight = again.possible(&later, setup);
+        let foresighted = first(&foresight).ok_or(Observed::Different)?;
+        let later_of = |choice_now: Prospect| choice(&foresight, choice_now.endpoint).unwrap_or(choice_now);
+        let is_known = |candidate: &Candidate| timeline.latest(candidate.endpoint, at, at + FORESIGHT_MS).is_some();
+        Ok(Reviewed {
+            outcome: outcome_values(generation),
+            made,
+            possible: own
+                .order
+                .iter()
+                .filter_map(|(planned, probability)| {
+                    Some((choice(&own, planned.endpoint)?, *probability, planned.load))
+                })
+                .collect(),
+            calm,
+            free,
+            without,
+            hindsight: [later_of(made), later_of(free), foresighted],
+            grade,
+            is_foreseen: recorded_candidates(decision).all(is_known),
+        })
+    }
+
+    fn setup(&self, restriction: Restriction) -> Option<&Setup> {
+        let (_, setup) = self.without.iter().find(|(one, _)| *one == restriction)?;
+        Some(setup.get_or_init(|| Setup::without(&[restriction], &self.catalog, &self.policy)))
+    }
+
+    /// The decision without chance. `filled`: with endpoints that other records knew in this time, as far as it leaves them out.
+    /// `told`: with what records of this time know.
+    fn imagined(
+        &self,
+        decision: &Decision,
+        timeline: &Timeline,
+        filled: Option<[i64; 2]>,
+        told: Option<[i64; 2]>,
+    ) -> Decision {
+        let mut imagined = Decision { seed: 0, exploration_share: 0.0, ..decision.clone() };
+        if let Some(time) = filled {
+            self.fill(&mut imagined, timeline, time);
+        }
+        if let Some([from, to]) = told {
+            tell(&mut imagined, |endpoint| timeline.latest(endpoint, from, to));
+        }
+        imagined
+    }
+
+    /// Adds endpoints that the record leaves out. A model that is not in it has the tokens of the other request.
+    fn fill(&self, decision: &mut Decision, timeline: &Timeline, [from, to]: [i64; 2]) {
+        let Some(template) = recorded_candidates(decision).next().cloned() else { return };
+        let model = |index: u32| self.catalog.endpoint(index).map(|endpoint| endpoint.model);
+        let missing = timeline
+            .endpoints()
+            .filter(|endpoint| recorded_candidates(decision).all(|candidate| candidate.endpoint != *endpoint));
+        let mut missing: Vec<EndpointId> = missing.collect();
+        missing.sort_unstable();
+        let filled = missing.into_iter().filter_map(|endpoint| {
+            let sighting = timeline.latest(endpoint, from - 1, to).filter(|sighting| sighting.accepts)?;
+            let index = self.plain.find(endpoint)?;
+            let of_model = |candidate: &&Candidate| model(candidate.index) == model(index);
+            let sibling = recorded_candidates(decision).find(of_model);
+            let mut inputs = sighting.inputs;
+            inputs.prompt_tokens = sibling.unwrap_or(&template).inputs.prompt_tokens;
+            inputs.output_tokens = sibling.map_or(inputs.output_tokens, |sibling| sibling.inputs.output_tokens);
+            (inputs.cached_tokens, inputs.tier, inputs.reopens) = (0, 0, Reopens::Now);
+            Some(Candidate { index, endpoint, inputs, probe: false, panic: false, saving: None, ..template.clone() })
+        });
+        let filled: Vec<Candidate> = filled.collect();
+        decision.omitted.retain(|omitted| filled.iter().all(|candidate| candidate.endpoint != *omitted));
+        decision.rivals.extend(filled);
+    }
+}
+
+/// A decision, made again under other conditions.
+struct Again<'a> {
+    generation: &'a Generation,
+    basis: &'a Basis,
+}
+
+impl Again<'_> {
+    fn possible(&self, imagined: &Decision, setup: &Setup) -> Possible {
+        Possible::under(imagined, &self.generation.tags, setup, self.basis)
+    }
+}
+
+fn recorded_candidates(decision: &Decision) -> impl Iterator<Item = &Candidate> {
+    decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby)
+}
+
+/// Replaces statistics by later ones. What takes requests by then may be called.
+fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t super::timeline::Sighting>) {
+    let Decision { candidates, rivals, standby, .. } = decision;
+    let mut opened = Vec::new();
+    for candidate in candidates.iter_mut().chain(rivals).chain(standby) {
+        if let Some(sighting) = later(candidate.endpoint) {
+            *candidate = sighting.told_to(candidate);
+            if sighting.accepts {
+                opened.push(candidate.index);
+            }
+        }
+    }
+    decision.gates.retain(|gate| !opened.contains(&gate.index));
+    let (open, standby) =
+        std::mem::take(&mut decision.standby).into_iter().partition(|one| opened.contains(&one.index));
+    decision.standby = standby;
+    let open: Vec<Candidate> = open;
+    decision.excluded.retain(|excluded| open.iter().all(|candidate| candidate.index != excluded.index));
+    let reopened = |candidate: &mut Candidate| {
+        (candidate.probe, candidate.panic, candidate.inputs.reopens) = (false, false, Reopens::Now);
+    };
+    decision.rivals.extend(open);
+    let all = decision.candidates.iter_mut().chain(&mut decision.rivals);
+    all.filter(|candidate| opened.contains(&candidate.index)).for_each(reopened);
+}
+
+fn first(possible: &Possible) -> Option<Prospect> {
+    choice(possible, possible.order.first()?.0.endpoint)
+}
+
+/// What is expected of the request if this endpoint is tried first. Nothing is corrected here: that takes all requests.
+fn choice(possible: &Possible, endpoint: EndpointId) -> Option<Prospect> {
+    let (planned, _) = possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint)?;
+    let Figures { cost, failure, total, .. } = possible.figures_if_first(planned, &Calibration::default());
+    let expected = [units::from_pico(cost.into()), units::from_pico(failure.into()), units::from_nano(total.into())];
+    Some(Prospect { endpoint, expected })
+}

@@ -1,0 +1,24 @@
+//! Regret: what recorded decisions came to beyond better ones, and how much of that exploration, restrictions and ignorance cost.
+//!
+//! [`Timeline`] holds what the records knew of each endpoint, and when. [`Hindsight`] makes a decision again three times, each time
+//! with one thing less in its way: without chance, also without [`Restriction`]s, and also with what the records of the next minute
+//! know ([`FORESIGHT_MS`]). [`Regrets`] keeps a few figures of each request and says what the differences come to: exploration,
+//! restrictions, ignorance, and the rest of the total, which is what the requests measurably came to beyond the last of the three.
+//! It also compares with every endpoint alone ([`FixedEndpoint`]).
+//!
+//! What nobody measured within the minute stays unknown: the last of the three choices knows more than the decision did, not
+//! everything.
+
+mod figures;
+mod fixed;
+mod hindsight;
+mod requests;
+mod timeline;
+
+pub use figures::{LEAST_GROUP, Regret, RegretFigure, Restricted, Yardstick};
+pub use fixed::{Fixed, FixedEndpoint};
+pub use hindsight::{FORESIGHT_MS, Hindsight};
+pub use requests::{Group, Observed, Regrets};
+pub use timeline::Timeline;
+
+pub use super::diff::Restriction;

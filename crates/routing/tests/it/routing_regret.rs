@@ -1,0 +1,242 @@
+//! What recorded choices came to beyond better ones.
+
+use std::sync::Arc;
+
+use pointsman_domain::{EndpointId, Generation, Objective, Query, RoutingPolicy, Usd};
+use pointsman_routing::{
+    decide::decide_to_serve,
+    explain::{
+        diff::Calibration,
+        estimate::{Finding, Position, Sample},
+        regret::{Hindsight, Observed, Regret, RegretFigure, Regrets, Restriction, Timeline, Yardstick},
+    },
+};
+
+use crate::{
+    routing_diff::{between, recorded},
+    routing_world::{NOW, World},
+};
+
+/// Two endpoints that hardly differ in their scores, so that noise chooses.
+const CLOSE: &str = "a/1 300ms 50tps $1/2 w3 ok3 | b/2 320ms 50tps $2/4 w3 ok3";
+/// The first one is much faster.
+const FAR: &str = "a/1 200ms 100tps $1/2 | b/2 900ms 50tps $2/4";
+const SECOND_MS: i64 = 1_000;
+
+/// The request was served as was predicted.
+#[expect(clippy::disallowed_methods, reason = "a prediction")]
+fn served(world: &World, query: &Query, seed: u64, at_ms: i64) -> Generation {
+    let decided = decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed));
+    let mut generation = Generation { created_ms: at_ms, ..recorded(world, decided, "ok") };
+    let predicted = generation.decision.candidates[0].predicted;
+    generation.attempts[0].cost = Usd::from_f64(predicted.cost);
+    generation.attempts[0].duration_ms = (predicted.total_p50 * 1e3).round() as u64;
+    generation
+}
+
+fn fastest(world: &World, seed: u64, at_ms: i64) -> Generation {
+    served(world, &world.query(Objective::Fastest, ""), seed, at_ms)
+}
+
+fn only(world: &World, provider: &str) -> Query {
+    let mut query = world.query(Objective::Fastest, "");
+    query.routing_mut().provider.only = vec![vec![provider.to_owned()]];
+    query
+}
+
+/// What the first group of these came to, with what `known` and they themselves knew.
+fn review(world: &World, generations: &[Generation], known: &[Generation]) -> Regret {
+    let hindsight = Hindsight::new(&world.snapshot.catalog, &world.snapshot.policy);
+    let mut timeline = Timeline::default();
+    (0..).zip(generations.iter().chain(known)).for_each(|(draw, generation)| timeline.add(generation, draw));
+    let mut regrets = Regrets::default();
+    for (draw, generation) in (0..).zip(generations) {
+        let outcome = regrets.observe(&hindsight, generation, &timeline, Position { draw, cluster: draw });
+        assert_eq!(outcome, Observed::Counted);
+    }
+    regrets.groups(false).remove(0)
+}
+
+fn value(figures: [Option<RegretFigure>; 3]) -> [f64; 3] {
+    figures.map(|figure| figure.unwrap().value)
+}
+
+fn requests(world: &World, count: u64) -> Vec<Generation> {
+    (1..=count).map(|seed| fastest(world, seed, seed as i64 * SECOND_MS)).collect()
+}
+
+#[test]
+fn the_parts_sum_to_the_total_in_every_figure() {
+    let world = World::of(CLOSE);
+    let later = World::of("a/1 900ms 50tps $1/2 w3 ok3 | b/2 320ms 50tps $2/4 w3 ok3");
+    let known: Vec<Generation> = (0..10).map(|n| fastest(&later, 1, 60_000 + n * 20_000)).collect();
+    let mut all = requests(&world, 300);
+    // Outcomes that were not predicted.
+    for generation in all.iter_mut().step_by(7) {
+        generation.attempts[0].duration_ms += 700;
+    }
+    let regret = review(&world, &all, &known);
+    let total = value(regret.part(Yardstick::Total));
+    let parts = [Yardstick::Exploration, Yardstick::Restrictions, Yardstick::Ignorance, Yardstick::Rest];
+    for measure in 0..3 {
+        let sum: f64 = parts.iter().map(|part| value(regret.part(*part))[measure]).sum();
+        assert!((sum - total[measure]).abs() < 1e-9, "{measure}: {sum} {}", total[measure]);
+    }
+    assert!(value(regret.part(Yardstick::Ignorance))[2] > 0.05, "{regret:?}");
+    assert!(value(regret.part(Yardstick::Rest))[2].abs() > 1e-4, "what was not predicted is in the rest");
+}
+
+#[test]
+fn exploration_is_the_cost_of_chance_that_estimates_tell() {
+    let world = World::of(CLOSE);
+    let all = requests(&world, 200);
+    let (comparison, mut sample) = (between(&world, &world), Sample::default());
+    for (draw, generation) in (0..).zip(&all) {
+        sample.observe(&comparison, generation, &Calibration::default(), Position { draw, cluster: draw });
+    }
+    let chance = sample.cost_of_chance();
+    let regret = review(&world, &all, &[]);
+    let [spend, _, seconds] = value(regret.part(Yardstick::Exploration));
+    assert!(seconds > 0.0 && (seconds / chance.total - 1.0).abs() < 0.02, "{seconds} {}", chance.total);
+    assert!((spend / chance.spend - 1.0).abs() < 0.02, "{spend} {}", chance.spend);
+    let calm = RoutingPolicy { exploration: 0.0, ..RoutingPolicy::default() };
+    let still = World::under(CLOSE, calm);
+    assert_eq!(value(review(&still, &requests(&still, 50), &[]).part(Yardstick::Exploration)), [0.0; 3]);
+}
+
+#[test]
+fn a_restriction_costs_what_the_endpoint_that_it_leaves_out_would_have_saved_and_has_its_name() {
+    let world = World::of(FAR);
+    let all: Vec<Generation> =
+        (1..=40).map(|seed| served(&world, &only(&world, "b"), seed, seed as i64 * SECOND_MS)).collect();
+    let known = [fastest(&world, 1, 500)];
+    let regret = review(&world, &all, &known);
+    let [fast, slow] = [0, 1].map(|place| {
+        let decision = &known[0].decision;
+        decision.candidates[place].predicted.total_p50
+    });
+    let [_, _, seconds] = value(regret.part(Yardstick::Restrictions));
+    assert!((seconds - (slow - fast)).abs() < 0.01, "{seconds} instead of {}", slow - fast);
+    let named: Vec<(Restriction, usize)> =
+        regret.restricted.iter().map(|one| (one.restriction, one.requests)).collect();
+    assert_eq!(named, [(Restriction::Providers, 40)]);
+    assert_eq!(regret.restricted[0].figures, regret.part(Yardstick::Restrictions));
+    assert_eq!(regret.partial, 0.0);
+}
+
+#[test]
+fn an_endpoint_that_no_record_knows_makes_restrictions_partial_and_costs_nothing() {
+    let world = World::of(FAR);
+    let all: Vec<Generation> =
+        (1..=40).map(|seed| served(&world, &only(&world, "b"), seed, seed as i64 * SECOND_MS)).collect();
+    // Knowledge that is older than a minute is none.
+    let regret = review(&world, &all, &[fastest(&world, 1, -100_000)]);
+    assert_eq!((regret.partial, value(regret.part(Yardstick::Restrictions))), (1.0, [0.0; 3]));
+}
+
+#[test]
+fn preferences_and_lists_of_models_are_restrictions_too() {
+    let world = World::of(FAR);
+    let mut query = world.query(Objective::Fastest, "");
+    let routing = query.routing_mut();
+    routing.provider.order = vec!["b".to_owned()];
+    routing.blocked = vec!["a/*".parse().unwrap()];
+    let all: Vec<Generation> = (1..=40).map(|seed| served(&world, &query, seed, seed as i64 * SECOND_MS)).collect();
+    let regret = review(&world, &all, &[fastest(&world, 1, 500)]);
+    let alone = |restriction: Restriction| {
+        let found = regret.restricted.iter().find(|one| one.restriction == restriction).unwrap();
+        found.figures[2].unwrap().value
+    };
+    assert!(value(regret.part(Yardstick::Restrictions))[2] > 0.5, "{regret:?}");
+    let both = [Restriction::Order, Restriction::Models].map(alone);
+    assert_eq!(both, [0.0, 0.0], "each stands behind the other");
+}
+
+#[test]
+fn ignorance_is_what_the_next_minute_would_have_saved_and_says_where_it_brings_no_news() {
+    let world = World::of(FAR);
+    let slow = World::of("a/1 4000ms 100tps $1/2 | b/2 900ms 50tps $2/4");
+    let at = |second: i64| fastest(&world, 1, second * SECOND_MS);
+    let known: Vec<Generation> = [30, 45].map(|second| fastest(&slow, 1, second * SECOND_MS)).into();
+    let told = review(&world, &[at(1), at(2), at(3)], &known);
+    assert!(value(told.part(Yardstick::Ignorance))[2] > 2.0, "{told:?}");
+    assert_eq!(told.unforeseen, 0.0);
+    let alone = review(&world, &[at(1), at(100)], &[]);
+    assert_eq!(alone.unforeseen, 1.0);
+    assert_eq!(value(alone.part(Yardstick::Ignorance)), [0.0; 3]);
+}
+
+#[test]
+fn an_endpoint_that_answers_again_within_the_minute_could_have_been_called() {
+    let (world, open) = (World::of(FAR), World::of(&FAR.replace("a/1 200ms", "a/1 200ms open5")));
+    let regret = review(&open, &[fastest(&open, 1, SECOND_MS)], &[fastest(&world, 1, 20 * SECOND_MS)]);
+    assert!(value(regret.part(Yardstick::Ignorance))[2] > 0.5, "{regret:?}");
+}
+
+#[test]
+fn without_chance_no_endpoint_can_be_compared_alone_and_with_it_the_best_is_found() {
+    let world = World::of(FAR);
+    let refused = review(&world, &requests(&world, 50), &[]).fixed;
+    assert!(refused.best.is_none_or(|best| best.endpoint == EndpointId::new("a/1", "a", "")));
+    assert!(matches!(refused.refused[&EndpointId::new("b/2", "b", "")], Finding::NoChance), "{:?}", refused.refused);
+    let wide = World::under(CLOSE, RoutingPolicy { exploration: 3.0, ..RoutingPolicy::default() });
+    let fixed = review(&wide, &requests(&wide, 2_000), &[]).fixed;
+    assert_eq!(fixed.compared, 2, "{:?}", fixed.refused);
+    let best = fixed.best.unwrap();
+    assert_eq!(best.endpoint, EndpointId::new("a/1", "a", ""));
+    let RegretFigure { value, interval: [least, most] } = best.figures[2].unwrap();
+    let truth = {
+        let decision = &fastest(&wide, 1, 0).decision;
+        let seconds = |endpoint: &str| {
+            let id = EndpointId::new(endpoint, &endpoint[..1], "");
+            decision.candidates.iter().find(|one| one.endpoint == id).unwrap().predicted.total_p50
+        };
+        let chosen = |generation: &Generation| if generation.attempts[0].endpoint == 0 { "a/1" } else { "b/2" };
+        let all = requests(&wide, 2_000);
+        all.iter().map(|generation| seconds(chosen(generation))).sum::<f64>() / 2_000.0 - seconds("a/1")
+    };
+    assert!(value > 0.0 && least <= truth && truth <= most, "{truth} outside {least} to {most}");
+}
+
+#[test]
+fn groups_are_aliases_and_objectives_and_few_requests_are_not_enough() {
+    let world = World::of(FAR);
+    let hindsight = Hindsight::new(&world.snapshot.catalog, &world.snapshot.policy);
+    let timeline = Timeline::default();
+    let fill = |from: u64, to: u64| {
+        let mut regrets = Regrets::default();
+        for n in from..to {
+            let objective = if n.is_multiple_of(3) { Objective::Cheapest } else { Objective::Fastest };
+            let generation = served(&world, &world.query(objective, ""), n + 1, n as i64 * 1_000_000);
+            regrets.observe(&hindsight, &generation, &timeline, Position { draw: n, cluster: n });
+        }
+        regrets
+    };
+    let whole = fill(0, 330).groups(true);
+    let summary = |regret: &Regret| (regret.group.objective, regret.group.day_ms.is_some(), regret.is_enough());
+    assert_eq!(summary(&whole[0]), (Objective::Fastest, false, true));
+    let days: usize = whole[1..].iter().take_while(|one| one.group.day_ms.is_some()).map(|day| day.requests).sum();
+    assert_eq!((days, whole[0].requests), (220, 220));
+    let cheapest = whole.iter().find(|one| one.group.objective == Objective::Cheapest).unwrap();
+    assert_eq!((cheapest.requests, cheapest.is_enough()), (110, false));
+    let mut parts = fill(150, 330);
+    parts.merge(fill(0, 150));
+    assert_eq!(parts.groups(true), whole, "the same bits in any order");
+}
+
+#[test]
+fn a_request_that_no_endpoint_could_serve_counts_nowhere() {
+    let world = World::of("a/1 off");
+    let hindsight = Hindsight::new(&world.snapshot.catalog, &world.snapshot.policy);
+    let generation = recorded(&world, world.decide(&world.query(Objective::Fastest, "")), "");
+    let mut regrets = Regrets::default();
+    let position = Position { draw: 1, cluster: 1 };
+    let outcome = regrets.observe(&hindsight, &generation, &Timeline::default(), position);
+    assert_eq!((outcome, regrets.groups(false).len()), (Observed::Unserved, 0));
+    let other = World::of(FAR);
+    let mut changed = fastest(&other, 1, 1);
+    Arc::make_mut(&mut changed.decision).candidates[0].inputs.intercept += 0.5;
+    let hindsight = Hindsight::new(&other.snapshot.catalog, &other.snapshot.policy);
+    let outcome = Regrets::default().observe(&hindsight, &changed, &Timeline::default(), position);
+    assert_eq!(outcome, Observed::Different);
+}
