@@ -90,7 +90,7 @@ fn query(dice: &mut Dice, world: &World) -> Query {
     if dice.one_in(4) && models == first {
         query.targets.push(pointsman_domain::Target::Alias(0));
     }
-    query.weights = Weights { latency: dice.up_to(3.0), cost: 0.001 + dice.up_to(2.0) };
+    query.weights = Weights { latency: dice.up_to(3.0), cost: 0.001 + dice.up_to(2.0), quality: 0.0 };
     query.streamed = dice.one_in(2);
     query.prompt_tokens = dice.below(20_000) as u32;
     query.answers = 1 + dice.below(3) as u32;
