@@ -2,6 +2,7 @@
 //!
 //! * [`explain`]: reasons, why-not, what-if and replay of decisions.
 //! * [`decide`]: which candidates, in which order.
+//! * [`quality`]: how good the answers of endpoints are, from scores and ratings.
 //! * [`split`]: which part of a divided alias.
 //! * [`stats`]: models, live state and observations of endpoints.
 //!
@@ -9,5 +10,6 @@
 
 pub mod decide;
 pub mod explain;
+pub mod quality;
 pub mod split;
 pub mod stats;

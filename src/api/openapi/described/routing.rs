@@ -20,10 +20,14 @@ pub(crate) struct RoutingMembers {
     provider_policy: Option<ProviderPreferences>,
     max_cost: CostCeiling,
     max_cost_per_1k_tokens: CostCeiling,
-    /// Of time and cost under `balanced`; not both 0.
+    /// Of time, cost and quality under `balanced`; not all 0.
     weights: Option<Weights>,
     preferred_max_latency: PreferredBound,
     preferred_min_throughput: PreferredBound,
+    /// Least probability that an answer is acceptable, for the class of the task: the mean, or the lower tenth of what is believed.
+    min_quality: Option<MinQuality>,
+    /// What `min_quality` does with endpoints of unknown quality.
+    quality_unknown: Option<QualityUnknown>,
     /// Tags of the client, and routing parameters by their names.
     #[schemars(extend("maxProperties" = 64))]
     metadata: Option<Object>,
@@ -49,13 +53,46 @@ enum Weights {
         latency: f64,
         #[schemars(range(min = 0))]
         cost: Option<f64>,
+        #[schemars(range(min = 0))]
+        quality: Option<f64>,
     },
     OfCost {
         #[schemars(extend("exclusiveMinimum" = 0))]
         cost: f64,
         #[schemars(range(min = 0))]
         latency: Option<f64>,
+        #[schemars(range(min = 0))]
+        quality: Option<f64>,
     },
+    OfQuality {
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        quality: f64,
+        #[schemars(range(min = 0))]
+        latency: Option<f64>,
+        #[schemars(range(min = 0))]
+        cost: Option<f64>,
+    },
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline, untagged)]
+enum MinQuality {
+    Mean(#[schemars(range(min = 0, max = 1))] f64),
+    Tenth(LowerTenth),
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+struct LowerTenth {
+    #[schemars(range(min = 0, max = 1))]
+    p10: f64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(inline, rename_all = "lowercase")]
+enum QualityUnknown {
+    Exclude,
+    Allow,
 }
 
 #[derive(JsonSchema)]
