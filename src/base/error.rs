@@ -10,6 +10,7 @@ mod budget;
 mod change;
 mod class;
 mod console;
+mod feedback;
 mod limit;
 mod model;
 mod overload;

@@ -80,7 +80,11 @@ fn derived(
 
 /// Bodies of requests that structs read.
 fn requests(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
-    vec![("DiffRequest", body::<admin::diff::DiffBody>(generator))]
+    vec![
+        ("DiffRequest", body::<admin::diff::DiffBody>(generator)),
+        ("RatingRequest", body::<generations::feedback_body::RatingRequest>(generator)),
+        ("RatingBatch", body::<Vec<generations::feedback_body::BatchRatingRequest>>(generator)),
+    ]
 }
 
 /// Bodies of answers that no other body contains, with their names.
@@ -145,6 +149,11 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
             ),
         ),
         ("ProviderList", body::<health::providers_view::ProvidersBody>(generator)),
+        ("Quality", body::<health::quality::QualityBody>(generator)),
+        ("Rated", body::<generations::feedback_view::RatedBody>(generator)),
+        ("RatedBatch", body::<generations::feedback::BatchBody>(generator)),
+        ("Ratings", body::<generations::feedback_view::RatingsBody>(generator)),
+        ("WithdrawnRatings", body::<generations::feedback_view::WithdrawnBody>(generator)),
         ("Ready", body::<health::readiness::ReadinessBody>(generator)),
         ("Reload", body::<admin::config::ReloadBody>(generator)),
         ("ReloadPreview", body::<admin::config::PreviewBody>(generator)),

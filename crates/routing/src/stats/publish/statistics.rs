@@ -6,6 +6,7 @@ use pointsman_domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, R
 
 use super::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 
+use crate::quality::Evidence;
 use crate::stats::{
     model::{
         lengths::{LengthClass, OutputLengths},
@@ -40,6 +41,7 @@ pub struct Statistics {
     lengths: OutputLengths,
     prompts: PromptScales,
     priors: Priors,
+    evidence: Arc<Evidence>,
     latest: Tick,
 }
 
@@ -54,6 +56,7 @@ impl Statistics {
             lengths: OutputLengths::new(&catalog),
             prompts: PromptScales::new(&catalog),
             priors: Priors::configured(&policy.stats),
+            evidence: Arc::default(),
             latest: Tick::default(),
             catalog,
             policy,
@@ -210,6 +213,11 @@ impl Statistics {
         self.positions = positions(&catalog);
         self.facts = facts(&catalog);
         self.catalog = catalog;
+    }
+
+    /// What ratings say from now on.
+    pub fn adopt_evidence(&mut self, evidence: Arc<Evidence>) {
+        self.evidence = evidence;
     }
 
     /// Replaces the policy.
