@@ -11,6 +11,7 @@ use super::{
     chart::{self, Chart, Kind, Series},
     format,
     layout::{Nav, api_line},
+    quality,
     visit::Visit,
 };
 use crate::{
@@ -52,6 +53,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
             (failures(&called))
             (table(&called))
         }
+        (quality::section(worker))
         (api_line("/api/v1/health/calibration"))
     };
     Ok(answer::page(frame.page("Calibration", Some(Nav::Calibration), content)))

@@ -139,6 +139,11 @@ impl Feedback {
         self.is_outdated.store(true, Relaxed);
     }
 
+    /// Whoever reads the evidence may have lost it: it is published again soon.
+    pub fn publish_again(&self) {
+        self.is_changed.store(true, Relaxed);
+    }
+
     /// What the ratings say this moment. May take milliseconds.
     pub fn evidence_now(&self, most_share: f64) -> Evidence {
         let table = Arc::clone(&self.traffic.lock().table);

@@ -47,7 +47,7 @@ pub(crate) struct ModelQualityBody<'a> {
     /// Catalog id of the model.
     pub(crate) model: &'a str,
     /// Class of the tasks.
-    #[cfg_attr(test, schemars(extend("enum" = pointsman_domain::Task::ALL.map(pointsman_domain::Task::as_str))))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
     pub(crate) task: &'static str,
     /// The score of the configuration; `null` without one.
     pub(crate) score: Option<ScoreBody<'a>>,

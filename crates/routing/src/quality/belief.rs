@@ -13,7 +13,7 @@ use super::{
 /// Most answers that the other endpoints of a model count for at one of them.
 const MOST_POOLED: f64 = 50.0;
 /// Fewest ratings, faded, of a model without a score: with less it is unknown.
-const FEWEST: f64 = 1.0;
+const FEWEST: f64 = 0.5;
 
 /// What is believed of a model for a class.
 #[derive(Debug, Clone)]
