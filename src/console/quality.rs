@@ -1,6 +1,11 @@
 //! How good the answers of models are: a section of the page about calibration, where something is known.
 
+use std::sync::Arc;
+
+use actix_web::web;
 use maud::{Markup, html};
+use pointsman_domain::Catalog;
+use pointsman_routing::quality::Evidence;
 
 use super::{format, layout::data_table};
 use crate::{
@@ -15,10 +20,13 @@ use crate::{
 const MOST_ROWS: usize = 100;
 
 /// The section; nothing without scores and ratings.
-pub(super) fn section(worker: &Worker) -> Markup {
-    let evidence = worker.shared.records.feedback.published();
-    let rows: Vec<ModelQualityBody<'_>> =
-        known(&worker.setup.catalog, &evidence).iter().map(ModelQualityBody::new).collect();
+pub(super) async fn section(worker: &Worker) -> Markup {
+    let (evidence, catalog) = (worker.shared.records.feedback.published(), Arc::clone(&worker.setup.catalog));
+    web::block(move || table(&catalog, &evidence)).await.unwrap_or_default()
+}
+
+fn table(catalog: &Catalog, evidence: &Evidence) -> Markup {
+    let rows: Vec<ModelQualityBody<'_>> = known(catalog, evidence).iter().map(ModelQualityBody::new).collect();
     html! {
         @if !rows.is_empty() {
             h2 { "Quality " span.muted { (rows.len()) } }

@@ -232,7 +232,7 @@ fn make(
                 if ratings.len() >= MOST_RATINGS {
                     return Ok(Outcome::TooMany);
                 }
-                writer.add(answer, ratings.len(), new)?;
+                writer.add(answer, new)?;
                 ratings.push(new.clone());
             }
             uncounted(answer, new, &ratings).map_or(Outcome::Counted, Outcome::Uncounted)

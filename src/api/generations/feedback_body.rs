@@ -14,7 +14,7 @@ const MEMBERS: [&str; 5] = ["name", "value", "weight", "source", "idempotency_ke
 pub(super) const GENERATION: &str = "generation_id";
 /// Longest name, label and idempotency key, in characters.
 const LONGEST_NAME: usize = 32;
-const LONGEST_TOKEN: usize = 128;
+const LONGEST_KEY: usize = 128;
 
 /// A rating as the description of the API shows it.
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub(super) struct RatingBody {
     source: RatingSource,
     value: i64,
     weight: i64,
-    token: Option<[u8; 16]>,
+    idempotency_key: Option<String>,
 }
 
 impl RatingBody {
@@ -81,12 +81,13 @@ impl RatingBody {
             source: members.source()?,
             value: members.value(labels)?,
             weight: members.weight()?,
-            token: members.token()?,
+            idempotency_key: members.idempotency_key()?,
         })
     }
 
     /// The rating of an account at a time.
     pub(super) fn rating(&self, rater: u64, rated_ms: i64) -> Rating {
+        let digest = |key| Sha256::new().chain_update(rater.to_be_bytes()).chain_update(key).finalize();
         Rating {
             name: self.name.clone(),
             source: self.source,
@@ -95,7 +96,7 @@ impl RatingBody {
             value: self.value,
             weight: self.weight,
             is_withdrawn: false,
-            token: self.token,
+            token: self.idempotency_key.as_ref().and_then(|key| digest(key).first_chunk().copied()),
         }
     }
 }
@@ -190,14 +191,11 @@ impl<'a> Members<'a> {
             .ok_or_else(|| self.wrong("weight", "a number above 0, at most 1"))
     }
 
-    fn token(&self) -> Result<Option<[u8; 16]>, Invalid> {
-        let allowed = "1 to 128 characters";
+    fn idempotency_key(&self) -> Result<Option<String>, Invalid> {
         match self.get("idempotency_key") {
             None => Ok(None),
-            Some(Value::String(key)) if (1..=LONGEST_TOKEN).contains(&key.len()) => {
-                Ok(Sha256::digest(key).first_chunk().copied())
-            }
-            Some(_) => Err(self.wrong("idempotency_key", allowed)),
+            Some(Value::String(key)) if (1..=LONGEST_KEY).contains(&key.len()) => Ok(Some(key.clone())),
+            Some(_) => Err(self.wrong("idempotency_key", "1 to 128 characters")),
         }
     }
 }

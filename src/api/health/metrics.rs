@@ -49,7 +49,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(slo_metrics::read(&worker));
     others.extend(splits::families(&worker));
     others.extend(shadows::families(&worker));
-    others.extend(quality::families(&worker));
+    others.extend(quality::families(&worker).await);
     others.extend(routing_memory::families(&worker));
     others.extend(ledger_health::families(&worker));
     others.extend(stores_health::families(&worker));

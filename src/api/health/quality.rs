@@ -155,8 +155,10 @@ impl DriftBody {
 }
 
 /// The current gauges. Models are those of the configuration.
-pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    gauges(&worker.setup.catalog, &worker.shared.records.feedback.published()).unwrap_or_default()
+pub(crate) async fn families(worker: &Worker) -> Vec<MetricFamily> {
+    let (evidence, catalog) = (worker.shared.records.feedback.published(), Arc::clone(&worker.setup.catalog));
+    let gauges = web::block(move || gauges(&catalog, &evidence).unwrap_or_default());
+    gauges.await.unwrap_or_default()
 }
 
 fn gauges(catalog: &Catalog, evidence: &Evidence) -> Result<Vec<MetricFamily>, Error> {

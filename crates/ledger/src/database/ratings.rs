@@ -48,13 +48,14 @@ impl RatingWriter<'_> {
         ratings_of(self.0, id)
     }
 
-    /// Adds a rating behind the `before` that the answer has.
+    /// Adds a rating behind those that the answer has.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn add(&mut self, answer: &RatedAnswer, before: usize, rating: &Rating) -> Result<(), Fault> {
+    pub fn add(&mut self, answer: &RatedAnswer, rating: &Rating) -> Result<(), Fault> {
         let mut insert = self.0.prepare_cached(&format!(
-            "insert into ratings (n, {COLUMNS}) values (?14, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+            "insert into ratings (n, {COLUMNS}) values ((select ifnull(max(n), -1) + 1 from ratings where generation = ?1),
+             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
         ))?;
         let served = answer.served.as_ref();
         insert.execute(params![
@@ -71,7 +72,6 @@ impl RatingWriter<'_> {
             rating.weight,
             rating.is_withdrawn,
             rating.token,
-            before as i64,
         ])?;
         Ok(())
     }

@@ -53,7 +53,7 @@ fn rated(disk: &Arc<dyn Disk>, answers: &[RatedAnswer]) -> Ledger {
         Queued { item: Item::Entry(Packed::new(&entry)), position: None, ordinal: at as u64 + 1 }
     };
     ledger.commit(1, &answers.iter().enumerate().map(item).collect::<Vec<_>>(), &[]).unwrap();
-    let rate = |answer| ledger.change_ratings(|writer| writer.add(answer, 0, &rating(RatingSource::User, 100)));
+    let rate = |answer| ledger.change_ratings(|writer| writer.add(answer, &rating(RatingSource::User, 100)));
     answers.iter().for_each(|answer| rate(answer).unwrap());
     ledger
 }
@@ -120,6 +120,9 @@ fn a_rating_that_makes_no_sense_is_left_out_and_counted() {
     }
     let (read, unreadable) = all(&ledger);
     assert_eq!((read.len(), unreadable), (1, 5));
+    ledger.change_ratings(|writer| writer.add(&answers[0], &rating(RatingSource::User, 0))).unwrap();
+    let (read, unreadable) = all(&ledger);
+    assert_eq!((read.len(), unreadable), (2, 5), "another one takes no place of a damaged one");
 }
 
 #[test]

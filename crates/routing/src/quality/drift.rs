@@ -30,7 +30,7 @@ const MOST_FALLS: usize = 8;
 /// A fall that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// Day of the answer that revealed it, since 1970: those of earlier days count half.
+    /// Latest day with ratings when it was found, since 1970: those of earlier days count half.
     pub since_day: i32,
     /// Time of the rating that revealed it, Unix milliseconds.
     pub found_ms: i64,
