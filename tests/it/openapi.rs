@@ -124,8 +124,7 @@ async fn served(described: &Described, functions: &[(&str, &str)]) -> BTreeMap<S
     for (prefix, function) in functions {
         for pattern in patterns(function) {
             let path = format!("{prefix}{pattern}");
-            let rated = path.replace("/generations/{id}", &format!("/generations/{id}"));
-            let filled = rated.replace("{id}", "meadow/small").replace(['{', '}'], "");
+            let filled = path.replace("{id}", "meadow/small").replace(['{', '}'], "");
             let reply = described.call(Method::TRACE, &filled, None).await;
             assert_eq!(reply.status, 405, "{path}: {}", reply.text());
             let methods = reply.header("allow").unwrap().split(", ").filter(|name| *name != "HEAD");
@@ -212,7 +211,8 @@ async fn all_pages(described: &Described, id: &str) -> usize {
             "/generation" => format!("?id={id}"),
             _ => String::new(),
         };
-        let filled = path.replace("{id}", "meadow/small").replace("{slug}", "sim-swift").replace("{name}", "test");
+        let rated = path.replace("/generations/{id}", &format!("/generations/{id}"));
+        let filled = rated.replace("{id}", "meadow/small").replace("{slug}", "sim-swift").replace("{name}", "test");
         let filled = format!("{}{filled}{query}", base.trim_end_matches('/'));
         let reply = described.conforms(Method::GET, path, &filled, None).await;
         assert_eq!(reply.status, 200, "{filled}: {}", reply.text());
