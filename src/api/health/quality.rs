@@ -28,8 +28,7 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
 
 /// What is known of the models of a catalog.
 pub(crate) fn known<'a>(catalog: &'a Catalog, evidence: &Evidence) -> Vec<ModelQuality<'a>> {
-    static NONE: std::sync::LazyLock<pointsman_domain::QualityScores> = std::sync::LazyLock::new(Default::default);
-    report(catalog.models.iter().map(|model| (model.id.as_str(), &*NONE)), evidence)
+    report(catalog.models.iter().map(|model| (model.id.as_str(), &model.quality)), evidence)
 }
 
 #[derive(Serialize)]

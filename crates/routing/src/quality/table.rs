@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pointsman_domain::{EndpointId, Quality, QualityScore, QualityScores, Task};
+use pointsman_domain::{Catalog, EndpointId, Quality, QualityScore, QualityScores, Task};
 
 use super::{
     belief::{Belief, ClassMeans},
@@ -61,6 +61,27 @@ impl QualityTable {
             Some(belief.as_ref()?.of_endpoint(endpoint.id))
         };
         QualityTable { cells: endpoints.iter().map(|endpoint| Task::ALL.map(|task| quality(endpoint, task))).collect() }
+    }
+
+    /// From the scores of a catalog, and from ratings.
+    pub fn of_catalog(catalog: &Catalog, evidence: &Evidence) -> QualityTable {
+        let endpoints = catalog.endpoints.iter().filter_map(|endpoint| {
+            let model = catalog.model_of(endpoint)?;
+            let (scores, own_scores) = (&model.quality, &endpoint.quality);
+            Some(ScoredEndpoint { id: endpoint.id, model: model.id.as_str(), scores, own_scores })
+        });
+        QualityTable::new(endpoints, evidence)
+    }
+
+    /// The same with another quality of one endpoint.
+    #[must_use]
+    pub fn with(&self, endpoint: u32, task: Task, quality: Quality) -> QualityTable {
+        let mut cells = self.cells.to_vec();
+        cells.resize(cells.len().max(endpoint as usize + 1), [None; Task::ALL.len()]);
+        if let Some(cell) = cells.get_mut(endpoint as usize).and_then(|cells| cells.get_mut(task as usize)) {
+            *cell = Some(quality);
+        }
+        QualityTable { cells: cells.into() }
     }
 
     /// The quality of the endpoint at this position. `None`: unknown.

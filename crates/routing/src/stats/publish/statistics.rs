@@ -6,7 +6,7 @@ use pointsman_domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, R
 
 use super::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 
-use crate::quality::Evidence;
+use crate::quality::{Evidence, QualityTable};
 use crate::stats::{
     model::{
         lengths::{LengthClass, OutputLengths},
@@ -42,6 +42,7 @@ pub struct Statistics {
     prompts: PromptScales,
     priors: Priors,
     evidence: Arc<Evidence>,
+    quality: Arc<QualityTable>,
     latest: Tick,
 }
 
@@ -57,6 +58,7 @@ impl Statistics {
             prompts: PromptScales::new(&catalog),
             priors: Priors::configured(&policy.stats),
             evidence: Arc::default(),
+            quality: Arc::new(QualityTable::of_catalog(&catalog, &Evidence::default())),
             latest: Tick::default(),
             catalog,
             policy,
@@ -117,6 +119,7 @@ impl Statistics {
             endpoints: published.collect(),
             lengths: self.lengths.clone(),
             prompts: self.prompts.clone(),
+            quality: Arc::clone(&self.quality),
         }
     }
 
@@ -212,11 +215,13 @@ impl Statistics {
         self.prompts = self.prompts.carried(&models);
         self.positions = positions(&catalog);
         self.facts = facts(&catalog);
+        self.quality = Arc::new(QualityTable::of_catalog(&catalog, &self.evidence));
         self.catalog = catalog;
     }
 
     /// What ratings say from now on.
     pub fn adopt_evidence(&mut self, evidence: Arc<Evidence>) {
+        self.quality = Arc::new(QualityTable::of_catalog(&self.catalog, &evidence));
         self.evidence = evidence;
     }
 
