@@ -68,8 +68,8 @@ fn all(ledger: &Ledger) -> (Vec<(RatedAnswer, Vec<Rating>)>, u64) {
 fn an_answer_counts_once_for_users_and_programs_and_once_for_judges_by_the_latest_ratings() {
     use RatingSource::{Judge, Program, User};
     let counted = |ratings: &[Rating]| {
-        let counted = answer(0).counted(ratings);
-        counted.map(|rated| (rated.is_judged, rated.accepted * 100 / rated.weight)).collect::<Vec<_>>()
+        let answer = answer(0);
+        answer.counted(ratings).map(|rated| (rated.is_judged, rated.accepted * 100 / rated.weight)).collect::<Vec<_>>()
     };
     let withdrawn = Rating { is_withdrawn: true, ..rating(User, 100) };
     assert_eq!(counted(&[rating(User, 100), rating(User, 40)]), [(false, 40)]);

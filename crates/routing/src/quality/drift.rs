@@ -1,9 +1,10 @@
 //! Whether the answers of a model have become worse: the last [`WINDOW`] ratings beside all before them.
 //!
 //! The logarithm of the Bayes factor says how much better two probabilities explain the ratings than one. Beyond [`CERTAIN`] a fall
-//! is announced, once, and what is older counts half from then on. Nothing else happens by itself.
+//! is announced, once, and older ratings of the accounts that saw it count half from then on: nobody can devalue what others said.
+//! Nothing else happens by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     evidence::faded,
@@ -30,8 +31,6 @@ const MOST_FALLS: usize = 8;
 /// A fall that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// Latest day with ratings when it was found, since 1970: those of earlier days count half.
-    pub since_day: i32,
     /// Time of the rating that revealed it, Unix milliseconds.
     pub found_ms: i64,
     /// Mean before the window.
@@ -44,6 +43,7 @@ pub struct Drift {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Arrival {
     day: i32,
+    rater: u64,
     sum: Sum,
 }
 
@@ -52,15 +52,29 @@ pub(super) struct Arrival {
 pub(super) struct DriftWatch {
     days: BTreeMap<i32, Sum>,
     latest: BTreeMap<(i64, u64), Arrival>,
-    falls: Vec<Drift>,
+    falls: Vec<Fall>,
     /// Latest looks in a row that found a fall.
     looks: u32,
     is_falling: bool,
 }
 
+/// A fall, and whose older ratings it devalues.
+#[derive(Debug, Clone, PartialEq)]
+struct Fall {
+    drift: Drift,
+    /// Latest day with ratings when it was found, since 1970: those of earlier days are older.
+    day: i32,
+    /// The accounts that rated within the window.
+    raters: BTreeSet<u64>,
+}
+
 impl Arrival {
     pub(super) fn of(rated: &Rated) -> Arrival {
-        Arrival { day: rated.day, sum: Sum { count: 1, weight: rated.weight, accepted: rated.accepted } }
+        Arrival {
+            day: rated.day,
+            rater: rated.rater,
+            sum: Sum { count: 1, weight: rated.weight, accepted: rated.accepted },
+        }
     }
 
     fn taken(self) -> Arrival {
@@ -83,12 +97,13 @@ impl DriftWatch {
         let was_falling = self.is_falling;
         self.is_falling = self.looks >= LOOKS || (was_falling && certainty > 0.0);
         let (_, drift) = comparison.filter(|_| self.is_falling && !was_falling)?;
-        let found = Drift { found_ms: order.0, ..drift };
+        let drift = Drift { found_ms: order.0, ..drift };
         if self.falls.len() == MOST_FALLS {
             self.falls.remove(0);
         }
-        self.falls.push(found);
-        Some(found)
+        let raters = self.window().map(|arrival| arrival.rater).collect();
+        self.falls.push(Fall { drift, day: self.latest_day(), raters });
+        Some(drift)
     }
 
     pub(super) fn remove(&mut self, order: (i64, u64), arrival: Arrival) {
@@ -103,15 +118,24 @@ impl DriftWatch {
 
     /// The fall that is still seen.
     pub(super) fn current(&self) -> Option<Drift> {
-        self.falls.last().copied().filter(|_| self.is_falling)
+        self.falls.last().map(|fall| fall.drift).filter(|_| self.is_falling)
     }
 
-    /// What the falls leave of a rating of this day.
-    pub(super) fn kept(&self, day: i32) -> f64 {
-        self.falls.iter().filter(|fall| day < fall.since_day).fold(1.0, |kept, _| 0.5 * kept)
+    /// What the falls leave of a rating of this account and day.
+    pub(super) fn kept(&self, rater: u64, day: i32) -> f64 {
+        let is_devalued = |fall: &&Fall| day < fall.day && fall.raters.contains(&rater);
+        self.falls.iter().filter(is_devalued).fold(1.0, |kept, _| 0.5 * kept)
     }
 
-    fn count(&mut self, Arrival { day, sum }: Arrival) {
+    fn window(&self) -> impl Iterator<Item = &Arrival> {
+        self.latest.values().rev().take(WINDOW)
+    }
+
+    fn latest_day(&self) -> i32 {
+        self.days.keys().next_back().copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, Arrival { day, sum, .. }: Arrival) {
         let of_day = self.days.entry(day).or_default();
         of_day.add(sum);
         if *of_day == Sum::default() {
@@ -122,17 +146,16 @@ impl DriftWatch {
     /// How certain it is that the window is worse than what came before, and the means of both. `None` if it is not worse, or
     /// there are too few ratings.
     fn compare(&self) -> Option<(f64, Drift)> {
-        let window = || self.latest.values().rev().take(WINDOW);
-        let today = *self.days.keys().next_back()?;
-        let fade = |day: i32| faded(today, day, HALF_LIFE) * self.kept(day);
+        let today = self.latest_day();
+        let fade = |day: i32| faded(today, day, HALF_LIFE);
         let (mut before, mut after) = (Answers::default(), Answers::default());
         self.days.iter().for_each(|(day, sum)| before.add(sum.answers().times(fade(*day))));
-        for arrival in window() {
+        for arrival in self.window() {
             before = before.without(arrival.sum.answers().times(fade(arrival.day)));
             after.add(arrival.sum.answers());
         }
-        let has_enough = window().count() == WINDOW && before.total() >= FEWEST_BEFORE && after.total() > 0.0;
-        let drift = Drift { since_day: today, found_ms: 0, before: mean(before), after: mean(after) };
+        let has_enough = self.window().count() == WINDOW && before.total() >= FEWEST_BEFORE && after.total() > 0.0;
+        let drift = Drift { found_ms: 0, before: mean(before), after: mean(after) };
         (has_enough && drift.after < drift.before).then(|| (log_bayes_factor(before, after), drift))
     }
 }

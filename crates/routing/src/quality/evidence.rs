@@ -107,7 +107,7 @@ impl CellEvidence {
     fn of(cell: &Cell, today: i32, is_shared: bool) -> CellEvidence {
         let mut by: Vec<(EndpointId, u64, Answers)> = Vec::new();
         for ((endpoint, rater, day), sum) in &cell.sums {
-            let answers = sum.answers().times(faded(today, *day, HALF_LIFE) * cell.watch.kept(*day));
+            let answers = sum.answers().times(faded(today, *day, HALF_LIFE) * cell.watch.kept(*rater, *day));
             match by.last_mut() {
                 Some((id, whose, known)) if (*id, *whose) == (*endpoint, *rater) => known.add(answers),
                 _ => by.push((*endpoint, *rater, answers)),
