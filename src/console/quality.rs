@@ -52,7 +52,7 @@ fn model(row: &ModelQualityBody<'_>) -> Markup {
             td.r { (format::figure(believed(|quality| quality.p10), 2)) }
             td.r {
                 @match &row.score {
-                    Some(score) => span title={ (score.source) ", " (score.date) ", of " (score.n) " answers" } { (format::figure(Some(score.score.value()), 2)) },
+                    Some(score) => span title={ (score.source) ", " (score.date.0) ", of " (score.n) " answers" } { (format::figure(Some(score.score.value()), 2)) },
                     None => (format::none()),
                 }
             }

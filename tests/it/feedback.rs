@@ -12,7 +12,7 @@ use crate::{
     ledger_durable,
     patience::eventually,
     scripted::Upstream,
-    world::{Model, World, always, ask, error_of, saying},
+    world::{Model, World, always, and, ask, error_of, saying},
 };
 
 const PRICE: &str = "0.000001";
@@ -304,4 +304,32 @@ async fn without_a_ledger_on_disk_there_are_no_ratings() {
     let error = error_of(&gateway.post(&path(&id), &json!({"value": true})).await, 404);
     assert_eq!(error["metadata"]["reason"], "no_durable_ledger");
     assert_eq!(quality(&gateway).await, json!([]));
+}
+
+#[actix_web::test]
+async fn ratings_move_the_quality_that_decisions_read_and_nothing_where_none_is_asked_for() {
+    let folder = Folder::new();
+    let upstream = saying("a");
+    let score = "quality = { source = \"own-eval\", date = 2026-11-02, general = { score = 0.9, n = 20 } }";
+    let gateway = World::new()
+        .provider("acme", upstream.address())
+        .model(&Model::new("acme/small").at("acme", PRICE, PRICE).with(score))
+        .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
+        .start()
+        .await;
+    let good_enough = and(ask("acme/small"), json!({"min_quality": 0.8}));
+    gateway.chat(&good_enough).await.expect(200);
+    let mut batch = Vec::new();
+    for _ in 0..40 {
+        batch.push(json!({"generation_id": answered(&gateway).await, "value": false}));
+    }
+    gateway.post("/api/v1/feedback", &json!(batch)).await.expect(202);
+    let known = quality_of(&gateway, "acme/small").await;
+    // Of 20 answers of the score 18 were good, of the 40 none.
+    assert_eq!((&known["quality"]["mean"], &known["score"]["score"]), (&json!(0.3), &json!(0.9)));
+    let refused = async || gateway.chat(&good_enough).await.status;
+    eventually("the endpoint is not good enough any more", refused, |status| *status == 404).await;
+    let error = error_of(&gateway.chat(&good_enough).await, 404);
+    assert_eq!(error["availability"]["excluded_by"], json!(["quality_below"]));
+    gateway.chat(&ask("acme/small")).await.expect(200);
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
-use pointsman_domain::{Catalog, Quality, QualityScore};
+use pointsman_domain::{Catalog, Quality};
 use pointsman_routing::quality::{Drift, Evidence, ModelQuality, report};
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
+    api::{
+        answer::uncached, auth::Reader, decisions::route_view::ScoreBody, models::measurements::rfc_3339,
+        number::Figure,
+    },
     base::{error::ApiError, events::PREFIX},
     state::gateway::Worker,
 };
@@ -23,7 +26,7 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
     let evidence = web::block(move || shared.records.feedback.evidence_now(setup.config.feedback.max_share));
     let evidence = evidence.await.map_err(|_| ApiError::internal())?;
     let data = known(&by.worker.setup.catalog, &evidence).iter().map(ModelQualityBody::new).collect();
-    Ok(uncached(&QualityBody { object: "health.quality", data }))
+    Ok(uncached(&QualityHealthBody { object: "health.quality", data }))
 }
 
 /// What is known of the models of a catalog.
@@ -33,7 +36,7 @@ pub(crate) fn known<'a>(catalog: &'a Catalog, evidence: &Evidence) -> Vec<ModelQ
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct QualityBody<'a> {
+pub(crate) struct QualityHealthBody<'a> {
     /// Always `health.quality`.
     object: &'static str,
     /// Models and classes with a score or with ratings, in the order of the catalog.
@@ -65,20 +68,6 @@ pub(crate) struct ModelQualityBody<'a> {
     pub(crate) drift: Option<DriftBody>,
     /// What judges say; `null` without their ratings. It steers nothing.
     pub(crate) judged: Option<BelievedBody>,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ScoreBody<'a> {
-    /// Share of acceptable answers, 0 to 1.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) score: Figure,
-    /// Answers that were judged for it.
-    pub(crate) n: u32,
-    /// Who measured it.
-    pub(crate) source: &'a str,
-    /// When it was measured.
-    pub(crate) date: String,
 }
 
 /// What is believed of a quality.
@@ -123,13 +112,6 @@ impl<'a> ModelQualityBody<'a> {
             drift: known.drift.map(DriftBody::new),
             judged: known.judged.map(BelievedBody::new),
         }
-    }
-}
-
-impl<'a> ScoreBody<'a> {
-    fn new(score: &'a QualityScore) -> ScoreBody<'a> {
-        let QualityScore { score, count, source, date, .. } = score;
-        ScoreBody { score: Figure::significant(*score), n: *count, source, date: date.to_string() }
     }
 }
 

@@ -191,7 +191,7 @@ pub(super) fn inference() -> Vec<Operation> {
             .parameters([in_path("slug", "Short name of the provider.", text())])
             .answers("ProviderHealth"),
         get("/health/quality", "showQuality", "health", "How good the answers of models are, by scores and ratings")
-            .answers("Quality"),
+            .answers("QualityHealth"),
         get("/health/slo", "showTargets", "health", "Attainment of latency targets").answers("Targets"),
         get("/health/shadows", "showShadows", "health", "What shadow policies would have chosen").answers("Shadows"),
         get("/health/splits", "showSplits", "health", "Parts of divided aliases, and their canaries").answers("Splits"),

@@ -149,7 +149,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
             ),
         ),
         ("ProviderList", body::<health::providers_view::ProvidersBody>(generator)),
-        ("Quality", body::<health::quality::QualityBody>(generator)),
+        ("QualityHealth", body::<health::quality::QualityHealthBody>(generator)),
         ("Rated", body::<generations::feedback_view::RatedBody>(generator)),
         ("RatedBatch", body::<generations::feedback::BatchBody>(generator)),
         ("Ratings", body::<generations::feedback_view::RatingsBody>(generator)),
