@@ -21,7 +21,10 @@ use std::{
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, clock::timeout};
 use parking_lot::Mutex;
 use pointsman_domain::{Catalog, EndpointEvent, EventKind, RoutingPolicy, Tick};
-use pointsman_routing::stats::{Calibrations, Figures, LiveBoard, Statistics};
+use pointsman_routing::{
+    quality::Evidence,
+    stats::{Calibrations, Figures, LiveBoard, Statistics},
+};
 
 use crate::{
     mailbox::MailboxToken,
@@ -134,6 +137,11 @@ pub async fn adopt(
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct SaveNow;
+
+/// What ratings say of the quality of answers from now on. Sent when ratings came; no reply.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct AdoptEvidence(pub Arc<Evidence>);
 
 /// Checks that the actor is alive.
 #[derive(Message)]
@@ -317,6 +325,15 @@ impl Handler<AdoptConfig> for ProviderHealth {
         self.last_published = Instant::now();
         self.published = Arc::new(PublishedState::new(statistics.snapshot_at(self.version, now), live));
         MessageResult(Some(Arc::clone(&self.published)))
+    }
+}
+
+impl Handler<AdoptEvidence> for ProviderHealth {
+    type Result = ();
+
+    fn handle(&mut self, AdoptEvidence(evidence): AdoptEvidence, ctx: &mut Context<Self>) {
+        self.statistics.lock().adopt_evidence(evidence);
+        self.publish_after(PAUSE, ctx);
     }
 }
 

@@ -45,6 +45,7 @@ use crate::{
         accounts,
         alerts::delivery,
         control::ControlThread,
+        feedback,
         gateway::{Shared, WorkerHandle},
         reload::{self, AdoptError, Reload, ReloadTrigger},
         replicas::node,
@@ -168,6 +169,7 @@ impl Gateway {
         reload::begin(&shared);
         let watchdog = watchdog::start(&shared);
         accounts::start_upkeep(&shared);
+        feedback::start(&shared);
         delivery::start(&shared, verdict::findings);
         if let Some(store) = shared.records.ledger.as_ref().filter(|_| shared.records.replicas.is_none()) {
             series_restore::start(store, shared.actors.control.ledger(), &arbiter);

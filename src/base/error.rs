@@ -10,6 +10,7 @@ mod budget;
 mod change;
 mod class;
 mod console;
+mod feedback;
 mod limit;
 mod model;
 mod overload;
@@ -228,7 +229,7 @@ impl ApiError {
             format!(
                 "{what} Under /api/v1 there are chat/completions, messages, responses, completions (with \
                  server.legacy_completions = true), embeddings, images, models, providers, route, generation, generations, \
-                 activity, keys, key, credits and health; administration has a listener of its own."
+                 feedback, activity, keys, key, credits and health; administration has a listener of its own."
             ),
         )
     }

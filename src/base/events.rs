@@ -38,7 +38,7 @@ use instruments::Instruments;
 use keys::KeyMetrics;
 pub(crate) use keys::MOST_KEYS;
 use life::LifeMetrics;
-pub use life::{ActorReplaced, ActorSilent, Administered, CanaryFellBack, ConfigInForce, ConsoleLogin};
+pub use life::{ActorReplaced, ActorSilent, Administered, CanaryFellBack, ConfigInForce, ConsoleLogin, QualityDrifted};
 pub use scraped_values::{LimitedHolder, ScrapedValues};
 pub use spans::{SpanCounts, SpanLoss};
 

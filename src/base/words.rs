@@ -88,15 +88,15 @@ words! {
     ErrorReason = [
         "account_limit", "all_circuits_open", "budget_lease_used_up", "changed_meanwhile", "client_timeout", "configuration_refused",
         "console_logins", "content_policy_violation", "context_length_exceeded", "cors", "deadline", "diff_runs",
-        "disabled_account", "disabled_key", "disabled_team", "disabled_until_restart", "draining", "expired_key", "foreign_form", "free_pool",
+        "disabled_account", "disabled_key", "disabled_team", "disabled_until_restart", "draining", "expired_key", "feedback_too_late", "foreign_form", "free_pool",
         "gateway_analyses", "gateway_concurrency", "gateway_limit", "gateway_requests", "gateway_shortage",
-        "gateway_tokens", "generation_not_found", "headers_too_large", "host_not_allowed", "invalid_json",
+        "gateway_tokens", "generation_not_found", "generation_running", "headers_too_large", "host_not_allowed", "invalid_json",
         "invalid_key", "invalid_type", "invalid_value", "key_limit", "ledger_unavailable", "max_cost",
         "method_not_allowed", "missing_field", "missing_key", "model_deprecated", "model_not_allowed_for_key",
         "model_not_found", "no_candidates", "no_durable_ledger", "not_found", "not_stored", "overloaded",
         "payload_too_large", "previous_response_not_supported", "price_unknown", "probe_in_flight", "provider",
         "provider_refused", "provider_unavailable", "record_of_later_version", "scope", "shared_records_unavailable",
-        "spending_unknown", "stale_form", "team_limit", "thread_unsupported_request", "unknown_diff", "unknown_path",
+        "spending_unknown", "stale_form", "team_limit", "thread_unsupported_request", "too_many_ratings", "unknown_diff", "unknown_path",
         "unprocessable", "unsupported_media_type", "unsupported_parameter", "unsupported_plugin", "upstream_timeout",
         "wrong_endpoint",
     ];

@@ -11,6 +11,7 @@ use super::{
     chart::{self, Chart, Kind, Series},
     format,
     layout::{Nav, api_line},
+    quality,
     visit::Visit,
 };
 use crate::{
@@ -42,6 +43,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
     let mut called: Vec<_> = body.data.iter().filter(|row| row.calibration.failures.attempts > 0).collect();
     called.sort_by_key(|row| std::cmp::Reverse(row.calibration.failures.attempts));
+    let quality = quality::section(worker).await;
     let content = html! {
         h1 { "Calibration" }
         p.lead { "What the gateway predicted in the last " (format::seconds(body.window_secs)) ", beside what happened." }
@@ -52,6 +54,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
             (failures(&called))
             (table(&called))
         }
+        (quality)
         (api_line("/api/v1/health/calibration"))
     };
     Ok(answer::page(frame.page("Calibration", Some(Nav::Calibration), content)))

@@ -37,6 +37,7 @@ mod overview;
 mod playground;
 mod prices;
 mod providers;
+mod quality;
 mod refused;
 mod session;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]

@@ -18,11 +18,11 @@ use crate::{
         admin,
         decisions::{explain, preview, replay},
         front_page,
-        generations::{activity, generation, generation_list},
+        generations::{activity, feedback, generation, generation_list},
         health::{
             calibration, gateway_health,
             metrics::{self, Exposure},
-            providers, routing_memory, shadows, slo, splits, stats,
+            providers, quality, routing_memory, shadows, slo, splits, stats,
         },
         image,
         inference::{chat, completions, embeddings, messages, responses},
@@ -273,6 +273,11 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
             .route(web::post().to(explain::by_body)),
         page(&at("/route/replay")).route(read().to(replay::show)),
         page(&at("/generation")).route(read().to(generation::show)),
+        resource(&at("/generations/{id}/feedback"), "GET, HEAD, POST, DELETE")
+            .route(read().to(feedback::show))
+            .route(web::post().to(feedback::rate))
+            .route(web::delete().to(feedback::withdraw)),
+        call(&at("/feedback")).route(web::post().to(feedback::rate_many)),
         page(&at("/generations")).route(read().to(generation_list::list)),
         page(&at("/activity")).route(read().to(activity::show)),
         page(&at("/activity.csv")).route(read().to(activity::csv)),
@@ -288,6 +293,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
         page(&at("/health/memory")).route(read().to(routing_memory::show)),
         page(&at("/health/providers")).route(read().to(gateway_health::providers)),
         page(&at("/health/providers/{slug}")).route(read().to(gateway_health::provider)),
+        page(&at("/health/quality")).route(read().to(quality::show)),
         page(&at("/health/shadows")).route(read().to(shadows::show)),
         page(&at("/health/slo")).route(read().to(slo::show)),
         page(&at("/health/splits")).route(read().to(splits::show)),

@@ -44,6 +44,7 @@ use crate::{
         control::{self, Control, ControlThread},
         diff_job::DiffJobs,
         drain::Drain,
+        feedback::Feedback,
         images::ImageFiles,
         live::LiveFeed,
         refused_calls::RefusedCalls,
@@ -108,6 +109,8 @@ pub struct SharedRecords {
     pub canaries: Canaries,
     /// What shadow policies would have chosen.
     pub shadows: Shadows,
+    /// Ratings of answers.
+    pub feedback: Feedback,
 }
 
 /// Who may call, and how much.

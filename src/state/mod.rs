@@ -9,6 +9,7 @@ pub mod canaries;
 pub mod control;
 pub mod diff_job;
 pub mod drain;
+pub mod feedback;
 pub mod gateway;
 pub mod images;
 pub mod live;

@@ -112,11 +112,11 @@ async fn replace(shared: &Shared, actor: &str, stops: &mut VecDeque<Instant>) {
     let setup = shared.setup.load_full();
     match actor {
         "catalog" => shared.actors.control.replace_catalog(&setup),
-        "health" => shared.actors.control.replace_health(
-            &setup,
-            restart_mode(stops, Instant::now()),
-            &shared.actors.event_batchers,
-        ),
+        "health" => {
+            let mode = restart_mode(stops, Instant::now());
+            shared.actors.control.replace_health(&setup, mode, &shared.actors.event_batchers);
+            shared.records.feedback.publish_again();
+        }
         _ => shared.actors.control.replace_ledger(&setup, &shared.actors.event_batchers),
     }
 }

@@ -113,6 +113,7 @@ async fn a_scope_opens_its_own_pages_and_admin_all_that_are_read() {
     let pages = [
         ("/api/v1/health/providers".to_owned(), None, "read"),
         ("/api/v1/health/slo".to_owned(), None, "read"),
+        ("/api/v1/health/quality".to_owned(), None, "read"),
         ("/api/v1/health/splits".to_owned(), None, "read"),
         ("/api/v1/health/shadows".to_owned(), None, "read"),
         ("/api/v1/models/stats".to_owned(), None, "read"),

@@ -347,11 +347,19 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
     gateway.chat(&and(ask("service/quick"), json!({"stream": true}))).await;
     gateway.chat(&ask("acme/dated")).await.expect(200);
     gateway.chat(&ask("acme/priced")).await.expect(200);
+    let rated = gateway.chat(&ask("acme/priced")).await.expect(200)["id"].as_str().unwrap().to_owned();
+    gateway.post(&format!("/api/v1/generations/{rated}/feedback"), &json!({"value": true})).await.expect(202);
     let all = async || Scrape::of(&gateway).await;
     let is_full = |scrape: &Scrape| {
-        ["prediction_within_p95", "prediction_failure_brier", "slo_burn_rate", "routing_memory_writes_total"]
-            .iter()
-            .all(|name| scrape.families.contains_key(&format!("pointsman_{name}")))
+        [
+            "prediction_within_p95",
+            "prediction_failure_brier",
+            "slo_burn_rate",
+            "routing_memory_writes_total",
+            "quality_mean",
+        ]
+        .iter()
+        .all(|name| scrape.families.contains_key(&format!("pointsman_{name}")))
             && scrape.family("prediction_within_p95").values("of").contains("ttft")
     };
     let shown = async || {

@@ -182,6 +182,11 @@ async fn every_answer_fits_its_schema() {
     post("/route/preview", &chat).await.expect(200);
     post("/route/explain", &json!({"generation_id": id})).await.expect(200);
     post("/chat/completions", &json!({"messages": 1})).await.expect(400);
+    let feedback = format!("/api/v1/generations/{id}/feedback");
+    let described = "/generations/{id}/feedback";
+    inference.conforms(Method::POST, described, &feedback, Some(&json!({"value": true}))).await.expect(202);
+    post("/feedback", &json!([{"generation_id": id, "value": 0.5, "source": "judge"}])).await.expect(202);
+    inference.conforms(Method::DELETE, described, &format!("{feedback}?source=user"), None).await.expect(200);
 
     let visited = all_pages(inference, &id).await + all_pages(admin, &id).await;
     assert!(visited > 40, "{visited}");
@@ -206,7 +211,8 @@ async fn all_pages(described: &Described, id: &str) -> usize {
             "/generation" => format!("?id={id}"),
             _ => String::new(),
         };
-        let filled = path.replace("{id}", "meadow/small").replace("{slug}", "sim-swift").replace("{name}", "test");
+        let rated = path.replace("/generations/{id}", &format!("/generations/{id}"));
+        let filled = rated.replace("{id}", "meadow/small").replace("{slug}", "sim-swift").replace("{name}", "test");
         let filled = format!("{}{filled}{query}", base.trim_end_matches('/'));
         let reply = described.conforms(Method::GET, path, &filled, None).await;
         assert_eq!(reply.status, 200, "{filled}: {}", reply.text());

@@ -36,6 +36,7 @@ mod described;
 mod endpoint_settings;
 mod environment;
 mod fault;
+mod feedback;
 mod files;
 mod hosts;
 mod item;
@@ -92,6 +93,7 @@ pub use changes::{ChangedKey, KeyInForce, WrittenConfig};
 pub use console::{ConsoleConfig, TraceUrl};
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
+pub use feedback::FeedbackConfig;
 pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, from_hex, is_alias_text};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
@@ -182,6 +184,8 @@ pub struct Config {
     pub responses: ResponsesConfig,
     /// `[ledger]`.
     pub ledger: LedgerConfig,
+    /// `[feedback]`.
+    pub feedback: FeedbackConfig,
     /// `[shared]`.
     pub shared: SharedConfig,
     /// `[images]`.
@@ -429,6 +433,7 @@ fn read<'t>(root: &Section<'t>, name: &str, surroundings: &Surroundings<'_>) -> 
     let messages = root.section("messages", MessagesConfig::read);
     let responses = root.section("responses", ResponsesConfig::read);
     let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory).checked(section));
+    let feedback = root.section("feedback", FeedbackConfig::read);
     let shared = root.section("shared", |section| SharedConfig::read(section, &ledger, surroundings));
     let images = root.section("images", ImagesConfig::read);
     let providers = ProviderContext { surroundings, server: &server, admin: &admin };
@@ -442,6 +447,7 @@ fn read<'t>(root: &Section<'t>, name: &str, surroundings: &Surroundings<'_>) -> 
         console,
         messages,
         responses,
+        feedback,
         shared,
         ledger,
         images,

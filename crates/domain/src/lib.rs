@@ -97,7 +97,7 @@ pub use policy::{
 pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
-pub use quality::{Quality, QualityFloor, QualityScore, QualityScores};
+pub use quality::{Quality, QualityFloor, QualityScore, QualityScores, RatingSource};
 pub use query::{
     DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query,
     RoutingParameters, Source, Sourced, UnknownQuality,

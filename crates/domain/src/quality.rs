@@ -102,3 +102,23 @@ impl QualityFloor {
         }
     }
 }
+
+crate::named! {
+    /// Who says how good an answer was.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RatingSource {
+        /// A person who used it.
+        User = "user",
+        /// A program that used it, such as a test.
+        Program = "program",
+        /// A model that was asked to judge it. Kept apart from the others.
+        Judge = "judge",
+    }
+}
+
+impl RatingSource {
+    /// The source with this name.
+    pub fn named(name: &str) -> Option<RatingSource> {
+        RatingSource::ALL.into_iter().find(|source| source.as_str() == name)
+    }
+}

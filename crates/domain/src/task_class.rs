@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 crate::named! {
     /// A kind of task. The list is fixed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     pub enum Task {
         /// None of the others, or not told apart.
         General = "general",

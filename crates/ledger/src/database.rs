@@ -9,6 +9,7 @@
 pub mod columns;
 mod commit;
 pub mod groups;
+pub mod ratings;
 pub(super) mod reading;
 mod retention;
 pub mod sums;
@@ -120,6 +121,7 @@ impl Ledger {
             SCHEMA_VERSION.. => {}
             _ => return Err(Fault::Damaged("a build before the first release wrote it".to_owned())),
         }
+        connection.execute_batch(ratings::SCHEMA)?;
         let writer = Some(Mutex::new(Writer { connection, names: Names::default() }));
         let ledger = Ledger { writer, most_log_bytes, ..Ledger::of(disk, path.to_string_lossy().into_owned()) };
         ledger.state()?;

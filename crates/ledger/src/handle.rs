@@ -249,6 +249,14 @@ impl Store {
         Ok((waiting, shared.database()?))
     }
 
+    /// The database itself.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub(super) fn database(&self) -> Result<Arc<Ledger>, Fault> {
+        self.control.shared.database()
+    }
+
     /// Age at which sums lose their time.
     pub(super) fn max_sum_age(&self) -> Duration {
         self.control.shared.settings.max_sum_age

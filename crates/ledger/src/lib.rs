@@ -6,6 +6,7 @@
 //!
 //! Only [`generations`], [`inspection`], [`verify`], [`traffic`] and [`record`] read generations; elsewhere an entry is an id, a time, a few
 //! facts for filters and columns, and bytes. [`accounts`] is a file of its own beside them.
+//! [`ratings`] are rows of a table of their own.
 //! [`handle::Store`] is what others call; [`directory::Directory`] guards the files.
 
 pub mod accounts;
@@ -29,6 +30,7 @@ pub mod other_replicas;
 pub mod packed;
 pub mod page;
 pub mod queue;
+pub mod ratings;
 pub mod record;
 pub mod recovery;
 pub mod settings;

@@ -7,6 +7,7 @@ mod memory_disk;
 mod model;
 mod pages;
 mod queries;
+mod ratings;
 mod running;
 mod sqlite_faults;
 mod traffic;

@@ -86,7 +86,11 @@ pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> 
     audit::record(&by, change).await?;
     let recent = ask(&by.worker.shared.actors.control.ledger(), DeleteRecords { before_ms, owner }).await?;
     let deleted = match by.worker.shared.records.ledger.clone() {
-        Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
+        Some(ledger) => {
+            let deleted = delete_stored(ledger, before_ms, owner).await?;
+            by.worker.shared.records.feedback.forget();
+            deleted
+        }
         None => recent,
     };
     events::Administered { by: &by.caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();

@@ -3,6 +3,7 @@
 
 use actix_web::{HttpResponse, web};
 use pointsman_domain::Generation;
+use pointsman_ledger::ratings::Rating;
 use pointsman_routing::explain::{WhyNot, why_not_after};
 
 use super::{explain_view::ExplainBody, sentences::Sentences, why_not_view};
@@ -53,6 +54,7 @@ pub(crate) struct Explanation {
     sentences: Sentences,
     names: HolderNames,
     why_not: Option<WhyNot>,
+    ratings: Vec<Rating>,
 }
 
 impl Explanation {
@@ -68,21 +70,24 @@ impl Explanation {
     ) -> Result<Explanation, ApiError> {
         let record = lookup::find(worker, caller, id).await?;
         let why_not = why_not.map(|name| why_not_view::meant(name, &caller.key));
+        let ledger = worker.shared.records.ledger.clone();
         let explain = move || {
+            // Without them the rest is still worth showing.
+            let ratings = ledger.and_then(|ledger| ledger.ratings_of(record.id).ok()).unwrap_or_default();
             let generation = lookup::with_probabilities(&record);
             let Generation { decision, attempts, policy, catalog, .. } = &generation;
             let why_not = why_not.map(|name| why_not_after(&name, decision, attempts, policy, catalog));
-            (generation, why_not)
+            (generation, why_not, ratings)
         };
-        let (generation, why_not) = worker.analyse(caller, explain).await?;
+        let (generation, why_not, ratings) = worker.analyse(caller, explain).await?;
         let names = worker.setup.keys.names_of(generation.owner, generation.key);
-        Ok(Explanation { sentences: Sentences::of(&generation), names, generation, why_not })
+        Ok(Explanation { sentences: Sentences::of(&generation), names, generation, why_not, ratings })
     }
 
     /// The explanation as it is shown.
     pub(crate) fn body(&self) -> ExplainBody<'_> {
         let catalog = &self.generation.catalog;
         let body = ExplainBody::new(&self.generation, catalog, &self.sentences, &self.names);
-        body.with_why_not(self.why_not.as_ref(), &self.generation, catalog)
+        body.with_why_not(self.why_not.as_ref(), &self.generation, catalog).with_ratings(&self.ratings)
     }
 }

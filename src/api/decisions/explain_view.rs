@@ -1,6 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_domain::{Catalog, Endpoint, Generation, GenerationStatus, TaskClass, Usage};
+use pointsman_ledger::ratings::Rating;
 use pointsman_routing::explain::WhyNot;
 use serde::Serialize;
 
@@ -18,6 +19,7 @@ use crate::{
     api::{
         generations::{
             attempt_view::{AttemptBody, SpentBody},
+            feedback_view::{self, RatingView},
             trace_view::TraceContextBody,
         },
         models::{measurements::rfc_3339, parameters_view::ParametersBody},
@@ -141,6 +143,9 @@ pub(crate) struct ExplainBody<'a> {
     /// What shadow policies would have chosen; absent where none decided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) shadows: Vec<ShadowChoiceBody<'a>>,
+    /// The ratings of the answer that hold, the latest first; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ratings: Vec<RatingView<'a>>,
     /// Number of the algorithm that decided, which changes when decisions change.
     pub(crate) algorithm: u16,
     /// Seed of the exploration noise, a whole number of 64 bits; `0`: without noise.
@@ -241,6 +246,7 @@ impl<'a> ExplainBody<'a> {
             task_class: decision.task_class.map(TaskClassBody::new),
             split: decision.split.as_deref().map(SplitBody::new),
             shadows: generation.shadows.iter().map(|choice| ShadowChoiceBody::new(choice, generation, view)).collect(),
+            ratings: Vec::new(),
             algorithm: decision.algorithm,
             route_seed: Text(decision.seed),
             snapshot_version: decision.snapshot_version,
@@ -262,6 +268,11 @@ impl<'a> ExplainBody<'a> {
     ) -> ExplainBody<'a> {
         let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
         ExplainBody { why_not, ..self }
+    }
+
+    /// Adds the ratings of the answer.
+    pub(crate) fn with_ratings(self, ratings: &'a [Rating]) -> ExplainBody<'a> {
+        ExplainBody { ratings: feedback_view::views(ratings), ..self }
     }
 }
 

@@ -421,7 +421,7 @@ impl<'a> QualityBody<'a> {
 }
 
 impl<'a> ScoreBody<'a> {
-    fn new(score: &'a QualityScore) -> ScoreBody<'a> {
+    pub(crate) fn new(score: &'a QualityScore) -> ScoreBody<'a> {
         let QualityScore { score, count, source, date, .. } = score;
         ScoreBody { score: Figure::rounded(*score, 4), n: *count, source, date: Text(*date) }
     }

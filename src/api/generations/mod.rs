@@ -4,6 +4,9 @@
 pub mod activity;
 #[deny(clippy::float_arithmetic)]
 pub(crate) mod attempt_view;
+pub mod feedback;
+pub(crate) mod feedback_body;
+pub(crate) mod feedback_view;
 pub mod generation;
 pub mod generation_list;
 pub(crate) mod generation_row;

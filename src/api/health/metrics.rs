@@ -9,7 +9,7 @@ use pointsman_config::Scope;
 use pointsman_domain::{Catalog, Endpoint, Provider};
 use pointsman_routing::stats::LiveView;
 
-use super::{calibration_metrics, ledger_health, routing_memory, shadows, slo_metrics, splits, stores_health};
+use super::{calibration_metrics, ledger_health, quality, routing_memory, shadows, slo_metrics, splits, stores_health};
 use crate::{
     access::budget::BudgetReading,
     api::admin::accounts,
@@ -49,6 +49,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(slo_metrics::read(&worker));
     others.extend(splits::families(&worker));
     others.extend(shadows::families(&worker));
+    others.extend(quality::families(&worker).await);
     others.extend(routing_memory::families(&worker));
     others.extend(ledger_health::families(&worker));
     others.extend(stores_health::families(&worker));

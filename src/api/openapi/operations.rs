@@ -110,6 +110,23 @@ pub(super) fn inference() -> Vec<Operation> {
         get("/generations", "listGenerations", "records", "Generations of this key, newest first")
             .parameters(generations(200))
             .answers("GenerationList"),
+        get("/generations/{id}/feedback", "listRatings", "records", "The ratings of an answer")
+            .parameters([in_path("id", "Id of the generation.", text())])
+            .answers("Ratings"),
+        post("/generations/{id}/feedback", "rateAnswer", "records", "Rate an answer, within seven days")
+            .parameters([in_path("id", "Id of the generation.", text())])
+            .takes("RatingRequest")
+            .answers_with("202", "Rated"),
+        delete("/generations/{id}/feedback", "withdrawRatings", "records", "Withdraw ratings of an answer")
+            .parameters([
+                in_path("id", "Id of the generation.", text()),
+                query("name", "Only ratings of this name.", text()),
+                query("source", "Only ratings of this source.", json!({ "enum": ["user", "program", "judge"] })),
+            ])
+            .answers("WithdrawnRatings"),
+        post("/feedback", "rateAnswers", "records", "Rate up to 1,000 answers")
+            .takes("RatingBatch")
+            .answers_with("202", "RatedBatch"),
         get("/activity", "showActivity", "records", "Sums per day or hour and model")
             .parameters(activity())
             .answers("Activity"),
@@ -173,6 +190,8 @@ pub(super) fn inference() -> Vec<Operation> {
         get("/health/providers/{slug}", "showProviderHealth", "health", "Health of one provider")
             .parameters([in_path("slug", "Short name of the provider.", text())])
             .answers("ProviderHealth"),
+        get("/health/quality", "showQuality", "health", "How good the answers of models are, by scores and ratings")
+            .answers("QualityHealth"),
         get("/health/slo", "showTargets", "health", "Attainment of latency targets").answers("Targets"),
         get("/health/shadows", "showShadows", "health", "What shadow policies would have chosen").answers("Shadows"),
         get("/health/splits", "showSplits", "health", "Parts of divided aliases, and their canaries").answers("Splits"),

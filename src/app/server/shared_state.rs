@@ -34,6 +34,7 @@ use crate::{
         control::{Control, StatsPersistence},
         diff_job::DiffJobs,
         drain::Drain,
+        feedback::Feedback,
         gateway::{Shared, SharedAccess, SharedActors, SharedProcess, SharedRecords},
         images::ImageFiles,
         live::LiveFeed,
@@ -145,6 +146,7 @@ pub(super) fn shared(
     if let Some(ledger) = durable.as_deref() {
         accounts::restore_spending(&registry, ledger);
     }
+    let feedback = Feedback::open(durable.as_deref());
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
     let store = MemoryStore::new(capacity, ledger.max_age);
@@ -169,6 +171,7 @@ pub(super) fn shared(
             alerts,
             canaries: Canaries::open(seeds.seed ^ seeds.instance, ledger.durable_directory()),
             shadows: Shadows::default(),
+            feedback,
         },
         access: SharedAccess {
             registry,

@@ -19,6 +19,7 @@ pub(super) const BAD_GATEWAY: Class = Class(StatusCode::BAD_GATEWAY, Kind::Provi
 pub(super) const BAD_REQUEST: Class = Class(StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request");
 pub(super) const CONFLICT: Class = Class(StatusCode::CONFLICT, Kind::InvalidRequest, "invalid_request");
 pub(super) const FORBIDDEN: Class = Class(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied");
+pub(super) const GONE: Class = Class(StatusCode::GONE, Kind::InvalidRequest, "invalid_request");
 pub(super) const LIMITED: Class = Class(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded");
 pub(super) const MEDIA_TYPE: Class = Class(StatusCode::UNSUPPORTED_MEDIA_TYPE, Kind::InvalidRequest, "invalid_request");
 pub(super) const METHOD_NOT_ALLOWED: Class =

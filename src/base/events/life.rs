@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use pointsman_routing::split::guard::Breach;
+use pointsman_domain::Task;
+use pointsman_routing::{quality::Drift, split::guard::Breach};
 use prometheus::{Gauge, IntCounterVec, IntGauge};
 
 use super::{Metrics, instruments::Instruments};
@@ -83,6 +84,29 @@ impl CanaryFellBack<'_> {
             event = "canary_fell_back";
             "the canary of {alias} fell back: it exceeds {limit} ({canary:.6} of its requests, {others:.6} of the others); \
              until its definition changes, {alias} is served without it"
+        );
+    }
+}
+
+/// The ratings of a model have become worse. Told once for each fall.
+pub struct QualityDrifted<'a> {
+    /// Catalog id of the model.
+    pub model: &'a str,
+    /// Class of the tasks.
+    pub task: Task,
+    /// The fall.
+    pub drift: Drift,
+}
+
+impl QualityDrifted<'_> {
+    /// Logs it at `warn`.
+    pub fn emit(&self) {
+        let QualityDrifted { model, task, drift: Drift { before, after, .. } } = self;
+        log::warn!(
+            event = "quality_drift";
+            "answers of {model} for the class {} have become worse: their last ratings have a mean of {after:.2}, those before of \
+             {before:.2}; earlier ratings of these accounts count half from now on",
+            task.as_str()
         );
     }
 }

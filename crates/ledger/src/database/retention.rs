@@ -9,7 +9,7 @@ use super::{
     Ledger, State,
     columns::{first_key, last_key, ms_of},
     commit::PLACE_BITS,
-    groups, reading,
+    groups, ratings, reading,
 };
 use crate::{activity::slot, entry::Filter, fault::Fault};
 
@@ -113,6 +113,7 @@ fn drop_before(transaction: &Transaction<'_>, bound_ms: i64) -> Result<bool, Fau
     })?;
     if let Some(last) = last {
         transaction.execute("delete from stored_generations where place <= ?1", [last])?;
+        ratings::drop_until(transaction, ms_of(last))?;
         state.entries = state.entries.saturating_sub(count.cast_unsigned());
         state.aged_out_ms = state.aged_out_ms.max(Some(ms_of(last)));
     }
@@ -166,6 +167,7 @@ fn delete_some(
     }
     let mut state = State::read(transaction)?;
     let mut delete = transaction.prepare_cached("delete from stored_generations where place = ?1")?;
+    keys.iter().try_for_each(|key| ratings::drop_of(transaction, *key))?;
     keys.iter().try_for_each(|key| delete.execute([key]).map(drop))?;
     let mut note = transaction.prepare_cached("insert or ignore into deletions (slot) values (?1)")?;
     slots.iter().try_for_each(|slot| note.execute([slot]).map(drop))?;

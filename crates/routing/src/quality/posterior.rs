@@ -11,12 +11,42 @@ const MEAN_PRIOR: f64 = 2.0;
 /// A score is never taken for certain.
 const NEAREST: f64 = 1e-3;
 
-/// Accepted and rejected answers, seen or assumed. Both are positive.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Posterior {
-    accepted: f64,
-    rejected: f64,
+/// Accepted and rejected answers, faded ones in part.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Answers {
+    /// Accepted ones.
+    pub accepted: f64,
+    /// Rejected ones.
+    pub rejected: f64,
 }
+
+impl Answers {
+    /// All of them.
+    pub fn total(self) -> f64 {
+        self.accepted + self.rejected
+    }
+
+    pub(super) fn add(&mut self, other: Answers) {
+        self.accepted += other.accepted;
+        self.rejected += other.rejected;
+    }
+
+    pub(super) fn times(self, factor: f64) -> Answers {
+        Answers { accepted: self.accepted * factor, rejected: self.rejected * factor }
+    }
+
+    /// These without some of them.
+    pub(super) fn without(self, some: Answers) -> Answers {
+        Answers {
+            accepted: (self.accepted - some.accepted).max(0.0),
+            rejected: (self.rejected - some.rejected).max(0.0),
+        }
+    }
+}
+
+/// What is believed of a probability: a beta distribution, with answers that were seen or are assumed. Both kinds are more than none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Posterior(Answers);
 
 impl Posterior {
     /// What a score alone says.
@@ -24,45 +54,46 @@ impl Posterior {
         Posterior::around(score.score, f64::from(score.count.clamp(1, MOST_PRIOR)))
     }
 
-    /// What is believed of a model without a score, of whose class these answers were accepted and rejected.
-    pub fn of_class(accepted: f64, rejected: f64) -> Posterior {
-        Posterior::around((accepted + 1.0) / (accepted + rejected + 2.0), MEAN_PRIOR)
+    /// What is believed of a model without a score, whose class has these answers.
+    pub fn of_class(answers: Answers) -> Posterior {
+        Posterior::around((answers.accepted + 1.0) / (answers.total() + 2.0), MEAN_PRIOR)
     }
 
     /// The belief of this mean and strength.
     fn around(mean: f64, strength: f64) -> Posterior {
-        // A comparison with NaN fails, and half is then assumed.
+        // Not a number is in no range.
         let mean = if (0.0..=1.0).contains(&mean) { mean.clamp(NEAREST, 1.0 - NEAREST) } else { 0.5 };
-        Posterior { accepted: mean * strength, rejected: (1.0 - mean) * strength }
+        Posterior(Answers { accepted: mean * strength, rejected: (1.0 - mean) * strength })
     }
 
-    /// The belief after further answers. Sums that are no amounts change nothing.
+    /// The belief after further answers. What is no amount of them changes nothing.
     #[must_use]
-    pub fn with(self, accepted: f64, rejected: f64) -> Posterior {
+    pub fn with(self, answers: Answers) -> Posterior {
         let amount = |sum: f64| if sum.is_finite() { sum.max(0.0) } else { 0.0 };
-        Posterior { accepted: self.accepted + amount(accepted), rejected: self.rejected + amount(rejected) }
+        let mut all = self.0;
+        all.add(Answers { accepted: amount(answers.accepted), rejected: amount(answers.rejected) });
+        Posterior(all)
     }
 
-    /// The same mean, but at most this strong.
+    /// The same mean and this share of the strength, which is more than none.
     #[must_use]
-    pub fn at_most(self, strength: f64) -> Posterior {
-        let factor = (strength / self.strength()).min(1.0);
-        Posterior { accepted: self.accepted * factor, rejected: self.rejected * factor }
+    pub(super) fn times(self, factor: f64) -> Posterior {
+        Posterior(self.0.times(factor))
     }
 
     /// Answers that it counts for.
     pub fn strength(self) -> f64 {
-        self.accepted + self.rejected
+        self.0.total()
     }
 
     /// Its mean.
     pub fn mean(self) -> f64 {
-        self.accepted / self.strength()
+        self.0.accepted / self.strength()
     }
 
-    /// Where this share of it lies below.
+    /// Below which this share of it lies.
     pub fn quantile(self, share: f64) -> f64 {
-        beta_quantile(share, self.accepted, self.rejected)
+        beta_quantile(share, self.0.accepted, self.0.rejected)
     }
 
     /// The figures that a decision reads. `ratings` count in it.

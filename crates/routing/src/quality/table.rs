@@ -1,8 +1,13 @@
 //! The quality of every endpoint for every class of task, as decisions read it.
 
-use pointsman_domain::{Catalog, EndpointId, Quality, QualityScores, Task};
+use std::collections::BTreeMap;
 
-use super::{evidence::Evidence, posterior::Posterior};
+use pointsman_domain::{Catalog, EndpointId, Quality, QualityScore, QualityScores, Task};
+
+use super::{
+    belief::{Belief, ClassMeans},
+    evidence::Evidence,
+};
 
 /// The quality of every endpoint for every class of task.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -25,17 +30,37 @@ pub struct ScoredEndpoint<'a> {
 }
 
 impl QualityTable {
-    /// From the endpoints in the order of the catalog, and from ratings.
-    pub fn new<'a>(endpoints: impl Iterator<Item = ScoredEndpoint<'a>>, _evidence: &Evidence) -> QualityTable {
-        let of = |endpoint: ScoredEndpoint<'_>| {
-            Task::ALL.map(|task| {
-                let score = endpoint.own_scores.get(task).or_else(|| endpoint.scores.get(task))?;
-                Some(Posterior::of_score(score).quality(0.0))
-            })
+    /// From the endpoints in the order of the catalog, and from ratings. Those with a score of their own learn from nobody else.
+    pub fn new<'a>(endpoints: impl Iterator<Item = ScoredEndpoint<'a>>, evidence: &Evidence) -> QualityTable {
+        let endpoints: Vec<ScoredEndpoint<'a>> = endpoints.collect();
+        let is_scored = |endpoint: &ScoredEndpoint<'_>| !endpoint.scores.is_empty() || !endpoint.own_scores.is_empty();
+        if evidence.cells.is_empty() && !endpoints.iter().any(is_scored) {
+            return QualityTable::default();
+        }
+        let means = ClassMeans::of(evidence);
+        let mut apart: BTreeMap<(&str, Task), Vec<EndpointId>> = BTreeMap::new();
+        for endpoint in &endpoints {
+            for (task, _) in endpoint.own_scores.iter() {
+                apart.entry((endpoint.model, task)).or_default().push(endpoint.id);
+            }
+        }
+        let mut pooled: BTreeMap<(&str, Task), Option<Belief>> = BTreeMap::new();
+        let mut quality = |endpoint: &ScoredEndpoint<'a>, task: Task| {
+            let cell = evidence.usable(task, endpoint.model);
+            let believe = |score: Option<&QualityScore>, counts: &dyn Fn(EndpointId) -> bool| {
+                Belief::of(score, cell, counts, means.get(task), evidence.most_share)
+            };
+            let key = (endpoint.model, task);
+            if let Some(score) = endpoint.own_scores.get(task) {
+                return Some(believe(Some(score), &|id| id == endpoint.id)?.of_endpoint(endpoint.id));
+            }
+            let belief = pooled.entry(key).or_insert_with(|| {
+                let apart = apart.get(&key).map_or(&[][..], Vec::as_slice);
+                believe(endpoint.scores.get(task), &|id| !apart.contains(&id))
+            });
+            Some(belief.as_ref()?.of_endpoint(endpoint.id))
         };
-        let cells: Box<[_]> = endpoints.map(of).collect();
-        let is_known = cells.iter().flatten().any(Option::is_some);
-        QualityTable { cells: if is_known { cells } else { Box::default() } }
+        QualityTable { cells: endpoints.iter().map(|endpoint| Task::ALL.map(|task| quality(endpoint, task))).collect() }
     }
 
     /// From the scores of a catalog, and from ratings.

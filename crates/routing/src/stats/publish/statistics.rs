@@ -41,6 +41,7 @@ pub struct Statistics {
     lengths: OutputLengths,
     prompts: PromptScales,
     priors: Priors,
+    evidence: Arc<Evidence>,
     quality: Arc<QualityTable>,
     latest: Tick,
 }
@@ -56,6 +57,7 @@ impl Statistics {
             lengths: OutputLengths::new(&catalog),
             prompts: PromptScales::new(&catalog),
             priors: Priors::configured(&policy.stats),
+            evidence: Arc::default(),
             quality: Arc::new(QualityTable::of_catalog(&catalog, &Evidence::default())),
             latest: Tick::default(),
             catalog,
@@ -213,8 +215,14 @@ impl Statistics {
         self.prompts = self.prompts.carried(&models);
         self.positions = positions(&catalog);
         self.facts = facts(&catalog);
-        self.quality = Arc::new(QualityTable::of_catalog(&catalog, &Evidence::default()));
+        self.quality = Arc::new(QualityTable::of_catalog(&catalog, &self.evidence));
         self.catalog = catalog;
+    }
+
+    /// What ratings say from now on.
+    pub fn adopt_evidence(&mut self, evidence: Arc<Evidence>) {
+        self.quality = Arc::new(QualityTable::of_catalog(&self.catalog, &evidence));
+        self.evidence = evidence;
     }
 
     /// Replaces the policy.

@@ -1,0 +1,124 @@
+//! What is believed of a model for a class, and of each of its endpoints.
+
+use std::{cell::OnceCell, collections::BTreeMap};
+
+use pointsman_domain::{EndpointId, Quality, QualityScore, Task};
+
+use super::{
+    evidence::{CellEvidence, Evidence},
+    posterior::{Answers, Posterior},
+    share::most_of_one,
+};
+
+/// Most answers that the other endpoints of a model count for at one of them.
+const MOST_POOLED: f64 = 50.0;
+/// Fewest ratings, faded, of a model without a score: with less it is unknown.
+const FEWEST: f64 = 0.5;
+
+/// What is believed of a model for a class.
+#[derive(Debug, Clone)]
+pub(super) struct Belief {
+    prior: Posterior,
+    /// Ratings that count, of all endpoints and of each.
+    all: Answers,
+    endpoints: BTreeMap<EndpointId, Answers>,
+    /// Of endpoints without ratings.
+    unrated: OnceCell<Quality>,
+    /// Whether an account says more than counts.
+    pub(super) is_capped: bool,
+}
+
+impl Belief {
+    /// From a score and from the ratings of the endpoints that count. `None`: nothing is known.
+    pub(super) fn of(
+        score: Option<&QualityScore>,
+        cell: Option<&CellEvidence>,
+        counts: &dyn Fn(EndpointId) -> bool,
+        class: Answers,
+        most_share: f64,
+    ) -> Option<Belief> {
+        let rated: Vec<_> = cell.iter().flat_map(|cell| &cell.by).filter(|(id, ..)| counts(*id)).collect();
+        let weight = rated.iter().map(|(.., answers)| answers.total()).sum::<f64>();
+        let prior = match score {
+            Some(score) => Posterior::of_score(score),
+            None if weight >= FEWEST => Posterior::of_class(class),
+            None => return None,
+        };
+        let is_shared = cell.is_some_and(|cell| cell.is_shared);
+        let raters = rated.iter().map(|(_, rater, answers)| (*rater, *answers));
+        let cap = Cap::of(raters, prior.strength(), is_shared, most_share);
+        let (mut all, mut endpoints) = (Answers::default(), BTreeMap::<EndpointId, Answers>::new());
+        for (id, rater, answers) in rated {
+            let counted = answers.times(cap.factor(*rater));
+            endpoints.entry(*id).or_default().add(counted);
+            all.add(counted);
+        }
+        Some(Belief { prior, all, endpoints, unrated: OnceCell::new(), is_capped: cap.cuts() })
+    }
+
+    /// Of the model as a whole.
+    pub(super) fn of_model(&self) -> Quality {
+        self.prior.with(self.all).quality(self.all.total())
+    }
+
+    /// Of one of its endpoints: its own ratings on top of what is believed of the others.
+    pub(super) fn of_endpoint(&self, id: EndpointId) -> Quality {
+        match self.endpoints.get(&id) {
+            Some(own) => self.above_others(*own),
+            None => *self.unrated.get_or_init(|| self.above_others(Answers::default())),
+        }
+    }
+
+    fn above_others(&self, own: Answers) -> Quality {
+        let others = self.all.without(own);
+        let belief = self.prior.with(others);
+        let factor = (MOST_POOLED / belief.strength()).min(1.0);
+        belief.times(factor).with(own).quality(own.total() + others.total() * factor)
+    }
+}
+
+/// The answers of all models of each class.
+pub(super) struct ClassMeans([Answers; Task::ALL.len()]);
+
+impl ClassMeans {
+    pub(super) fn of(evidence: &Evidence) -> ClassMeans {
+        ClassMeans(Task::ALL.map(|task| {
+            let cells = || evidence.cells.iter().filter(|(key, _)| key.0 == task).map(|(_, cell)| cell);
+            let raters = || cells().flat_map(|cell| &cell.by).map(|(_, rater, answers)| (*rater, *answers));
+            let is_shared = cells().any(|cell| cell.is_shared);
+            let cap =
+                Cap::of(raters(), Posterior::of_class(Answers::default()).strength(), is_shared, evidence.most_share);
+            let mut all = Answers::default();
+            raters().for_each(|(rater, answers)| all.add(answers.times(cap.factor(rater))));
+            all
+        }))
+    }
+
+    pub(super) fn get(&self, task: Task) -> Answers {
+        self.0.get(task as usize).copied().unwrap_or_default()
+    }
+}
+
+/// What each account counts for.
+struct Cap {
+    totals: BTreeMap<u64, f64>,
+    most: f64,
+}
+
+impl Cap {
+    fn of(raters: impl Iterator<Item = (u64, Answers)>, prior: f64, is_shared: bool, share: f64) -> Cap {
+        let mut totals = BTreeMap::new();
+        raters.for_each(|(rater, answers)| *totals.entry(rater).or_default() += answers.total());
+        let most =
+            if is_shared { most_of_one(totals.values().copied().collect(), prior, share) } else { f64::INFINITY };
+        Cap { totals, most }
+    }
+
+    fn factor(&self, rater: u64) -> f64 {
+        self.totals.get(&rater).map_or(1.0, |total| if *total > self.most { self.most / total } else { 1.0 })
+    }
+
+    fn cuts(&self) -> bool {
+        self.totals.values().any(|total| *total > self.most)
+    }
+}

@@ -1,0 +1,136 @@
+//! Sums of ratings, by class, model, endpoint, account and day.
+//!
+//! They are whole numbers: the order in which ratings come does not matter, and what is withdrawn leaves nothing behind.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use pointsman_domain::{EndpointId, Task};
+
+use super::{
+    drift::{Arrival, Drift, DriftWatch},
+    posterior::Answers,
+};
+
+/// A whole rating, in the unit of the sums.
+pub const UNIT: i64 = 1_000_000;
+
+/// What one rated answer adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rated {
+    /// Class of its task.
+    pub task: Task,
+    /// Catalog id of the model that served.
+    pub model: Arc<str>,
+    /// The endpoint that served.
+    pub endpoint: EndpointId,
+    /// Whether a model judged it.
+    pub is_judged: bool,
+    /// The account that rated it.
+    pub rater: u64,
+    /// Day on which it was served, since 1970.
+    pub day: i32,
+    /// When it was rated and which of that time it is: their order.
+    pub order: (i64, u64),
+    /// What the rating counts for, in [`UNIT`]s.
+    pub weight: i64,
+    /// How much of that is accepted.
+    pub accepted: i64,
+}
+
+/// Ratings of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum {
+    /// Their number.
+    pub count: i64,
+    /// Their weights, in [`UNIT`]s.
+    pub weight: i64,
+    /// How much of that is accepted.
+    pub accepted: i64,
+}
+
+/// The sums of all ratings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RatingSums {
+    /// Ratings of people and programs.
+    pub(super) used: BTreeMap<CellKey, Cell>,
+    /// Ratings of judges.
+    pub(super) judged: BTreeMap<CellKey, Cell>,
+}
+
+/// A class and a model.
+pub(super) type CellKey = (Task, Arc<str>);
+
+/// The ratings of a model for a class.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Cell {
+    /// By endpoint, account and day.
+    pub(super) sums: BTreeMap<(EndpointId, u64, i32), Sum>,
+    pub(super) watch: DriftWatch,
+}
+
+impl RatingSums {
+    /// Adds a rating. Gives the fall that it reveals.
+    pub fn add(&mut self, rated: &Rated) -> Option<Drift> {
+        let cell = self.cells(rated).entry(key(rated)).or_default();
+        cell.change(rated, 1);
+        cell.watch.add(rated.order, Arrival::of(rated))
+    }
+
+    /// Takes away a rating that was added.
+    pub fn remove(&mut self, rated: &Rated) {
+        let cells = self.cells(rated);
+        let Some(cell) = cells.get_mut(&key(rated)) else { return };
+        cell.change(rated, -1);
+        cell.watch.remove(rated.order, Arrival::of(rated));
+        if cell.sums.is_empty() {
+            cells.remove(&key(rated));
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.used.is_empty() && self.judged.is_empty()
+    }
+
+    fn cells(&mut self, rated: &Rated) -> &mut BTreeMap<CellKey, Cell> {
+        if rated.is_judged { &mut self.judged } else { &mut self.used }
+    }
+}
+
+fn key(rated: &Rated) -> CellKey {
+    (rated.task, Arc::clone(&rated.model))
+}
+
+impl Cell {
+    fn change(&mut self, rated: &Rated, sign: i64) {
+        let place = (rated.endpoint, rated.rater, rated.day);
+        let sum = self.sums.entry(place).or_default();
+        sum.add(Sum { count: sign, weight: sign * rated.weight, accepted: sign * rated.accepted });
+        if *sum == Sum::default() {
+            self.sums.remove(&place);
+        }
+    }
+
+    /// Ratings of answers that were served on this day or later.
+    pub(super) fn count_since(&self, day: i32) -> i64 {
+        self.sums.iter().filter(|((.., served), _)| *served >= day).map(|(_, sum)| sum.count).sum()
+    }
+
+    /// All ratings.
+    pub(super) fn count(&self) -> i64 {
+        self.count_since(i32::MIN)
+    }
+}
+
+impl Sum {
+    pub(super) fn answers(self) -> Answers {
+        let unit = |sum: i64| sum as f64 / UNIT as f64;
+        Answers { accepted: unit(self.accepted), rejected: unit(self.weight.saturating_sub(self.accepted)) }
+    }
+
+    pub(super) fn add(&mut self, other: Sum) {
+        self.count = self.count.saturating_add(other.count);
+        self.weight = self.weight.saturating_add(other.weight);
+        self.accepted = self.accepted.saturating_add(other.accepted);
+    }
+}

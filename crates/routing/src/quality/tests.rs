@@ -1,0 +1,310 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use chrono::NaiveDate;
+use pointsman_domain::{EndpointId, Quality, QualityScore, QualityScores, Task};
+use proptest::prelude::*;
+
+use super::*;
+use crate::decide::splitmix64;
+
+const TODAY: i32 = 20_000;
+const ANNA: u64 = 1;
+const SHARE: f64 = 0.25;
+
+fn scores(score: f64, count: u32) -> QualityScores {
+    let date = NaiveDate::from_ymd_opt(2026, 11, 2).unwrap();
+    let score = QualityScore { score, count, source: "own-eval".into(), date, licence: None };
+    QualityScores::from_iter([(Task::Code, score)])
+}
+
+/// A rating by Anna of an answer that was served today.
+fn rated(model: &str, order: u64, accepted: bool) -> Rated {
+    Rated {
+        task: Task::Code,
+        model: model.into(),
+        endpoint: EndpointId::new(model, "acme", ""),
+        is_judged: false,
+        rater: ANNA,
+        day: TODAY,
+        order: (0, order),
+        weight: UNIT,
+        accepted: if accepted { UNIT } else { 0 },
+    }
+}
+
+fn sums_of(ratings: impl IntoIterator<Item = Rated>) -> RatingSums {
+    let mut sums = RatingSums::default();
+    for rated in ratings {
+        sums.add(&rated);
+    }
+    sums
+}
+
+/// The quality of endpoints of these models for code, the first of each at `acme`.
+fn table(endpoints: &[(&str, &str)], scores: &QualityScores, evidence: &Evidence) -> Vec<Option<Quality>> {
+    let none = QualityScores::default();
+    let endpoints = endpoints.iter().map(|(model, provider)| ScoredEndpoint {
+        id: EndpointId::new(model, provider, ""),
+        model,
+        scores,
+        own_scores: &none,
+    });
+    let count = endpoints.len() as u32;
+    let table = QualityTable::new(endpoints, evidence);
+    (0..count).map(|position| table.get(position, Task::Code)).collect()
+}
+
+fn quality(sums: &RatingSums, scores: &QualityScores, traffic: &TrafficTable) -> Option<Quality> {
+    table(&[("m/one", "acme")], scores, &sums.evidence(TODAY, traffic, SHARE))[0]
+}
+
+fn traffic(models: &[(&str, u64, u32)]) -> TrafficTable {
+    models
+        .iter()
+        .map(|(model, answers, accounts)| {
+            ((Task::Code, Arc::from(*model)), Traffic { answers: *answers, accounts: *accounts })
+        })
+        .collect()
+}
+
+fn alone() -> TrafficTable {
+    BTreeMap::new()
+}
+
+#[test]
+fn a_score_without_ratings_is_believed_as_it_is() {
+    let known = quality(&RatingSums::default(), &scores(0.75, 400), &alone()).unwrap();
+    assert_eq!((known.mean, known.ratings), (0.75, 0.0));
+    assert!((0.6..0.7).contains(&known.tenth), "of twenty answers: {known:?}");
+    let little = quality(&RatingSums::default(), &scores(0.75, 4), &alone()).unwrap();
+    assert!(little.tenth < known.tenth, "less is known: {little:?}");
+}
+
+#[test]
+fn what_nobody_has_scored_or_rated_is_unknown() {
+    let sums = sums_of((0..50).map(|order| rated("m/other", order, true)));
+    assert_eq!(quality(&sums, &QualityScores::default(), &alone()), None);
+    assert_eq!(QualityTable::new([].into_iter(), &Evidence::default()).get(7, Task::Math), None);
+}
+
+#[test]
+fn ratings_outweigh_a_score_and_fade_to_it() {
+    let sums = sums_of((0..80).map(|order| rated("m/one", order, order % 4 == 0)));
+    let at = |day: i32| {
+        let evidence = sums.evidence(day, &alone(), SHARE);
+        table(&[("m/one", "acme")], &scores(0.9, 400), &evidence)[0].unwrap()
+    };
+    let (now, later, last) = (at(TODAY), at(TODAY + 30), at(TODAY + 600));
+    // 20 answers at 0.9 and 80 at 0.25.
+    assert!((now.mean - 0.38).abs() < 1e-12 && now.ratings == 80.0, "{now:?}");
+    assert!((later.mean - (18.0 + 10.0) / 60.0).abs() < 1e-12 && later.ratings == 40.0, "{later:?}");
+    assert!((last.mean - 0.9).abs() < 1e-3, "{last:?}");
+}
+
+#[test]
+fn a_model_without_a_score_begins_at_the_mean_of_its_class() {
+    let mut ratings: Vec<Rated> = (0..100).map(|order| rated("m/other", order, true)).collect();
+    ratings.push(rated("m/one", 100, true));
+    let one = quality(&sums_of(ratings), &QualityScores::default(), &alone()).unwrap();
+    // One accepted answer, and two at the 102 of 103 of the class.
+    assert!((one.mean - (1.0 + 2.0 * 102.0 / 103.0) / 3.0).abs() < 1e-12, "{one:?}");
+}
+
+#[test]
+fn an_endpoint_learns_from_others_of_its_model_up_to_fifty_answers() {
+    let sums = sums_of((0..1_000).map(|order| rated("m/one", order, order % 2 == 0)));
+    let evidence = sums.evidence(TODAY, &alone(), SHARE);
+    let of = table(&[("m/one", "acme"), ("m/one", "bolt")], &scores(0.9, 20), &evidence);
+    let (rated, other) = (of[0].unwrap(), of[1].unwrap());
+    assert!((rated.mean - 518.0 / 1_020.0).abs() < 1e-12 && rated.ratings == 1_000.0, "{rated:?}");
+    assert!((other.mean - rated.mean).abs() < 1e-12, "{other:?}");
+    assert!(other.ratings < 50.0 && other.tenth < rated.tenth - 0.05, "with less certainty: {other:?}");
+}
+
+#[test]
+fn an_endpoint_with_a_score_of_its_own_learns_from_no_other_and_no_other_from_it() {
+    let sums = sums_of((0..1_000).map(|order| rated("m/one", order, false)));
+    let (model, own, none) = (scores(0.9, 20), scores(0.6, 20), QualityScores::default());
+    let at = |provider: &str, own_scores| ScoredEndpoint {
+        id: EndpointId::new("m/one", provider, ""),
+        model: "m/one",
+        scores: &model,
+        own_scores,
+    };
+    let endpoints = [at("acme", &own), at("bolt", &none), at("crag", &own)];
+    let table = QualityTable::new(endpoints.into_iter(), &sums.evidence(TODAY, &alone(), SHARE));
+    let mean = |position| table.get(position, Task::Code).unwrap().mean;
+    assert!(mean(0) < 0.02, "{}", mean(0));
+    assert_eq!((mean(1), mean(2)), (0.9, 0.6));
+}
+
+#[test]
+fn judges_move_nothing_that_people_say() {
+    let mut sums = sums_of((0..40).map(|order| rated("m/one", order, true)));
+    let before = quality(&sums, &scores(0.5, 20), &alone());
+    for order in 0..500 {
+        sums.add(&Rated { is_judged: true, ..rated("m/one", 1_000 + order, false) });
+    }
+    assert_eq!(quality(&sums, &scores(0.5, 20), &alone()), before);
+    let (known, evidence) = (scores(0.5, 20), sums.evidence(TODAY, &alone(), SHARE));
+    let shown = report([("m/one", &known)], &evidence);
+    let judged = shown[0].judged.unwrap();
+    assert!(judged.mean < 0.05 && judged.ratings == 500.0, "but it is shown: {judged:?}");
+}
+
+#[test]
+fn one_account_has_a_quarter_of_the_evidence_of_a_shared_model_however_much_it_rates() {
+    let shared = traffic(&[("m/one", 20_000, 5)]);
+    let others = |order: u64| Rated { rater: 2 + order % 4, ..rated("m/one", order, true) };
+    let fair = sums_of((0..400).map(others));
+    let mut flooded = fair.clone();
+    for order in 0..10_000 {
+        flooded.add(&rated("m/one", 1_000 + order, false));
+    }
+    let (fair, flooded) = (quality(&fair, &scores(0.9, 20), &shared), quality(&flooded, &scores(0.9, 20), &shared));
+    let (fair, flooded) = (fair.unwrap(), flooded.unwrap());
+    // It counts for a third of the 420 answers of the others and the score.
+    assert!((flooded.ratings - 540.0).abs() < 1e-9, "{flooded:?}");
+    assert!(flooded.mean >= 0.75 * fair.mean - 1e-12, "{fair:?} {flooded:?}");
+    let alone = sums_of((0..10_000).map(|order| rated("m/one", order, false)));
+    let unshared = quality(&alone, &scores(0.9, 20), &traffic(&[("m/one", 20_000, 1)])).unwrap();
+    assert_eq!(unshared.ratings, 10_000.0, "nobody else uses it");
+    let only_rater = quality(&alone, &scores(0.9, 20), &shared).unwrap();
+    assert!(only_rater.mean >= 0.75 * 0.9 - 1e-12, "others use it: {only_rater:?}");
+}
+
+#[test]
+fn ratings_at_twice_the_rate_of_other_models_steer_nothing_and_at_a_similar_one_they_do() {
+    let of =
+        |model: &'static str, from: u64, count: u64| (from..from + count).map(move |order| rated(model, order, false));
+    let sums = sums_of(of("m/one", 0, 100).chain(of("m/other", 500, 50)));
+    let known = scores(0.8, 20);
+    let steering = |one: u64| quality(&sums, &known, &traffic(&[("m/one", one, 1), ("m/other", 1_000, 1)])).unwrap();
+    assert_eq!((steering(1_000).mean, steering(1_000).ratings), (0.8, 0.0));
+    assert!(steering(1_600).mean < 0.2, "1.25 times the rate: {:?}", steering(1_600));
+    let evidence = sums.evidence(TODAY, &traffic(&[("m/one", 1_000, 1), ("m/other", 1_000, 1)]), SHARE);
+    let shown = report([("m/one", &known)], &evidence);
+    assert!(shown[0].is_selective && shown[0].quality.unwrap().mean < 0.2, "but it is shown: {shown:?}");
+    assert_eq!(shown[0].rate, Some(0.1));
+}
+
+/// Uniform draws in the order of a seed.
+fn draws(seed: u64) -> impl Iterator<Item = f64> {
+    (0..).map(move |at: u64| (splitmix64(seed ^ splitmix64(at)) >> 11) as f64 / (1u64 << 53) as f64)
+}
+
+/// Ratings with these probabilities, a hundred a day. Gives which of them revealed a fall.
+fn falls(seed: u64, probabilities: impl Iterator<Item = f64>) -> Vec<usize> {
+    let mut sums = RatingSums::default();
+    let rated = probabilities.zip(draws(seed)).enumerate().filter_map(|(at, (probability, drawn))| {
+        let day = TODAY + (at / 100) as i32;
+        sums.add(&Rated { day, ..rated("m/one", at as u64, drawn < probability) }).map(|_| at)
+    });
+    rated.collect()
+}
+
+#[test]
+fn a_fall_from_nine_tenths_to_six_is_found_within_sixty_ratings_in_nine_of_ten_runs() {
+    let found = (0..200).filter(|seed| {
+        let at = falls(*seed, (0..560).map(|at| if at < 500 { 0.9 } else { 0.6 }));
+        at.iter().any(|at| *at >= 500)
+    });
+    let found = found.count();
+    assert!(found >= 180, "{found} of 200");
+}
+
+#[test]
+fn a_constant_quality_raises_an_alarm_in_less_than_one_of_a_hundred_windows_of_a_thousand_ratings() {
+    let alarms = (0..2_000).filter(|seed| !falls(*seed, (0..1_000).map(|_| 0.8)).is_empty()).count();
+    assert!(alarms < 20, "{alarms} of 2,000");
+}
+
+#[test]
+fn after_a_fall_what_is_older_counts_half_and_the_fall_is_told_once() {
+    let at = falls(7, (0..1_000).map(|at| if at < 500 { 1.0 } else { 0.3 }));
+    assert_eq!(at.len(), 1, "{at:?}");
+    let ratings = |days: i32, from: u64, good: bool| {
+        (0..200).map(move |at| Rated { day: TODAY - days, ..rated("m/one", from + at, good) })
+    };
+    let sums = sums_of(ratings(10, 0, true).chain(ratings(0, 200, false)));
+    let fallen = quality(&sums, &scores(0.5, 20), &alone()).unwrap();
+    let expected = 200.0 * (0.5 * libm::exp2(-10.0 / 30.0) + 1.0);
+    assert!((fallen.ratings - expected).abs() < 1e-9, "{fallen:?}, not {expected}");
+    let (known, evidence) = (scores(0.5, 20), sums.evidence(TODAY, &alone(), SHARE));
+    let drift = report([("m/one", &known)], &evidence)[0].drift.unwrap();
+    assert_eq!(drift.before, 1.0);
+}
+
+#[test]
+fn a_fall_that_one_account_reports_takes_nothing_from_what_others_said() {
+    let others = |at: u64| Rated { rater: 2 + at % 5, day: TODAY - 1, ..rated("m/one", at, true) };
+    let before = sums_of((0..300).map(others));
+    let mut after = before.clone();
+    let found = (300..400).filter(|at| after.add(&rated("m/one", *at, false)).is_some()).count();
+    assert_eq!(found, 1);
+    let [before, after] = [before, after].map(|sums| quality(&sums, &scores(0.9, 20), &alone()).unwrap());
+    let fair = 300.0 * libm::exp2(-1.0 / 30.0);
+    assert!(
+        (before.ratings - fair).abs() < 1e-9 && (after.ratings - fair - 100.0).abs() < 1e-9,
+        "{before:?} {after:?}"
+    );
+}
+
+/// Ratings in which everything differs.
+fn any_rated() -> impl Strategy<Value = Rated> {
+    let whom = (
+        0..2_u8,
+        0..3_u64,
+        any::<bool>(),
+        prop_oneof![Just(0), Just(i32::MIN), Just(i32::MAX), TODAY - 400..TODAY + 2],
+    );
+    let what = (any::<(i64, u64)>(), 1..=UNIT, 0.0..=1.0_f64);
+    (whom, what).prop_map(|((model, rater, is_judged, day), (order, weight, share))| Rated {
+        is_judged,
+        rater,
+        day,
+        order,
+        weight,
+        accepted: (weight as f64 * share) as i64,
+        ..rated(["m/one", "m/other"][usize::from(model)], 0, true)
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_withdrawn_leaves_nothing_behind(kept in prop::collection::vec(any_rated(), 0..40), gone in any_rated()) {
+        prop_assume!(kept.iter().all(|rated| rated.order != gone.order));
+        let before = sums_of(kept);
+        let mut after = before.clone();
+        after.add(&gone);
+        after.remove(&gone);
+        prop_assert_eq!(&after, &before);
+    }
+
+    #[test]
+    fn the_order_of_ratings_does_not_matter(mut ratings in prop::collection::vec(any_rated(), 0..40), now in TODAY - 500..TODAY + 500) {
+        let forwards = sums_of(ratings.clone()).evidence(now, &alone(), SHARE);
+        ratings.reverse();
+        prop_assert_eq!(sums_of(ratings).evidence(now, &alone(), SHARE), forwards);
+    }
+
+    #[test]
+    fn no_ratings_make_of_a_belief_what_is_no_probability(
+        ratings in prop::collection::vec(any_rated(), 0..200),
+        now in prop_oneof![Just(i32::MIN), Just(i32::MAX), TODAY - 500..TODAY + 500],
+        score in prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(0.0), Just(1.0), 0.0..1.0_f64],
+        count in any::<u32>(),
+        accounts in 0..3_u32,
+        share in 0.01..=1.0_f64,
+    ) {
+        let evidence = sums_of(ratings).evidence(now, &traffic(&[("m/one", 100, accounts)]), share);
+        let endpoints = [("m/one", "acme"), ("m/one", "bolt"), ("m/other", "acme")];
+        for known in [scores(score, count), QualityScores::default()] {
+            for quality in table(&endpoints, &known, &evidence).into_iter().flatten() {
+                prop_assert!(quality.mean > 0.0 && quality.mean < 1.0, "{:?}", quality);
+                prop_assert!((0.0..1.0).contains(&quality.tenth), "{:?}", quality);
+                prop_assert!(quality.ratings >= 0.0 && quality.ratings.is_finite(), "{:?}", quality);
+            }
+        }
+    }
+}

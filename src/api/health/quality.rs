@@ -1,0 +1,168 @@
+//! `GET /health/quality`: how good the answers of models are, as far as scores and ratings say; the same as gauges.
+
+use std::sync::Arc;
+
+use actix_web::{HttpResponse, web};
+use pointsman_domain::{Catalog, Quality};
+use pointsman_routing::quality::{Drift, Evidence, ModelQuality, report};
+use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use crate::{
+    api::{
+        answer::uncached, auth::Reader, decisions::route_view::ScoreBody, models::measurements::rfc_3339,
+        number::Figure,
+    },
+    base::{error::ApiError, events::PREFIX},
+    state::gateway::Worker,
+};
+
+/// Shows every model and class of which something is known.
+///
+/// # Errors
+/// 403 without the scope `read`.
+pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
+    let (shared, setup) = (Arc::clone(&by.worker.shared), Arc::clone(&by.worker.setup));
+    let evidence = web::block(move || shared.records.feedback.evidence_now(setup.config.feedback.max_share));
+    let evidence = evidence.await.map_err(|_| ApiError::internal())?;
+    let data = known(&by.worker.setup.catalog, &evidence).iter().map(ModelQualityBody::new).collect();
+    Ok(uncached(&QualityHealthBody { object: "health.quality", data }))
+}
+
+/// What is known of the models of a catalog.
+pub(crate) fn known<'a>(catalog: &'a Catalog, evidence: &Evidence) -> Vec<ModelQuality<'a>> {
+    report(catalog.models.iter().map(|model| (model.id.as_str(), &model.quality)), evidence)
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct QualityHealthBody<'a> {
+    /// Always `health.quality`.
+    object: &'static str,
+    /// Models and classes with a score or with ratings, in the order of the catalog.
+    data: Vec<ModelQualityBody<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct ModelQualityBody<'a> {
+    /// Catalog id of the model.
+    pub(crate) model: &'a str,
+    /// Class of the tasks.
+    #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
+    pub(crate) task: &'static str,
+    /// The score of the configuration; `null` without one.
+    pub(crate) score: Option<ScoreBody<'a>>,
+    /// Ratings by users and programs that the ledger has.
+    pub(crate) ratings: u64,
+    /// Share of the answers of the last 30 days that were rated; `null` without answers.
+    pub(crate) rating_rate: Option<Figure>,
+    /// What is believed now; `null`: unknown.
+    pub(crate) quality: Option<BelievedBody>,
+    /// Whether the ratings are shown only and steer nothing: answers of this model are rated more than 1.5 times as often as those of
+    /// other models of the class, or as rarely.
+    pub(crate) selective: bool,
+    /// Whether an account has sent more ratings than count of it (`feedback.max_share`).
+    pub(crate) capped: bool,
+    /// The fall that the ratings show now; `null` without one.
+    pub(crate) drift: Option<DriftBody>,
+    /// What judges say; `null` without their ratings. It steers nothing.
+    pub(crate) judged: Option<BelievedBody>,
+}
+
+/// What is believed of a quality.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct BelievedBody {
+    /// Mean of the posterior: the share of answers that are acceptable.
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub(crate) mean: Figure,
+    /// Its lower tenth.
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub(crate) p10: Figure,
+    /// Ratings that count in it: faded with their age, and limited by account.
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub(crate) ratings: Figure,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct DriftBody {
+    /// When it was found. RFC 3339, UTC.
+    pub(crate) found_at: String,
+    /// Mean of the ratings before the last 56.
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub(crate) before: Figure,
+    /// Mean of the 56.
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub(crate) after: Figure,
+}
+
+impl<'a> ModelQualityBody<'a> {
+    pub(crate) fn new(known: &ModelQuality<'a>) -> ModelQualityBody<'a> {
+        ModelQualityBody {
+            model: known.model,
+            task: known.task.as_str(),
+            score: known.score.map(ScoreBody::new),
+            ratings: known.ratings,
+            rating_rate: known.rate.map(Figure::share),
+            quality: known.quality.map(BelievedBody::new),
+            selective: known.is_selective,
+            capped: known.is_capped,
+            drift: known.drift.map(DriftBody::new),
+            judged: known.judged.map(BelievedBody::new),
+        }
+    }
+}
+
+impl BelievedBody {
+    fn new(quality: Quality) -> BelievedBody {
+        BelievedBody {
+            mean: Figure::share(quality.mean),
+            p10: Figure::share(quality.tenth),
+            ratings: Figure::rounded(quality.ratings, 1),
+        }
+    }
+}
+
+impl DriftBody {
+    fn new(drift: Drift) -> DriftBody {
+        DriftBody {
+            found_at: rfc_3339(drift.found_ms),
+            before: Figure::share(drift.before),
+            after: Figure::share(drift.after),
+        }
+    }
+}
+
+/// The current gauges. Models are those of the configuration.
+pub(crate) async fn families(worker: &Worker) -> Vec<MetricFamily> {
+    let (evidence, catalog) = (worker.shared.records.feedback.published(), Arc::clone(&worker.setup.catalog));
+    let gauges = web::block(move || gauges(&catalog, &evidence).unwrap_or_default());
+    gauges.await.unwrap_or_default()
+}
+
+fn gauges(catalog: &Catalog, evidence: &Evidence) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let gauge = |name: &str, help: &str| {
+        let gauge = GaugeVec::new(Opts::new(name, help), &["model", "task"])?;
+        registry.register(Box::new(gauge.clone())).map(|()| gauge)
+    };
+    let mean = gauge("quality_mean", "Share of acceptable answers that is believed, from scores and ratings")?;
+    let tenth = gauge("quality_p10", "Lower tenth of that belief")?;
+    let ratings = gauge("quality_ratings", "Ratings of users and programs in the ledger")?;
+    let selective =
+        gauge("quality_selective", "1 while ratings steer nothing because their rate differs from that of others")?;
+    let drift = gauge("quality_drift", "1 while ratings show that answers have become worse")?;
+    for known in known(catalog, evidence) {
+        let labels = [known.model, known.task.as_str()];
+        if let Some(quality) = known.quality {
+            mean.with_label_values(&labels).set(quality.mean);
+            tenth.with_label_values(&labels).set(quality.tenth);
+        }
+        ratings.with_label_values(&labels).set(known.ratings as f64);
+        selective.with_label_values(&labels).set(f64::from(u8::from(known.is_selective)));
+        drift.with_label_values(&labels).set(f64::from(u8::from(known.drift.is_some())));
+    }
+    Ok(registry.gather())
+}

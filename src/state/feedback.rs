@@ -1,0 +1,339 @@
+//! Ratings of answers: how one is recorded and counted, and what follows for the quality of models.
+//!
+//! Ratings lie in the ledger. Their sums are in memory, read from it at the start and once a day, when retention has dropped some. Each
+//! replica counts what it was told.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use pointsman_actors::provider_health::AdoptEvidence;
+use pointsman_base::clock;
+use pointsman_domain::{RatingSource, Task};
+use pointsman_ledger::{
+    activity::{
+        grouping::{Dimension, Grouping},
+        slot,
+    },
+    database::ratings::RatingWriter,
+    fault::Fault,
+    generations::GenerationStore,
+    ratings::{ACCEPTED, MOST_RATINGS, RatedAnswer, Rating, effective},
+};
+use pointsman_routing::quality::{Drift, Evidence, RATE_DAYS, Rated, RatingSums, TrafficTable};
+
+use crate::state::gateway::Shared;
+
+const DAY_MS: i64 = 86_400_000;
+/// Time between two looks for ratings that came.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Age at which the count of answers is read again, when ratings come.
+const TRAFFIC_AGE: Duration = Duration::from_secs(60);
+
+/// The ratings of this process. It survives a reload.
+#[derive(Default)]
+pub struct Feedback {
+    /// Held while ratings are stored and counted, so that both happen in one order.
+    turn: Mutex<()>,
+    sums: Mutex<RatingSums>,
+    traffic: Mutex<Answered>,
+    published: ArcSwap<Evidence>,
+    /// Ratings came or went since evidence was made of them.
+    is_changed: AtomicBool,
+    /// Records were deleted, and their ratings with them.
+    is_outdated: AtomicBool,
+}
+
+/// Answers by model and class, and when they were counted.
+#[derive(Default)]
+struct Answered {
+    at: Option<Instant>,
+    table: Arc<TrafficTable>,
+}
+
+/// What is to become of an answer's ratings.
+pub struct RatingChange {
+    /// The answer.
+    pub answer: RatedAnswer,
+    /// What changes.
+    pub kind: ChangeKind,
+}
+
+/// What changes.
+pub enum ChangeKind {
+    /// This rating comes.
+    Rate(Rating),
+    /// Ratings are withdrawn: all, or those of a name, of a source, or of both.
+    Withdraw {
+        /// Of this name.
+        name: Option<Box<str>>,
+        /// Of this source.
+        source: Option<RatingSource>,
+    },
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is recorded, and counts.
+    Counted,
+    /// It is recorded and counts nowhere; the sentence says why.
+    Uncounted(&'static str),
+    /// Not recorded: the answer has ten ratings already.
+    TooMany,
+    /// So many ratings were withdrawn.
+    Withdrawn(usize),
+}
+
+impl Feedback {
+    /// The ratings that the ledger holds. Blocks.
+    pub fn open(ledger: Option<&GenerationStore>) -> Feedback {
+        let feedback = Feedback::default();
+        if let Some(ledger) = ledger {
+            feedback.read(ledger);
+        }
+        feedback
+    }
+
+    /// Makes changes, all or none, and gives what became of each. Durable when it returns. Blocks.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn change(
+        &self,
+        ledger: &GenerationStore,
+        changes: &[RatingChange],
+    ) -> Result<(Vec<Outcome>, Vec<FoundDrift>), Fault> {
+        let _turn = self.turn.lock();
+        let (outcomes, counted) = ledger.change_ratings(|writer| {
+            let mut counted = Vec::new();
+            let outcomes = changes.iter().map(|change| make(change, writer, &mut counted));
+            Ok((outcomes.collect::<Result<Vec<_>, Fault>>()?, counted))
+        })?;
+        Ok((outcomes, self.count(counted)))
+    }
+
+    fn count(&self, counted: Vec<CountedChange>) -> Vec<FoundDrift> {
+        let mut sums = self.sums.lock();
+        let mut drifts = Vec::new();
+        for CountedChange { before, after } in counted {
+            before.iter().filter(|rated| !after.contains(rated)).for_each(|rated| sums.remove(rated));
+            for rated in after.into_iter().filter(|rated| !before.contains(rated)) {
+                let found = sums.add(&rated).filter(|_| !rated.is_judged);
+                drifts.extend(found.map(|drift| FoundDrift { model: rated.model, task: rated.task, drift }));
+            }
+            self.is_changed.store(true, Relaxed);
+        }
+        drifts
+    }
+
+    /// Records were deleted: the sums are read anew soon.
+    pub fn forget(&self) {
+        self.is_outdated.store(true, Relaxed);
+    }
+
+    /// Whoever reads the evidence may have lost it: it is published again soon.
+    pub fn publish_again(&self) {
+        self.is_changed.store(true, Relaxed);
+    }
+
+    /// What the ratings say this moment. May take milliseconds.
+    pub fn evidence_now(&self, most_share: f64) -> Evidence {
+        let table = Arc::clone(&self.traffic.lock().table);
+        self.sums.lock().evidence(today(), &table, most_share)
+    }
+
+    /// What the ratings say, as decisions read it: at most some seconds old.
+    pub fn published(&self) -> Arc<Evidence> {
+        self.published.load_full()
+    }
+
+    fn read(&self, ledger: &GenerationStore) {
+        let _turn = self.turn.lock();
+        match ledger.counted_ratings() {
+            Ok((counted, unreadable)) => {
+                if unreadable > 0 {
+                    log::warn!("{unreadable} ratings in the ledger cannot be read and count nowhere");
+                }
+                let mut sums = RatingSums::default();
+                for rated in &counted {
+                    // Falls of the past were told when they were found.
+                    let _ = sums.add(rated);
+                }
+                *self.sums.lock() = sums;
+                self.is_changed.store(true, Relaxed);
+            }
+            Err(fault) => {
+                log::warn!(
+                    "the ratings in the ledger cannot be read, so models are judged by their scores alone: {fault}"
+                );
+            }
+        }
+    }
+
+    /// What the ratings say now, which is published from now on. Reads the disk.
+    fn publish(&self, ledger: &GenerationStore, most_share: f64) -> Arc<Evidence> {
+        if !self.sums.lock().is_empty() {
+            self.count_answers(ledger);
+        }
+        let evidence = Arc::new(self.evidence_now(most_share));
+        self.published.store(Arc::clone(&evidence));
+        evidence
+    }
+
+    /// Counts the answers of models again, if that was long ago.
+    fn count_answers(&self, ledger: &GenerationStore) {
+        let mut answered = self.traffic.lock();
+        if answered.at.is_none_or(|at| at.elapsed() >= TRAFFIC_AGE) {
+            match traffic(ledger) {
+                Ok(table) => *answered = Answered { at: Some(Instant::now()), table: Arc::new(table) },
+                Err(fault) => log::debug!("the answers of models cannot be counted: {fault}"),
+            }
+        }
+    }
+}
+
+/// A fall that a rating revealed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundDrift {
+    /// Catalog id of the model.
+    pub model: Arc<str>,
+    /// Class of the tasks.
+    pub task: Task,
+    /// The fall.
+    pub drift: Drift,
+}
+
+/// What an answer added to the sums, and what it adds now.
+struct CountedChange {
+    before: Vec<Rated>,
+    after: Vec<Rated>,
+}
+
+fn make(
+    RatingChange { answer, kind }: &RatingChange,
+    writer: &mut RatingWriter<'_>,
+    counted: &mut Vec<CountedChange>,
+) -> Result<Outcome, Fault> {
+    let mut ratings = writer.of(answer.id)?;
+    let before: Vec<Rated> = answer.counted(&ratings).collect();
+    let outcome = match kind {
+        ChangeKind::Rate(new) => {
+            let is_repeated = ratings.iter().any(|old| new.token.is_some() && old.token == new.token)
+                || effective(&ratings).any(|old| is_same(old, new));
+            if !is_repeated {
+                if ratings.len() >= MOST_RATINGS {
+                    return Ok(Outcome::TooMany);
+                }
+                writer.add(answer, new)?;
+                ratings.push(new.clone());
+            }
+            uncounted(answer, new, &ratings).map_or(Outcome::Counted, Outcome::Uncounted)
+        }
+        ChangeKind::Withdraw { name, source } => {
+            let is_meant = |rating: &&Rating| {
+                name.as_ref().is_none_or(|name| rating.name == *name)
+                    && source.is_none_or(|source| rating.source == source)
+            };
+            let meant: Vec<(Box<str>, RatingSource)> =
+                effective(&ratings).filter(is_meant).map(|rating| (rating.name.clone(), rating.source)).collect();
+            for (name, source) in &meant {
+                writer.withdraw(answer.id, name, *source)?;
+                let these = ratings.iter_mut().filter(|rating| (&rating.name, rating.source) == (name, *source));
+                these.for_each(|rating| rating.is_withdrawn = true);
+            }
+            Outcome::Withdrawn(meant.len())
+        }
+    };
+    let after: Vec<Rated> = answer.counted(&ratings).collect();
+    if before != after {
+        counted.push(CountedChange { before, after });
+    }
+    Ok(outcome)
+}
+
+fn is_same(old: &Rating, new: &Rating) -> bool {
+    let said = |rating: &Rating| (rating.name.clone(), rating.source, rating.rater, rating.value, rating.weight);
+    said(old) == said(new)
+}
+
+/// Why a rating counts towards no quality.
+fn uncounted(answer: &RatedAnswer, new: &Rating, ratings: &[Rating]) -> Option<&'static str> {
+    if &*new.name != ACCEPTED {
+        return Some("only ratings called 'accepted' count");
+    }
+    if answer.served.is_none() {
+        return Some("no endpoint served this call, or it is no chat");
+    }
+    let of_user = |rating: &Rating| rating.source == RatingSource::User && &*rating.name == ACCEPTED;
+    match new.source {
+        RatingSource::Judge => Some("ratings of judges are shown apart and steer nothing"),
+        RatingSource::Program if effective(ratings).any(of_user) => Some("the rating of a user counts in its place"),
+        RatingSource::User | RatingSource::Program => None,
+    }
+}
+
+/// The answers of the last days, by model and class.
+fn traffic(ledger: &GenerationStore) -> Result<TrafficTable, Fault> {
+    let now_ms = clock::unix_millis();
+    let since_ms = now_ms.saturating_sub(i64::from(RATE_DAYS) * DAY_MS);
+    let by = vec![Dimension::Account, Dimension::Model, Dimension::Task];
+    let grouping = Grouping { slots: slot(since_ms)..=slot(now_ms), by, period: None, only: Vec::new() };
+    let mut table = TrafficTable::new();
+    let mut models = BTreeMap::<String, Arc<str>>::new();
+    for ((_, key), counters) in ledger.entries().sums(&grouping)? {
+        let answers = counters.requests.saturating_sub(counters.failed);
+        let Some(task) = Task::named(key.get(Dimension::Task)).filter(|_| answers > 0) else { continue };
+        let model = key.get(Dimension::Model);
+        let model = models.entry(model.to_owned()).or_insert_with(|| Arc::from(model));
+        let seen = table.entry((task, Arc::clone(model))).or_default();
+        seen.answers = seen.answers.saturating_add(answers);
+        seen.accounts = seen.accounts.saturating_add(1);
+    }
+    Ok(table)
+}
+
+/// The day of now, since 1970, in UTC.
+fn today() -> i32 {
+    i32::try_from(clock::unix_millis().div_euclid(DAY_MS)).unwrap_or_default()
+}
+
+/// Publishes what ratings say, once a second at most, until the gateway is dropped. Needs a durable ledger.
+pub fn start(shared: &Arc<Shared>) {
+    let Some(ledger) = shared.records.ledger.clone() else { return };
+    actix_rt::spawn(publish(Arc::downgrade(shared), ledger));
+}
+
+async fn publish(shared: Weak<Shared>, ledger: Arc<GenerationStore>) {
+    let (mut day, mut share) = (today(), None);
+    loop {
+        let Some(shared) = shared.upgrade() else { return };
+        let feedback = &shared.records.feedback;
+        let now = today();
+        let is_new_day = std::mem::replace(&mut day, now) != now;
+        let is_outdated = feedback.is_outdated.swap(false, Relaxed) || is_new_day;
+        let most_share = shared.setup.load().config.feedback.max_share;
+        let is_new_share = share.replace(most_share) != Some(most_share);
+        if feedback.is_changed.swap(false, Relaxed) || is_outdated || is_new_share {
+            let (of, ledger) = (Arc::clone(&shared), Arc::clone(&ledger));
+            let published = actix_rt::task::spawn_blocking(move || {
+                if is_outdated {
+                    of.records.feedback.read(&ledger);
+                }
+                of.records.feedback.publish(&ledger, most_share)
+            });
+            if let Ok(evidence) = published.await {
+                shared.actors.control.health().do_send(AdoptEvidence(evidence));
+            }
+        }
+        drop(shared);
+        actix_rt::time::sleep(INTERVAL).await;
+    }
+}

@@ -1,0 +1,335 @@
+//! Ratings of answers: who may send one, what it counts for, and that nothing of what a client says is kept but numbers and names.
+
+use std::{fs, path::Path};
+
+use actix_web::http::Method;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::{
+    folder::Folder,
+    harness::{Reply, TestGateway},
+    ledger_durable,
+    patience::eventually,
+    scripted::Upstream,
+    world::{Model, World, always, and, ask, error_of, saying},
+};
+
+const PRICE: &str = "0.000001";
+const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
+const ADMIN: &str = "sk-admin-0a1b2c3d4e5f6a7b";
+const QUALITY: &str = "/api/v1/health/quality";
+
+/// Two models, the second of which takes over from the first.
+fn world(first: &Upstream, second: &Upstream, folder: &Folder) -> World {
+    World::new()
+        .provider("acme", first.address())
+        .provider("bolt", second.address())
+        .model(&Model::new("acme/small").at("acme", PRICE, PRICE))
+        .model(&Model::new("acme/large").at("bolt", PRICE, PRICE))
+        .with("[[keys]]\nname = \"other\"\nenv = \"OTHER\"\nrequests_per_minute = 2\n")
+        .with("[[keys]]\nname = \"chief\"\nenv = \"CHIEF\"\nscopes = [\"admin\"]\n")
+        .with("[feedback.labels]\nresolved = 1\nhalf = 0.5\n")
+        .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
+        .variable("OTHER", OTHER)
+        .variable("CHIEF", ADMIN)
+}
+
+async fn start(folder: &Folder) -> (TestGateway, [Upstream; 2]) {
+    let upstreams = [saying("a"), saying("b")];
+    (world(&upstreams[0], &upstreams[1], folder).start().await, upstreams)
+}
+
+async fn answered(gateway: &TestGateway) -> String {
+    gateway.chat(&ask("acme/small")).await.expect(200)["id"].as_str().unwrap().to_owned()
+}
+
+fn path(id: &str) -> String {
+    format!("/api/v1/generations/{id}/feedback")
+}
+
+async fn rate(gateway: &TestGateway, id: &str, rating: Value) -> Value {
+    gateway.post(&path(id), &rating).await.expect(202)
+}
+
+async fn call(gateway: &TestGateway, key: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
+    let bearer = format!("Bearer {key}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    gateway.call(method, path, &headers, body.map(|body| body.to_string().into_bytes())).await
+}
+
+async fn withdraw(gateway: &TestGateway, path: &str) -> Value {
+    gateway.call(Method::DELETE, path, &[], None).await.expect(200)
+}
+
+async fn quality(gateway: &TestGateway) -> Value {
+    gateway.get(QUALITY).await.expect(200)["data"].take()
+}
+
+/// What is known of a model.
+async fn quality_of(gateway: &TestGateway, model: &str) -> Value {
+    let known = quality(gateway).await;
+    known.as_array().unwrap().iter().find(|known| known["model"] == model).cloned().unwrap_or_default()
+}
+
+fn counted() -> Value {
+    json!({"recorded": true, "counted": true, "why": null})
+}
+
+#[actix_web::test]
+async fn a_rating_counts_once_a_later_value_replaces_it_and_withdrawn_it_leaves_nothing() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let id = answered(&gateway).await;
+    assert_eq!(quality(&gateway).await, json!([]));
+    let first = json!({"value": true, "idempotency_key": "one"});
+    for _ in 0..2 {
+        assert_eq!(rate(&gateway, &id, first.clone()).await, counted());
+    }
+    let known = quality_of(&gateway, "acme/small").await;
+    assert_eq!((&known["task"], &known["ratings"], &known["score"]), (&json!("general"), &json!(1), &json!(null)));
+    let accepted = known["quality"]["mean"].as_f64().unwrap();
+    rate(&gateway, &id, json!({"value": false, "idempotency_key": "two"})).await;
+    rate(&gateway, &id, first).await;
+    let known = quality_of(&gateway, "acme/small").await;
+    assert_eq!(known["ratings"], 1);
+    assert!(known["quality"]["mean"].as_f64().unwrap() < accepted, "the late repetition changes nothing: {known}");
+    let shown = gateway.get(&path(&id)).await.expect(200);
+    assert_eq!(shown["data"].as_array().unwrap().len(), 1);
+    let rating = &shown["data"][0];
+    assert_eq!((&rating["name"], &rating["source"], &rating["value"]), (&json!("accepted"), &json!("user"), &json!(0)));
+    let explained = gateway.get(&format!("/api/v1/route/explain?id={id}")).await.expect(200);
+    assert_eq!(explained["ratings"], shown["data"]);
+    assert_eq!(withdraw(&gateway, &path(&id)).await["withdrawn"], 1);
+    assert_eq!(quality(&gateway).await, json!([]));
+    assert_eq!(gateway.get(&path(&id)).await.expect(200)["data"], json!([]));
+}
+
+#[actix_web::test]
+async fn foreign_and_unknown_ids_are_one_404_and_ids_of_more_than_a_week_ago_one_410() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let id = answered(&gateway).await;
+    let (beginning, last) = id.split_at(id.len() - 1);
+    let unknown = format!("{beginning}{}", if last == "A" { "B" } else { "A" });
+    for (method, body) in [(Method::GET, None), (Method::DELETE, None), (Method::POST, Some(json!({"value": true})))] {
+        let mut seen = Vec::new();
+        for id in [&id, &unknown] {
+            let reply = call(&gateway, OTHER, method.clone(), &path(id), body.clone()).await;
+            let mut error = error_of(&reply, 404);
+            error["metadata"]["request_id"].take();
+            seen.push(error);
+        }
+        assert_eq!(seen[0], seen[1]);
+        assert_eq!(seen[0]["metadata"]["reason"], "generation_not_found");
+    }
+    let old = format!("gen-1000000000-{}", "a".repeat(22));
+    let late = error_of(&gateway.post(&path(&old), &json!({"value": true})).await, 410);
+    assert_eq!(late["metadata"]["reason"], "feedback_too_late");
+    assert_eq!(gateway.post(&path("nonsense"), &json!({"value": true})).await.status, 404);
+    let by_chief = call(&gateway, ADMIN, Method::POST, &path(&id), Some(json!({"value": true}))).await;
+    assert_eq!(by_chief.expect(202), counted());
+}
+
+#[actix_web::test]
+async fn free_text_is_refused_by_name_and_is_kept_nowhere() {
+    const CANARY: &str = "Zyzzogeton-tells-a-secret";
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let id = answered(&gateway).await;
+    for (rating, param) in [
+        (json!({"value": true, "comment": CANARY}), json!("comment")),
+        (json!({"value": true, CANARY: 1}), json!(CANARY)),
+        (json!({"value": true, "what was wrong?": CANARY}), json!("")),
+        (json!({"value": CANARY}), json!("value")),
+        (json!({"value": true, "name": format!("{CANARY} {CANARY}")}), json!("name")),
+        (json!({"value": true, "source": CANARY}), json!("source")),
+        (json!([CANARY]), json!(null)),
+    ] {
+        let error = error_of(&gateway.post(&path(&id), &rating).await, 400);
+        if param != "" {
+            assert_eq!(error["param"], param, "{rating}");
+        }
+        let in_batch = json!([{"generation_id": id, "value": true}, rating]);
+        error_of(&gateway.post("/api/v1/feedback", &in_batch).await, 400);
+    }
+    rate(&gateway, &id, json!({"value": true, "idempotency_key": CANARY})).await;
+    let shown = [
+        gateway.get(&path(&id)).await.text(),
+        gateway.get("/metrics").await.text(),
+        gateway.get(QUALITY).await.text(),
+        gateway.get(&format!("/api/v1/generation?id={id}")).await.text(),
+    ];
+    assert!(shown.iter().all(|text| !text.contains(CANARY)), "{shown:?}");
+    gateway.stop().await;
+    drop(gateway);
+    let files = files_of(&folder.at("data"));
+    assert!(files.iter().any(|(name, _)| name == "ledger.db"));
+    for (name, bytes) in files {
+        let found = bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
+        assert!(!found, "{name}");
+    }
+}
+
+fn files_of(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => files.extend(files_of(&entry.path())),
+            false => files.push((entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    files
+}
+
+#[actix_web::test]
+async fn a_rating_counts_for_who_served_and_that_of_a_judge_apart() {
+    let folder = Folder::new();
+    let upstreams = [always(500, &json!({"error": {"message": "no"}})), saying("b")];
+    let gateway = world(&upstreams[0], &upstreams[1], &folder).start().await;
+    let mut chat = ask("acme/small");
+    chat["models"] = json!(["acme/large"]);
+    let id = gateway.chat(&chat).await.expect(200)["id"].as_str().unwrap().to_owned();
+    assert_eq!(rate(&gateway, &id, json!({"value": "half", "source": "program"})).await, counted());
+    assert_eq!(quality_of(&gateway, "acme/small").await, json!(null), "it served nothing");
+    let known = quality_of(&gateway, "acme/large").await;
+    assert_eq!((&known["ratings"], &known["judged"]), (&json!(1), &json!(null)));
+    let judged = rate(&gateway, &id, json!({"value": 0, "source": "judge"})).await;
+    assert_eq!((&judged["recorded"], &judged["counted"]), (&json!(true), &json!(false)));
+    let after = quality_of(&gateway, "acme/large").await;
+    assert_eq!((&after["quality"], &after["ratings"]), (&known["quality"], &json!(1)));
+    assert_eq!(after["judged"]["ratings"], 1);
+    let other_name = rate(&gateway, &id, json!({"name": "thumbs", "value": "resolved"})).await;
+    assert_eq!(other_name["counted"], false);
+    let by_user = rate(&gateway, &id, json!({"value": true})).await;
+    assert_eq!(by_user, counted());
+    let program = rate(&gateway, &id, json!({"value": 0, "source": "program"})).await;
+    assert_eq!(program["counted"], false, "a user has rated it: {program}");
+    assert_eq!(quality_of(&gateway, "acme/large").await["ratings"], 1, "an answer counts once");
+    withdraw(&gateway, &format!("{}?source=user", path(&id))).await;
+    assert_eq!(quality_of(&gateway, "acme/large").await["ratings"], 1, "that of the program counts again");
+}
+
+#[actix_web::test]
+async fn an_answer_takes_ten_ratings_and_a_call_counts_towards_the_limit_of_the_key() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let id = answered(&gateway).await;
+    for at in 0..10 {
+        rate(&gateway, &id, json!({"value": f64::from(at) / 10.0})).await;
+    }
+    rate(&gateway, &id, json!({"value": 0.9})).await;
+    let error = error_of(&gateway.post(&path(&id), &json!({"value": 0.95})).await, 429);
+    assert_eq!(error["metadata"]["reason"], "too_many_ratings");
+    assert_eq!(gateway.get(&path(&id)).await.expect(200)["data"][0]["value"], 0.9);
+    let rated = async || call(&gateway, OTHER, Method::POST, &path(&id), Some(json!({"value": true}))).await;
+    assert_eq!((rated().await.status, rated().await.status, rated().await.status), (404, 404, 429));
+}
+
+#[actix_web::test]
+async fn a_batch_tells_of_each_rating_what_became_of_it() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let ids = [answered(&gateway).await, answered(&gateway).await];
+    let old = format!("gen-1000000000-{}", "a".repeat(22));
+    let batch = json!([
+        {"generation_id": ids[0], "value": true},
+        {"generation_id": "gen-unknown", "value": true},
+        {"generation_id": ids[1], "value": false, "weight": 0.5},
+        {"generation_id": old, "value": false},
+        {"generation_id": ids[0], "value": false},
+    ]);
+    let rated = gateway.post("/api/v1/feedback", &batch).await.expect(202)["data"].take();
+    let why: Vec<&Value> = rated.as_array().unwrap().iter().map(|rated| &rated["why"]).collect();
+    assert_eq!(json!(why), json!([null, "generation_not_found", null, "feedback_too_late", null]));
+    let known = quality_of(&gateway, "acme/small").await;
+    assert_eq!((&known["ratings"], &known["quality"]["ratings"]), (&json!(2), &json!(1.5)));
+    let missing = error_of(&gateway.post("/api/v1/feedback", &json!([{"value": true}])).await, 400);
+    assert_eq!(missing["param"], "[0].generation_id");
+    let many = vec![json!({"generation_id": ids[0], "value": true}); 1_001];
+    error_of(&gateway.post("/api/v1/feedback", &json!(many)).await, 400);
+    error_of(&gateway.post("/api/v1/feedback", &json!({"value": true})).await, 400);
+}
+
+#[actix_web::test]
+async fn ratings_go_with_the_record_of_their_answer() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let id = answered(&gateway).await;
+    rate(&gateway, &id, json!({"value": true})).await;
+    let admin = gateway.admin();
+    let deleted = call(&admin, ADMIN, Method::DELETE, "/api/v1/admin/ledger/records?older_than_secs=0", None).await;
+    assert_eq!(deleted.expect(200)["deleted"], 1);
+    eventually("no ratings are left", async || quality(&gateway).await, |known| *known == json!([])).await;
+    assert_eq!(gateway.post(&path(&id), &json!({"value": true})).await.status, 404);
+}
+
+#[actix_web::test]
+async fn a_kill_loses_no_rating_and_a_damaged_one_is_left_out_with_a_warning() {
+    let folder = Folder::new();
+    let data = folder.at("data").display().to_string();
+    let mut process = ledger_durable::start(&data);
+    let gateway = process.gateway();
+    let ids = ledger_durable::answered(&gateway, 8).await;
+    for (at, id) in ids.iter().enumerate() {
+        rate(&gateway, id, json!({"value": at % 4 > 0})).await;
+    }
+    let before = eventually(
+        "answers are counted",
+        async || quality(&gateway).await,
+        |known| known[0]["rating_rate"] != json!(null),
+    );
+    let before = before.await;
+    process.signal("KILL");
+    process.end().await;
+    let mut process = ledger_durable::start(&data);
+    let gateway = process.gateway();
+    eventually("the same is known", async || quality(&gateway).await, |known| *known == before).await;
+    process.signal("KILL");
+    process.end().await;
+    let database = Connection::open(folder.at("data").join("ledger.db")).unwrap();
+    database.execute("update ratings set task = 'nonsense' where generation = ?1", [&ids[0]]).unwrap();
+    database.execute("update ratings set value = -5 where generation = ?1", [&ids[1]]).unwrap();
+    drop(database);
+    let process = ledger_durable::start(&data);
+    assert_eq!(quality(&process.gateway()).await[0]["ratings"], 6);
+    process.says("2 ratings in the ledger cannot be read", 1).await;
+}
+
+#[actix_web::test]
+async fn without_a_ledger_on_disk_there_are_no_ratings() {
+    let gateway = TestGateway::simulated().await;
+    let reply = gateway.chat(&ask("meadow/small")).await;
+    let id = reply.header("x-generation-id").unwrap().to_owned();
+    let error = error_of(&gateway.post(&path(&id), &json!({"value": true})).await, 404);
+    assert_eq!(error["metadata"]["reason"], "no_durable_ledger");
+    assert_eq!(quality(&gateway).await, json!([]));
+}
+
+#[actix_web::test]
+async fn ratings_move_the_quality_that_decisions_read_and_nothing_where_none_is_asked_for() {
+    let folder = Folder::new();
+    let upstream = saying("a");
+    let score = "quality = { source = \"own-eval\", date = 2026-11-02, general = { score = 0.9, n = 20 } }";
+    let gateway = World::new()
+        .provider("acme", upstream.address())
+        .model(&Model::new("acme/small").at("acme", PRICE, PRICE).with(score))
+        .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
+        .start()
+        .await;
+    let good_enough = and(ask("acme/small"), json!({"min_quality": 0.8}));
+    gateway.chat(&good_enough).await.expect(200);
+    let mut batch = Vec::new();
+    for _ in 0..40 {
+        batch.push(json!({"generation_id": answered(&gateway).await, "value": false}));
+    }
+    gateway.post("/api/v1/feedback", &json!(batch)).await.expect(202);
+    let known = quality_of(&gateway, "acme/small").await;
+    // Of 20 answers of the score 18 were good, of the 40 none.
+    assert_eq!((&known["quality"]["mean"], &known["score"]["score"]), (&json!(0.3), &json!(0.9)));
+    let refused = async || gateway.chat(&good_enough).await.status;
+    eventually("the endpoint is not good enough any more", refused, |status| *status == 404).await;
+    let error = error_of(&gateway.chat(&good_enough).await, 404);
+    assert_eq!(error["availability"]["excluded_by"], json!(["quality_below"]));
+    gateway.chat(&ask("acme/small")).await.expect(200);
+}
