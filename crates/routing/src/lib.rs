@@ -2,6 +2,7 @@
 //!
 //! * [`explain`]: reasons, why-not, what-if and replay of decisions.
 //! * [`decide`]: which candidates, in which order.
+//! * [`spend_pace`]: how calls of an alias keep to a mean cost.
 //! * [`split`]: which part of a divided alias.
 //! * [`stats`]: models, live state and observations of endpoints.
 //!
@@ -9,5 +10,6 @@
 
 pub mod decide;
 pub mod explain;
+pub mod spend_pace;
 pub mod split;
 pub mod stats;
