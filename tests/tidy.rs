@@ -45,16 +45,17 @@ mod tidy {
     /// A room within a room is named with both.
     const ROUTING_ROOMS: Rooms = &[
         ("stats/seeded_hash", &[]),
+        ("quality", &[]),
         ("stats/model", &["stats/seeded_hash"]),
         ("stats/live", &["stats/seeded_hash", "stats/model"]),
         ("stats/observe", &["stats/seeded_hash", "stats/model", "stats/live"]),
         ("stats/persist", &["stats/model", "stats/observe"]),
-        ("stats/publish", &["stats/model", "stats/live", "stats/observe", "stats/persist"]),
+        ("stats/publish", &["stats/model", "stats/live", "stats/observe", "stats/persist", "quality"]),
         ("stats/sessions", &["stats/seeded_hash"]),
         ("stats/targets", &["stats/seeded_hash", "stats/observe"]),
-        ("decide", &["stats"]),
+        ("decide", &["stats", "quality"]),
         ("split", &["stats"]),
-        ("explain", &["stats", "decide", "split"]),
+        ("explain", &["stats", "decide", "split", "quality"]),
     ];
     const SERVER_ROOMS: Rooms = &[
         ("base", &[]),

@@ -37,6 +37,7 @@ mod prediction;
 mod preference;
 #[deny(clippy::float_arithmetic)]
 mod price_tier;
+mod quality;
 mod query;
 mod reasoning_format;
 mod recorded_gate;
@@ -94,6 +95,7 @@ pub use policy::{
 pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
+pub use quality::{Quality, QualityFloor, QualityScore, QualityScores};
 pub use query::{
     DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query,
     RoutingParameters, Source, Sourced,

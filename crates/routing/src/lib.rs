@@ -3,6 +3,7 @@
 //! * [`explain`]: reasons, why-not, what-if and replay of decisions.
 //! * [`decide`]: which candidates, in which order.
 //! * [`spend_pace`]: how calls of an alias keep to a mean cost.
+//! * [`quality`]: how good the answers of endpoints are, from scores and ratings.
 //! * [`split`]: which part of a divided alias.
 //! * [`stats`]: models, live state and observations of endpoints.
 //!
@@ -10,6 +11,7 @@
 
 pub mod decide;
 pub mod explain;
+pub mod quality;
 pub mod spend_pace;
 pub mod split;
 pub mod stats;

@@ -1,0 +1,72 @@
+//! What is believed of one probability: a beta distribution.
+
+use pointsman_domain::{Quality, QualityScore};
+
+use super::beta::beta_quantile;
+
+/// Most answers that a score counts for, however many were judged: it was measured with other requests.
+const MOST_PRIOR: u32 = 20;
+/// The same of the mean of a class, where a model has no score.
+const MEAN_PRIOR: f64 = 2.0;
+/// A score is never taken for certain.
+const NEAREST: f64 = 1e-3;
+
+/// Accepted and rejected answers, seen or assumed. Both are positive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Posterior {
+    accepted: f64,
+    rejected: f64,
+}
+
+impl Posterior {
+    /// What a score alone says.
+    pub fn of_score(score: &QualityScore) -> Posterior {
+        Posterior::around(score.score, f64::from(score.count.clamp(1, MOST_PRIOR)))
+    }
+
+    /// What is believed of a model without a score, of whose class these answers were accepted and rejected.
+    pub fn of_class(accepted: f64, rejected: f64) -> Posterior {
+        Posterior::around((accepted + 1.0) / (accepted + rejected + 2.0), MEAN_PRIOR)
+    }
+
+    /// The belief of this mean and strength.
+    fn around(mean: f64, strength: f64) -> Posterior {
+        // A comparison with NaN fails, and half is then assumed.
+        let mean = if (0.0..=1.0).contains(&mean) { mean.clamp(NEAREST, 1.0 - NEAREST) } else { 0.5 };
+        Posterior { accepted: mean * strength, rejected: (1.0 - mean) * strength }
+    }
+
+    /// The belief after further answers. Sums that are no amounts change nothing.
+    #[must_use]
+    pub fn with(self, accepted: f64, rejected: f64) -> Posterior {
+        let amount = |sum: f64| if sum.is_finite() { sum.max(0.0) } else { 0.0 };
+        Posterior { accepted: self.accepted + amount(accepted), rejected: self.rejected + amount(rejected) }
+    }
+
+    /// The same mean, but at most this strong.
+    #[must_use]
+    pub fn at_most(self, strength: f64) -> Posterior {
+        let factor = (strength / self.strength()).min(1.0);
+        Posterior { accepted: self.accepted * factor, rejected: self.rejected * factor }
+    }
+
+    /// Answers that it counts for.
+    pub fn strength(self) -> f64 {
+        self.accepted + self.rejected
+    }
+
+    /// Its mean.
+    pub fn mean(self) -> f64 {
+        self.accepted / self.strength()
+    }
+
+    /// Where this share of it lies below.
+    pub fn quantile(self, share: f64) -> f64 {
+        beta_quantile(share, self.accepted, self.rejected)
+    }
+
+    /// The figures that a decision reads. `ratings` count in it.
+    pub fn quality(self, ratings: f64) -> Quality {
+        Quality { mean: self.mean(), tenth: self.quantile(0.1), ratings }
+    }
+}
