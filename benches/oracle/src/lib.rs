@@ -24,6 +24,7 @@ pub mod one;
 pub mod ope;
 pub mod oracle;
 pub mod plot;
+pub mod quality;
 pub mod replay;
 pub mod report;
 pub mod request;

@@ -2,8 +2,8 @@
 //!
 //! * [`explain`]: reasons, why-not, what-if and replay of decisions.
 //! * [`decide`]: which candidates, in which order.
-//! * [`spend_pace`]: how calls of an alias keep to a mean cost.
 //! * [`quality`]: how good the answers of endpoints are, from scores and ratings.
+//! * [`spend_pace`]: how calls of an alias keep to a mean cost.
 //! * [`split`]: which part of a divided alias.
 //! * [`stats`]: models, live state and observations of endpoints.
 //!
