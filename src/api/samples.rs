@@ -109,6 +109,7 @@ fn alias(id: &str, free_only: bool) -> Alias {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,

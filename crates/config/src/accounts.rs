@@ -88,7 +88,8 @@ pub(super) fn spend_limit(section: &Section<'_>) -> Option<SpendLimit> {
     amount.map(|amount| SpendLimit { amount, reset })
 }
 
-fn dollars(section: &Section<'_>, key: &'static str) -> Option<Usd> {
+/// An amount of money.
+pub(super) fn dollars(section: &Section<'_>, key: &'static str) -> Option<Usd> {
     let amount = spend_amount(section.text_of(key, SPEND_LIMIT)?);
     if amount.is_none() {
         section.fault(key, "is not an amount of money", SPEND_LIMIT);

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference};
+use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference, Usd};
 
 use super::{
+    accounts,
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
     splits,
@@ -112,6 +113,7 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,
@@ -157,6 +159,10 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
                 kind = "number or table",
                 allowed = "`p50`, `p75`, `p90`, `p95`, `p99`",
             ],
+        /// What a thousand chats are to cost, on average over all of them: of the models that the alias allows, the best for the money
+        /// are chosen (`quality` of `weights` must be above 0). [POLICY.md](POLICY.md#spend-pace) explains it.
+        spend_pace = with(spend_pace)
+            [absent = "none", unit = "US dollars", kind = "decimal string", allowed = "an amount such as `\"2.50\"`"],
         /// Models to choose from; empty: all. `check` reports lists that leave no model.
         allowed "allowed_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
         /// Models to leave out.
@@ -188,6 +194,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         weights,
         preferred_max_latency,
         preferred_min_throughput,
+        spend_pace,
         allowed,
         blocked,
         description,
@@ -201,6 +208,14 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         named.push((item.text.to_owned(), item));
     }
     (alias, named, led_to.unwrap_or_default())
+}
+
+fn spend_pace(section: &Section<'_>, key: &'static str) -> Option<Usd> {
+    let amount = accounts::dollars(section, key);
+    if amount == Some(Usd::ZERO) {
+        section.fault(key, "is 0", "an amount above 0; free_only = true is for models without cost");
+    }
+    amount.filter(|amount| !amount.is_zero())
 }
 
 /// A list of model ids and prefixes ending in `*`.

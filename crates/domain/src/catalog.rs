@@ -10,6 +10,7 @@ use super::{
     effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
+    money::Usd,
     objective::{Objective, Weights},
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
@@ -241,6 +242,8 @@ pub struct Alias {
     pub preferred_max_latency: Option<Preference>,
     /// Preferred lowest throughput when the request names none, tokens per second.
     pub preferred_min_throughput: Option<Preference>,
+    /// What a thousand calls are to cost at most, on average.
+    pub spend_pace: Option<Usd>,
     /// A model must match one of these; empty means any.
     pub allowed: Vec<ModelPattern>,
     /// A model must match none of these.

@@ -8,6 +8,7 @@
 //! No clock is read: the ceiling is one of calls, not of hours. A call is charged its expected cost when it is decided,
 //! so that calls under way count, and the difference when it ends.
 
+use parking_lot::Mutex;
 use pointsman_domain::Usd;
 
 /// The multiplier is 0 below the first and never above the second.
@@ -136,6 +137,57 @@ impl SpendPace {
     }
 }
 
+/// The spend paces of all aliases that have a ceiling. Shared by all workers, so that calls under way at one count at all; the
+/// lock is held for a few operations.
+#[derive(Debug, Default)]
+pub struct SpendPaces(Mutex<Vec<PacedAlias>>);
+
+/// An alias with a ceiling, and its pace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PacedAlias {
+    /// Id of the alias.
+    pub alias: Box<str>,
+    /// Ceiling of a thousand calls.
+    pub thousand_calls: Usd,
+    /// Its pace.
+    pub pace: SpendPace,
+}
+
+impl SpendPaces {
+    /// The pace of an alias with this ceiling; one without calls if there was none, or another ceiling.
+    pub fn get(&self, alias: &str, thousand_calls: Usd) -> Option<SpendPace> {
+        let known = self.0.lock().iter().find(|paced| paced.is(alias, thousand_calls)).map(|paced| paced.pace);
+        known.or_else(|| SpendPace::new(thousand_calls))
+    }
+
+    /// Charges a decided call. The first one under another ceiling begins anew.
+    pub fn charge(&self, alias: &str, thousand_calls: Usd, expected: f64) {
+        let mut paces = self.0.lock();
+        match paces.iter_mut().find(|paced| paced.is(alias, thousand_calls)) {
+            Some(paced) => paced.pace.charge(expected),
+            None => {
+                let Some(mut pace) = SpendPace::new(thousand_calls) else { return };
+                pace.charge(expected);
+                paces.retain(|paced| *paced.alias != *alias);
+                paces.push(PacedAlias { alias: alias.into(), thousand_calls, pace });
+            }
+        }
+    }
+
+    /// Settles a charged call, unless the ceiling is another one by now.
+    pub fn settle(&self, alias: &str, thousand_calls: Usd, expected: f64, end: CallEnd) {
+        if let Some(paced) = self.0.lock().iter_mut().find(|paced| paced.is(alias, thousand_calls)) {
+            paced.pace.settle(expected, end);
+        }
+    }
+}
+
+impl PacedAlias {
+    fn is(&self, alias: &str, thousand_calls: Usd) -> bool {
+        *self.alias == *alias && self.thousand_calls == thousand_calls
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +298,22 @@ mod tests {
             spent += dollars * 1.2;
         }
         assert!((spent / 4_000.0 / 0.004 - 1.0).abs() < 0.02, "{spent}");
+    }
+
+    #[test]
+    fn each_alias_has_a_pace_that_begins_anew_with_another_ceiling() {
+        let (paces, [two, three]) = (SpendPaces::default(), ["2", "3"].map(|ceiling| ceiling.parse().unwrap()));
+        let calls = |alias, ceiling| paces.get(alias, ceiling).map(|pace| pace.calls());
+        paces.charge("one", two, 0.001);
+        paces.charge("one", two, 0.001);
+        paces.charge("other", two, 0.001);
+        assert_eq!((calls("one", two), calls("other", two), calls("third", two)), (Some(2), Some(1), Some(0)));
+        paces.charge("one", three, 0.001);
+        // The end of a call that was decided under the ceiling before.
+        paces.settle("one", two, 0.001, CallEnd::Paid(Usd::from_f64(9.0).unwrap()));
+        assert_eq!((calls("one", two), calls("one", three)), (Some(0), Some(1)));
+        assert!(paces.get("one", three).unwrap().owed() < 0.0);
+        assert_eq!(calls("one", Usd::ZERO), None);
     }
 
     #[test]

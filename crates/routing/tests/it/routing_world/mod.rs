@@ -336,6 +336,7 @@ impl World {
             split: None,
             exploration: Exploration::NONE,
             latency_margin: 1.0,
+            quality_per_dollar: 0.0,
         }
     }
 
@@ -404,6 +405,7 @@ pub fn alias(id: &str) -> Alias {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,
