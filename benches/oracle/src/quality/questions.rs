@@ -178,7 +178,8 @@ impl Mixes {
     /// Of these policies.
     #[must_use]
     pub fn new(mut policies: Vec<Means>) -> Mixes {
-        policies.sort_by(|one, other| (one.dollars, one.quality).partial_cmp(&(other.dollars, other.quality)).unwrap());
+        policies
+            .sort_by(|one, other| one.dollars.total_cmp(&other.dollars).then(other.quality.total_cmp(&one.quality)));
         let mut hull: Vec<Means> = Vec::new();
         for next in policies {
             if hull.last().is_some_and(|last| next.quality <= last.quality) {
