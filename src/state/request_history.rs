@@ -105,13 +105,15 @@ impl PacedSpending {
     }
 }
 
-/// The requested alias, also where it divides its requests.
+/// The alias of the request, or the one that it is a part of, if it has a spend pace.
 fn paced_alias<'c>(catalog: &'c Catalog, query: &Query) -> Option<&'c Alias> {
-    let first = || match *query.targets.first()? {
+    let first = match *query.targets.first()? {
         Target::Alias(position) => Some(position),
         Target::Model(_) => None,
     };
-    catalog.alias(query.split.as_ref().map(|taken| taken.alias).or_else(first)?)
+    let divided = query.split.as_ref().map(|taken| taken.alias);
+    let mut aliases = [first, divided].into_iter().flatten().filter_map(|position| catalog.alias(position));
+    aliases.find(|alias| alias.spend_pace.is_some())
 }
 
 /// The latency target of a streamed request. Plain answers show no first token, so they have no target.
