@@ -315,6 +315,7 @@ mod tests {
             explored: false,
             max_attempts: 1,
             baselines: [0.0; 4],
+            quality: None,
             latency_margin: 1.0,
             request: RequestFacts::default(),
             gates: Vec::new(),

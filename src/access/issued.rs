@@ -155,8 +155,11 @@ impl IssuedKey {
             account: Some(self.account.as_str().into()),
             allowed_providers: self.allowed_providers.clone(),
             blocked_providers: self.blocked_providers.clone(),
-            // It decides nothing, so a class that only a later version knows does not make the key unreadable.
+            // A class that only a later version knows does not make the key unreadable.
             task: self.task.as_deref().and_then(Task::named),
+            // Only keys of the configuration name a least quality.
+            min_quality: None,
+            quality_unknown: None,
             objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
             aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
         })

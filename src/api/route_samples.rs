@@ -79,6 +79,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         explored: false,
         max_attempts: 3,
         baselines: [2.9, 0.000_004_8, 0.000_01, 2.9],
+        quality: None,
         latency_margin: 1.0,
         request: RequestFacts::new(&self::query()),
         gates: Vec::new(),
@@ -100,7 +101,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
         provider: catalog.endpoint(index).unwrap().provider,
         score,
         unit: ScoreUnit::Usd,
-        terms: ScoreTerms::new(&["expected_cost", "failure"], [score - 0.000_000_3, 0.000_000_3, 0.0, 0.0]),
+        terms: ScoreTerms::new(&["expected_cost", "failure"], [score - 0.000_000_3, 0.000_000_3, 0.0, 0.0, 0.0]),
         selection_probability: Some(0.94),
         predicted: Prediction {
             first_token_p50: 0.23,

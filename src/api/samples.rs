@@ -109,6 +109,8 @@ fn alias(id: &str, free_only: bool) -> Alias {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        min_quality: None,
+        quality_unknown: None,
         spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),

@@ -25,6 +25,7 @@ mod logs;
 mod models;
 mod moment;
 mod names;
+mod quality;
 mod recorded_traffic;
 mod reference;
 mod reload;
@@ -219,6 +220,7 @@ fn finish(command: &Subcommands, environment: &Environment) -> Finished {
         Subcommands::Doctor(request) => doctor::run(request, environment),
         Subcommands::Models(request) => models::run(request, environment),
         Subcommands::Catalog(request) => catalog::run(request, environment),
+        Subcommands::Quality(request) => quality::run(request, environment),
         Subcommands::Explain(request) => explain::explain(request, environment),
         Subcommands::Preview(request) => explain::preview(request, environment),
         Subcommands::Logs(request) => logs::run(request, environment),

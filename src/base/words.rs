@@ -102,7 +102,8 @@ words! {
          prompt and answer do not fit; `max_price`: above `provider.max_price` or `max_cost`; \
          `max_cost_per_1k_tokens`: above `max_cost_per_1k_tokens`; `price_unknown`: its price is not known, and the \
          request limits or minimises cost; `data_policy`: the provider's use of data; `quantization`: not one of \
-         the allowed ones; `key_policy`: the key may not use it; `model_expired`: the model is past its expiration \
+         the allowed ones; `quality_below`: its quality for the class of the task is below `min_quality`; \
+         `quality_unknown`: nothing is known of its quality, and `min_quality` asks for some; `key_policy`: the key may not use it; `model_expired`: the model is past its expiration \
          date; `disabled`: switched off in the configuration; `provider_off`: its provider is off; `config_fault`: \
          the provider refuses the gateway's key, account or name for the model; `circuit_open`: its breaker is \
          open; `probe_in_flight`: its breaker is half-open, and the probe is on its way; `rate_limited`: a pause \
@@ -125,6 +126,7 @@ words! {
          `plugins`), a `header`, the requested `alias`, the `key`, or the `default` of the gateway.";
     StateFormat = ["anthropic-claude-v1", "google-gemini-v1", "openai-responses-v1"];
     Task = domain::Task::ALL.map(domain::Task::as_str);
+    UnknownQuality = domain::UnknownQuality::ALL.map(domain::UnknownQuality::as_str);
     TaskFeature = ["image", "schema", "tools", "long_prompt", "code", "math", "short_message"];
     WaitedFor = ["rate_limited", "paced", "circuit_open", "probe_in_flight", "saturated"];
 }

@@ -108,7 +108,7 @@ fn toml(entered: &Entered) -> String {
     if !entered.get("objective").is_empty() {
         lines.push_str(&format!("\"routing.objective\" = {:?}\n", entered.get("objective")));
     }
-    for weight in ["latency", "cost"] {
+    for weight in ["latency", "cost", "quality"] {
         if !entered.get(weight).is_empty() {
             lines.push_str(&format!("\"routing.balanced.{weight}\" = {}\n", entered.get(weight)));
         }
@@ -197,6 +197,7 @@ fn sliders(fields: Fields<'_>, setup: &Setup) -> Markup {
             (choice("objective", "Objective of calls that name none", &OBJECTIVES))
             (number("latency", "Weight of time", balanced.latency, "0 1 0.05"))
             (number("cost", "Weight of cost", balanced.cost, "0 1 0.05"))
+            (number("quality", "Weight of quality", balanced.quality, "0 1 0.05"))
             @for slug in priced(&setup.catalog) {
                 (number(&format!("{FACTOR}{slug}"), &format!("Prices of {}, times", format::plain_name(slug, 40)), 1.0, "0 4 0.05"))
             }

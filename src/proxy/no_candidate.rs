@@ -127,8 +127,13 @@ fn aliases<'a>(catalog: &'a Catalog, query: &Query) -> impl Iterator<Item = &'a 
 /// Whether a reason is a limit of the request that is checked after the context length. An endpoint with such a reason has
 /// room for the prompt: the caller can lift the limit instead of shortening the prompt.
 const fn is_liftable_limit(reason: ExclusionReason) -> bool {
-    use ExclusionReason::{DataPolicy, MaxCostPer1kTokens, MaxPrice, PriceUnknown, Quantization};
-    matches!(reason, DataPolicy | MaxCostPer1kTokens | MaxPrice | PriceUnknown | Quantization)
+    use ExclusionReason::{
+        DataPolicy, MaxCostPer1kTokens, MaxPrice, PriceUnknown, QualityBelow, QualityUnknown, Quantization,
+    };
+    matches!(
+        reason,
+        DataPolicy | MaxCostPer1kTokens | MaxPrice | PriceUnknown | QualityBelow | QualityUnknown | Quantization
+    )
 }
 
 fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {

@@ -8,9 +8,12 @@ use pointsman_dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parame
 use pointsman_domain::{
     Alias, ApiType, Catalog, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Needs, Objective,
     Provider, ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
-    TaskClassSource, TaskFeatures, Weights,
+    TaskClassSource, TaskFeatures, Weights, listed_names,
 };
-use pointsman_routing::split::{Divided, divide};
+use pointsman_routing::{
+    decide::counts_quality,
+    split::{Divided, divide},
+};
 
 use crate::{
     access::keys::Caller,
@@ -46,7 +49,7 @@ pub fn of_chat(
         streamed: request.stream,
         pending_reasoning: request.open_state,
         task: Some(GivenTask {
-            named: request.tags.iter().find(|(name, _)| name == "task").and_then(|(_, task)| Task::named(task)),
+            word: request.tags.iter().find(|(name, _)| name == "task").map(|(_, task)| task.as_str()),
             features: request.task_features,
         }),
         is_messages: request.client.as_ref().is_some_and(|client| client.dialect() == Dialect::Anthropic),
@@ -179,24 +182,25 @@ struct QueryInput<'a> {
     max_tokens: Option<u32>,
     streamed: bool,
     pending_reasoning: ReasoningFormat,
-    task: Option<GivenTask>,
+    task: Option<GivenTask<'a>>,
     /// Whether the client speaks the Messages API.
     is_messages: bool,
 }
 
 /// What a chat says of its task.
 #[derive(Clone, Copy)]
-struct GivenTask {
-    /// The class that `metadata.task` names. Any other word is a tag of the client's own.
-    named: Option<Task>,
+struct GivenTask<'a> {
+    /// `metadata.task`: a class, or any other word as a tag of the client's own.
+    word: Option<&'a str>,
     features: TaskFeatures,
 }
 
-impl GivenTask {
+impl GivenTask<'_> {
     /// The class that the request names, else that of the key, of the alias, or of the features.
     fn class(self, key: Option<Task>, alias: Option<Task>) -> TaskClass {
         let of = |source| move |task| TaskClass { task, source, features: self.features };
-        let named = self.named.map(of(TaskClassSource::Metadata)).or(key.map(of(TaskClassSource::Key)));
+        let named =
+            self.word.and_then(Task::named).map(of(TaskClassSource::Metadata)).or(key.map(of(TaskClassSource::Key)));
         named.or(alias.map(of(TaskClassSource::Alias))).unwrap_or_else(|| TaskClass::of_features(self.features))
     }
 }
@@ -227,14 +231,20 @@ impl QueryInput<'_> {
         if let Some(alias) = alias {
             set_alias_defaults(alias, &mut self.routing);
         }
+        set_key_defaults(caller, &mut self.routing);
         restrict_to_key(caller, &mut self.routing);
         let routing = Arc::new(self.routing);
+        let objective = objective(&routing, alias, caller, config);
+        let weights = weights(&routing, config);
+        if routing.min_quality.is_some() || counts_quality(&config.routing.policy, objective.value, weights) {
+            check_class(self.task)?;
+        }
         Ok(Box::new(Query {
             api: self.api,
             router,
             split,
-            objective: objective(&routing, alias, caller, config),
-            weights: weights(&routing, config),
+            objective,
+            weights,
             targets,
             needs: self.needs,
             routing,
@@ -254,6 +264,17 @@ impl QueryInput<'_> {
             today,
         }))
     }
+}
+
+/// Rejects a class that does not exist where quality decides: another class would decide otherwise.
+fn check_class(task: Option<GivenTask<'_>>) -> Result<(), Invalid> {
+    let Some(word) = task.and_then(|task| task.word).filter(|word| Task::named(word).is_none()) else {
+        return Ok(());
+    };
+    let names = Task::ALL.map(Task::as_str);
+    let message =
+        format!("'metadata.task' names no class, and quality decides here. Allowed: {}.", listed_names(word, names));
+    Err(Invalid::field(InvalidReason::InvalidValue, "metadata.task", message).allowing(names))
 }
 
 /// Rejects an order of providers of which `provider.only` allows none: without fallbacks one of them must serve, and with
@@ -289,6 +310,18 @@ fn set_alias_defaults(alias: &Alias, routing: &mut RoutingParameters) {
     routing.weights = routing.weights.or(of_alias(alias.weights));
     routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));
     routing.preferred_min_throughput = routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
+    routing.min_quality = routing.min_quality.or(of_alias(alias.min_quality));
+    routing.quality_unknown = routing.quality_unknown.or(of_alias(alias.quality_unknown));
+}
+
+/// Sets the least quality of a key where neither the request nor the alias sets one.
+fn set_key_defaults(caller: &Caller, routing: &mut RoutingParameters) {
+    routing.min_quality = routing.min_quality.or(of_key(caller.key.min_quality));
+    routing.quality_unknown = routing.quality_unknown.or(of_key(caller.key.quality_unknown));
+}
+
+fn of_key<T>(value: Option<T>) -> Option<Sourced<T>> {
+    value.map(|value| Sourced { value, source: Source::Key })
 }
 
 fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {
@@ -301,13 +334,10 @@ fn objective(
     caller: &Caller,
     config: &Config,
 ) -> Sourced<Objective> {
-    let of_key = || Some(Sourced { value: caller.key.objective?, source: Source::Key });
     let default = Sourced { value: config.routing.objective, source: Source::Default };
-    routing.objective.or_else(|| of_alias(alias?.objective)).or_else(of_key).unwrap_or(default)
+    routing.objective.or_else(|| of_alias(alias?.objective)).or_else(|| of_key(caller.key.objective)).unwrap_or(default)
 }
 
 fn weights(routing: &RoutingParameters, config: &Config) -> Weights {
-    let balanced = config.routing.policy.balanced;
-    let default = Weights { latency: balanced.latency, cost: balanced.cost };
-    routing.weights.map_or(default, |weights| weights.value)
+    routing.weights.map_or(config.routing.policy.balanced, |weights| weights.value)
 }

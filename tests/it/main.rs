@@ -264,6 +264,8 @@ mod process;
 #[cfg(test)]
 mod provider_preferences;
 #[cfg(test)]
+mod quality;
+#[cfg(test)]
 mod query_parameters;
 #[cfg(test)]
 mod quota;

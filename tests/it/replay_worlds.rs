@@ -14,7 +14,7 @@ use pointsman_routing::{
     decide::{decide_to_serve, splitmix64},
     explain::{reason_sentence, replay},
 };
-use routing_world::{NOW, World};
+use routing_world::{NOW, World, code};
 
 use crate::served_generation::served;
 
@@ -59,8 +59,14 @@ fn endpoint(dice: &mut Dice, model: u64, provider: u64, all_shut: bool) -> Strin
     let (w, ok, bad) = (dice.up_to(40.0), dice.up_to(40.0), dice.of(&[0.0, 0.0, 1.5, 7.25]));
     let (k, knee, late, idle) = (dice.below(9), dice.below(16) + 1, dice.up_to(6.0), dice.up_to(900.0));
     let more = format!("slope{} stuck{} cached${}", dice.of(&[0.0, 0.001]), dice.of(&[0, 0, 0, 2]), 0.2 * dollars);
+    let quality = match dice.below(4) {
+        0 => String::new(),
+        1 => format!("rated{},{}", dice.up_to(1.0), dice.up_to(50.0)),
+        2 => format!("q{}", dice.up_to(1.0)),
+        _ => format!("q{} rated{},{}", dice.up_to(1.0), dice.up_to(1.0), dice.up_to(50.0)),
+    };
     format!(
-        "m/{model}@p{provider} {ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} late{late} idle{idle} {more} {}",
+        "m/{model}@p{provider} {ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} late{late} idle{idle} {more} {quality} {}",
         3.0 * dollars,
         dice.of(obstacles)
     )
@@ -74,6 +80,7 @@ fn policy(dice: &mut Dice) -> RoutingPolicy {
         failure_time: Duration::from_nanos(dice.below(400_000_000)),
         cheapest_time_value: dice.up_to(0.01),
         reliable_time_share: dice.up_to(0.1),
+        per_accepted: dice.one_in(2),
         ..RoutingPolicy::default()
     };
     policy.stats.half_life = Duration::from_nanos(1 + dice.below(200_000_000_000));
@@ -90,7 +97,9 @@ fn query(dice: &mut Dice, world: &World) -> Query {
     if dice.one_in(4) && models == first {
         query.targets.push(pointsman_domain::Target::Alias(0));
     }
-    query.weights = Weights { latency: dice.up_to(3.0), cost: 0.001 + dice.up_to(2.0) };
+    let quality = if dice.one_in(2) { dice.up_to(3.0) } else { 0.0 };
+    query.weights = Weights { latency: dice.up_to(3.0), cost: 0.001 + dice.up_to(2.0), quality };
+    query.task_class = dice.one_in(2).then(code);
     query.streamed = dice.one_in(2);
     query.prompt_tokens = dice.below(20_000) as u32;
     query.answers = 1 + dice.below(3) as u32;

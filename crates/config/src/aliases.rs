@@ -8,6 +8,7 @@ use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference, Usd};
 
 use super::{
     accounts,
+    quality::{self, UNKNOWN_QUALITIES},
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
     splits,
@@ -113,6 +114,8 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        min_quality: None,
+        quality_unknown: None,
         spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
@@ -136,12 +139,12 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         synonyms = texts(64),
         /// Objective of requests with this alias.
         objective = choice(&OBJECTIVES) [absent = "`routing.objective`"],
-        /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
+        /// Class of the tasks, whose quality counts. `metadata.task` of a request goes before it.
         task = choice(&TASKS)
             [absent = "found from the request"],
         /// Weights for `balanced`, as in `[routing.balanced]`.
         weights = with(|section, key| weights(section, key, ""))
-            [absent = "`routing.balanced`", kind = "table", allowed = "`latency`, `cost`"],
+            [absent = "`routing.balanced`", kind = "table", allowed = "`latency`, `cost`, `quality`"],
         /// Target for the time to first token at the client, such as `{ p95 = 0.8 }`; a number is `p50`. With
         /// `cheapest` it is met at the lowest cost. See `/health/slo`.
         preferred_max_latency = with(|section, key| preference(section, key, Preference::latency_fault))
@@ -159,6 +162,12 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
                 kind = "number or table",
                 allowed = "`p50`, `p75`, `p90`, `p95`, `p99`",
             ],
+        /// Least quality for the class of the task: the mean, or with `{ p10 = 0.7 }` the lower tenth. Endpoints below it are
+        /// excluded.
+        min_quality = with(quality::floor)
+            [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
+        /// What `min_quality` does with endpoints without a score and ratings.
+        quality_unknown = choice(&UNKNOWN_QUALITIES) [absent = "that of the key, else `exclude`"],
         /// What a thousand chats are to cost, on average over all of them: of the models that the alias allows, the best for the money
         /// are chosen (`quality` of `weights` must be above 0). [POLICY.md](POLICY.md#spend-pace) explains it.
         spend_pace = with(spend_pace)
@@ -194,6 +203,8 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         weights,
         preferred_max_latency,
         preferred_min_throughput,
+        min_quality,
+        quality_unknown,
         spend_pace,
         allowed,
         blocked,

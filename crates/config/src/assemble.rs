@@ -270,6 +270,7 @@ impl Parts {
             upstream_model: table.upstream_model.into(),
             parameters,
             quantization: table.quantization,
+            quality: table.quality,
             is_moderated: table.is_moderated,
             disabled: table.disabled,
             wants_max_completion_tokens: table.settings.wants_max_completion_tokens,

@@ -5,7 +5,7 @@
 use std::{cell::RefCell, fmt, sync::Arc};
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use pointsman_domain::{ModelPattern, Objective, SpendLimit, Task};
+use pointsman_domain::{ModelPattern, Objective, QualityFloor, SpendLimit, Task, UnknownQuality};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY},
     environment::Environment,
     limits::LimitsConfig,
+    quality::{self, UNKNOWN_QUALITIES},
     routing::{OBJECTIVES, TASKS},
     section::Section,
     server::ServerConfig,
@@ -102,8 +103,13 @@ settings! {
         pub blocked_providers: Vec<String> = with(providers) [allowed = "slugs, `slug/variant`, display names"],
         /// Objective of requests that name none.
         pub objective: Option<Objective> = choice(&OBJECTIVES) [absent = "that of the alias, else `routing.objective`"],
-        /// Class of the tasks, for records only: it decides nothing. `metadata.task` of a request goes before it.
+        /// Class of the tasks, whose quality counts. `metadata.task` of a request goes before it.
         pub task: Option<Task> = choice(&TASKS) [absent = "that of the alias, else found from the request"],
+        /// Least quality of requests whose alias names none: the mean, or with `{ p10 = 0.7 }` the lower tenth.
+        pub min_quality: Option<QualityFloor> = with(quality::floor)
+            [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
+        /// What `min_quality` does with endpoints without a score and ratings.
+        pub quality_unknown: Option<UnknownQuality> = choice(&UNKNOWN_QUALITIES) [absent = "`exclude`"],
         /// Names that mean a model or an alias in requests of this key, such as `{ fast = "acme/small" }`. They go
         /// before models, aliases and names of providers, at every door.
         pub aliases: Vec<(String, String)> = with(aliases)

@@ -7,13 +7,14 @@ use std::{collections::HashMap, ops::RangeInclusive};
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_domain::{
-    Architecture, DefaultParameters, EndpointLimits, Modalities, Modality, Model, ModelId, Pricing, ReasoningFormat,
-    closest_name,
+    Architecture, DefaultParameters, EndpointLimits, Modalities, Modality, Model, ModelId, Pricing, QualityScores,
+    ReasoningFormat, closest_name,
 };
 
 use super::{
     endpoint_settings::EndpointSettings,
     prices::{self, Prices},
+    quality,
     section::{Item, Section},
     tree::Value,
 };
@@ -45,6 +46,7 @@ pub(super) struct EndpointTable<'t> {
     pub(super) limits: EndpointLimits,
     pub(super) parameters: Vec<String>,
     pub(super) quantization: Option<String>,
+    pub(super) quality: QualityScores,
     pub(super) is_moderated: bool,
     pub(super) disabled: bool,
     pub(super) inputs_per_call: Option<u32>,
@@ -114,6 +116,7 @@ fn read_model<'t>(section: &Section<'t>, settings: &HashMap<&str, EndpointSettin
         /// Whether the provider moderates prompts.
         is_moderated = flag_or(false),
     }
+    let quality = quality::read_scores(section);
     let default_parameters = section.optional("default_parameters", default_parameters);
     // A wrong value is no missing one: endpoints do not report it again.
     let has_prices = PRICES.iter().any(|key| section.has(key));
@@ -138,6 +141,7 @@ fn read_model<'t>(section: &Section<'t>, settings: &HashMap<&str, EndpointSettin
         hugging_face_id,
         knowledge_cutoff: knowledge_cutoff.map(|day| day.to_string()),
         image_sizes,
+        quality,
         endpoints: Vec::new(),
         id,
     });
@@ -217,6 +221,7 @@ fn read_endpoint<'t>(
     let of_provider = provider.and_then(|provider| settings.get(provider)).unwrap_or(&EndpointSettings::STANDARD);
     let settings = section.inheriting("the provider's", || EndpointSettings::read(section, of_provider.clone()));
     let pricing = pricing(section, inherited, disabled);
+    let quality = quality::read_scores(section);
     let context_length = context_length.or(inherited.context_length);
     if context_length.is_none() && !section.has("context_length") {
         section.absence("context_length", "is missing", "the context window in tokens, here or at the model");
@@ -234,6 +239,7 @@ fn read_endpoint<'t>(
         },
         parameters: parameters.unwrap_or_else(|| inherited.parameters.clone()),
         quantization: quantization.map(str::to_ascii_lowercase),
+        quality,
         is_moderated,
         disabled,
         inputs_per_call,
@@ -388,7 +394,7 @@ fn seconds_of(text: &str) -> Option<i64> {
     time.or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN).and_utc().timestamp()))
 }
 
-fn day(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
+pub(super) fn day(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
     let text = match section.any(key)? {
         Value::Date(date) => date.to_string(),
         Value::Text(text) => text.clone(),

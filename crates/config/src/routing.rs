@@ -5,8 +5,8 @@
 use std::{path::Path, time::Duration};
 
 use pointsman_domain::{
-    BalancedPolicy, BreakerPolicy, Exploration, HedgePolicy, Objective, Percentile, Preference, PreferenceFault,
-    RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
+    BreakerPolicy, Exploration, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
+    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
 };
 
 use super::{
@@ -116,14 +116,17 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
         exploration = number_or(0.0..=10.0, default.exploration),
         /// Whether calls to an endpoint are paced after it answered 429.
         pacing = flag_or(default.pacing),
+        /// Whether `cheapest` ranks by the cost of an accepted answer: what is spent until one is acceptable, by the lower tenth
+        /// of the quality.
+        per_accepted = flag_or(default.per_accepted),
     }
-    let balanced = Weights { latency: default.balanced.latency, cost: default.balanced.cost };
     let balanced = weights(section, "balanced", "Weights of the objective `balanced`; only their ratio matters.")
-        .unwrap_or(balanced);
+        .unwrap_or(default.balanced);
     let own = RoutingPolicy {
         exploration,
         pacing,
-        balanced: BalancedPolicy { latency: balanced.latency, cost: balanced.cost },
+        per_accepted,
+        balanced,
         hedge: section.section("hedge", |hedge| hedge_policy(hedge, default.hedge)),
         retry: section.section("retry", |retry| retry_policy(retry, default.retry)),
         breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
@@ -197,7 +200,7 @@ fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> Routi
     }
 }
 
-/// A table `{ latency, cost }`; an absent weight has its default. `about` describes it if it is no key but a section.
+/// A table `{ latency, cost, quality }`; an absent weight has its default. `about` describes it if it is no key but a section.
 pub(super) fn weights(section: &Section<'_>, key: &'static str, about: &str) -> Option<Weights> {
     let default = Weights::default();
     let weights = section.optional(key, |section| {
@@ -207,11 +210,13 @@ pub(super) fn weights(section: &Section<'_>, key: &'static str, about: &str) -> 
             latency = number_or(0.0..=1e6, default.latency),
             /// Weight of cost.
             cost = number_or(0.0..=1e6, default.cost),
+            /// Weight of quality; 0: it does not count. [POLICY.md](POLICY.md#quality) explains it.
+            quality = number_or(0.0..=1e6, default.quality),
         }
-        Weights::new(latency, cost)
+        Weights { latency, cost, quality }.checked()
     })?;
     if weights.is_none() {
-        section.fault(key, "both weights are 0", "weights of which at least one is above 0");
+        section.fault(key, "all weights are 0", "weights of which at least one is above 0");
     }
     weights
 }

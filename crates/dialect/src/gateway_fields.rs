@@ -13,6 +13,8 @@ pointsman_domain::named! {
         Weights = "weights",
         PreferredMaxLatency = "preferred_max_latency",
         PreferredMinThroughput = "preferred_min_throughput",
+        MinQuality = "min_quality",
+        QualityUnknown = "quality_unknown",
         TopN = "top_n",
     }
 }

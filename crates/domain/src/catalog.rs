@@ -15,6 +15,8 @@ use super::{
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
     preference::Preference,
+    quality::{QualityFloor, QualityScore, QualityScores},
+    query::UnknownQuality,
     reasoning_format::ReasoningFormat,
     task_class::Task,
     usage::{CostBreakdown, Pricing, Usage},
@@ -130,6 +132,8 @@ pub struct Model {
     pub knowledge_cutoff: Option<String>,
     /// Image sizes it makes; empty means that any size is passed on.
     pub image_sizes: Vec<String>,
+    /// How good its answers are, where somebody measured it.
+    pub quality: QualityScores,
     /// Positions of its endpoints, in configuration order; the first is the preferred one. Never empty.
     pub endpoints: Vec<u32>,
 }
@@ -183,6 +187,8 @@ pub struct Endpoint {
     pub reasoning_state: ReasoningFormat,
     /// Budgets of reasoning, if it takes any.
     pub effort_budgets: EffortBudgets,
+    /// Scores that replace those of its model, class by class.
+    pub quality: QualityScores,
     /// Number format of the weights, lower case.
     pub quantization: Option<String>,
     /// Whether the provider filters content.
@@ -242,6 +248,10 @@ pub struct Alias {
     pub preferred_max_latency: Option<Preference>,
     /// Preferred lowest throughput when the request names none, tokens per second.
     pub preferred_min_throughput: Option<Preference>,
+    /// Least quality when the request names none.
+    pub min_quality: Option<QualityFloor>,
+    /// What becomes of endpoints of unknown quality then.
+    pub quality_unknown: Option<UnknownQuality>,
     /// What a thousand calls are to cost at most, on average.
     pub spend_pace: Option<Usd>,
     /// A model must match one of these; empty means any.
@@ -414,6 +424,11 @@ impl Catalog {
         let (model, provider) = (self.model_of(endpoint)?, self.provider_of(endpoint)?);
         let name = format!("{}@{}", model.id, provider.slug);
         Some(if endpoint.variant.is_empty() { name } else { format!("{name}/{}", endpoint.variant) })
+    }
+
+    /// The score of an endpoint for a class of task: its own, else that of its model.
+    pub fn quality_score<'a>(&'a self, endpoint: &'a Endpoint, task: Task) -> Option<&'a QualityScore> {
+        endpoint.quality.get(task).or_else(|| self.model_of(endpoint)?.quality.get(task))
     }
 
     /// The endpoints of a model with their positions, in configuration order.

@@ -12,6 +12,7 @@ use super::{
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     parameter::ParameterSet,
+    quality::QualityScores,
     reasoning_format::ReasoningFormat,
 };
 
@@ -54,6 +55,7 @@ impl Model {
             hugging_face_id: None,
             knowledge_cutoff: None,
             image_sizes: Vec::new(),
+            quality: QualityScores::default(),
             endpoints,
         }
     }
@@ -78,6 +80,7 @@ impl Endpoint {
             effort_none_cures: CapabilitySet::NONE,
             reasoning_state: ReasoningFormat::Unknown,
             effort_budgets: EffortBudgets::default(),
+            quality: QualityScores::default(),
             quantization: None,
             is_moderated: false,
             disabled: false,

@@ -8,6 +8,7 @@ use super::{
     id::EndpointId,
     objective::{Objective, Weights},
     prediction::Prediction,
+    quality::Quality,
     query::{Exploration, Query, RoutingParameters, Sourced},
     recorded_gate::RecordedGate,
     reopens::Reopens,
@@ -72,6 +73,8 @@ pub struct Decision {
     /// Baselines of the scores: T̃, C̃, the cost of a failed attempt, and the second least time (seconds, dollars,
     /// dollars, seconds). 0 where the objective does not use the baseline.
     pub baselines: [f64; 4],
+    /// What quality was compared with; `None` where it did not count in the scores.
+    pub quality: Option<QualityBaseline>,
     /// Margin of `preferred_max_latency`: its bounds were divided by this.
     pub latency_margin: f64,
     /// What else of the request decided.
@@ -330,6 +333,17 @@ pub struct ScoreInputs {
     pub tier: u32,
     /// When its breaker admits or admitted a probe, or when a paced endpoint admits the next request.
     pub reopens: Reopens,
+    /// How good its answers are for the class of the task; `None`: unknown, or no request with a class.
+    pub quality: Option<Quality>,
+}
+
+/// What quality is compared with in the scores of one decision.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct QualityBaseline {
+    /// Median of the probability that an answer is not acceptable.
+    pub median_loss: f64,
+    /// The lowest known quality: candidates of unknown quality count with it.
+    pub lowest: f64,
 }
 
 /// No candidate is left. Holds everything that the error response needs.

@@ -8,6 +8,8 @@ use super::{
     modality::Modality,
     money::Usd,
     pattern::ModelPattern,
+    quality::{Quality, QualityFloor, QualityScore},
+    task_class::Task,
 };
 
 /// An endpoint of the pool that may not serve the request.
@@ -68,6 +70,10 @@ crate::named! {
         DataPolicy = "data_policy",
         /// The quantization is not one of those allowed.
         Quantization = "quantization",
+        /// Its quality for the class of the task is below `min_quality`.
+        QualityBelow = "quality_below",
+        /// Nothing is known of its quality for the class of the task, and `min_quality` asks for some.
+        QualityUnknown = "quality_unknown",
         /// The key may not use it.
         KeyPolicy = "key_policy",
         /// The model is past its expiration date.
@@ -156,6 +162,10 @@ pub enum ExclusionDetail {
     },
     /// The quantization of the endpoint.
     Quantization(Option<Box<str>>),
+    /// The quality is below what is asked for.
+    Quality(Box<QualityShortfall>),
+    /// There is neither a score nor a rating for this class.
+    NoQuality(Task),
     /// The model expired on this day.
     Retired(#[serde(with = "super::days")] chrono::NaiveDate),
     /// The breaker is open.
@@ -204,6 +214,26 @@ pub enum ExclusionDetail {
     },
 }
 
+/// A quality below `min_quality`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QualityShortfall {
+    /// Class of the task.
+    pub task: Task,
+    /// The quality.
+    pub quality: Quality,
+    /// What is asked for.
+    pub floor: QualityFloor,
+    /// The score behind it; `None` where there are ratings alone.
+    pub score: Option<QualityScore>,
+}
+
+impl QualityShortfall {
+    /// The figure that is compared, and the least that is allowed.
+    pub const fn figures(&self) -> (f64, f64) {
+        self.floor.figures(&self.quality)
+    }
+}
+
 impl ExclusionDetail {
     /// What is above `max_cost`. Other prices have the ceiling `provider.max_price`.
     pub const EXPECTED_COST: &'static str = "expected cost";
@@ -238,6 +268,11 @@ impl fmt::Display for ExclusionDetail {
             ExclusionDetail::Above { what, price, limit } => write!(f, "{what} ${price} above ${limit}"),
             ExclusionDetail::Quantization(Some(format)) => write!(f, "is {format}"),
             ExclusionDetail::Quantization(None) => f.write_str("does not state its quantization"),
+            ExclusionDetail::Quality(shortfall) => shortfall.fmt(f),
+            ExclusionDetail::NoQuality(task) => {
+                let task = task.as_str();
+                write!(f, "no score for {task}; quality_unknown = \"allow\" would let it in")
+            }
             ExclusionDetail::Retired(day) => write!(f, "retired on {day}"),
             ExclusionDetail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
             ExclusionDetail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
@@ -258,6 +293,23 @@ impl fmt::Display for ExclusionDetail {
             }
             ExclusionDetail::Paced { wait } => write!(f, "paced, next in {:.1} s", wait.as_secs_f64()),
         }
+    }
+}
+
+impl fmt::Display for QualityShortfall {
+    /// `quality for math 0.52, below 0.7 (board, 2026-03-02, n 500; 38 ratings)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((figure, least), task) = (self.figures(), self.task.as_str());
+        let of = if matches!(self.floor, QualityFloor::Tenth(_)) { "lower tenth of " } else { "" };
+        write!(f, "{of}quality for {task} {}, below {least} (", (figure * 1e3).round() / 1e3)?;
+        match &self.score {
+            Some(score) => write!(f, "{score}")?,
+            None => f.write_str("no score")?,
+        }
+        if self.quality.ratings > 0.0 {
+            write!(f, "; {:.0} ratings", self.quality.ratings)?;
+        }
+        f.write_str(")")
     }
 }
 

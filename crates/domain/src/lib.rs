@@ -73,12 +73,13 @@ pub use chat_habits::{AddedMember, AddedMembers, ReasoningHistory};
 pub use circuit::Circuit;
 pub use conversation::{SessionOpening, StickyEndpoint};
 pub use decision::{
-    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
+    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, QualityBaseline, RouteError,
+    ScoreInputs,
 };
 pub use dialect::{Dialect, Platform};
 pub use effort_budgets::EffortBudgets;
 pub use event::{EndpointEvent, EventKind, GateEvent};
-pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST, rough_time};
+pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST, QualityShortfall, rough_time};
 pub use failure::{Blame, Evidence, Failure, FailureCause, FailureKind, Finding, Next};
 pub use generation::{FinishReason, Generation, GenerationStatus, Waited};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
@@ -89,8 +90,7 @@ pub use objective::{Objective, Weights};
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
 pub use policy::{
-    BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
-    TargetPolicy,
+    BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy,
 };
 pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
@@ -98,7 +98,7 @@ pub use price_tier::PriceTier;
 pub use quality::{Quality, QualityFloor, QualityScore, QualityScores};
 pub use query::{
     DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query,
-    RoutingParameters, Source, Sourced,
+    RoutingParameters, Source, Sourced, UnknownQuality,
 };
 pub use reasoning_format::ReasoningFormat;
 pub use recorded_gate::{GateState, RecordedGate};

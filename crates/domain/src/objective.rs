@@ -32,25 +32,39 @@ impl fmt::Display for Objective {
     }
 }
 
-/// Weights of time and cost in `balanced`: both ≥ 0, not both zero. Only their ratio matters.
+/// Weights of time, cost and quality in `balanced`: each ≥ 0, not all of them zero. Only their ratios matter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
     /// Weight of time.
     pub latency: f64,
     /// Weight of cost.
     pub cost: f64,
+    /// Weight of quality; 0: quality does not count.
+    pub quality: f64,
 }
 
 impl Weights {
-    /// The weights, if both are finite and ≥ 0 and their sum is above 0.
+    /// Weights of time and cost alone, if both are finite and ≥ 0 and their sum is above 0.
     pub fn new(latency: f64, cost: f64) -> Option<Weights> {
-        let good = latency.is_finite() && cost.is_finite() && latency >= 0.0 && cost >= 0.0 && latency + cost > 0.0;
-        good.then_some(Weights { latency, cost })
+        Weights { latency, cost, quality: 0.0 }.checked()
+    }
+
+    /// The weights, if all of them are finite and ≥ 0 and their sum is above 0.
+    pub fn checked(self) -> Option<Weights> {
+        let all = [self.latency, self.cost, self.quality];
+        let good = all.iter().all(|weight| weight.is_finite() && *weight >= 0.0) && self.sum() > 0.0;
+        good.then_some(self)
+    }
+
+    /// Their sum.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        self.latency + self.cost + self.quality
     }
 }
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { latency: 0.5, cost: 0.5 }
+        Weights { latency: 0.5, cost: 0.5, quality: 0.0 }
     }
 }

@@ -2,6 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::objective::{Objective, Weights};
+
 /// All routing constants, as configured under `[routing]`. Units are in the types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoutingPolicy {
@@ -26,7 +28,9 @@ pub struct RoutingPolicy {
     /// Time above which an answer is too slow for `reliable`.
     pub reliable_slow: Duration,
     /// Default weights of `balanced`.
-    pub balanced: BalancedPolicy,
+    pub balanced: Weights,
+    /// Whether `cheapest` ranks by the cost of an accepted answer instead of that of an answer.
+    pub per_accepted: bool,
     /// Hedging.
     pub hedge: HedgePolicy,
     /// Attempts and retry budget.
@@ -56,20 +60,11 @@ pub struct StatsPolicy {
     pub prior_per_token: Duration,
 }
 
-/// Default weights of `balanced`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct BalancedPolicy {
-    /// Weight of time.
-    pub latency: f64,
-    /// Weight of cost.
-    pub cost: f64,
-}
-
 /// When a second attempt races the first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HedgePolicy {
     /// Objectives under which hedging is on.
-    pub objectives: Vec<super::objective::Objective>,
+    pub objectives: Vec<Objective>,
     /// Standard deviations above the expected first token at which the hedge starts.
     pub sigma: f64,
     /// Hedges per request, on average.
@@ -183,8 +178,9 @@ impl Default for RoutingPolicy {
             cheapest_time_value: 0.001,
             reliable_time_share: 0.002,
             reliable_slow: Duration::from_secs(2),
-            balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
-            hedge: HedgePolicy { objectives: vec![super::objective::Objective::Fastest], sigma: 1.9, budget: 0.02 },
+            balanced: Weights::default(),
+            per_accepted: false,
+            hedge: HedgePolicy { objectives: vec![Objective::Fastest], sigma: 1.9, budget: 0.02 },
             retry: RetryPolicy { max_attempts: 3, last_resort: 2, budget_ratio: 0.2, wait: Duration::from_secs(2) },
             breaker: BreakerPolicy {
                 consecutive: 3,

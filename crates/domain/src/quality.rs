@@ -1,6 +1,6 @@
 //! Quality: the probability that an answer is acceptable, for one class of task.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,13 @@ pub struct QualityScore {
     pub date: NaiveDate,
     /// Under which licence the score may be used.
     pub licence: Option<Arc<str>>,
+}
+
+impl fmt::Display for QualityScore {
+    /// `own-eval, 2026-11-02, n 225`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, n {}", self.source, self.date, self.count)
+    }
 }
 
 /// Scores of a model or an endpoint: at most one for each class of task.
@@ -78,11 +85,20 @@ pub enum QualityFloor {
 }
 
 impl QualityFloor {
+    /// Rounding of a posterior: a score that equals the floor is high enough.
+    const ROUNDING: f64 = 1e-9;
+
     /// Whether a quality is high enough.
     pub fn admits(self, quality: &Quality) -> bool {
+        let (figure, least) = self.figures(quality);
+        figure >= least - Self::ROUNDING
+    }
+
+    /// The figure that is compared, and the least that is wanted.
+    pub const fn figures(self, quality: &Quality) -> (f64, f64) {
         match self {
-            QualityFloor::Mean(least) => quality.mean >= least,
-            QualityFloor::Tenth(least) => quality.tenth >= least,
+            QualityFloor::Mean(least) => (quality.mean, least),
+            QualityFloor::Tenth(least) => (quality.tenth, least),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{
     parameter::ParameterSet,
     pattern::ModelPattern,
     preference::Preference,
+    quality::QualityFloor,
     reasoning_format::ReasoningFormat,
     service_tier::RequestedService,
     taken_split::TakenSplit,
@@ -79,6 +80,10 @@ pub struct RoutingParameters {
     pub preferred_max_latency: Option<Sourced<Preference>>,
     /// Preferred lowest throughput, tokens per second: candidates below it rank behind the others.
     pub preferred_min_throughput: Option<Sourced<Preference>>,
+    /// Least quality for the class of the task: endpoints below it are excluded.
+    pub min_quality: Option<Sourced<QualityFloor>>,
+    /// What becomes of endpoints of unknown quality then.
+    pub quality_unknown: Option<Sourced<UnknownQuality>>,
     /// How many candidates a preview shows.
     pub top_n: Option<u32>,
     /// The decision seed to rank with; preview only.
@@ -86,6 +91,17 @@ pub struct RoutingParameters {
     /// Whether the request must not be explored ([`Exploration`]). Not recorded: the share of the decision is 0 then.
     #[serde(skip)]
     pub unexplored: bool,
+}
+
+crate::named! {
+    /// What becomes of endpoints of unknown quality where a least one is wanted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum UnknownQuality {
+        /// They are excluded.
+        Exclude = "exclude",
+        /// They may serve.
+        Allow = "allow",
+    }
 }
 
 /// Whether providers that keep prompts may be used.
@@ -250,7 +266,7 @@ pub struct Query {
     pub sticky: Option<StickyEndpoint>,
     /// Format of the reasoning before calls whose results this turn brings; `Unknown` if there is none.
     pub pending_reasoning: ReasoningFormat,
-    /// Class of the task; only recorded.
+    /// Class of the task of a chat, for its quality.
     pub task_class: Option<TaskClass>,
     /// The part of a divided alias that `targets` are; `None` if no requested alias divides its requests.
     pub split: Option<Arc<TakenSplit>>,

@@ -34,7 +34,7 @@ pub struct ScoreTerms {
 
 impl ScoreTerms {
     /// The most terms a score has.
-    pub const MAX_TERMS: usize = 4;
+    pub const MAX_TERMS: usize = 5;
 
     /// The terms of these names and values, in this order; values beyond the names are 0.
     pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MAX_TERMS]) -> ScoreTerms {

@@ -73,6 +73,18 @@ crate::named! {
 }
 
 impl TaskClassSource {
+    /// `named by the request`: where it came from, in words.
+    pub const fn from_text(self) -> &'static str {
+        match self {
+            TaskClassSource::Metadata => "named by the request",
+            TaskClassSource::Key => "named by the key",
+            TaskClassSource::Alias => "named by the alias",
+            TaskClassSource::Conversation => "kept from the turn before",
+            TaskClassSource::Features => "found in the request",
+            TaskClassSource::Default => "not found, so general",
+        }
+    }
+
     /// Whether nobody named the class.
     #[must_use]
     pub const fn is_found(self) -> bool {

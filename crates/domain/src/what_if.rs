@@ -36,6 +36,8 @@ pub struct EndpointOverride {
     pub tokens_per_second: Option<f64>,
     /// Probability that this request fails or exceeds its time budget.
     pub failure_probability: Option<f64>,
+    /// Probability that its answers are acceptable.
+    pub quality: Option<f64>,
 }
 
 /// Hypothetical prices in dollars.

@@ -8,7 +8,7 @@ use std::{hint::black_box, sync::Arc};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
-use pointsman_domain::{BalancedPolicy, EventKind, Objective, RoutingPolicy, Tick};
+use pointsman_domain::{EventKind, Objective, RoutingPolicy, Tick, Weights};
 use pointsman_routing::{
     decide::{decide, decide_to_serve},
     explain::{
@@ -98,7 +98,7 @@ fn shadow(c: &mut Criterion) {
             objective: None,
         };
         let policy = &world.snapshot.policy;
-        let balanced = BalancedPolicy { latency: 0.2, cost: 0.8 };
+        let balanced = Weights { latency: 0.2, cost: 0.8, quality: 0.0 };
         let other = Arc::new(RoutingPolicy { balanced, ..RoutingPolicy::clone(policy) });
         let read = |version: u64| Asked {
             query: Box::new(world.query(Objective::Balanced, "")),

@@ -5,7 +5,7 @@
 
 use pointsman_domain::{
     AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
-    ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
+    ExclusionDetail, Generation, Price, Pricing, QualityScore, RoutingParameters, ScoreTerm,
 };
 use pointsman_routing::decide::position_and_grade;
 use serde::Serialize;
@@ -83,6 +83,9 @@ pub(crate) struct CandidateBody<'a> {
     /// What happened; only in explanations, of an endpoint that was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) actual: Option<ActualBody<'a>>,
+    /// How good its answers are for the class of the task; absent if nothing is known of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quality: Option<QualityBody<'a>>,
     /// What a prompt cache is expected to save, which cost and first token already have; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) saving: Option<SavingBody>,
@@ -95,6 +98,34 @@ pub(crate) struct CandidateBody<'a> {
     /// What it would get of the request; preview only.
     #[serde(flatten)]
     pub(crate) previewed_parameters: Option<&'a PreviewedParameters>,
+}
+
+/// Probability that an answer is acceptable, with four decimals.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Quality"))]
+pub(crate) struct QualityBody<'a> {
+    /// What is believed, by score and ratings.
+    pub(crate) mean: Figure,
+    /// Its lower tenth.
+    pub(crate) p10: Figure,
+    /// Ratings that count in it; old ones count less.
+    pub(crate) ratings: Figure,
+    /// The score of the configuration in force; `null` without one.
+    pub(crate) score: Option<ScoreBody<'a>>,
+}
+
+/// A score of a model or endpoint.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "QualityScore"))]
+pub(crate) struct ScoreBody<'a> {
+    /// Share of acceptable answers.
+    pub(crate) score: Figure,
+    /// Answers that were judged.
+    pub(crate) n: u32,
+    /// Who measured.
+    pub(crate) source: &'a str,
+    /// When.
+    pub(crate) date: Text<chrono::NaiveDate>,
 }
 
 /// Properties that rank before the score.
@@ -269,8 +300,11 @@ impl EstimateBody {
 
 /// The first `limit` candidates of a decision, in rank order.
 pub(crate) fn candidates<'a>(decision: &'a Decision, view: CatalogView<'a>, limit: usize) -> Vec<CandidateBody<'a>> {
-    let body =
-        |candidate| CandidateBody { tier: TierBody::new(decision, candidate), ..CandidateBody::new(candidate, view) };
+    let body = |candidate| CandidateBody {
+        tier: TierBody::new(decision, candidate),
+        quality: QualityBody::new(decision, candidate, view),
+        ..CandidateBody::new(candidate, view)
+    };
     decision.candidates.iter().take(limit).map(body).collect()
 }
 
@@ -348,6 +382,7 @@ impl<'a> CandidateBody<'a> {
             selection_probability: candidate.selection_probability.map(Figure::share),
             predicted: PredictionBody::new(candidate, view),
             actual: None,
+            quality: None,
             saving: candidate.saving.map(SavingBody::new),
             health: HealthBody::new(candidate.health),
             pricing: endpoint
@@ -369,6 +404,26 @@ impl TierBody {
             provider_order: (has_order && (position as usize) < provider.order.len()).then_some(position + 1),
             preference_grade: has_preference.then_some(grade),
         })
+    }
+}
+
+impl<'a> QualityBody<'a> {
+    fn new(decision: &Decision, candidate: &Candidate, view: CatalogView<'a>) -> Option<QualityBody<'a>> {
+        let (quality, task) = (candidate.inputs.quality?, decision.task_class?.task);
+        let endpoint = view.0.find(candidate.index, candidate.endpoint);
+        Some(QualityBody {
+            mean: Figure::rounded(quality.mean, 4),
+            p10: Figure::rounded(quality.tenth, 4),
+            ratings: Figure::rounded(quality.ratings, 1),
+            score: endpoint.and_then(|endpoint| view.0.quality_score(endpoint, task)).map(ScoreBody::new),
+        })
+    }
+}
+
+impl<'a> ScoreBody<'a> {
+    fn new(score: &'a QualityScore) -> ScoreBody<'a> {
+        let QualityScore { score, count, source, date, .. } = score;
+        ScoreBody { score: Figure::rounded(*score, 4), n: *count, source, date: Text(*date) }
     }
 }
 

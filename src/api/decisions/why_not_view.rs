@@ -187,6 +187,8 @@ impl ChangeBody {
             ChangedFigure::TokensPerSecond => ("tokens_per_second", "tok/s", 1.0),
             ChangedFigure::FailureProbability => ("failure_probability", "probability", 1.0),
             ChangedFigure::LatencyWeight => ("weights.latency", "share", 1.0),
+            ChangedFigure::Quality => ("quality", "probability", 1.0),
+            ChangedFigure::QualityWeight => ("weights.quality", "share", 1.0),
         };
         ChangeBody {
             change: name,

@@ -3,8 +3,8 @@
 //! Shows only parameters that were set. Lists from different sources stay separate, because each one restricts the choice.
 
 use pointsman_domain::{
-    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
-    Sourced, Usd, Weights,
+    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, QualityFloor, RoutingParameters,
+    Source, Sourced, UnknownQuality, Usd, Weights,
 };
 use serde::Serialize;
 
@@ -39,6 +39,24 @@ pub(crate) struct ParametersBody<'a> {
     /// Output tokens per second, by percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
+    /// Least quality for the class of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_quality: Option<SourcedBody<QualityFloorBody>>,
+    /// What becomes of endpoints of unknown quality where there is a least one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<SourcedBody<crate::base::words::UnknownQuality>>"))]
+    pub(crate) quality_unknown: Option<SourcedBody<&'static str>>,
+}
+
+/// A least quality, as in requests.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(untagged)]
+pub(crate) enum QualityFloorBody {
+    /// Of the mean.
+    Mean(Figure),
+    /// Of the lower tenth.
+    Tenth { p10: Figure },
 }
 
 #[derive(Serialize)]
@@ -63,10 +81,13 @@ pub(crate) struct TargetBody {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct WeightsBody {
-    /// Weight of time for `balanced`; only the ratio of both counts.
+    /// Weight of time for `balanced`; only ratios count.
     pub(crate) latency: Figure,
     /// Weight of cost for `balanced`.
     pub(crate) cost: Figure,
+    /// Weight of quality for `balanced`; absent if it is 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quality: Option<Figure>,
     #[cfg_attr(test, schemars(with = "crate::base::words::Source"))]
     pub(crate) source: &'static str,
 }
@@ -157,6 +178,8 @@ impl<'a> ParametersBody<'a> {
             preferred_min_throughput: parameters
                 .preferred_min_throughput
                 .map(|throughput| SourcedBody::new(throughput, PreferenceBody::new)),
+            min_quality: parameters.min_quality.map(|floor| SourcedBody::new(floor, QualityFloorBody::new)),
+            quality_unknown: parameters.quality_unknown.map(|given| SourcedBody::new(given, UnknownQuality::as_str)),
         }
     }
 }
@@ -169,9 +192,23 @@ impl<T> SourcedBody<T> {
 
 impl WeightsBody {
     fn new(decision: &Decision) -> WeightsBody {
-        let Weights { latency, cost } = decision.weights;
+        let Weights { latency, cost, quality } = decision.weights;
         let source = decision.parameters.weights.map_or(Source::Default, |weights| weights.source);
-        WeightsBody { latency: Figure::exact(latency), cost: Figure::exact(cost), source: source.as_str() }
+        WeightsBody {
+            latency: Figure::exact(latency),
+            cost: Figure::exact(cost),
+            quality: (quality != 0.0).then(|| Figure::exact(quality)),
+            source: source.as_str(),
+        }
+    }
+}
+
+impl QualityFloorBody {
+    fn new(floor: QualityFloor) -> QualityFloorBody {
+        match floor {
+            QualityFloor::Mean(least) => QualityFloorBody::Mean(Figure::exact(least)),
+            QualityFloor::Tenth(least) => QualityFloorBody::Tenth { p10: Figure::exact(least) },
+        }
     }
 }
 

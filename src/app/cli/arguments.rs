@@ -22,6 +22,7 @@ use super::{
     ledger::LedgerCommand,
     logs::LogsRequest,
     models::ModelsRequest,
+    quality::QualityRequest,
     reload::ReloadRequest,
     replay::ReplayRequest,
     spend::SpendRequest,
@@ -74,8 +75,8 @@ EXIT CODES
   0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
      has no fault
   1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, the
-     ledger has a fault or records that cannot be read, prices differ from a list ('catalog'), or a receiver
-     does not take a test ('alerts')
+     ledger has a fault or records that cannot be read, prices differ from a list ('catalog'), scores differ
+     from a file ('quality'), or a receiver does not take a test ('alerts')
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
@@ -117,6 +118,9 @@ pub(super) enum Subcommands {
     /// Compare prices, limits and retirements with a price list
     #[command(arg_required_else_help = true)]
     Catalog(CatalogRequest),
+    /// Turn a file with scores of models into lines for the configuration
+    #[command(arg_required_else_help = true)]
+    Quality(QualityRequest),
     /// Show why a request went where it went
     Explain(ExplainRequest),
     /// Show where a request would go and why, without sending it to a provider
@@ -205,6 +209,7 @@ impl Subcommands {
             Subcommands::Estimate(command) => &mut command.records.config,
             Subcommands::Models(request) => &mut request.config,
             Subcommands::Catalog(request) => request.config_mut(),
+            Subcommands::Quality(request) => request.config_mut(),
             Subcommands::Health(request) => &mut request.config,
             Subcommands::Keys(request) => &mut request.place.config,
             Subcommands::Accounts(request) => &mut request.place.config,

@@ -8,7 +8,7 @@ use pointsman_domain::{Catalog, Endpoint, Model, Provider, ProviderState};
 use pointsman_base::clock;
 use pointsman_config::{
     AccountConfig, AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, HolderLimits, Key, SourceLocation,
-    TeamConfig, Warning, digest_of,
+    TeamConfig, Warning, digest_of, quality_warnings,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub(super) fn run(request: &CheckRequest, environment: &Environment) -> CommandO
         Ok(loaded) => {
             let config = &loaded.config;
             let text = if request.json { format!("{:#}\n", summary_json(config)) } else { summary(config) };
-            let is_finding = request.strict && !config.warnings().is_empty();
+            let is_finding = request.strict && !(config.warnings().is_empty() && doubts(config).is_empty());
             (text, if is_finding { EXIT_DIFFERENT } else { 0 })
         }
         Err(faults) if request.json => (format!("{:#}\n", faults_json(&faults)), EXIT_CONFIGURATION),
@@ -81,6 +81,7 @@ fn summary_json(config: &Config) -> Value {
         json!({ "name": &*key.name, "scopes": scopes, "disabled": key.disabled })
     });
     let warning = |warning: &Warning| located(&warning.location, [("key", &warning.key), ("text", &warning.text)]);
+    let doubts = doubts(config).into_iter().map(|text| json!({ "key": "quality", "text": text }));
     json!({
         "valid": true,
         "source": config.source.to_string(),
@@ -90,9 +91,15 @@ fn summary_json(config: &Config) -> Value {
         "models": models.collect::<Vec<_>>(),
         "models_total": catalog.models.len(),
         "keys": keys.collect::<Vec<_>>(),
-        "warnings": config.warnings().iter().map(warning).collect::<Vec<_>>(),
+        "warnings": config.warnings().iter().map(warning).chain(doubts).collect::<Vec<_>>(),
         "notes": config.start_up_notes().iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// What is doubtful about the scores of models today.
+fn doubts(config: &Config) -> Vec<String> {
+    let routing = &config.routing;
+    quality_warnings(&config.catalog(1), &routing.policy, routing.objective, clock::today())
 }
 
 /// Slugs of the providers at which a model can be called.
@@ -113,7 +120,8 @@ pub fn summary(config: &Config) -> String {
 
 fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
     let catalog = config.catalog(1);
-    let warnings = config.warnings().len() + config.start_up_notes().len();
+    let doubts = doubts(config);
+    let warnings = config.warnings().len() + doubts.len() + config.start_up_notes().len();
     match warnings {
         0 => writeln!(page, "{}: nothing is wrong.\n", config.source)?,
         1 => writeln!(page, "{}: can be used; one remark stands below.\n", config.source)?,
@@ -133,11 +141,14 @@ fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
     }
     write_models(page, &catalog)?;
     write_keys(page, config)?;
-    if !config.warnings().is_empty() {
+    if !(config.warnings().is_empty() && doubts.is_empty()) {
         writeln!(page, "\nWarnings")?;
     }
     for warning in config.warnings() {
         writeln!(page, "  {warning}")?;
+    }
+    for doubt in doubts {
+        writeln!(page, "  quality: {doubt}")?;
     }
     if !config.start_up_notes().is_empty() {
         writeln!(page, "\nNotes")?;

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Classes of the terms of a score, in their order.
-const TERMS: [&str; 4] = ["t1", "t2", "t3", "t4"];
+const TERMS: [&str; 5] = ["t1", "t2", "t3", "t4", "t5"];
 /// The column of the scores ends at this many times the greater one of choice and runner-up, so that those two compare.
 const SCORE_TIMES: f64 = 1.5;
 /// A whisker ends at this many times the best one, so that one bad candidate does not flatten all others.

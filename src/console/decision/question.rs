@@ -6,7 +6,14 @@ use serde_json::{Map, Value, json};
 use crate::api::decisions::explain_view::ExplainBody;
 
 /// Parameters whose value stands beside its source.
-const SOURCED: [&str; 4] = ["max_cost", "max_cost_per_1k_tokens", "preferred_max_latency", "preferred_min_throughput"];
+const SOURCED: [&str; 6] = [
+    "max_cost",
+    "max_cost_per_1k_tokens",
+    "preferred_max_latency",
+    "preferred_min_throughput",
+    "min_quality",
+    "quality_unknown",
+];
 
 /// The query string of the playground for the same question, with the limit of its answer and one more field.
 pub(super) fn query(body: &ExplainBody<'_>, max_tokens: Option<u32>, more: &[(&str, String)]) -> String {
@@ -29,8 +36,9 @@ fn further(body: &ExplainBody<'_>) -> Map<String, Value> {
     let mut request = Map::new();
     let weights = given.remove("weights").unwrap_or_default();
     if weights.get("source") != Some(&json!("default")) {
-        let weight = |name: &str| weights.get(name).cloned().unwrap_or_default();
-        request.insert("weights".to_owned(), json!({"latency": weight("latency"), "cost": weight("cost")}));
+        let weight = |name: &'static str| Some((name.to_owned(), weights.get(name)?.clone()));
+        let all: Map<String, Value> = ["latency", "cost", "quality"].into_iter().filter_map(weight).collect();
+        request.insert("weights".to_owned(), Value::Object(all));
     }
     // A request has two places for allowed lists, and each of them restricts further.
     let mut allowed = given.remove("allowed_models").and_then(lists).unwrap_or_default().into_iter();

@@ -83,6 +83,8 @@ fn changed(change: &ChangeBody) -> Markup {
         "ttft_ms" => "first token",
         "tokens_per_second" => "tokens per second",
         "failure_probability" => "failures",
+        "quality" => "quality",
+        "weights.quality" => "weight of quality",
         _ => "weight of latency",
     };
     let text = |value: f64| match change.unit {

@@ -1,7 +1,7 @@
 //! One candidate: the inputs of its score, and the result.
 
 use pointsman_domain::{
-    Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, Reopens,
+    Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, Quality, Reopens,
     ScoreInputs, ScoreTerms,
 };
 use pointsman_routing::decide::{score_unit, term_names};
@@ -100,6 +100,22 @@ struct RecordedInputs {
     tier: u32,
     /// When its breaker or its spacing lets a call pass, in microseconds on the clock of `tick_us`; 0 without either.
     until_us: u64,
+    /// How good its answers are, for the class of the task; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quality: Option<EndpointQuality>,
+}
+
+/// How good the answers of an endpoint are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(deny_unknown_fields)]
+struct EndpointQuality {
+    /// Probability that an answer is acceptable.
+    mean: Exact,
+    /// Lower tenth of it.
+    p10: Exact,
+    /// Ratings that count in it; old ones count less.
+    ratings: Exact,
 }
 
 impl RecordedCandidate {
@@ -124,6 +140,7 @@ impl RecordedCandidate {
     }
 
     pub(super) fn candidate(&self, objective: Objective) -> Candidate {
+        let names = term_names(objective);
         let mut values = [0.0; ScoreTerms::MAX_TERMS];
         values.iter_mut().zip(&self.score_terms).for_each(|(value, term)| *value = term.0);
         Candidate {
@@ -135,7 +152,7 @@ impl RecordedCandidate {
             provider: self.provider,
             score: self.score.0,
             unit: score_unit(objective),
-            terms: ScoreTerms::new(term_names(objective), values),
+            terms: ScoreTerms::new(names.get(..self.score_terms.len()).unwrap_or(names), values),
             selection_probability: None,
             predicted: Prediction {
                 first_token_p50: self.ttft_p50_s.0,
@@ -199,6 +216,7 @@ impl RecordedInputs {
             spread,
             tier,
             reopens,
+            quality,
         } = *inputs;
         RecordedInputs {
             intercept: Exact(intercept),
@@ -226,6 +244,11 @@ impl RecordedInputs {
             spread: Exact(spread),
             tier,
             until_us: reopens.recorded(),
+            quality: quality.map(|Quality { mean, tenth, ratings }| EndpointQuality {
+                mean: Exact(mean),
+                p10: Exact(tenth),
+                ratings: Exact(ratings),
+            }),
         }
     }
 
@@ -256,6 +279,11 @@ impl RecordedInputs {
             spread: self.spread.0,
             tier: self.tier,
             reopens: Reopens::of_recorded(self.until_us),
+            quality: self.quality.map(|quality| Quality {
+                mean: quality.mean.0,
+                tenth: quality.p10.0,
+                ratings: quality.ratings.0,
+            }),
         }
     }
 }

@@ -13,8 +13,8 @@ mod split;
 use std::sync::Arc;
 
 use pointsman_domain::{
-    Candidate, Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced,
-    Tick, Weights,
+    Candidate, Catalog, Decision, DecisionCode, EndpointId, Objective, QualityBaseline, RequestFacts, RoutingPolicy,
+    Source, Sourced, Tick, Weights,
 };
 use pointsman_routing::decide::ALGORITHM;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub struct Recorded {
     /// Figures of all candidates together that scores are measured against; 0 where the objective does not use one.
     #[serde(rename = "yardsticks")]
     baselines: RecordedBaselines,
+    /// The same for quality; absent where it did not count in the scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quality: Option<RecordedQuality>,
     /// What the decision read, counted since the start of its process.
     versions: Versions,
     /// The routing settings that scores depend on.
@@ -114,6 +117,20 @@ struct RecordedWeights {
     latency: Exact,
     /// Weight of cost.
     cost: Exact,
+    /// Weight of quality; absent if it is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quality: Option<Exact>,
+}
+
+/// What quality was compared with.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(deny_unknown_fields)]
+struct RecordedQuality {
+    /// Median of the probabilities that an answer is not acceptable.
+    median_loss: Exact,
+    /// Quality that counted for candidates of unknown quality: the lowest known one.
+    lowest: Exact,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -160,7 +177,11 @@ impl Recorded {
         let candidate = |candidate| RecordedCandidate::new(candidate, catalog);
         Recorded {
             objective: decision.objective.value.as_str().to_owned(),
-            weights: RecordedWeights { latency: Exact(decision.weights.latency), cost: Exact(decision.weights.cost) },
+            weights: RecordedWeights {
+                latency: Exact(decision.weights.latency),
+                cost: Exact(decision.weights.cost),
+                quality: (decision.weights.quality != 0.0).then_some(Exact(decision.weights.quality)),
+            },
             streamed: decision.streamed,
             tick_us: decision.tick.0,
             seed: Digits(decision.seed),
@@ -174,6 +195,10 @@ impl Recorded {
                 failed_cost_usd: Exact(failed),
                 second_time_s: Exact(second),
             },
+            quality: decision.quality.map(|QualityBaseline { median_loss, lowest }| RecordedQuality {
+                median_loss: Exact(median_loss),
+                lowest: Exact(lowest),
+            }),
             versions: Versions {
                 snapshot: decision.snapshot_version,
                 catalog: decision.catalog_version,
@@ -199,7 +224,11 @@ impl Recorded {
         let mut decision = Decision {
             router: None,
             objective: Sourced { value: objective, source: Source::Default },
-            weights: Weights { latency: self.weights.latency.0, cost: self.weights.cost.0 },
+            weights: Weights {
+                latency: self.weights.latency.0,
+                cost: self.weights.cost.0,
+                quality: self.weights.quality.map_or(0.0, |weight| weight.0),
+            },
             parameters: Arc::default(),
             code: DecisionCode::OnlyCandidate,
             candidates: self.candidates.iter().map(candidate).collect(),
@@ -232,6 +261,10 @@ impl Recorded {
                 self.baselines.failed_cost_usd.0,
                 self.baselines.second_time_s.0,
             ],
+            quality: self
+                .quality
+                .as_ref()
+                .map(|quality| QualityBaseline { median_loss: quality.median_loss.0, lowest: quality.lowest.0 }),
         };
         if let Some(exploration) = &self.exploration {
             exploration.apply(&mut decision);

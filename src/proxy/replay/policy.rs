@@ -34,6 +34,9 @@ pub(super) struct RecordedPolicy {
     first_content_clock_ns: u64,
     /// Longest time in nanoseconds of an attempt.
     total_clock_ns: u64,
+    /// Whether `cheapest` counts the cost of an accepted answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    per_accepted: bool,
 }
 
 impl RecordedPolicy {
@@ -51,6 +54,7 @@ impl RecordedPolicy {
             reliable_time_share,
             reliable_slow,
             balanced: _,
+            per_accepted,
             hedge: _,
             retry: _,
             breaker: _,
@@ -71,6 +75,7 @@ impl RecordedPolicy {
             reliable_slow_ns: nanos(*reliable_slow),
             first_content_clock_ns: nanos(clocks.first_content),
             total_clock_ns: nanos(clocks.total),
+            per_accepted: *per_accepted,
         }
     }
 
@@ -86,6 +91,7 @@ impl RecordedPolicy {
             failure_time: Duration::from_nanos(self.t_fail_ns),
             cheapest_time_value: self.cheapest_time_value.0,
             reliable_time_share: self.reliable_time_share.0,
+            per_accepted: self.per_accepted,
             reliable_slow: Duration::from_nanos(self.reliable_slow_ns),
             clocks: PhaseClocks {
                 first_content: Duration::from_nanos(self.first_content_clock_ns),

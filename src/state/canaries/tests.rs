@@ -23,6 +23,8 @@ fn alias(name: &str, split: Option<Arc<AliasSplit>>) -> Alias {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        min_quality: None,
+        quality_unknown: None,
         spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),

@@ -706,7 +706,7 @@ synonyms = [""]
             f:4:13: routing.objective: 'cheap' is unknown, did you mean 'cheapest'?; allowed: "cheapest", "fastest", "reliable", "balanced"
             f:5:8: routing.seed: -1 is out of range; allowed: a whole number from 0 to 9223372036854775807
             f:6:15: routing.exploration: -0.5 is out of range; allowed: a number from 0 to 10
-            f:7:12: routing.balanced: both weights are 0; allowed: weights of which at least one is above 0
+            f:7:12: routing.balanced: all weights are 0; allowed: weights of which at least one is above 0
             f:8:27: routing.alias_synonyms[1]: does not say which alias it stands for; allowed: names whose last part is auto, router or free
             f:10:26: routing.hedge.objectives[1]: 'quickest' is not an objective; allowed: cheapest, fastest, reliable, balanced
             f:11:10: routing.hedge.budget: 2 is out of range; allowed: a number from 0 to 1

@@ -14,6 +14,8 @@ mod fuzz;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod quality;
+#[cfg(test)]
 mod routing;
 #[cfg(test)]
 mod secrets;

@@ -4,8 +4,7 @@ use std::{path::Path, time::Duration};
 
 use pointsman_config::{Config, Environment};
 use pointsman_domain::{
-    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
-    TargetPolicy,
+    BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Weights,
 };
 
 /// No value here is a default, and no two are the same.
@@ -15,7 +14,8 @@ objective = "reliable"
 seed = 11
 instance_id = 12
 exploration = 1.5
-balanced = { latency = 2.4, cost = 2.5 }
+balanced = { latency = 2.4, cost = 2.5, quality = 2.55 }
+per_accepted = true
 pacing = false
 hedge = { objectives = ["reliable", "cheapest"], budget = 0.27 }
 retry = { max_attempts = 4, last_resort = 3, budget_ratio = 0.28, wait = "1500ms" }
@@ -64,7 +64,8 @@ fn every_key_of_routing_reaches_the_constant_it_names() {
         cheapest_time_value: 2.1,
         reliable_time_share: 2.2,
         reliable_slow: Duration::from_millis(2_300),
-        balanced: BalancedPolicy { latency: 2.4, cost: 2.5 },
+        balanced: Weights { latency: 2.4, cost: 2.5, quality: 2.55 },
+        per_accepted: true,
         hedge: HedgePolicy { objectives: vec![Objective::Reliable, Objective::Cheapest], sigma: 2.6, budget: 0.27 },
         retry: RetryPolicy { max_attempts: 4, last_resort: 3, budget_ratio: 0.28, wait: Duration::from_millis(1500) },
         breaker: BreakerPolicy {

@@ -176,6 +176,7 @@ macro_rules! figures {
         $one!($terms[1], 0.0);
         $one!($terms[2], 0.0);
         $one!($terms[3], 0.0);
+        $one!($terms[4], 0.0);
         $one!($candidate.score, $terms.iter().sum::<f64>());
     };
 }
@@ -201,6 +202,9 @@ fn put_one(candidate: &Candidate, before: &Earlier, catalog: &Catalog, out: &mut
     if marks.set(candidate.saving.is_some()) {
         candidate.saving.iter().for_each(|saving| put(saving, out));
     }
+    if marks.set(candidate.inputs.quality.is_some()) {
+        candidate.inputs.quality.iter().for_each(|quality| put(quality, out));
+    }
     macro_rules! one {
         ($figure:expr, $expected:expr) => {
             marks.put(&$figure, &$expected, out);
@@ -224,6 +228,7 @@ fn take(
     let mut marks = Marks { bits: u64::from_le_bytes(from.next()?), count: 0 };
     let (probe, panic, measured, is_rated) = (marks.next(), marks.next(), marks.next(), marks.next());
     let (selection_probability, saving) = (marks.take_marked(from)?, marks.take_marked(from)?);
+    let quality = marks.take_marked(from)?;
     let mut terms = [0.0; ScoreTerms::MAX_TERMS];
     let rate;
     let mut candidate = Candidate {
@@ -241,7 +246,7 @@ fn take(
         health: EndpointHealth { circuit: Circuit::Closed, success_rate: None, samples: 0, in_flight: 0 },
         output: OutputCostSpread { most, ..OutputCostSpread::default() },
         saving,
-        inputs: ScoreInputs::default(),
+        inputs: ScoreInputs { quality, ..ScoreInputs::default() },
         probe,
         panic,
     };

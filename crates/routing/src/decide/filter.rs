@@ -1,17 +1,17 @@
 //! Hard filters: endpoints that cannot serve a request, whatever the statistics say.
 //!
-//! Each check looks at one reason. They run in the order of [`CHECKS`], and the first that refuses is the reported
-//! reason: endpoints that cannot be called at all, then restrictions of the key, then those of the caller, then what only
-//! one dialect has, then capabilities, then cost.
+//! Each check looks at one reason. They run in the order of [`CATALOG_CHECKS`] and [`LEARNED_CHECKS`], and the first that
+//! refuses is the reported reason: endpoints that cannot be called at all, then restrictions of the key, then those of the
+//! caller, then what only one dialect has, then capabilities, then cost, then quality.
 
 use std::sync::Arc;
 
 use pointsman_domain::{
     Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modality, Model, ModelPattern,
-    Objective, ParameterSet, Provider, ProviderState, Query, Usd,
+    Objective, ParameterSet, Provider, ProviderState, Quality, QualityShortfall, Query, UnknownQuality, Usd,
 };
 
-use crate::stats::{LengthClass, OutputLengths};
+use crate::stats::{LengthClass, Snapshot};
 
 /// The reason, and the figure or pattern behind it.
 pub(crate) type Refusal = (ExclusionReason, ExclusionDetail);
@@ -19,14 +19,19 @@ pub(crate) type Refusal = (ExclusionReason, ExclusionDetail);
 /// An endpoint with its model and provider.
 #[derive(Clone, Copy)]
 pub(crate) struct CatalogEndpoint<'a> {
+    /// Position in the catalog.
+    index: u32,
     pub endpoint: &'a Endpoint,
     pub model: &'a Model,
     pub provider: &'a Provider,
 }
 
 impl<'a> CatalogEndpoint<'a> {
-    pub(crate) fn new(catalog: &'a Catalog, endpoint: &'a Endpoint) -> Option<CatalogEndpoint<'a>> {
-        Some(CatalogEndpoint { endpoint, model: catalog.model_of(endpoint)?, provider: catalog.provider_of(endpoint)? })
+    /// The endpoint at a position.
+    pub(crate) fn at(catalog: &'a Catalog, index: u32) -> Option<CatalogEndpoint<'a>> {
+        let endpoint = catalog.endpoint(index)?;
+        let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
+        Some(CatalogEndpoint { index, endpoint, model, provider })
     }
 
     /// Whether an entry of a provider list names it: slug, display name, or `slug/variant`.
@@ -66,7 +71,8 @@ impl FilterRule {
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [FilterRule; 24] = [
+/// Checks of nothing but catalog and request.
+static CATALOG_CHECKS: [FilterRule; 23] = [
     FilterRule::of_model(ALWAYS, expired),
     FilterRule::new(ALWAYS, disabled),
     FilterRule::new(ALWAYS, provider_off),
@@ -90,14 +96,18 @@ static CHECKS: [FilterRule; 24] = [
     FilterRule::new(needs_price, price_unknown),
     FilterRule::new(|filters| filters.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
     FilterRule::new(has_ceilings, ceilings),
-    // The last, so that it can be left out.
+];
+
+/// Checks of what was learned, after the others.
+static LEARNED_CHECKS: [FilterRule; 2] = [
     FilterRule::new(|filters| filters.query.routing.max_cost.is_some(), max_cost),
+    FilterRule::new(has_quality_floor, min_quality),
 ];
 
 /// The checks of one target of a request.
 pub(crate) struct HardFilters<'a> {
     catalog: &'a Catalog,
-    lengths: &'a OutputLengths,
+    snapshot: &'a Snapshot,
     query: &'a Query,
     /// The requested alias: its lists apply to its pool.
     alias: Option<&'a Alias>,
@@ -106,37 +116,25 @@ pub(crate) struct HardFilters<'a> {
 }
 
 impl<'a> HardFilters<'a> {
-    pub(crate) fn new(
-        catalog: &'a Catalog,
-        lengths: &'a OutputLengths,
-        query: &'a Query,
-        alias: Option<&'a Alias>,
-    ) -> HardFilters<'a> {
-        let mut filters = HardFilters { catalog, lengths, query, alias, active: Vec::new() };
-        let mut active = Vec::with_capacity(CHECKS.len());
-        active.extend(CHECKS.iter().filter(|check| (check.applies)(&filters)));
-        filters.active = active;
-        filters
+    pub(crate) fn new(snapshot: &'a Snapshot, query: &'a Query, alias: Option<&'a Alias>) -> HardFilters<'a> {
+        let mut filters = HardFilters::of_catalog(snapshot, query, alias);
+        let mut active = std::mem::take(&mut filters.active);
+        active.extend(LEARNED_CHECKS.iter().filter(|check| (check.applies)(&filters)));
+        HardFilters { active, ..filters }
     }
 
-    /// The same but for the expected cost, for those who know the tokens of a request otherwise.
-    pub(crate) fn without_max_cost(
-        catalog: &'a Catalog,
-        lengths: &'a OutputLengths,
-        query: &'a Query,
-        alias: Option<&'a Alias>,
-    ) -> HardFilters<'a> {
-        let mut filters = HardFilters::new(catalog, lengths, query, alias);
-        if query.routing.max_cost.is_some() {
-            filters.active.pop();
-        }
+    /// The same but for expected cost and quality, for a record that tells both.
+    pub(crate) fn of_catalog(snapshot: &'a Snapshot, query: &'a Query, alias: Option<&'a Alias>) -> HardFilters<'a> {
+        let mut filters = HardFilters { catalog: &snapshot.catalog, snapshot, query, alias, active: Vec::new() };
+        let mut active = Vec::with_capacity(CATALOG_CHECKS.len() + LEARNED_CHECKS.len());
+        active.extend(CATALOG_CHECKS.iter().filter(|check| (check.applies)(&filters)));
+        filters.active = active;
         filters
     }
 
     /// Leaves out the checks that the model of this endpoint passes, for a target whose endpoints are all of this model.
     pub(crate) fn pass_model(&mut self, index: u32) {
-        let endpoint = self.catalog.endpoint(index);
-        let Some(subject) = endpoint.and_then(|endpoint| CatalogEndpoint::new(self.catalog, endpoint)) else { return };
+        let Some(subject) = CatalogEndpoint::at(self.catalog, index) else { return };
         let mut active = std::mem::take(&mut self.active);
         active.retain(|check| !check.is_of_model || (check.refuses)(self, subject).is_some());
         self.active = active;
@@ -144,7 +142,7 @@ impl<'a> HardFilters<'a> {
 
     /// The first reason against the endpoint at this position.
     pub(crate) fn refusal_of(&self, index: u32) -> Option<Refusal> {
-        self.refusal(CatalogEndpoint::new(self.catalog, self.catalog.endpoint(index)?)?)
+        self.refusal(CatalogEndpoint::at(self.catalog, index)?)
     }
 
     /// The first reason against the endpoint.
@@ -406,7 +404,7 @@ fn ceilings(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<R
 
 fn max_cost(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
-    let (output, _) = filters.lengths.of(LengthClass::of(filters.query.max_tokens)).expected(model, longest);
+    let (output, _) = filters.snapshot.lengths.of(LengthClass::of(filters.query.max_tokens)).expected(model, longest);
     above_max_cost(filters.query, subject.endpoint, output)
 }
 
@@ -424,4 +422,31 @@ pub(crate) fn above_max_cost(query: &Query, endpoint: &Endpoint, output: f64) ->
     let price = pricing.possible_at(&service, u64::from(query.prompt_tokens)).map(|pricing| price(&pricing)).max()?;
     let detail = ExclusionDetail::Above { what: ExclusionDetail::EXPECTED_COST.into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxPrice, detail))
+}
+
+fn has_quality_floor(filters: &HardFilters<'_>) -> bool {
+    filters.query.routing.min_quality.is_some() && filters.query.task_class.is_some()
+}
+
+fn min_quality(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let task = filters.query.task_class?.task;
+    below_min_quality(filters.query, subject, filters.snapshot.quality.get(subject.index, task))
+}
+
+/// Whether an endpoint of this quality is below what the request asks for.
+pub(crate) fn below_min_quality(
+    query: &Query,
+    subject: CatalogEndpoint<'_>,
+    quality: Option<Quality>,
+) -> Option<Refusal> {
+    let (floor, task) = (query.routing.min_quality?.value, query.task_class?.task);
+    let Some(quality) = quality else {
+        let is_allowed = query.routing.quality_unknown.is_some_and(|given| given.value == UnknownQuality::Allow);
+        return (!is_allowed).then_some((ExclusionReason::QualityUnknown, ExclusionDetail::NoQuality(task)));
+    };
+    (!floor.admits(&quality)).then(|| {
+        let score = subject.endpoint.quality.get(task).or_else(|| subject.model.quality.get(task)).cloned();
+        let shortfall = QualityShortfall { task, quality, floor, score };
+        (ExclusionReason::QualityBelow, ExclusionDetail::Quality(Box::new(shortfall)))
+    })
 }

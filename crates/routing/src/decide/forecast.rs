@@ -7,8 +7,8 @@ use pointsman_domain::{Objective, Prediction, RoutingPolicy, ScoreInputs};
 
 use super::{
     noise::{self, NoiseDraw},
-    objective_profile::ObjectiveProfile,
-    uncertainty::{Uncertainty, UncertaintyModel},
+    objective_profile::{CAUTIOUS_EXPLORATION, ObjectiveProfile},
+    uncertainty::{Uncertainty, UncertaintyModel, log_odds, of_log_odds},
 };
 use crate::stats::{Curve, EndpointStats, FailureModel, load_effect};
 
@@ -100,6 +100,8 @@ pub(crate) struct PointForecast {
     pub generation: f64,
     /// Probability that the attempt fails or times out.
     pub failure: f64,
+    /// Probability that its answer is not acceptable; 0 where quality does not count.
+    pub loss: f64,
 }
 
 /// Forecast in seconds and probabilities.
@@ -141,7 +143,7 @@ impl Forecast {
         let waited = if rules.streamed { median } else { first_token + generation };
         let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
         let failure = (fails + (1.0 - fails) * rules.runs_out(waited, curve)).max(inputs.floor);
-        let noiseless = PointForecast { first_token, generation, failure };
+        let noiseless = PointForecast { first_token, generation, failure, loss: 0.0 };
         Forecast {
             load,
             first_token: median,
@@ -150,6 +152,12 @@ impl Forecast {
             slow: rules.slow_probability(inputs, &noiseless),
             saved: curve.prompt_token * cached * stretch * curve.mean,
         }
+    }
+
+    /// With this probability that the answer is not acceptable.
+    pub(crate) fn set_loss(&mut self, loss: f64, uncertainty: Uncertainty, noise: Option<NoiseDraw>) {
+        self.noiseless.loss = loss;
+        self.noisy.loss = noise.map_or(loss, |noise| self.noiseless.loss_with_noise(noise, uncertainty));
     }
 
     /// Expected seconds until the first sign of life.
@@ -198,6 +206,14 @@ impl Forecast {
 }
 
 impl PointForecast {
+    /// Noise on quality is cautious, as everything that changes the model is.
+    fn loss_with_noise(&self, noise: NoiseDraw, uncertainty: Uncertainty) -> f64 {
+        if self.loss <= 0.0 || uncertainty.loss <= 0.0 {
+            return self.loss;
+        }
+        of_log_odds(log_odds(self.loss) + CAUTIOUS_EXPLORATION * noise.loss * uncertainty.loss)
+    }
+
     /// With this noise, in standard deviations of this uncertainty.
     pub(crate) fn with_noise(self, rules: &ForecastRules, noise: NoiseDraw, uncertainty: Uncertainty) -> PointForecast {
         let stretch = |z: f64, sigma: f64| libm::exp(rules.exploration * z * sigma);
@@ -210,6 +226,7 @@ impl PointForecast {
             } else {
                 self.failure
             },
+            loss: self.loss_with_noise(noise, uncertainty),
         }
     }
 }
@@ -244,6 +261,7 @@ mod tests {
         spread: 0.5,
         tier: 0,
         reopens: pointsman_domain::Reopens::Now,
+        quality: None,
     };
 
     fn forecast(inputs: ScoreInputs, z: f64) -> Forecast {

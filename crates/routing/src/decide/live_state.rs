@@ -1,6 +1,6 @@
 //! Live figures of an endpoint that a forecast uses, and the forecast's recorded inputs.
 
-use pointsman_domain::{Reopens, ScoreInputs, Tick};
+use pointsman_domain::{Quality, Reopens, ScoreInputs, Tick};
 
 use super::context::DecisionContext;
 use crate::stats::{EndpointStats, Gate, LiveEndpoint};
@@ -31,6 +31,8 @@ pub(crate) struct LiveState {
     pub saving: f64,
     /// ... and the cost after that.
     pub cost: f64,
+    /// Quality for the class of the task, if it is known.
+    pub quality: Option<Quality>,
 }
 
 impl LiveState {
@@ -55,6 +57,7 @@ impl LiveState {
             cached_tokens,
             saving,
             cost: rates.cost(prompt, output_tokens * context.answers, context.images) - saving,
+            quality: None,
         }
     }
 
@@ -110,5 +113,6 @@ pub(crate) fn inputs(stats: &EndpointStats, live: &LiveState) -> ScoreInputs {
         spread: 0.0,
         tier: 0,
         reopens: Reopens::Now,
+        quality: live.quality,
     }
 }

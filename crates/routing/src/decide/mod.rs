@@ -13,6 +13,7 @@ pub(crate) mod admission;
 pub(crate) mod candidate_record;
 pub(crate) mod clocks;
 pub(crate) mod context;
+pub(crate) mod conversation_model;
 pub(crate) mod exclusion;
 pub(crate) mod exploration;
 pub(crate) mod filter;
@@ -45,14 +46,14 @@ pub use reference_scores::reference_scores;
 
 pub use outcome::{ALGORITHM, without_candidates};
 pub use plan::SAME_PROVIDER;
-pub use score::{score_unit, term_names};
+pub use score::{counts_quality, score_unit, term_names};
 
 pub use precedence::position_and_grade;
 pub use wait::{Hope, Obstacle, Outlook, Wait, outlook};
 
 use self::{
     context::DecisionContext,
-    objective_profile::Baselines,
+    objective_profile::{Baselines, quality_figure},
     plan::Plan,
     pool::CandidatePool,
     pooled_endpoint::{PooledEndpoint, Role},
@@ -117,6 +118,9 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
 
 /// Admits a probe, and scores everything that has a role.
 pub(crate) fn rank(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>], scoring: &Scoring) {
+    if scoring.quality_figure().is_some() {
+        candidates.iter_mut().for_each(|candidate| candidate.add_quality(context, scoring));
+    }
     admission::admit_probe(context, candidates, scoring);
     scoring.rank(candidates);
 }
@@ -158,11 +162,14 @@ pub(crate) fn ordered<'p, 'a>(
 fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
     let competing = pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded);
     let times = competing.clone().map(|candidate| candidate.forecast.uncached_time());
-    let costs = competing.map(|candidate| candidate.live.uncached_cost());
+    let costs = competing.clone().map(|candidate| candidate.live.uncached_cost());
+    let qualities = competing.filter_map(|candidate| candidate.live.quality);
     let passed =
         pool.candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(pool.costs.iter().copied());
-    let objective = context.query.objective.value;
-    Scoring::new(context.policy, objective, context.query.weights, Baselines::new(objective, times, costs, passed))
+    let (objective, weights) = (context.query.objective.value, context.query.weights);
+    let baselines = Baselines::new(objective, times, costs, passed);
+    let baselines = baselines.with_quality(quality_figure(context.policy, objective, weights), qualities);
+    Scoring::new(context.policy, objective, weights, baselines)
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.

@@ -12,6 +12,9 @@ use crate::stats::splitmix64;
 /// Entries of the table that noise is taken from, equally likely.
 pub(crate) const ENTRIES: usize = 1024;
 
+/// Estimates with noise of their own.
+pub(crate) const ESTIMATES: usize = 4;
+
 /// Noise of one endpoint, in standard deviations of the uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct NoiseDraw {
@@ -21,13 +24,15 @@ pub(crate) struct NoiseDraw {
     pub pace: f64,
     /// Of the failure probability.
     pub failure: f64,
+    /// Of the probability that an answer is not acceptable.
+    pub loss: f64,
 }
 
 impl NoiseDraw {
     /// With these entries of the table.
-    pub(crate) fn of_entries([first_token, pace, failure]: [usize; 3]) -> NoiseDraw {
+    pub(crate) fn of_entries([first_token, pace, failure, loss]: [usize; ESTIMATES]) -> NoiseDraw {
         let z = |entry: usize| TABLE.at(entry as u64);
-        NoiseDraw { first_token: z(first_token), pace: z(pace), failure: z(failure) }
+        NoiseDraw { first_token: z(first_token), pace: z(pace), failure: z(failure), loss: z(loss) }
     }
 }
 
@@ -45,11 +50,11 @@ impl Noise {
         Noise { seed: (seed != 0).then(|| splitmix64(seed)), table: &TABLE }
     }
 
-    /// The noise of an endpoint: one hash, cut into three numbers.
+    /// The noise of an endpoint: one hash, cut into four numbers.
     pub(crate) fn at(&self, endpoint: EndpointId) -> Option<NoiseDraw> {
         let draw = splitmix64(self.seed? ^ endpoint.0);
         let z = |shift: u32| self.table.at(draw >> shift);
-        Some(NoiseDraw { first_token: z(0), pace: z(20), failure: z(40) })
+        Some(NoiseDraw { first_token: z(0), pace: z(20), failure: z(40), loss: z(10) })
     }
 }
 
@@ -115,7 +120,7 @@ mod tests {
         let mean = (1..4001).map(|seed| noise(seed, 1)).sum::<f64>() / 4000.0;
         assert!(mean.abs() < 0.06, "{mean}");
         let together = |seed| at(seed, 1).unwrap();
-        let product = |draw: NoiseDraw| draw.first_token * draw.pace + draw.pace * draw.failure;
+        let product = |draw: NoiseDraw| draw.first_token * (draw.pace + draw.loss) + draw.pace * draw.failure;
         let together = (1..4001).map(|seed| product(together(seed))).sum::<f64>() / 4000.0;
         assert!(together.abs() < 0.1, "the noise of one estimate is independent of the others: {together}");
     }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use pointsman_domain::{DecisionCode, Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
+use pointsman_domain::{
+    DecisionCode, Objective, Quality, QualityBaseline, RoutingPolicy, ScoreTerms, ScoreUnit, Weights,
+};
 
 /// How one objective decides.
 pub(crate) struct ObjectiveProfile {
     /// Unit of the score and its terms.
     pub unit: ScoreUnit,
-    /// Names of the terms that add up to the score, in order.
+    /// Names of the terms that add up to the score, in order; that of quality, if there is one, is the last.
     pub term_names: &'static [&'static str],
     /// The values of these terms; unused values are 0.
     pub terms: fn(&TermParts) -> [f64; ScoreTerms::MAX_TERMS],
@@ -16,6 +18,8 @@ pub(crate) struct ObjectiveProfile {
     pub per_second: fn(&RoutingPolicy, Weights, &Baselines) -> f64,
     /// What a dollar adds to the score.
     pub per_dollar: fn(Weights, &Baselines) -> f64,
+    /// Whether the last term is that of quality.
+    pub has_quality_term: bool,
     /// The baselines that the terms use.
     pub baselines: &'static [Baseline],
     /// Share of the uncertainty of times that exploration uses.
@@ -44,6 +48,33 @@ pub(crate) struct Baselines {
     /// Cost of a failed attempt, dollars: mostly the second least cost among the scored candidates, because such a
     /// candidate is the fallback, and in part the highest cost, because the fallback may fail, too.
     pub failed: f64,
+    /// What quality is compared with; `None` where it does not count.
+    pub quality: Option<QualityBaseline>,
+}
+
+/// A figure of quality.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QualityFigure {
+    Mean,
+    Tenth,
+}
+
+/// The figure of quality that counts in scores, if one does: what is paid for must be sure.
+pub(crate) fn quality_figure(policy: &RoutingPolicy, objective: Objective, weights: Weights) -> Option<QualityFigure> {
+    match objective {
+        Objective::Balanced => (weights.quality > 0.0).then_some(QualityFigure::Mean),
+        Objective::Cheapest => policy.per_accepted.then_some(QualityFigure::Tenth),
+        Objective::Fastest | Objective::Reliable => None,
+    }
+}
+
+impl QualityFigure {
+    pub(crate) const fn of(self, quality: &Quality) -> f64 {
+        match self {
+            QualityFigure::Mean => quality.mean,
+            QualityFigure::Tenth => quality.tenth,
+        }
+    }
 }
 
 /// A baseline of a score.
@@ -79,27 +110,40 @@ pub(crate) struct TermParts {
     pub answered: f64,
     /// Cost of a failure times its probability.
     pub failed: f64,
+    /// Probability that an answer is not acceptable; 0 where quality does not count.
+    pub loss: f64,
     /// What a second adds to the score.
     pub per_second: f64,
     /// What a dollar adds to the score.
     pub per_dollar: f64,
+    /// What a certain loss adds to the score.
+    pub per_loss: f64,
 }
 
 impl TermParts {
+    /// What is spent on answers that are asked for again because they are not acceptable, for each dollar of an answer.
+    fn asked_again(&self) -> f64 {
+        self.loss / (1.0 - self.loss).max(LEAST_QUALITY)
+    }
+
     fn time(&self) -> f64 {
         self.per_second * (self.first_token + self.generation)
     }
 }
 
+/// Lower limit of the quality that costs are divided by, and of the loss that losses are compared with.
+pub(crate) const LEAST_QUALITY: f64 = 0.02;
+
 /// Share of the uncertainty explored by objectives that gain little from a faster endpoint.
-const CAUTIOUS_EXPLORATION: f64 = 0.3;
+pub(crate) const CAUTIOUS_EXPLORATION: f64 = 0.3;
 
 static FASTEST: ObjectiveProfile = ObjectiveProfile {
     unit: ScoreUnit::Seconds,
     term_names: &["first_token", "generation", "failure"],
-    terms: |parts| [parts.first_token, parts.generation, parts.retry, 0.0],
+    terms: |parts| [parts.first_token, parts.generation, parts.retry, 0.0, 0.0],
     per_second: |_, _, _| 1.0,
     per_dollar: |_, _| 1.0,
+    has_quality_term: false,
     baselines: &[Baseline::SecondTime],
     exploration: 1.0,
     explores_old_pace: true,
@@ -111,10 +155,14 @@ static FASTEST: ObjectiveProfile = ObjectiveProfile {
 
 static CHEAPEST: ObjectiveProfile = ObjectiveProfile {
     unit: ScoreUnit::Usd,
-    term_names: &["expected_cost", "failure", "time"],
-    terms: |parts| [parts.answered, parts.failed, parts.time(), 0.0],
+    term_names: &["expected_cost", "failure", "time", "asked_again"],
+    terms: |parts| {
+        let (answered, failed, time) = (parts.answered, parts.failed, parts.time());
+        [answered, failed, time, (answered + failed + time) * parts.asked_again(), 0.0]
+    },
     per_second: |policy, _, baselines| policy.cheapest_time_value * baselines.cost,
     per_dollar: |_, _| 1.0,
+    has_quality_term: true,
     baselines: &[Baseline::Costs],
     exploration: CAUTIOUS_EXPLORATION,
     explores_old_pace: true,
@@ -127,9 +175,10 @@ static CHEAPEST: ObjectiveProfile = ObjectiveProfile {
 static RELIABLE: ObjectiveProfile = ObjectiveProfile {
     unit: ScoreUnit::Probability,
     term_names: &["failure", "slow", "time"],
-    terms: |parts| [parts.failure, parts.slow, parts.time(), 0.0],
+    terms: |parts| [parts.failure, parts.slow, parts.time(), 0.0, 0.0],
     per_second: |policy, _, baselines| policy.reliable_time_share / baselines.time,
     per_dollar: |_, _| 1.0,
+    has_quality_term: false,
     baselines: &[Baseline::MedianTime],
     exploration: CAUTIOUS_EXPLORATION,
     explores_old_pace: false,
@@ -141,17 +190,19 @@ static RELIABLE: ObjectiveProfile = ObjectiveProfile {
 
 static BALANCED: ObjectiveProfile = ObjectiveProfile {
     unit: ScoreUnit::None,
-    term_names: &["time", "failure_time", "expected_cost", "failure_cost"],
+    term_names: &["time", "failure_time", "expected_cost", "failure_cost", "quality"],
     terms: |parts| {
         [
             parts.time(),
             parts.per_second * parts.retry,
             parts.per_dollar * parts.answered,
             parts.per_dollar * parts.failed,
+            parts.per_loss * parts.loss,
         ]
     },
-    per_second: |_, weights, baselines| weights.latency / (weights.latency + weights.cost) / baselines.time,
-    per_dollar: |weights, baselines| weights.cost / (weights.latency + weights.cost) / baselines.cost,
+    per_second: |_, weights, baselines| weights.latency / weights.sum() / baselines.time,
+    per_dollar: |weights, baselines| weights.cost / weights.sum() / baselines.cost,
+    has_quality_term: true,
     baselines: &[Baseline::MedianTime, Baseline::SecondTime, Baseline::Costs],
     exploration: 1.0,
     explores_old_pace: true,
@@ -168,6 +219,14 @@ impl ObjectiveProfile {
             Objective::Cheapest => &CHEAPEST,
             Objective::Reliable => &RELIABLE,
             Objective::Balanced => &BALANCED,
+        }
+    }
+
+    /// Names of the terms of a score in which quality counts, or does not.
+    pub(crate) fn names(&self, counts_quality: bool) -> &'static [&'static str] {
+        match self.term_names.split_last() {
+            Some((_, others)) if self.has_quality_term && !counts_quality => others,
+            _ => self.term_names,
         }
     }
 }

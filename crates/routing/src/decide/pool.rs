@@ -4,6 +4,7 @@ use pointsman_domain::{ExcludedEndpoint, Target, Tick};
 
 use super::{
     context::DecisionContext,
+    conversation_model::keep_model,
     exclusion::refused_by_gate,
     filter::{HardFilters, purpose},
     live_state::LiveState,
@@ -45,8 +46,19 @@ impl<'a> CandidatePool<'a> {
         if context.has_preferences {
             pool.candidates.iter_mut().for_each(|candidate| candidate.precedence = preferred(context, candidate));
         }
+        pool.read_quality(context);
+        keep_model(context, &mut pool.candidates);
         prefer_keepers(context, &mut pool.candidates);
         pool
+    }
+
+    /// Reads how good the answers of the candidates are, where anything is known of that.
+    fn read_quality(&mut self, context: &DecisionContext<'_>) {
+        let table = &context.snapshot.quality;
+        let Some(class) = context.query.task_class.filter(|_| !table.is_empty()) else { return };
+        for candidate in &mut self.candidates {
+            candidate.live.quality = table.get(candidate.index, class.task);
+        }
     }
 
     /// Screens the endpoints of one target.
@@ -55,7 +67,7 @@ impl<'a> CandidatePool<'a> {
             Target::Alias(position) => context.catalog.alias(position),
             Target::Model(_) => None,
         };
-        let mut filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, alias);
+        let mut filters = HardFilters::new(context.snapshot, context.query, alias);
         let of_model: &[u32] = match target {
             Target::Model(position) => context.catalog.model(position).map_or(&[][..], |model| &model.endpoints),
             Target::Alias(_) => &[],

@@ -38,7 +38,7 @@ pub(crate) fn preferred(context: &DecisionContext<'_>, candidate: &PooledEndpoin
 /// Position of an endpoint in `provider.order`; behind all if it is not listed.
 pub(crate) fn order_position(context: &DecisionContext<'_>, index: u32) -> usize {
     let order = &context.query.routing.provider.order;
-    let subject = context.catalog.endpoint(index).and_then(|endpoint| CatalogEndpoint::new(context.catalog, endpoint));
+    let subject = CatalogEndpoint::at(context.catalog, index);
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
     order.iter().position(named).unwrap_or(order.len())
 }

@@ -56,14 +56,14 @@ fn forecast(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) ->
 }
 
 fn query(snapshot: &Snapshot, objective: Objective) -> Query {
-    let balanced = snapshot.policy.balanced;
     Query {
         api: ApiType::Completions,
         today: chrono::NaiveDate::default(),
         targets: Vec::new(),
         router: None,
         objective: Sourced { value: objective, source: Source::Default },
-        weights: Weights::new(balanced.latency, balanced.cost).unwrap_or_default(),
+        // A reference request has no class of a task, so quality does not count.
+        weights: Weights { quality: 0.0, ..snapshot.policy.balanced }.checked().unwrap_or_default(),
         needs: Needs::default(),
         routing: Arc::default(),
         key_allowed: Vec::new(),

@@ -1,13 +1,18 @@
 //! Scores of candidates under an objective: lower is better, in the objective's unit. A score is the sum of its terms,
 //! added in their order.
 
-use pointsman_domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
+use pointsman_domain::{
+    Decision, Objective, Quality, QualityBaseline, RoutingPolicy, ScoreInputs, ScoreTerms, ScoreUnit, Weights,
+};
 
 use super::{
     context::DecisionContext,
-    forecast::{Forecast, PointForecast},
+    forecast::{Forecast, ForecastRules, PointForecast},
     live_state::{LiveState, inputs},
-    objective_profile::{Baseline, Baselines, ObjectiveProfile, TermParts},
+    noise::NoiseDraw,
+    objective_profile::{
+        Baseline, Baselines, LEAST_QUALITY, ObjectiveProfile, QualityFigure, TermParts, quality_figure,
+    },
     pooled_endpoint::{PooledEndpoint, Role},
 };
 
@@ -23,7 +28,12 @@ pub const fn score_unit(objective: Objective) -> ScoreUnit {
     ObjectiveProfile::of(objective).unit
 }
 
-/// Names of an objective's terms, in order.
+/// Whether quality counts in the scores of a request with a class of task.
+pub fn counts_quality(policy: &RoutingPolicy, objective: Objective, weights: Weights) -> bool {
+    quality_figure(policy, objective, weights).is_some()
+}
+
+/// Names of an objective's terms, in order. That of quality is the last one, and missing in scores in which it does not count.
 pub const fn term_names(objective: Objective) -> &'static [&'static str] {
     ObjectiveProfile::of(objective).term_names
 }
@@ -38,7 +48,7 @@ impl Baselines {
         passed: impl Iterator<Item = f64>,
     ) -> Baselines {
         let used = ObjectiveProfile::of(objective).baselines;
-        let mut baselines = Baselines { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
+        let mut baselines = Baselines { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0, quality: None };
         let mut times: Vec<f64> = times.collect();
         if used.contains(&Baseline::SecondTime) {
             baselines.next = second_least(times.iter().copied()).unwrap_or(0.0).max(LEAST_TIME);
@@ -58,9 +68,25 @@ impl Baselines {
     }
 
     /// From a record.
-    pub(crate) const fn of_record([time, cost, failed, next]: [f64; 4]) -> Baselines {
-        Baselines { time, next, cost, failed }
+    pub(crate) const fn of_record(decision: &Decision) -> Baselines {
+        let [time, cost, failed, next] = decision.baselines;
+        Baselines { time, next, cost, failed, quality: decision.quality }
     }
+
+    /// With what quality is compared with, from the scored candidates of known quality.
+    pub(crate) fn with_quality(self, figure: Option<QualityFigure>, known: impl Iterator<Item = Quality>) -> Baselines {
+        let Some(figure) = figure else { return self };
+        let mut losses: Vec<f64> = known.map(|quality| loss_of(figure.of(&quality))).collect();
+        let greatest = losses.iter().copied().fold(0.0, f64::max);
+        let quality = median(&mut losses)
+            .map(|loss| QualityBaseline { median_loss: loss.max(LEAST_QUALITY), lowest: 1.0 - greatest });
+        Baselines { quality, ..self }
+    }
+}
+
+/// Probability that an answer of this quality is not acceptable. What is no number is the worst.
+fn loss_of(quality: f64) -> f64 {
+    (1.0 - quality.max(0.0)).max(0.0)
 }
 
 /// Median cost, and the cost of a failed attempt.
@@ -94,17 +120,25 @@ fn second_least(mut values: impl Iterator<Item = f64>) -> Option<f64> {
 #[derive(Clone, Copy)]
 pub(crate) struct Scoring {
     profile: &'static ObjectiveProfile,
+    names: &'static [&'static str],
+    /// The figure of quality that counts, and for candidates of unknown quality.
+    quality: Option<(QualityFigure, f64)>,
     pub baselines: Baselines,
     failure_time: f64,
     per_second: f64,
     per_dollar: f64,
+    per_loss: f64,
 }
 
 impl Scoring {
     pub(crate) fn new(policy: &RoutingPolicy, objective: Objective, weights: Weights, baselines: Baselines) -> Scoring {
         let profile = ObjectiveProfile::of(objective);
+        let counted = baselines.quality.zip(quality_figure(policy, objective, weights));
         Scoring {
             profile,
+            names: profile.names(counted.is_some()),
+            quality: counted.map(|(baseline, figure)| (figure, baseline.lowest)),
+            per_loss: counted.map_or(0.0, |(baseline, _)| weights.quality / weights.sum() / baseline.median_loss),
             baselines,
             failure_time: policy.failure_time.as_secs_f64(),
             per_second: (profile.per_second)(policy, weights, &baselines),
@@ -115,6 +149,25 @@ impl Scoring {
     /// What a second and a dollar of predictions add to the score.
     pub(crate) const fn rates(&self) -> [f64; 2] {
         [self.per_second, self.per_dollar]
+    }
+
+    /// The figure of quality that counts; `None` where none does.
+    pub(crate) fn quality_figure(&self) -> Option<QualityFigure> {
+        self.quality.map(|(figure, _)| figure)
+    }
+
+    /// Adds quality to a forecast, where it counts.
+    #[inline]
+    pub(crate) fn add_quality(
+        &self,
+        forecast: &mut Forecast,
+        inputs: &ScoreInputs,
+        rules: &ForecastRules,
+        noise: Option<NoiseDraw>,
+    ) {
+        let Some((figure, lowest)) = self.quality else { return };
+        let counted = inputs.quality.map_or(lowest, |quality| figure.of(&quality));
+        forecast.set_loss(loss_of(counted), rules.uncertainty_of(inputs), noise);
     }
 
     pub(crate) const fn unit(&self) -> ScoreUnit {
@@ -161,17 +214,18 @@ impl Scoring {
         let live = LiveState { cached_tokens: 0, saving: 0.0, cost: live.uncached_cost(), ..live };
         let inputs = inputs(candidate.stats, &live);
         let noise = context.noise.at(candidate.endpoint());
-        let forecast = Forecast::new(&inputs, &candidate.stats.curve, &context.rules, noise);
+        let mut forecast = Forecast::new(&inputs, &candidate.stats.curve, &context.rules, noise);
+        self.add_quality(&mut forecast, &inputs, &context.rules, noise);
         self.score(&forecast, live.cost)
     }
 
     /// The terms of the score with noise.
     pub(crate) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
-        ScoreTerms::new(self.profile.term_names, self.values(&forecast.noisy, forecast, cost))
+        ScoreTerms::new(self.names, self.values(&forecast.noisy, forecast, cost))
     }
 
     fn values(&self, guess: &PointForecast, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MAX_TERMS] {
-        let PointForecast { first_token, generation, failure } = *guess;
+        let PointForecast { first_token, generation, failure, loss } = *guess;
         let Baselines { next, failed, .. } = self.baselines;
         (self.profile.terms)(&TermParts {
             first_token,
@@ -183,8 +237,10 @@ impl Scoring {
             answered: (1.0 - failure) * cost,
             // A failure is never a saving, also if the next attempt is cheaper.
             failed: failure * failed.max(cost),
+            loss,
             per_second: self.per_second,
             per_dollar: self.per_dollar,
+            per_loss: self.per_loss,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! How uncertain the estimates of an endpoint are, which is the scale of the exploration noise.
 
-use pointsman_domain::{RoutingPolicy, ScoreInputs};
+use pointsman_domain::{Quality, RoutingPolicy, ScoreInputs};
 
 use crate::stats::FailureModel;
 
@@ -23,6 +23,8 @@ pub(crate) struct Uncertainty {
     pub pace: f64,
     /// Of the failure probability: high where few failures were counted and few are usual.
     pub failure: f64,
+    /// The same of the odds that an answer is not acceptable; 0 where no ratings were counted.
+    pub loss: f64,
 }
 
 /// How the uncertainty follows from the recorded inputs: the constants of one policy and objective.
@@ -63,6 +65,7 @@ impl UncertaintyModel {
             first_token: (of_level + of_age).sqrt(),
             pace: (of_pace + if self.pace_ages { of_age } else { 0.0 }).sqrt(),
             failure: self.exploration * of_failure(inputs),
+            loss: inputs.quality.map_or(0.0, |quality| self.exploration * of_loss(&quality)),
         }
     }
 
@@ -72,6 +75,25 @@ impl UncertaintyModel {
         let ScoreInputs { age, successes, .. } = *inputs;
         self.staleness * (1.0 + 1.0 / (1.0 + successes)) * age.min(self.stalest)
     }
+}
+
+/// From the distance between the mean and the lower tenth. Scores alone are not doubted.
+fn of_loss(quality: &Quality) -> f64 {
+    /// The lower tenth of the normal distribution, in standard deviations below its mean.
+    const TENTH: f64 = 1.2816;
+    if quality.ratings > 0.0 { (log_odds(quality.mean) - log_odds(quality.tenth)).max(0.0) / TENTH } else { 0.0 }
+}
+
+/// ln of the odds of a probability, which is never taken for certain.
+pub(crate) fn log_odds(probability: f64) -> f64 {
+    const NEAREST: f64 = 1e-6;
+    let probability = probability.clamp(NEAREST, 1.0 - NEAREST);
+    libm::log(probability / (1.0 - probability))
+}
+
+/// The probability of these odds.
+pub(crate) fn of_log_odds(log_odds: f64) -> f64 {
+    1.0 / (1.0 + libm::exp(-log_odds))
 }
 
 fn of_failure(inputs: &ScoreInputs) -> f64 {

@@ -3,6 +3,8 @@
 //! A bisection per figure asks a [`Trial`] whether a value wins, everything else equal. A trial either computes the
 //! recorded scores again with fixed baselines, or makes the whole decision again.
 
+use pointsman_domain::{Quality, Weights};
+
 pointsman_domain::named! {
     /// A figure of a candidate or of the request that can change the choice.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +17,12 @@ pointsman_domain::named! {
         TokensPerSecond = "tokens_per_second",
         /// Probability of failure.
         FailureProbability = "failure_probability",
-        /// Weight of time in `balanced`, 0 to 1.
+        /// Weight of time in `balanced` beside that of cost, 0 to 1.
         LatencyWeight = "weights.latency",
+        /// The quality that counts.
+        Quality = "quality",
+        /// Weight of quality in `balanced`, 0 to 1.
+        QualityWeight = "weights.quality",
     }
 }
 
@@ -36,6 +42,7 @@ impl Figure {
     const fn limit(self) -> f64 {
         match self {
             Figure::TokensPerSecond => 1e9,
+            Figure::Quality => 1.0,
             _ => 0.0,
         }
     }
@@ -46,6 +53,24 @@ impl Counterfactual {
     pub fn relative(&self) -> f64 {
         self.to / self.from - 1.0
     }
+}
+
+/// The weights with another one of time or of quality; the others keep their ratio.
+pub(crate) fn weights_at(figure: Figure, value: f64, now: Weights) -> Weights {
+    let rest = now.latency + now.cost;
+    match figure {
+        Figure::QualityWeight if rest > 0.0 => {
+            let share = (1.0 - value) / rest;
+            Weights { latency: now.latency * share, cost: now.cost * share, quality: value }
+        }
+        Figure::QualityWeight => now,
+        _ => Weights { latency: value, cost: 1.0 - value, quality: now.quality / rest },
+    }
+}
+
+/// A quality that is known for certain.
+pub(crate) const fn certain_quality(value: f64) -> Quality {
+    Quality { mean: value, tenth: value, ratings: 0.0 }
 }
 
 /// Tries a changed figure.
@@ -77,7 +102,7 @@ pub(crate) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec
     let trial = &mut Bounded { trial, left: MAX_TRIALS };
     let found = figures.iter().filter_map(|&(figure, from)| {
         let to = match figure {
-            Figure::LatencyWeight => nearest_weight(from, trial)?,
+            Figure::LatencyWeight | Figure::QualityWeight => nearest_weight(figure, from, trial)?,
             _ => threshold(figure, from, trial)?,
         };
         Some(Counterfactual { figure, from, to })
@@ -102,11 +127,11 @@ fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
 const WEIGHT_INTERVALS: u32 = 32;
 
 /// The nearest winning weight in either direction. Winning weights can form an interval, so a grid is tried first.
-fn nearest_weight(from: f64, trial: &mut impl Trial) -> Option<f64> {
+fn nearest_weight(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
     let weight = |number: u32| f64::from(number) / f64::from(WEIGHT_INTERVALS);
-    let winning = (0..=WEIGHT_INTERVALS).map(weight).filter(|weight| trial.wins(Figure::LatencyWeight, *weight));
+    let winning = (0..=WEIGHT_INTERVALS).map(weight).filter(|weight| trial.wins(figure, *weight));
     let nearest = winning.min_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs()))?;
-    Some(between(Figure::LatencyWeight, from, nearest, trial))
+    Some(between(figure, from, nearest, trial))
 }
 
 /// The winning value nearest to `losing`, rounded to four digits where the rounded value wins too.

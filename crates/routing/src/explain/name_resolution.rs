@@ -44,9 +44,8 @@ pub(crate) fn endpoints(catalog: &Catalog, model: Option<&str>, provider: Option
         };
         model.is_none_or(is_model) && provider.is_none_or(|name| subject.is_named(name))
     };
-    let endpoints = (0_u32..).zip(&catalog.endpoints);
-    let found = endpoints.filter(|(_, endpoint)| CatalogEndpoint::new(catalog, endpoint).is_some_and(matches));
-    found.map(|(index, _)| index).collect()
+    let positions = (0_u32..).take(catalog.endpoints.len());
+    positions.filter(|index| CatalogEndpoint::at(catalog, *index).is_some_and(matches)).collect()
 }
 
 /// Models and providers with a name similar to `text`, the most similar first.

@@ -6,8 +6,8 @@
 use std::fmt::{Result, Write};
 
 use pointsman_domain::{
-    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, ScoreUnit,
-    SplitPart, StickyBy, Waited,
+    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective,
+    QualityBaseline, ScoreUnit, SplitPart, StickyBy, Waited,
 };
 
 use super::{
@@ -42,6 +42,7 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[Attem
     // Writing to a `String` cannot fail.
     let _ = write!(text, "{objective}: {}. {}. ", names.full(choice.index, choice.endpoint), why.text)
         .and_then(|()| write_prediction(&mut text, objective, choice, is_priced(choice, catalog)))
+        .and_then(|()| write_quality(&mut text, decision, choice, catalog))
         .and_then(|()| write_baselines(&mut text, decision, choice))
         .and_then(|()| write_preferences(&mut text, decision, choice, why.explained))
         .and_then(|()| write_saving(&mut text, decision, choice))
@@ -110,7 +111,7 @@ fn write_baselines(text: &mut String, decision: &Decision, choice: &Candidate) -
     }
     let [typical_time, typical_cost, ..] = decision.baselines;
     let weights = decision.weights;
-    let share = |weight: f64| percent(weight / (weights.latency + weights.cost));
+    let share = |weight: f64| percent(weight / weights.sum());
     write!(
         text,
         "; score: {} time ÷ median {} + {} cost ÷ median {}, failures included",
@@ -118,7 +119,44 @@ fn write_baselines(text: &mut String, decision: &Decision, choice: &Candidate) -
         seconds(typical_time),
         share(weights.cost),
         dollars(typical_cost)
-    )
+    )?;
+    match decision.quality {
+        Some(QualityBaseline { median_loss, .. }) => {
+            let loss = significant(median_loss, 2);
+            write!(text, " + {} (1 − quality) ÷ median {loss}", share(weights.quality))
+        }
+        None => Ok(()),
+    }
+}
+
+/// `quality for code 0.71 (own-eval, 2026-11-02, n 225; 38 ratings since: 0.74 ± 0.12)`, where quality counted or a least one was
+/// asked for.
+fn write_quality(text: &mut String, decision: &Decision, choice: &Candidate, catalog: &Catalog) -> Result {
+    let asked = decision.parameters.min_quality.is_some();
+    let Some(class) = decision.task_class.filter(|_| asked || decision.quality.is_some()) else { return Ok(()) };
+    let task = class.task.as_str();
+    let endpoint = catalog.find(choice.index, choice.endpoint);
+    let score = endpoint.and_then(|endpoint| catalog.quality_score(endpoint, class.task));
+    let Some(quality) = choice.inputs.quality else {
+        write!(text, "; quality for {task} unknown")?;
+        return match decision.quality {
+            Some(baseline) => write!(text, ", counted as the lowest known, {}", significant(baseline.lowest, 2)),
+            None => write!(text, ", let in by quality_unknown = \"allow\""),
+        };
+    };
+    let mean = significant(quality.mean, 2);
+    let spread = significant((quality.mean - quality.tenth).max(0.0), 2);
+    match (score, quality.ratings > 0.0) {
+        (Some(score), true) => write!(
+            text,
+            "; quality for {task} {} ({score}; {:.0} ratings since: {mean} ± {spread})",
+            significant(score.score, 2),
+            quality.ratings
+        ),
+        (Some(score), false) => write!(text, "; quality for {task} {mean} ({score})"),
+        (None, _) => write!(text, "; quality for {task} {mean} ± {spread} ({:.0} ratings)", quality.ratings),
+    }?;
+    write!(text, ", class {}", class.source.from_text())
 }
 
 /// Whether the choice keeps the preferred latency and throughput, unless the first clause says so.

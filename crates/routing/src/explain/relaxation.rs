@@ -34,8 +34,8 @@ pub fn remedy(excluded: &ExcludedEndpoint) -> &'static str {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
         KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
-        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited,
-        Saturated, UnsupportedParameter, WrongEndpoint,
+        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, QualityBelow, QualityUnknown,
+        Quantization, RateLimited, Saturated, UnsupportedParameter, WrongEndpoint,
     };
     match excluded.reason {
         NotAllowedModel => "add the model to the allowed models",
@@ -55,6 +55,8 @@ pub fn remedy(excluded: &ExcludedEndpoint) -> &'static str {
         }
         DataPolicy => "relax provider.data_collection or provider.zdr",
         Quantization => "add its format to provider.quantizations",
+        QualityBelow => "lower min_quality",
+        QualityUnknown => "set quality_unknown to \"allow\", or ask the operator for a score",
         KeyPolicy => "use a key that may call the model",
         ModelExpired => "request a newer model",
         Disabled | ProviderOff | ConfigFault => "ask the operator to enable the endpoint",
@@ -75,11 +77,11 @@ fn relaxations<'a>(
         Target::Alias(index) => (catalog.alias(index), None),
         Target::Model(index) => (None, catalog.model(index)),
     };
-    let filters = HardFilters::new(catalog, &snapshot.lengths, &error.query, alias);
+    let filters = HardFilters::new(snapshot, &error.query, alias);
     let belongs_to_target = move |index: &u32| model.is_none_or(|model| model.endpoints.contains(index));
     let excluded = error.excluded.iter().map(|excluded| excluded.index).filter(belongs_to_target);
     excluded.filter_map(move |index| {
-        let subject = CatalogEndpoint::new(catalog, catalog.endpoint(index)?)?;
+        let subject = CatalogEndpoint::at(catalog, index)?;
         let endpoint = subject.endpoint.id;
         let against =
             filters.refusals(subject).map(|(reason, detail)| ExcludedEndpoint { index, endpoint, reason, detail });
@@ -94,6 +96,10 @@ impl Relaxation {
         let of = |excluded: &ExcludedEndpoint| match excluded.detail {
             ExclusionDetail::Above { price, limit, .. } => excess_over(price.to_f64(), limit.to_f64()),
             ExclusionDetail::Tokens { needed, limit } => excess_over(needed as f64, f64::from(limit)),
+            ExclusionDetail::Quality(ref shortfall) => {
+                let (figure, least) = shortfall.figures();
+                excess_over(least, figure)
+            }
             _ => [0.0, 0.0],
         };
         let largest = |[ratio, amount]: [f64; 2], [other, more]: [f64; 2]| [ratio.max(other), amount.max(more)];

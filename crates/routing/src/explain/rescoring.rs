@@ -3,13 +3,15 @@
 //! Reads the record only: the inputs of the candidates, the baselines, and the policy of the decision. Used by
 //! `selection_probability`, `replay` and `why_not`. Not for the hot path.
 
-use pointsman_domain::{Candidate, Decision, EndpointId, Objective, RoutingPolicy, ScoreInputs, ScoreTerms, Weights};
+use pointsman_domain::{
+    Candidate, Decision, EndpointId, Objective, Quality, RoutingPolicy, ScoreInputs, ScoreTerms, Weights,
+};
 
 use crate::decide::{
     exploration,
     forecast::{Forecast, ForecastRules},
     noise::{Noise, NoiseDraw},
-    objective_profile::Baselines,
+    objective_profile::{Baselines, QualityFigure, quality_figure},
     plan::{self, RankKey, Ranked},
     pooled_endpoint::Role,
     precedence::Precedence,
@@ -34,7 +36,11 @@ impl Rescoring {
     /// With other weights of `balanced`.
     pub(crate) fn with_weights(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Rescoring {
         let objective: Objective = decision.objective.value;
-        let baselines = Baselines::of_record(decision.baselines);
+        let mut baselines = Baselines::of_record(decision);
+        if baselines.quality.is_none() {
+            let figure = quality_figure(policy, objective, weights);
+            baselines = baselines.with_quality(figure, recorded_qualities(decision));
+        }
         Rescoring {
             rules: ForecastRules::new(policy, objective, decision.streamed),
             scoring: Scoring::new(policy, objective, weights, baselines),
@@ -45,7 +51,10 @@ impl Rescoring {
     /// The forecast for a candidate with these inputs.
     pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &ScoreInputs) -> Forecast {
         let curve = Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
-        Forecast::new(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
+        let noise = self.noise.at(candidate.endpoint);
+        let mut forecast = Forecast::new(inputs, &curve, &self.rules, noise);
+        self.scoring.add_quality(&mut forecast, inputs, &self.rules, noise);
+        forecast
     }
 
     /// The terms of the score from the recorded inputs.
@@ -66,6 +75,21 @@ impl Rescoring {
     pub(crate) fn score(&self, candidate: &Candidate) -> f64 {
         self.terms(candidate).sum()
     }
+}
+
+/// The known qualities of the recorded candidates.
+fn recorded_qualities(decision: &Decision) -> impl Iterator<Item = Quality> {
+    recorded(decision).filter_map(|candidate| candidate.inputs.quality)
+}
+
+/// The quality that counts for a candidate; `None` where quality does not count.
+pub(crate) fn counted_quality(candidate: &Candidate, decision: &Decision) -> Option<f64> {
+    let baseline = decision.quality?;
+    let figure = match decision.objective.value {
+        Objective::Cheapest => QualityFigure::Tenth,
+        Objective::Balanced | Objective::Fastest | Objective::Reliable => QualityFigure::Mean,
+    };
+    Some(candidate.inputs.quality.map_or(baseline.lowest, |quality| figure.of(&quality)))
 }
 
 /// The endpoint that was drawn to learn from, whatever the scores.

@@ -16,15 +16,16 @@ use pointsman_domain::{Decision, RoutingPolicy};
 
 use super::rescoring::{Rescoring, rivals};
 use crate::decide::{
-    noise::{ENTRIES, NoiseDraw},
+    noise::{ENTRIES, ESTIMATES, NoiseDraw},
     plan::{self, Ranked},
 };
 
 /// Points of the lattice, four in each stratum of the table.
 const POINTS: usize = 4 * ENTRIES;
 /// Generators of the lattice, (1, a, a²) modulo its points: of those whose shortest dual vector in any two dimensions is
-/// longer than 60, the one where it is longest in three.
-const GENERATORS: [usize; 3] = [1, 1201, 609];
+/// longer than 60, the one where it is longest in three. The fourth one has the longest shortest dual vector with each of
+/// them, 59.
+const GENERATORS: [usize; ESTIMATES] = [1, 1201, 609, 995];
 
 /// Sets `selection_probability` of every recorded candidate: that of the noise and that of a draw from the safe ones, times the probability of the part of a divided alias that the request
 /// fell to. Candidates that the record omits do not compete.
@@ -84,17 +85,19 @@ pub(crate) fn first_places<R: Ranked>(competitors: &[Competitor<'_, R>]) -> Vec<
 /// The least and the greatest score. The score rises or falls with the noise of each estimate, so both are at corners.
 fn range(score: impl Fn(NoiseDraw) -> f64) -> (f64, f64) {
     let end = |corner: usize, estimate: usize| if corner >> estimate & 1 == 0 { 0 } else { ENTRIES - 1 };
-    let corners = (0..8).map(|corner| score(NoiseDraw::of_entries([0, 1, 2].map(|estimate| end(corner, estimate)))));
+    let entries = |corner| std::array::from_fn(|estimate| end(corner, estimate));
+    let corners = (0..1 << ESTIMATES).map(|corner| score(NoiseDraw::of_entries(entries(corner))));
     corners.fold((f64::INFINITY, 0.0), |(least, most), score| (score.min(least), score.max(most)))
 }
 
 /// Scores under evenly spread noise, ascending.
 fn equally_likely(score: impl Fn(NoiseDraw) -> f64) -> Vec<f64> {
     let middle = ENTRIES / 2;
-    let differs =
-        |entries: [usize; 3]| score(NoiseDraw::of_entries(entries)) != score(NoiseDraw::of_entries([middle; 3]));
-    let matters = [differs([0, middle, middle]), differs([middle, 0, middle]), differs([middle, middle, 0])];
-    let points = match matters.iter().filter(|matters| **matters).count() {
+    let differs = |entries: [usize; ESTIMATES]| {
+        score(NoiseDraw::of_entries(entries)) != score(NoiseDraw::of_entries([middle; ESTIMATES]))
+    };
+    let matters = |estimate: &usize| differs(std::array::from_fn(|at| if at == *estimate { 0 } else { middle }));
+    let points = match (0..ESTIMATES).filter(matters).count() {
         0 => 1,
         1 => ENTRIES,
         _ => POINTS,

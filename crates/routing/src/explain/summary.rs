@@ -79,8 +79,8 @@ fn obstacle(reason: ExclusionReason, count: usize, total: usize) -> String {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
         KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
-        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited,
-        Saturated, UnsupportedParameter, WrongEndpoint,
+        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, QualityBelow, QualityUnknown,
+        Quantization, RateLimited, Saturated, UnsupportedParameter, WrongEndpoint,
     };
     let what = match reason {
         NotAllowedModel | BlockedModel => "ruled out by the request's list of models",
@@ -92,6 +92,8 @@ fn obstacle(reason: ExclusionReason, count: usize, total: usize) -> String {
         PriceUnknown => "without a known price",
         DataPolicy => "against the wanted use of data",
         Quantization => "of another precision than allowed",
+        QualityBelow => "of a lower quality than wanted",
+        QualityUnknown => "of unknown quality",
         KeyPolicy => "closed to this key",
         ModelExpired => "retired",
         Disabled | ProviderOff => "switched off",

@@ -10,6 +10,7 @@ use pointsman_domain::{
 };
 
 use super::{
+    counterfactual::certain_quality,
     hypothetical_stats::{PredictionOverride, adjusted},
     name_resolution::{self, suggestions},
 };
@@ -187,8 +188,19 @@ impl WhatIfWorld {
             entry.tokens_per_second.map(PredictionOverride::TokensPerSecond),
             entry.failure_probability.map(PredictionOverride::FailureProbability),
         ];
+        if let Some(quality) = entry.quality {
+            self.override_quality(index, quality);
+        }
         for target in overrides.into_iter().flatten() {
             self.override_prediction(target, index, now);
+        }
+    }
+
+    /// Sets the quality of an endpoint for the class of the request.
+    pub(crate) fn override_quality(&mut self, index: u32, value: f64) {
+        if let Some(class) = self.query.task_class {
+            let table = self.snapshot.quality.with(index, class.task, certain_quality(value));
+            self.snapshot.quality = Arc::new(table);
         }
     }
 

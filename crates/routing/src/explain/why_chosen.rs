@@ -10,7 +10,9 @@ use super::{
     preferences::preference_text,
     rescoring::{best_scored, drawn, recorded},
 };
-use crate::decide::{pending_tool_calls::loses_reasoning, precedence::position_and_grade};
+use crate::decide::{
+    conversation_model::is_of_other_model, pending_tool_calls::loses_reasoning, precedence::position_and_grade,
+};
 
 /// Whether the clause already names the preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,12 +55,18 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
             let with_score = next.map_or(String::new(), |_| format!(", and among the endpoints that can {score}"));
             format!("it can take back the reasoning before the tool calls that this turn answers{with_score}")
         }
+        Some(passed) if is_of_other_model(&passed.inputs) => {
+            let with_score = next.map_or(String::new(), |_| format!(", and among its endpoints {score}"));
+            format!("the conversation stays with the model that served it last{with_score}")
+        }
         Some(_) => preference_reason(decision, choice, next.map(|_| score)),
         None => cache_reason(decision, choice, score),
     };
     let better = passed.map_or(String::new(), |passed| passed_over_text(names, choice, passed));
     let text = format!("Chosen because {}{better}", with_model_order(decision, choice, reason));
-    let by_preference = passed.is_some_and(|passed| !loses_reasoning(&passed.inputs)) && !by_order;
+    let by_preference = passed
+        .is_some_and(|passed| !loses_reasoning(&passed.inputs) && !is_of_other_model(&passed.inputs))
+        && !by_order;
     WhyChosen { text, explained: if by_preference { Explained::Preferences } else { Explained::Other } }
 }
 
@@ -158,6 +166,7 @@ fn passed_over_text(names: Names<'_>, choice: &Candidate, passed: &Candidate) ->
     let reason = match position_and_grade(choice.inputs.tier) {
         (position, _) if order_position(passed) > position => "comes later in that order",
         _ if loses_reasoning(&passed.inputs) => "cannot take it back",
+        _ if is_of_other_model(&passed.inputs) => "is of another model",
         (_, 0) => "is expected to miss that",
         _ => "is expected to miss that by more",
     };
@@ -181,8 +190,12 @@ pub(crate) fn saving_text(saving: &CacheSaving) -> String {
 fn score_text_of(names: Names<'_>, choice: &Candidate, next: Option<&Candidate>) -> String {
     let claim = match choice.unit {
         ScoreUnit::Seconds => "it is expected to finish first",
+        ScoreUnit::Usd if counts_quality(choice) => {
+            "it is expected to cost the least until an answer is accepted, with failures and waiting priced in"
+        }
         ScoreUnit::Usd => "it is expected to cost the least, with failures and waiting priced in",
         ScoreUnit::Probability => "it is the least likely to fail or to be slow",
+        ScoreUnit::None if counts_quality(choice) => "it has the best balance of time, cost and quality",
         ScoreUnit::None => "it has the best balance of time and cost",
     };
     let next = next.map_or(String::new(), |next| format!(", next best {}", next_text(names, choice, next)));
@@ -192,7 +205,16 @@ fn score_text_of(names: Names<'_>, choice: &Candidate, next: Option<&Candidate>)
 /// `1.2 s`, `$0.001`, `9.8 %`, or for `balanced` `0.79 times the median time and cost`.
 fn score_with_unit(candidate: &Candidate) -> String {
     let score = score_text(candidate.score, candidate.unit);
-    if candidate.unit == ScoreUnit::None { format!("{score} times the median time and cost") } else { score }
+    match candidate.unit {
+        ScoreUnit::None if counts_quality(candidate) => format!("{score} times the medians"),
+        ScoreUnit::None => format!("{score} times the median time and cost"),
+        _ => score,
+    }
+}
+
+/// Whether quality counted in the score.
+fn counts_quality(candidate: &Candidate) -> bool {
+    candidate.terms.iter().any(|term| matches!(term.name, "quality" | "asked_again"))
 }
 
 /// `Flaky 1.3 s (+12 %)`

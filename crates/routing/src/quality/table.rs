@@ -1,6 +1,6 @@
 //! The quality of every endpoint for every class of task, as decisions read it.
 
-use pointsman_domain::{EndpointId, Quality, QualityScores, Task};
+use pointsman_domain::{Catalog, EndpointId, Quality, QualityScores, Task};
 
 use super::{evidence::Evidence, posterior::Posterior};
 
@@ -36,6 +36,27 @@ impl QualityTable {
         let cells: Box<[_]> = endpoints.map(of).collect();
         let is_known = cells.iter().flatten().any(Option::is_some);
         QualityTable { cells: if is_known { cells } else { Box::default() } }
+    }
+
+    /// From the scores of a catalog, and from ratings.
+    pub fn of_catalog(catalog: &Catalog, evidence: &Evidence) -> QualityTable {
+        let endpoints = catalog.endpoints.iter().filter_map(|endpoint| {
+            let model = catalog.model_of(endpoint)?;
+            let (scores, own_scores) = (&model.quality, &endpoint.quality);
+            Some(ScoredEndpoint { id: endpoint.id, model: model.id.as_str(), scores, own_scores })
+        });
+        QualityTable::new(endpoints, evidence)
+    }
+
+    /// The same with another quality of one endpoint.
+    #[must_use]
+    pub fn with(&self, endpoint: u32, task: Task, quality: Quality) -> QualityTable {
+        let mut cells = self.cells.to_vec();
+        cells.resize(cells.len().max(endpoint as usize + 1), [None; Task::ALL.len()]);
+        if let Some(cell) = cells.get_mut(endpoint as usize).and_then(|cells| cells.get_mut(task as usize)) {
+            *cell = Some(quality);
+        }
+        QualityTable { cells: cells.into() }
     }
 
     /// The quality of the endpoint at this position. `None`: unknown.

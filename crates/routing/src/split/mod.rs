@@ -217,6 +217,8 @@ fn settings(catalog: &Catalog, of_part: &[Target], own: &Alias) -> Alias {
         weights: chosen.weights.or(own.weights),
         preferred_max_latency: chosen.preferred_max_latency.or(own.preferred_max_latency),
         preferred_min_throughput: chosen.preferred_min_throughput.or(own.preferred_min_throughput),
+        min_quality: chosen.min_quality.or(own.min_quality),
+        quality_unknown: chosen.quality_unknown.or(own.quality_unknown),
         ..own.clone()
     }
 }

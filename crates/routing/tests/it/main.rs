@@ -29,6 +29,7 @@ mod routing_pending_tool_calls;
 #[expect(clippy::disallowed_methods, reason = "compares scores")]
 mod routing_properties;
 #[cfg(test)]
+mod routing_quality;
 mod routing_reason;
 #[cfg(test)]
 mod routing_run;

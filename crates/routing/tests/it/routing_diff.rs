@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    BalancedPolicy, Decision, Generation, GenerationId, GenerationStatus, Objective, Query, RouteError, RoutingPolicy,
+    Decision, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query, RouteError, RoutingPolicy,
     Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
@@ -77,6 +77,9 @@ enum Changed {
     Off(&'static str),
     Price(&'static str, f64),
     Blocked(&'static str),
+    Quality(f64),
+    PerAccepted,
+    LeastQuality(f64),
     Removed(&'static str),
 }
 
@@ -93,6 +96,9 @@ fn changed() -> impl Strategy<Value = Changed> {
         provider().prop_map(Changed::Off),
         (provider(), select(vec![0.1, 0.5, 2.0, 10.0])).prop_map(|(provider, factor)| Changed::Price(provider, factor)),
         select(vec!["a/*", "b/3"]).prop_map(Changed::Blocked),
+        (0.0_f64..4.0).prop_map(Changed::Quality),
+        Just(Changed::PerAccepted),
+        (0.0_f64..1.0).prop_map(Changed::LeastQuality),
         select(vec!["c/4", "a/2"]).prop_map(Changed::Removed),
     ]
 }
@@ -103,8 +109,12 @@ impl Changed {
         let default = RoutingPolicy::default();
         let policy = match *self {
             Changed::Weights(latency) => {
-                RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..default }
+                RoutingPolicy { balanced: Weights { latency, cost: 1.0 - latency, quality: 0.0 }, ..default }
             }
+            Changed::Quality(quality) => {
+                RoutingPolicy { balanced: Weights { quality, ..Weights::default() }, ..default }
+            }
+            Changed::PerAccepted => RoutingPolicy { per_accepted: true, ..default },
             Changed::TimeValue(value) => RoutingPolicy { cheapest_time_value: value, ..default },
             Changed::Exploration(exploration) => RoutingPolicy { exploration, ..default },
             Changed::Slow(seconds) => {
@@ -128,14 +138,27 @@ impl Changed {
         if let Changed::Blocked(pattern) = *self {
             auto.blocked = vec![pattern.parse().unwrap()];
         }
+        if let Changed::LeastQuality(least) = *self {
+            auto.min_quality = Some(QualityFloor::Mean(least));
+        }
         let aliases = vec![auto, pointsman_domain::Alias { free_only: true, ..alias("service/free") }];
         (!lines.is_empty()).then(|| World::aliased(&lines.join(" | "), policy, aliases))
     }
 
     /// The query as the changed configuration reads it.
-    fn query(&self, query: Query) -> Query {
+    fn query(&self, mut query: Query) -> Query {
         match *self {
-            Changed::Weights(latency) => Query { weights: Weights { latency, cost: 1.0 - latency }, ..query },
+            Changed::Weights(latency) if query.routing.weights.is_none() => {
+                Query { weights: Weights { latency, cost: 1.0 - latency, quality: 0.0 }, ..query }
+            }
+            Changed::Quality(quality) if query.routing.weights.is_none() => {
+                Query { weights: Weights { quality, ..Weights::default() }, ..query }
+            }
+            Changed::LeastQuality(least) if query.router.as_deref() == Some("service/auto") => {
+                let of_alias = Sourced { value: QualityFloor::Mean(least), source: Source::Alias };
+                query.routing_mut().min_quality.get_or_insert(of_alias);
+                query
+            }
             _ => query,
         }
     }
@@ -331,8 +354,10 @@ const TWO: &str = "acme/a 100ms 100tps $2/4 | bolt/b 300ms 100tps $1/2";
 fn other_weights_are_answered_exactly_although_candidates_are_left_out_of_the_record() {
     let lines: Vec<String> = (0..20).map(|n| format!("a/{n}@p{n} {}ms 100tps ok30 $1.{n}/2", 100 + 60 * n)).collect();
     let world = |latency: f64| {
-        let policy =
-            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let policy = RoutingPolicy {
+            balanced: Weights { latency, cost: 1.0 - latency, quality: 0.0 },
+            ..RoutingPolicy::default()
+        };
         World::under(&lines.join(" | "), policy)
     };
     let (before, after) = (world(0.5), world(0.45));
@@ -350,9 +375,11 @@ fn other_weights_are_answered_exactly_although_candidates_are_left_out_of_the_re
 #[test]
 fn other_weights_give_the_choice_and_the_score_of_a_preview_with_them() {
     for latency in [0.0, 0.2, 0.5, 0.8, 1.0] {
-        let weights = Weights { latency, cost: 1.0 - latency };
-        let policy =
-            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let weights = Weights { latency, cost: 1.0 - latency, quality: 0.0 };
+        let policy = RoutingPolicy {
+            balanced: Weights { latency, cost: 1.0 - latency, quality: 0.0 },
+            ..RoutingPolicy::default()
+        };
         let (before, after) = (World::of(TWO), World::under(TWO, policy));
         let query = before.query(Objective::Balanced, "");
         let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
@@ -429,8 +456,10 @@ fn fewer_than_thirty_clusters_give_no_interval() {
 #[test]
 fn a_move_is_put_down_to_the_changes_that_cause_it() {
     let check = |after: &str, latency: f64, expected: &[&str]| {
-        let policy =
-            RoutingPolicy { balanced: BalancedPolicy { latency, cost: 1.0 - latency }, ..RoutingPolicy::default() };
+        let policy = RoutingPolicy {
+            balanced: Weights { latency, cost: 1.0 - latency, quality: 0.0 },
+            ..RoutingPolicy::default()
+        };
         let (before, after) = (World::of(TWO), World::under(after, policy));
         let query = before.query(Objective::Balanced, "");
         let comparison = between(&before, &after);

@@ -3,7 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use pointsman_domain::{
-    Decision, Modalities, Modality, ModelPattern, Objective, Query, RouteError, RoutingPolicy, Source, Sourced, Usd,
+    Decision, Modalities, Modality, ModelPattern, Objective, QualityFloor, Query, RouteError, RoutingPolicy, Source,
+    Sourced, UnknownQuality, Usd, Weights,
 };
 use pointsman_routing::{
     decide::{decide, decide_to_serve},
@@ -15,7 +16,7 @@ use pointsman_routing::{
 };
 use proptest::{prelude::*, sample::select};
 
-use crate::routing_world::{NOW, World, attempts, parameters};
+use crate::routing_world::{NOW, World, attempts, code, parameters};
 
 /// One endpoint's ordinary figures: anything that keeps it eligible.
 fn figures() -> impl Strategy<Value = String> {
@@ -25,6 +26,14 @@ fn figures() -> impl Strategy<Value = String> {
         let dollars = f64::from(price) / 10.0;
         format!("{ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} idle{idle}", 2.0 * dollars)
     })
+}
+
+/// What is known of an endpoint's answers.
+fn quality() -> impl Strategy<Value = String> {
+    let rated = (0_u32..=10, 1_u32..60).prop_map(|(mean, count)| format!("rated{},{count}", f64::from(mean) / 10.0));
+    let score = (0_u32..=10).prop_map(|score| format!("q{}", f64::from(score) / 10.0));
+    let both = (prop::option::weighted(0.6, score), prop::option::weighted(0.3, rated));
+    both.prop_map(|(score, rated)| format!("{} {}", score.unwrap_or_default(), rated.unwrap_or_default()))
 }
 
 /// What may stand in the way of an endpoint, besides.
@@ -56,7 +65,8 @@ fn obstacle() -> impl Strategy<Value = &'static str> {
 /// one may see images, and one provider may be off.
 pub(crate) fn endpoints() -> impl Strategy<Value = Vec<String>> {
     let (models, providers) = (vec!["a/1", "a/2", "b/3", "c/4"], vec!["w", "x", "y", "z"]);
-    let one = (select(models.clone()), select(providers.clone()), figures(), obstacle());
+    let figures = (figures(), quality()).prop_map(|(figures, quality)| format!("{figures} {quality}"));
+    let one = (select(models.clone()), select(providers.clone()), figures, obstacle());
     let model = || prop::option::of(select(models.clone()));
     let traits = (model(), model(), prop::option::of(select(providers)));
     (prop::collection::vec(one, 1..9), traits).prop_map(|(entries, (expired, seeing, off))| {
@@ -86,6 +96,23 @@ pub(crate) struct Asked {
     order: bool,
     streamed: bool,
     pub(crate) seed: Option<u64>,
+    quality: AskedQuality,
+}
+
+/// What is asked of the quality of answers.
+#[derive(Debug, Clone)]
+struct AskedQuality {
+    has_class: bool,
+    weight: Option<u32>,
+    least: Option<(u32, bool)>,
+    allows_unknown: bool,
+}
+
+fn asked_quality() -> impl Strategy<Value = AskedQuality> {
+    let least = prop::option::weighted(0.2, (0_u32..9, any::<bool>()));
+    (any::<bool>(), prop::option::weighted(0.4, 0_u32..20), least, any::<bool>()).prop_map(
+        |(has_class, weight, least, allows_unknown)| AskedQuality { has_class, weight, least, allows_unknown },
+    )
 }
 
 pub(crate) fn asked() -> impl Strategy<Value = Asked> {
@@ -96,8 +123,8 @@ pub(crate) fn asked() -> impl Strategy<Value = Asked> {
     let ceilings = (prop::option::of(1_u32..90), prop::option::weighted(0.3, 1_u32..60));
     let lists = (needs, (patterns(), patterns()), ceilings);
     let flags = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), prop::option::of(1_u64..1_000_000));
-    (text, lists, flags).prop_map(
-        |((objective, models), (needs, blocked, ceilings), (fallbacks, order, streamed, seed))| Asked {
+    (text, lists, flags, asked_quality()).prop_map(
+        |((objective, models), (needs, blocked, ceilings), (fallbacks, order, streamed, seed), quality)| Asked {
             objective,
             models,
             tools: needs.0,
@@ -110,6 +137,7 @@ pub(crate) fn asked() -> impl Strategy<Value = Asked> {
             order,
             streamed,
             seed,
+            quality,
         },
     )
 }
@@ -145,7 +173,25 @@ impl Asked {
             query.routing_mut().provider.order = vec!["y".to_owned(), "w".to_owned()];
         }
         query.streamed = self.streamed;
+        self.quality.ask(&mut query);
         Some(query)
+    }
+}
+
+impl AskedQuality {
+    fn ask(&self, query: &mut Query) {
+        query.task_class = self.has_class.then(code);
+        let source = Source::Metadata;
+        if let Some(tenths) = self.weight {
+            let weights = Weights { quality: f64::from(tenths) / 10.0, ..Weights::default() };
+            (query.weights, query.routing_mut().weights) = (weights, Some(Sourced { value: weights, source }));
+        }
+        let Some((tenths, of_mean)) = self.least else { return };
+        let least = f64::from(tenths) / 10.0;
+        let value = if of_mean { QualityFloor::Mean(least) } else { QualityFloor::Tenth(least) };
+        query.routing_mut().min_quality = Some(Sourced { value, source });
+        let value = if self.allows_unknown { UnknownQuality::Allow } else { UnknownQuality::Exclude };
+        query.routing_mut().quality_unknown = Some(Sourced { value, source });
     }
 }
 

@@ -3,14 +3,14 @@
 use pointsman_domain::{
     Circuit, Decision, EndpointOverride, Invalid,
     Objective::{self, *},
-    Preference, PriceCeiling, PriceOverride, Query, RouteError, Source, Sourced, Usd, Weights, WhatIf,
+    Preference, PriceCeiling, PriceOverride, Query, RouteError, RoutingPolicy, Source, Sourced, Usd, Weights, WhatIf,
 };
 use pointsman_routing::{
     explain::{Figure, ResolvedWhatIf, Verdict, WhatIfWorld, why_not, why_not_now},
     stats::{Gate, LiveProvider},
 };
 
-use crate::routing_world::{NOW, World};
+use crate::routing_world::{NOW, World, code};
 
 fn usd(text: &str) -> Usd {
     text.parse().expect("an amount")
@@ -61,7 +61,7 @@ const TWO: &str = "acme/a 100ms 100tps $2/4 | bolt/b 300ms 100tps $1/2";
 #[test]
 fn another_objective_and_other_weights() {
     check(TWO, Fastest, WhatIf { objective: Some(Cheapest), ..WhatIf::default() }, "acme/a bolt/b", "bolt/b acme/a");
-    let weights = Some(Weights { latency: 1.0, cost: 0.01 });
+    let weights = Some(Weights { latency: 1.0, cost: 0.01, quality: 0.0 });
     check(TWO, Balanced, WhatIf { weights, ..WhatIf::default() }, "bolt/b acme/a", "acme/a bolt/b");
 }
 
@@ -173,6 +173,13 @@ fn unknown_names_are_refused_with_the_known_ones() {
     }
 }
 
+/// Weights of the requests below.
+const WEIGHTS: Weights = Weights { latency: 1.0, cost: 2.0, quality: 1.0 };
+
+fn of_weights(weights: Weights) -> WhatIf {
+    WhatIf { weights: Some(weights), ..WhatIf::default() }
+}
+
 /// The change that "why not X?" names, imagined.
 fn imagine(figure: Figure, from: f64, to: f64, name: &str) -> WhatIf {
     let entry = about(name);
@@ -184,7 +191,11 @@ fn imagine(figure: Figure, from: f64, to: f64, name: &str) -> WhatIf {
         Figure::FirstToken => only(EndpointOverride { first_token: Some(to), ..entry }),
         Figure::TokensPerSecond => only(EndpointOverride { tokens_per_second: Some(to), ..entry }),
         Figure::FailureProbability => only(EndpointOverride { failure_probability: Some(to), ..entry }),
-        Figure::LatencyWeight => WhatIf { weights: Some(Weights { latency: to, cost: 1.0 - to }), ..WhatIf::default() },
+        Figure::Quality => only(EndpointOverride { quality: Some(to), ..entry }),
+        Figure::LatencyWeight => of_weights(Weights { latency: to, cost: 1.0 - to, quality: WEIGHTS.quality / 3.0 }),
+        Figure::QualityWeight => {
+            of_weights(Weights { latency: (1.0 - to) / 3.0, cost: (1.0 - to) * 2.0 / 3.0, quality: to })
+        }
     }
 }
 
@@ -194,11 +205,12 @@ fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
         "acme/a 90ms 50tps $4/8 | bolt/b 400ms 90tps $1/2 bad1 | core/c 300ms 60tps $2/4 bad2",
         "acme/a 200ms 100tps $1/3 bad3 | bolt/b 100ms 50tps $2/2 | core/c 150ms 80tps $1.5/2.5 k9 knee4",
         "acme/a 700ms 30tps $0.5/1 | bolt/b 100ms 150tps $5/9 bad1",
+        "acme/a 90ms 50tps $4/8 q0.9 | bolt/b 400ms 90tps $1/2 q0.6 rated0.5,20 | core/c 300ms 60tps $2/4 q0.8",
     ];
     let mut tried = 0;
     for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {
-        let world = World::of(text);
-        let query = Query { weights: Weights { latency: 1.0, cost: 2.0 }, ..world.query(objective, "") };
+        let world = World::under(text, RoutingPolicy { per_accepted: true, ..RoutingPolicy::default() });
+        let query = Query { weights: WEIGHTS, task_class: Some(code()), ..world.query(objective, "") };
         let real = WhatIfWorld::real(&world.snapshot, &world.live, &query);
         let decided = real.decide(NOW, None);
         for name in ["acme/a", "bolt/b", "core/c"].into_iter().filter(|name| text.contains(name)) {

@@ -4,14 +4,14 @@ use expect_test::{Expect, expect};
 use pointsman_domain::{
     ApiType, Decision, EndpointId,
     Objective::{self, *},
-    Preference, Query, Source, Sourced, Weights,
+    Preference, Quality, Query, RoutingPolicy, Source, Sourced, Weights,
 };
 use pointsman_routing::{
     decide::decide_to_serve,
     explain::{Counterfactual, Figure, Verdict, WhyNot, replay, why_not, why_not_after, why_not_in},
 };
 
-use crate::routing_world::{NOW, World, attempts};
+use crate::routing_world::{NOW, World, attempts, code};
 
 fn ask(world: &World, query: &Query, seed: u64, asked: &str) -> WhyNot {
     match decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed)) {
@@ -589,16 +589,23 @@ fn for_a_candidate_without_recorded_figures_the_rank_is_known() {
 /// The record with one figure of a candidate, or of the request, set to this value.
 fn with(decision: &Decision, id: EndpointId, figure: Figure, from: f64, to: f64) -> Decision {
     let mut decision = decision.clone();
-    if figure == Figure::LatencyWeight {
-        decision.weights = Weights { latency: to, cost: 1.0 - to };
-    }
+    let Weights { latency, cost, quality } = decision.weights;
+    let others = latency + cost;
+    decision.weights = match figure {
+        Figure::LatencyWeight => Weights { latency: to, cost: 1.0 - to, quality: quality / others },
+        Figure::QualityWeight => {
+            Weights { latency: (1.0 - to) * latency / others, cost: (1.0 - to) * cost / others, quality: to }
+        }
+        _ => decision.weights,
+    };
     let inputs = &mut decision.candidates.iter_mut().find(|candidate| candidate.endpoint == id).unwrap().inputs;
     match figure {
         Figure::Price => inputs.cost = to,
         Figure::FirstToken => inputs.intercept += (to / from).ln(),
         Figure::TokensPerSecond => inputs.per_token += (from / to).ln(),
         Figure::FailureProbability => (inputs.failures, inputs.successes) = (to * 1e9, (1.0 - to) * 1e9),
-        Figure::LatencyWeight => {}
+        Figure::Quality => inputs.quality = Some(Quality { mean: to, tenth: to, ratings: 0.0 }),
+        Figure::LatencyWeight | Figure::QualityWeight => {}
     }
     decision
 }
@@ -608,11 +615,13 @@ fn every_change_makes_the_loser_win_and_a_little_less_does_not() {
     let worlds = [
         "acme/a 90ms 50tps $4/8 | bolt/b 400ms 90tps $1/2 bad1 | core/c 300ms 60tps $2/4 bad2",
         "acme/a 200ms 100tps $1/3 bad3 | bolt/b 100ms 50tps $2/2 | core/c 150ms 80tps $1.5/2.5 k9 knee4",
+        "acme/a 90ms 50tps $4/8 q0.9 | bolt/b 400ms 90tps $1/2 q0.6 rated0.5,20 | core/c 300ms 60tps $2/4 q0.8",
     ];
     let mut tried = 0;
     for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {
-        let world = World::of(text);
-        let query = Query { weights: Weights { latency: 1.0, cost: 2.0 }, ..world.query(objective, "") };
+        let world = World::under(text, RoutingPolicy { per_accepted: true, ..RoutingPolicy::default() });
+        let weights = Weights { latency: 1.0, cost: 2.0, quality: 1.0 };
+        let query = Query { weights, task_class: Some(code()), ..world.query(objective, "") };
         let decision = world.decide(&query).unwrap();
         for answer in ["acme", "bolt", "core"].map(|name| ask(&world, &query, 0, name)) {
             let Some((_, id)) = answer.about.filter(|_| answer.verdict == Verdict::Lost) else { continue };

@@ -21,7 +21,7 @@ const MAX_RATE: f64 = 1e9;
 const MAX_FACTOR: f64 = 1e6;
 
 const MEMBERS: [&str; 3] = ["objective", "weights", "endpoints"];
-const ENDPOINT_MEMBERS: [&str; 9] = [
+const ENDPOINT_MEMBERS: [&str; 10] = [
     "model",
     "provider",
     "price",
@@ -31,6 +31,7 @@ const ENDPOINT_MEMBERS: [&str; 9] = [
     "ttft_ms",
     "tokens_per_second",
     "failure_probability",
+    "quality",
 ];
 const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
 
@@ -64,7 +65,10 @@ fn endpoint(raw: Raw<'_>, path: &Path<'_>) -> Result<EndpointOverride, Invalid> 
     let text = |member: &str| object.get(member).map(|raw| name(raw, &path.member(member))).transpose();
     let positive =
         |member: &str, most: f64| object.get(member).map(|raw| above_zero(raw, &path.member(member), most)).transpose();
-    let probability = |raw: Raw<'_>| json::number_within(raw, &path.member("failure_probability"), 0.0, 1.0);
+    let probability = |member: &str| {
+        let read = |raw| json::number_within(raw, &path.member(member), 0.0, 1.0);
+        object.get(member).map(read).transpose()
+    };
     let in_flight = |raw: Raw<'_>| json::integer_within(raw, &path.member("in_flight"), 0, MAX_IN_FLIGHT);
     let otherwise = EndpointOverride {
         model: text("model")?,
@@ -75,7 +79,8 @@ fn endpoint(raw: Raw<'_>, path: &Path<'_>) -> Result<EndpointOverride, Invalid> 
         in_flight: object.get("in_flight").map(in_flight).transpose()?.and_then(|count| u32::try_from(count).ok()),
         first_token: positive("ttft_ms", MAX_MILLIS)?.map(|millis| millis / 1e3),
         tokens_per_second: positive("tokens_per_second", MAX_RATE)?,
-        failure_probability: object.get("failure_probability").map(probability).transpose()?,
+        failure_probability: probability("failure_probability")?,
+        quality: probability("quality")?,
     };
     if otherwise.model.is_none() && otherwise.provider.is_none() {
         let at = path.member("model");

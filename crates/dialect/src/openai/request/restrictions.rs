@@ -49,6 +49,8 @@ pub enum RestrictionKind {
     DataPolicy,
     /// Number formats.
     Quantizations,
+    /// A least quality.
+    MinQuality,
 }
 
 impl RestrictionKind {
@@ -64,6 +66,7 @@ impl RestrictionKind {
             RestrictionKind::MaxCostPer1kTokens => ExclusionReason::MaxCostPer1kTokens,
             RestrictionKind::DataPolicy => ExclusionReason::DataPolicy,
             RestrictionKind::Quantizations => ExclusionReason::Quantization,
+            RestrictionKind::MinQuality => ExclusionReason::QualityBelow,
         }
     }
 
@@ -88,6 +91,7 @@ impl RestrictionKind {
             "max_cost_per_1k_tokens" => RestrictionKind::MaxCostPer1kTokens,
             "data_collection" | "zdr" => RestrictionKind::DataPolicy,
             "quantizations" => RestrictionKind::Quantizations,
+            "min_quality" => RestrictionKind::MinQuality,
             _ => return None,
         })
     }
@@ -99,6 +103,7 @@ impl RestrictionKind {
                 | RestrictionKind::MaxCost
                 | RestrictionKind::MaxCostPer1kTokens
                 | RestrictionKind::DataPolicy
+                | RestrictionKind::MinQuality
         )
     }
 }
@@ -126,7 +131,10 @@ fn level(object: &Object<'_>, at: Option<&Path<'_>>, body: Option<&Object<'_>>, 
         match (&*member.name, json::given(member.value)) {
             (_, None) => {}
             ("provider_policy", Some(raw)) => policy(raw, &path, found),
-            ("allowed_models" | "blocked_models" | "max_cost" | "max_cost_per_1k_tokens", Some(raw)) => {
+            (
+                "allowed_models" | "blocked_models" | "max_cost" | "max_cost_per_1k_tokens" | "min_quality",
+                Some(raw),
+            ) => {
                 restriction(&member.name, raw, &path, found);
             }
             ("provider" | "plugins" | "metadata", Some(_)) if is_metadata => {}

@@ -14,7 +14,9 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     provider_policy::{MAX_UNKNOWN_MEMBERS, ProviderPolicyBuilder},
-    routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
+    routing_values::{
+        bounded, ceiling, highest, inner, lowest, min_quality, objective, offer, patterns, quality_unknown, weights,
+    },
 };
 use crate::{
     gateway_fields::RoutingField,
@@ -45,8 +47,13 @@ impl RoutingBuilder {
         path: &Path<'_>,
         source: Source,
     ) -> Result<(), Invalid> {
-        let has_own_text =
-            matches!(name, RoutingField::Objective | RoutingField::AllowedModels | RoutingField::BlockedModels);
+        let has_own_text = matches!(
+            name,
+            RoutingField::Objective
+                | RoutingField::AllowedModels
+                | RoutingField::BlockedModels
+                | RoutingField::QualityUnknown
+        );
         if has_own_text || JsonType::of(raw) != JsonType::Text {
             return self.value(name, raw, path, source);
         }
@@ -75,6 +82,10 @@ impl RoutingBuilder {
             }
             RoutingField::PreferredMinThroughput => {
                 offer(&mut parameters.preferred_min_throughput, lowest(raw, path)?, source);
+            }
+            RoutingField::MinQuality => offer(&mut parameters.min_quality, min_quality(raw, path)?, source),
+            RoutingField::QualityUnknown => {
+                offer(&mut parameters.quality_unknown, quality_unknown(raw, path)?, source);
             }
             RoutingField::TopN => {
                 let shown = json::integer_within(raw, path, 1, MAX_SHOWN)?;

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use pointsman_domain::{
-    Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights, listed_names,
+    Invalid, ModelPattern, Objective, Percentile, Preference, QualityFloor, Source, Sourced, UnknownQuality, Usd,
+    Weights, listed_names,
 };
 
 use super::{fault, json, json_type::JsonType};
@@ -15,7 +16,9 @@ use crate::{
 /// Most entries that the lists of one kind may have together: every one is compared with every model.
 const MAX_ENTRIES: usize = 1_000;
 /// What `weights` may hold.
-const WEIGHTS: [&str; 2] = ["latency", "cost"];
+const WEIGHTS: [&str; 3] = ["latency", "cost", "quality"];
+/// What `min_quality` may hold instead of a number.
+const LOWER_TENTH: &str = "p10";
 /// Nesting allowed inside a value that came as a string.
 const INNER_DEPTH: usize = 16;
 
@@ -48,8 +51,25 @@ pub(super) fn ceiling(raw: Raw<'_>, path: &Path<'_>) -> Result<Usd, Invalid> {
 pub(super) fn weights(raw: Raw<'_>, path: &Path<'_>) -> Result<Weights, Invalid> {
     let object = json::known(raw, path, &WEIGHTS)?;
     let weight = |name| object.get(name).map_or(Ok(0.0), |raw| not_negative(raw, &path.member(name)));
-    Weights::new(weight("latency")?, weight("cost")?)
-        .ok_or_else(|| fault::refused(path, format!("'{path}' must hold numbers of 0 or more, not all of them 0.")))
+    let weights = Weights { latency: weight("latency")?, cost: weight("cost")?, quality: weight("quality")? };
+    let wrong = || fault::refused(path, format!("'{path}' must hold numbers of 0 or more, not all of them 0."));
+    weights.checked().ok_or_else(wrong)
+}
+
+/// The least quality: a number for its mean, or `{ "p10": … }` for its lower tenth.
+pub(super) fn min_quality(raw: Raw<'_>, path: &Path<'_>) -> Result<QualityFloor, Invalid> {
+    let share = |raw, path: &Path<'_>| json::number_within(raw, path, 0.0, 1.0);
+    if JsonType::of(raw) != JsonType::Object {
+        return share(raw, path).map(QualityFloor::Mean);
+    }
+    let at = path.member(LOWER_TENTH);
+    let object = json::known(raw, path, &[LOWER_TENTH])?;
+    share(object.get(LOWER_TENTH).ok_or_else(|| fault::required(&at))?, &at).map(QualityFloor::Tenth)
+}
+
+pub(super) fn quality_unknown(raw: Raw<'_>, path: &Path<'_>) -> Result<UnknownQuality, Invalid> {
+    let position = json::choice(raw, path, &UnknownQuality::ALL.map(UnknownQuality::as_str))?;
+    Ok(UnknownQuality::ALL.get(position).copied().unwrap_or(UnknownQuality::Exclude))
 }
 
 pub(super) fn not_negative(raw: Raw<'_>, path: &Path<'_>) -> Result<f64, Invalid> {

@@ -33,7 +33,7 @@ fn a_world_is_read_whole() {
         tokens_per_second: Some(80.0),
         failure_probability: Some(0.25),
     };
-    let weights = Some(Weights { latency: 2.0, cost: 0.0 });
+    let weights = Some(Weights { latency: 2.0, cost: 0.0, quality: 0.0 });
     assert_eq!(what_if, WhatIf { objective: Some(Objective::Fastest), weights, endpoints: vec![otherwise] });
 }
 

@@ -164,7 +164,7 @@ fn what_may_be_spent_is_kept_exactly() {
 
 #[test]
 fn weights_and_preferences_may_come_as_objects_or_as_their_text() {
-    let weights = Some(Sourced { value: Weights { latency: 3.0, cost: 1.0 }, source: Source::Metadata });
+    let weights = Some(Sourced { value: Weights { latency: 3.0, cost: 1.0, quality: 0.0 }, source: Source::Metadata });
     for form in [r#"{"latency":3,"cost":1}"#, r#""{\"latency\":3,\"cost\":1}""#] {
         assert_eq!(routing(&format!(r#""metadata":{{"weights":{form}}}"#)).weights, weights);
     }

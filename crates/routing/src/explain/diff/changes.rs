@@ -97,6 +97,7 @@ macro_rules! policy_keys {
 
 static POLICY: &[PolicyKey] = policy_keys! {
     "routing.exploration" Yes exploration;
+    "routing.per_accepted" Yes per_accepted;
     "routing.balanced" Yes balanced;
     "routing.retry.max_attempts" Yes retry.max_attempts;
     "routing.expert.staleness" Yes staleness;
@@ -250,8 +251,10 @@ fn models(before: &Catalog, after: &Catalog) -> Vec<Change> {
         let (was, is) = (find_model(before, id), find_model(after, id));
         let differs = match (was, is) {
             (Some(was), Some(is)) => {
-                let facts =
-                    |model: &Model| (model.architecture.input, model.architecture.output, model.expiration_date);
+                let facts = |model: &Model| {
+                    let modalities = (model.architecture.input, model.architecture.output);
+                    (modalities, model.expiration_date, model.quality.clone())
+                };
                 let of = |catalog: &Catalog, model: &Model| {
                     let own = catalog.endpoints_of(model).filter(|(_, endpoint)| has_both(catalog, endpoint));
                     let mut all: Vec<_> = own.map(|(_, endpoint)| bare(catalog, endpoint)).collect();
@@ -278,7 +281,7 @@ pub(super) fn find_model<'c>(catalog: &'c Catalog, id: &str) -> Option<&'c Model
 }
 
 fn aliases(before: &Catalog, after: &Catalog) -> Vec<Change> {
-    let bare = |alias: &Alias| Alias { description: String::new(), task: None, ..alias.clone() };
+    let bare = |alias: &Alias| Alias { description: String::new(), ..alias.clone() };
     let of = |catalog: &Catalog, id: &str| catalog.aliases.iter().find(|alias| alias.id == id).map(bare);
     let ids: BTreeSet<&str> = before.aliases.iter().chain(&after.aliases).map(|alias| alias.id.as_str()).collect();
     let change = |id: &str| {

@@ -2,15 +2,17 @@
 //! filters there, and what of it is not recorded.
 
 use pointsman_domain::{
-    Candidate, Decision, ExcludedEndpoint, ExclusionReason, GateState, Query, RecordedGate, Reopens, Target, Tick,
+    Candidate, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, Quality, Query, RecordedGate,
+    Reopens, Target, Tick,
 };
 
 use super::setup::Setup;
 use crate::{
     decide::{
         context::DecisionContext,
-        filter::{self, HardFilters, purpose},
+        filter::{self, CatalogEndpoint, HardFilters, purpose},
         live_state::LiveState,
+        objective_profile::quality_figure,
         outcome::is_without_fallbacks,
         pooled_endpoint::{PooledEndpoint, Role, TargetRank},
         precedence::Precedence,
@@ -28,6 +30,8 @@ struct RecordedEndpoint<'r> {
     candidate: Option<&'r Candidate>,
     state: RecordedState,
     gate: Gate,
+    /// Its quality or that it is unknown, if the record tells either.
+    quality: Option<Option<Quality>>,
 }
 
 /// Role of an endpoint in the recorded decision.
@@ -45,7 +49,7 @@ enum RecordedState {
 
 impl RecordedEndpoint<'_> {
     const UNKNOWN: RecordedEndpoint<'static> =
-        RecordedEndpoint { candidate: None, state: RecordedState::OutOfPool, gate: Gate::Passing };
+        RecordedEndpoint { candidate: None, state: RecordedState::OutOfPool, gate: Gate::Passing, quality: None };
 }
 
 /// An endpoint that passes the hard filters and whose figures are not in the record.
@@ -72,6 +76,8 @@ pub(super) struct UnknownEndpoint {
 pub(super) struct RecordedPool<'r> {
     known: Vec<KnownEndpoint<'r>>,
     pub unknown: Vec<UnknownEndpoint>,
+    /// Whether the record tells of every endpoint whether its quality suffices.
+    is_screen_told: bool,
 }
 
 /// An endpoint that passes the hard filters and whose figures are in the record.
@@ -83,12 +89,15 @@ struct KnownEndpoint<'r> {
     gate: Gate,
     /// Expected output tokens, unless a limit was raised beyond what the record tells.
     output: Option<f64>,
+    quality: Option<Quality>,
+    /// Whether it includes ratings as the recorded one does.
+    is_quality_told: bool,
 }
 
 impl<'r> RecordedPool<'r> {
     pub(super) fn new(decision: &'r Decision, setup: &Setup, context: &DecisionContext<'_>) -> RecordedPool<'r> {
         let endpoints = recorded_endpoints(decision, setup);
-        let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new() };
+        let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new(), is_screen_told: true };
         let mut seen = vec![false; setup.catalog().endpoints.len()];
         let tokens = Tokens { decision, setup };
         for (target, requested) in (0_u32..).zip(&context.query.targets) {
@@ -101,6 +110,11 @@ impl<'r> RecordedPool<'r> {
                 };
                 if *seen || !screen.passes(index, of_record) {
                     continue;
+                }
+                match screen.has_quality(index, of_record) {
+                    Some(false) => continue,
+                    Some(true) => {}
+                    None => pool.is_screen_told = false,
                 }
                 *seen = true;
                 pool.enter(context, setup, tokens, (rank, index), of_record);
@@ -125,7 +139,19 @@ impl<'r> RecordedPool<'r> {
                     true => Some(candidate.inputs.output_tokens),
                     false => tokens.output(stats.facts.model, stats.facts.longest_answer),
                 };
-                self.known.push(KnownEndpoint { index, rank, stats, candidate, gate: of_record.gate, output });
+                let (quality, is_quality_told) =
+                    setup.quality(tokens.decision, context.query, index, of_record.quality);
+                let gate = of_record.gate;
+                self.known.push(KnownEndpoint {
+                    index,
+                    rank,
+                    stats,
+                    candidate,
+                    gate,
+                    output,
+                    quality,
+                    is_quality_told,
+                });
             }
             None => self.unknown.push(unknown(context, tokens, (rank, index), template, of_record)),
         }
@@ -146,11 +172,19 @@ impl<'r> RecordedPool<'r> {
         let reports_saturation = now.to_bits() == before.to_bits() || candidates.iter().all(is_reported);
         reports_saturation && self.known.iter().all(|known| known.output.is_some())
     }
+
+    /// Whether the record tells the quality of everything, where quality matters.
+    pub(super) fn tells_quality(&self, context: &DecisionContext<'_>) -> bool {
+        let (policy, query) = (context.policy, context.query);
+        let counts = quality_figure(policy, query.objective.value, query.weights).is_some();
+        let matters = counts || query.routing.min_quality.is_some();
+        !matters || (self.is_screen_told && self.known.iter().all(|known| known.is_quality_told))
+    }
 }
 
 impl KnownEndpoint<'_> {
     fn pooled(&self, context: &DecisionContext<'_>, paced_probes: bool) -> PooledEndpoint<'_> {
-        let live = live(context, &self.stats, self.candidate, self.gate, self.output, paced_probes);
+        let live = live(context, self, paced_probes);
         let mut pooled = PooledEndpoint::new(context, self.rank, self.index, &self.stats, live);
         let is_saturated = context.is_saturated(pooled.forecast.load, self.stats.estimates.fit.knee_is_sure);
         if pooled.accepts_requests() && !is_saturated {
@@ -190,8 +224,7 @@ impl<'s> Screen<'s> {
             Target::Alias(position) => setup.catalog().alias(position),
             Target::Model(_) => None,
         };
-        let filters = (!setup.is_recorded)
-            .then(|| HardFilters::without_max_cost(setup.catalog(), &setup.snapshot.lengths, query, alias));
+        let filters = (!setup.is_recorded).then(|| HardFilters::of_catalog(&setup.snapshot, query, alias));
         Screen { filters, query, tokens }
     }
 
@@ -199,6 +232,17 @@ impl<'s> Screen<'s> {
         let passed = matches!(of_record.state, RecordedState::Candidate | RecordedState::HeldBack(_));
         let Some(filters) = &self.filters else { return passed };
         filters.refusal_of(index).is_none() && !self.is_above_max_cost(index, of_record)
+    }
+
+    /// Whether its quality is high enough; `None` where the record does not tell that.
+    fn has_quality(&self, index: u32, of_record: &RecordedEndpoint<'_>) -> Option<bool> {
+        if self.filters.is_none() || self.query.routing.min_quality.is_none() {
+            return Some(true);
+        }
+        let Tokens { decision, setup } = self.tokens;
+        let (quality, is_told) = setup.quality(decision, self.query, index, of_record.quality);
+        let subject = CatalogEndpoint::at(setup.catalog(), index)?;
+        is_told.then(|| filter::below_min_quality(self.query, subject, quality).is_none())
     }
 
     /// Tokens that are not recorded count as those with which it was refused, if it was.
@@ -262,15 +306,20 @@ fn recorded_endpoints<'r>(decision: &'r Decision, setup: &Setup) -> Vec<Recorded
         }
     };
     for excluded in &decision.excluded {
-        at(setup.position(excluded.index), &mut |place| place.state = state(excluded));
+        at(setup.position(excluded.index), &mut |place| {
+            (place.state, place.quality) = (state(excluded), quality(excluded));
+        });
     }
     for candidate in decision.candidates.iter().chain(&decision.rivals) {
         at(setup.position(candidate.index), &mut |place| {
             (place.state, place.candidate) = (RecordedState::Candidate, Some(candidate));
+            place.quality = Some(candidate.inputs.quality);
         });
     }
     for candidate in &decision.standby {
-        at(setup.position(candidate.index), &mut |place| place.candidate = Some(candidate));
+        at(setup.position(candidate.index), &mut |place| {
+            (place.candidate, place.quality) = (Some(candidate), Some(candidate.inputs.quality));
+        });
     }
     for omitted in &decision.omitted {
         at(setup.find(*omitted), &mut |place| place.state = RecordedState::Candidate);
@@ -279,6 +328,14 @@ fn recorded_endpoints<'r>(decision: &'r Decision, setup: &Setup) -> Vec<Recorded
         at(setup.position(recorded.index), &mut |place| place.gate = gate(*recorded));
     }
     endpoints
+}
+
+fn quality(excluded: &ExcludedEndpoint) -> Option<Option<Quality>> {
+    match &excluded.detail {
+        ExclusionDetail::Quality(shortfall) => Some(Some(shortfall.quality)),
+        ExclusionDetail::NoQuality(_) => Some(None),
+        _ => None,
+    }
 }
 
 fn state(excluded: &ExcludedEndpoint) -> RecordedState {
@@ -335,14 +392,8 @@ fn with_estimates(template: &EndpointStats, candidate: &Candidate, state: Record
 }
 
 /// Live figures as recorded, with the prices of the setup.
-fn live(
-    context: &DecisionContext<'_>,
-    stats: &EndpointStats,
-    candidate: &Candidate,
-    gate: Gate,
-    output: Option<f64>,
-    paced_probes: bool,
-) -> LiveState {
+fn live(context: &DecisionContext<'_>, known: &KnownEndpoint<'_>, paced_probes: bool) -> LiveState {
+    let KnownEndpoint { ref stats, candidate, gate, output, quality, .. } = *known;
     let inputs = &candidate.inputs;
     let due = match (gate, inputs.reopens) {
         (Gate::Passing, Reopens::At(due)) => Some(due),
@@ -364,6 +415,7 @@ fn live(
         cached_tokens: cached,
         saving,
         cost: rates.cost(prompt, output_tokens * context.answers, context.images) - saving,
+        quality,
     }
 }
 

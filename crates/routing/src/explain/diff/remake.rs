@@ -1,6 +1,6 @@
 //! A recorded decision, made again by the code that serves, under its own setup or another.
 
-use pointsman_domain::{Candidate, Decision, EndpointId, Objective};
+use pointsman_domain::{Candidate, Decision, EndpointId, Objective, Quality};
 
 use super::{
     pool::{RecordedPool, UnknownEndpoint},
@@ -10,9 +10,10 @@ use crate::{
     decide::{
         admission, attempts, best_by,
         context::DecisionContext,
+        conversation_model::keep_model,
         exploration,
         forecast::{Forecast, PointForecast},
-        objective_profile::{Baseline, Baselines, ObjectiveProfile},
+        objective_profile::{Baseline, Baselines, ObjectiveProfile, quality_figure},
         ordered,
         pending_tool_calls::prefer_keepers,
         plan::{best_ones, is_tie},
@@ -89,8 +90,8 @@ pub(super) struct Remade {
 /// What the baselines of a decision follow from, as far as it is recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Basis {
-    /// Of each recorded endpoint that passed the hard filters: cost and time bit for bit, and whether it had a role.
-    known: Vec<(EndpointId, u64, u64, bool)>,
+    /// Of each recorded endpoint that passed the hard filters: cost, time and quality bit for bit, and whether it had a role.
+    known: Vec<(EndpointId, [u64; 5], bool)>,
     unknown: Vec<EndpointId>,
     /// Whether half-open endpoints were paced as well.
     paced_probes: bool,
@@ -182,8 +183,9 @@ fn remake<R>(
             candidate.precedence = preferred(&context, candidate);
         }
     }
+    keep_model(&context, &mut candidates);
     prefer_keepers(&context, &mut candidates);
-    let tells_all = pool.tells_all(&candidates, setup);
+    let tells_all = pool.tells_all(&candidates, setup) && pool.tells_quality(&context);
     admission::admit(&context, &mut candidates);
     let Founded { baselines, basis, is_reproduced, is_unchanged } =
         baselines(decision, setup, &context, (&candidates, &pool.unknown), own);
@@ -269,7 +271,13 @@ fn baselines(
         .iter()
         .map(|candidate| {
             let (cost, time) = (candidate.live.uncached_cost(), candidate.forecast.uncached_time());
-            (candidate.endpoint(), cost.to_bits(), time.to_bits(), candidate.role != Role::Excluded)
+            let quality = candidate
+                .live
+                .quality
+                .map_or([0; 3], |Quality { mean, tenth, ratings }| [mean, tenth, ratings].map(f64::to_bits));
+            let [mean, tenth, ratings] = quality;
+            let figures = [cost.to_bits(), time.to_bits(), mean, tenth, ratings];
+            (candidate.endpoint(), figures, candidate.role != Role::Excluded)
         })
         .collect();
     known.sort_unstable();
@@ -283,18 +291,22 @@ fn baselines(
     let computed = Baselines::new(
         objective,
         competing.clone().map(|candidate| candidate.forecast.uncached_time()),
-        competing.map(|candidate| candidate.live.uncached_cost()).chain(scored),
+        competing.clone().map(|candidate| candidate.live.uncached_cost()).chain(scored),
         candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(unknown_costs()),
     );
+    let figure = quality_figure(context.policy, objective, context.query.weights);
+    let computed = computed.with_quality(figure, competing.filter_map(|candidate| candidate.live.quality));
     let used = ObjectiveProfile::of(objective).baselines;
     let times = used.iter().any(|used| *used != Baseline::Costs);
-    let has_times = !times || unknown.iter().all(|unknown| !unknown.was_candidate && !unknown.may_compete);
+    let has_all = unknown.iter().all(|unknown| !unknown.was_candidate && !unknown.may_compete);
+    let (has_times, has_quality) = (!times || has_all, figure.is_none() || has_all);
     let has_costs = !used.contains(&Baseline::Costs) || unknown.iter().all(|unknown| unknown.cost.is_some());
-    let recorded = Baselines::of_record(decision.baselines);
+    let recorded = Baselines::of_record(decision);
     let Some(own) = own else {
-        let is_whole = has_times && has_costs && is_same(&computed, &recorded);
+        let has_figures = has_times && has_costs && has_quality;
+        let is_whole = has_figures && is_same(&computed, &recorded);
         // What is whole must give the recorded bits: anything else is a fault of this code or of the record.
-        let is_right = is_whole || decision.candidates.is_empty() || !(has_times && has_costs && ids.is_empty());
+        let is_right = is_whole || decision.candidates.is_empty() || !(has_figures && ids.is_empty());
         let basis = Basis { known, unknown: ids, paced_probes: false, is_whole };
         return Founded { baselines: recorded, basis, is_reproduced: is_right, is_unchanged: true };
     };
@@ -305,15 +317,19 @@ fn baselines(
         && basis.unknown == own.unknown
         && same_prices;
     if is_unchanged {
-        return Founded { baselines: recorded, basis, is_reproduced: true, is_unchanged };
+        // Where quality did not count in the record, its baseline follows from the recorded candidates.
+        let quality = recorded.quality.or(computed.quality);
+        let is_reproduced = recorded.quality.is_some() || has_quality;
+        return Founded { baselines: Baselines { quality, ..recorded }, basis, is_reproduced, is_unchanged };
     }
     // Costs of the unrecorded follow from prices and tokens; that they did so in the record shows that nothing is missing.
-    let is_reproduced = basis.unknown.is_empty() || (has_times && has_costs && own.is_whole);
+    let is_reproduced = basis.unknown.is_empty() || (has_times && has_costs && has_quality && own.is_whole);
     Founded { baselines: computed, basis, is_reproduced, is_unchanged }
 }
 
 fn is_same(one: &Baselines, other: &Baselines) -> bool {
-    one.recorded().map(f64::to_bits) == other.recorded().map(f64::to_bits)
+    let quality = |of: &Baselines| of.quality.map(|quality| [quality.median_loss, quality.lowest].map(f64::to_bits));
+    one.recorded().map(f64::to_bits) == other.recorded().map(f64::to_bits) && quality(one) == quality(other)
 }
 
 impl Making<'_, '_> {
@@ -422,7 +438,7 @@ impl Making<'_, '_> {
     /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost. Of a candidate that the record
     /// leaves out its recorded score tells more.
     fn least_score(&self, unknown: &UnknownEndpoint) -> f64 {
-        let nothing = PointForecast { first_token: 0.0, generation: 0.0, failure: 0.0 };
+        let nothing = PointForecast { first_token: 0.0, generation: 0.0, failure: 0.0, loss: 0.0 };
         let forecast =
             Forecast { load: 0.0, first_token: 0.0, noisy: nothing, noiseless: nothing, slow: 0.0, saved: 0.0 };
         let least = self.scoring.score_at(&nothing, &forecast, unknown.cost_range[0]);
@@ -431,9 +447,12 @@ impl Making<'_, '_> {
 
     /// The least score of a candidate that the record leaves out, where only weights differ. Its score is `s·x + d·y`, with what
     /// depends on times in `x` and what depends on costs or failures in `y`; with the recorded rates `s` and `d` it is at
-    /// least that of the candidates recorded before it. The least of a linear function under this bound lies in a corner.
+    /// least that of the candidates recorded before it, unless quality counted in it, too. The least of a linear function under this bound lies in a corner.
     fn least_by_record(&self, unknown: &UnknownEndpoint) -> Option<f64> {
         let recorded = self.recorded_scoring.as_ref().filter(|_| unknown.was_candidate)?;
+        if recorded.quality_figure().is_some() {
+            return None;
+        }
         let before = self.before_omitted?;
         let ([second, dollar], [new_second, new_dollar]) = (recorded.rates(), self.scoring.rates());
         let [least, most] = match self.context.query.objective.value {

@@ -3,8 +3,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pointsman_domain::{
-    Alias, AliasSplit, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Query, Resolved,
-    RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, TakenSplit, Target, Tick, Weights,
+    Alias, AliasSplit, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Quality, Query,
+    Resolved, RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, TakenSplit, Target, TaskClass,
+    TaskClassSource, Tick,
 };
 
 use super::{
@@ -12,6 +13,7 @@ use super::{
     side::{Side, translated},
 };
 use crate::{
+    quality::{Evidence, QualityTable},
     split::{Drawn, divide, matching_rule},
     stats::{EndpointStats, Estimates, Fit, OutputLengths, PromptScales, Snapshot, splitmix64},
 };
@@ -24,6 +26,8 @@ pub(super) struct Setup {
     /// Position here of each endpoint of the recorded catalog.
     positions: Vec<Option<u32>>,
     by_id: HashMap<EndpointId, u32>,
+    /// Positions in the recorded catalog.
+    recorded_by_id: HashMap<EndpointId, u32>,
     /// Whether endpoints here were in the recorded catalog.
     was_there: Vec<bool>,
     /// Whether they have the prices that they had there.
@@ -34,6 +38,8 @@ pub(super) struct Setup {
     /// Whether nothing else differs but how times count beside costs and failures.
     pub weighs_otherwise: bool,
     recorded: Arc<Catalog>,
+    /// Quality by the scores of that catalog.
+    recorded_quality: QualityTable,
     recorded_policy: Arc<RoutingPolicy>,
 }
 
@@ -47,8 +53,7 @@ impl Setup {
     /// Another one.
     pub(super) fn new(side: &Side, recorded: &Arc<Catalog>, recorded_policy: &Arc<RoutingPolicy>) -> Setup {
         let catalog = &side.catalog;
-        let by_id: HashMap<EndpointId, u32> =
-            (0_u32..).zip(&catalog.endpoints).map(|(index, endpoint)| (endpoint.id, index)).collect();
+        let by_id = positions_in(catalog);
         let positions: Vec<Option<u32>> =
             recorded.endpoints.iter().map(|endpoint| by_id.get(&endpoint.id).copied()).collect();
         let before: HashMap<EndpointId, &Endpoint> =
@@ -70,18 +75,21 @@ impl Setup {
             endpoints: stats,
             lengths: OutputLengths::new(catalog),
             prompts: PromptScales::new(catalog),
+            quality: Arc::new(QualityTable::of_catalog(catalog, &Evidence::default())),
         };
         Setup {
             snapshot,
             objective: side.objective,
             positions,
             by_id,
+            recorded_by_id: positions_in(recorded),
             was_there,
             same_prices,
             is_recorded: false,
             decides_as_recorded: decide_alike(&side.policy, recorded_policy),
             weighs_otherwise: decide_alike(&side.policy, &with_weights_of(recorded_policy, &side.policy)),
             recorded: Arc::clone(recorded),
+            recorded_quality: QualityTable::of_catalog(recorded, &Evidence::default()),
             recorded_policy: Arc::clone(recorded_policy),
         }
     }
@@ -113,6 +121,27 @@ impl Setup {
     /// Longest answer of an endpoint in the recorded catalog.
     pub(super) fn recorded_longest(&self, recorded: u32) -> u32 {
         self.recorded.endpoint(recorded).map_or(u32::MAX, |endpoint| endpoint.limits.longest_answer())
+    }
+
+    /// Quality of an endpoint here, and whether ratings count in it as they did in the record: where its score and the class of
+    /// the request are the same, it is the recorded one; else scores alone tell it.
+    pub(super) fn quality(
+        &self,
+        decision: &Decision,
+        query: &Query,
+        index: u32,
+        recorded: Option<Option<Quality>>,
+    ) -> (Option<Quality>, bool) {
+        let Some(task) = query.task_class.map(|class| class.task) else { return (None, true) };
+        let now = self.snapshot.quality.get(index, task);
+        let is_same_task = decision.task_class.is_some_and(|class| class.task == task);
+        let before = self.catalog().endpoint(index).and_then(|endpoint| self.recorded_by_id.get(&endpoint.id));
+        let is_same = is_same_task && before.and_then(|before| self.recorded_quality.get(*before, task)) == now;
+        match recorded {
+            Some(recorded) if self.is_recorded || is_same => (recorded, true),
+            Some(recorded) => (now, is_same_task && recorded.is_none_or(|recorded| recorded.ratings <= 0.0)),
+            None => (now, false),
+        }
     }
 
     /// Factor beyond which an endpoint counts as saturated, here and in the record.
@@ -163,8 +192,8 @@ impl Setup {
         query.objective = self.objective(query.objective, alias);
         with_alias_defaults(&mut query, alias);
         let balanced = self.snapshot.policy.balanced;
-        let default = Weights { latency: balanced.latency, cost: balanced.cost };
-        query.weights = query.routing.weights.map_or(default, |weights| weights.value);
+        query.weights = query.routing.weights.map_or(balanced, |weights| weights.value);
+        query.task_class = query.task_class.map(|class| class_under(class, alias));
         translate(&mut query.needs, &self.recorded.parameters, &catalog.parameters);
         Some(query)
     }
@@ -199,6 +228,10 @@ impl Setup {
     }
 }
 
+fn positions_in(catalog: &Catalog) -> HashMap<EndpointId, u32> {
+    (0_u32..).zip(&catalog.endpoints).map(|(index, endpoint)| (endpoint.id, index)).collect()
+}
+
 /// The place of the request, and what it meets here. One that no split has placed gets a place from `draw`, and where tags were
 /// left out of the record, a rule counts as it did.
 fn drawn(taken: Option<&TakenSplit>, draw: u64, tags: &[(String, String)], split: &AliasSplit) -> Drawn {
@@ -222,6 +255,7 @@ fn with_weights_of(policy: &RoutingPolicy, other: &RoutingPolicy) -> RoutingPoli
         balanced: other.balanced,
         cheapest_time_value: other.cheapest_time_value,
         reliable_time_share: other.reliable_time_share,
+        per_accepted: other.per_accepted,
         ..policy.clone()
     }
 }
@@ -229,19 +263,40 @@ fn with_weights_of(policy: &RoutingPolicy, other: &RoutingPolicy) -> RoutingPoli
 /// Takes from the alias what the request does not say itself.
 fn with_alias_defaults(query: &mut Query, alias: Option<&Alias>) {
     fn merged<T: Copy + PartialEq>(given: Option<Sourced<T>>, alias: Option<T>) -> Option<Sourced<T>> {
-        let own = given.filter(|given| given.source != Source::Alias);
-        own.or(alias.map(|value| Sourced { value, source: Source::Alias }))
+        let own = given.filter(|given| given.source < Source::Alias);
+        let of_key = given.filter(|given| given.source > Source::Alias);
+        own.or(alias.map(|value| Sourced { value, source: Source::Alias })).or(of_key)
     }
     let routing = &query.routing;
     let weights = merged(routing.weights, alias.and_then(|alias| alias.weights));
     let latency = merged(routing.preferred_max_latency, alias.and_then(|alias| alias.preferred_max_latency));
     let throughput = merged(routing.preferred_min_throughput, alias.and_then(|alias| alias.preferred_min_throughput));
-    let is_same = (weights, latency, throughput)
-        == (routing.weights, routing.preferred_max_latency, routing.preferred_min_throughput);
+    let min_quality = merged(routing.min_quality, alias.and_then(|alias| alias.min_quality));
+    let quality_unknown = merged(routing.quality_unknown, alias.and_then(|alias| alias.quality_unknown));
+    let is_same = (weights, latency, throughput, min_quality, quality_unknown)
+        == (
+            routing.weights,
+            routing.preferred_max_latency,
+            routing.preferred_min_throughput,
+            routing.min_quality,
+            routing.quality_unknown,
+        );
     if !is_same {
         let routing: &mut RoutingParameters = query.routing_mut();
         (routing.weights, routing.preferred_max_latency) = (weights, latency);
         routing.preferred_min_throughput = throughput;
+        (routing.min_quality, routing.quality_unknown) = (min_quality, quality_unknown);
+    }
+}
+
+/// The class of a task, unless the client, the key or an earlier turn named it.
+fn class_under(class: TaskClass, alias: Option<&Alias>) -> TaskClass {
+    match (class.source, alias.and_then(|alias| alias.task)) {
+        (TaskClassSource::Alias | TaskClassSource::Features | TaskClassSource::Default, Some(task)) => {
+            TaskClass { task, source: TaskClassSource::Alias, ..class }
+        }
+        (TaskClassSource::Alias, None) => TaskClass::of_features(class.features),
+        _ => class,
     }
 }
 

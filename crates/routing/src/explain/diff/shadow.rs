@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pointsman_domain::{Candidate, Catalog, Objective, Query, ShadowChoice, Tick};
+use pointsman_domain::{Candidate, Catalog, Objective, QualityScores, Query, ShadowChoice, Tick};
 
 use super::{setup::Setup, side::Side};
 use crate::{
@@ -124,6 +124,8 @@ impl Shadow {
             prices: own.prices.clone(),
             ..measured.clone()
         });
+        // Ratings count only where the scores are those that they were added to.
+        let has_scores_of = scores(&own.catalog).eq(scores(&serving.catalog));
         let world = Arc::new(Snapshot {
             version: serving.version,
             catalog: Arc::clone(&own.catalog),
@@ -132,10 +134,17 @@ impl Shadow {
             endpoints: endpoints.collect(),
             lengths: serving.lengths.clone(),
             prompts: serving.prompts.clone(),
+            quality: Arc::clone(if has_scores_of { &serving.quality } else { &own.quality }),
         });
         *latest = Some(Arc::clone(&world));
         world
     }
+}
+
+/// Scores of endpoints and models.
+fn scores(catalog: &Catalog) -> impl Iterator<Item = &QualityScores> {
+    let of_models = catalog.models.iter().map(|model| &model.quality);
+    of_models.chain(catalog.endpoints.iter().map(|endpoint| &endpoint.quality))
 }
 
 /// Whether nothing differs by which requests are read.

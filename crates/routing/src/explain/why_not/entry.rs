@@ -61,10 +61,10 @@ fn filter_position(reason: ExclusionReason) -> usize {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
         KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
-        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited,
-        Saturated, UnsupportedParameter, WrongEndpoint,
+        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, QualityBelow, QualityUnknown,
+        Quantization, RateLimited, Saturated, UnsupportedParameter, WrongEndpoint,
     };
-    const ORDER: [ExclusionReason; 26] = [
+    const ORDER: [ExclusionReason; 28] = [
         Draining,
         ModelExpired,
         Disabled,
@@ -85,6 +85,8 @@ fn filter_position(reason: ExclusionReason) -> usize {
         PriceUnknown,
         MaxCostPer1kTokens,
         MaxPrice,
+        QualityUnknown,
+        QualityBelow,
         ConfigFault,
         RateLimited,
         CircuitOpen,

@@ -4,6 +4,7 @@ use pointsman_domain::{Candidate, Decision, Objective, RoutingPolicy, Weights};
 
 use super::{Margin, PREFERENCE_MISSED, Verdict, WhyNot, recorded_trial::RecordedTrial};
 use crate::decide::{
+    conversation_model::is_of_other_model,
     pending_tool_calls::loses_reasoning,
     plan::is_tie,
     precedence::position_and_grade,
@@ -13,13 +14,14 @@ use crate::decide::{
 use crate::explain::{
     counterfactual::{Figure, smallest},
     formatting::{seconds, significant},
-    rescoring::leader,
+    rescoring::{counted_quality, leader, recorded},
 };
 
 const PROBED_FIRST: &str = "an endpoint with a half-open circuit breaker is probed first; without the probe this one \
                             would be the choice";
 const STATE_LOST: &str = "the request brings results of tool calls, and this endpoint cannot take back the reasoning \
                           before them";
+const OTHER_MODEL: &str = "the conversation stays with the model that served it last, whatever ratings said since";
 const TIE_BREAK: &str = "equal scores are ordered by failure probability, then cost, then requests in flight, then \
                          endpoint id, lower first";
 
@@ -63,6 +65,9 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     }
     if candidate.inputs.tier != leader.inputs.tier && loses_reasoning(&candidate.inputs) {
         return ("reasoning_state", STATE_LOST.to_owned());
+    }
+    if candidate.inputs.tier != leader.inputs.tier && is_of_other_model(&candidate.inputs) {
+        return ("conversation_model", OTHER_MODEL.to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier {
         return (PREFERENCE_MISSED, missed(candidate, leader, decision));
@@ -120,8 +125,16 @@ pub(crate) fn figures(candidate: &Candidate, decision: &Decision) -> Vec<(Figure
         (Figure::FailureProbability, predicted.failure),
     ];
     if decision.objective.value == Objective::Balanced {
-        let Weights { latency, cost } = decision.weights;
-        figures.push((Figure::LatencyWeight, latency / (latency + cost)));
+        let Weights { latency, cost, quality } = decision.weights;
+        if latency + cost > 0.0 {
+            figures.push((Figure::LatencyWeight, latency / (latency + cost)));
+        }
+        if recorded(decision).any(|candidate| candidate.inputs.quality.is_some()) {
+            figures.push((Figure::QualityWeight, quality / decision.weights.sum()));
+        }
+    }
+    if let Some(counted) = counted_quality(candidate, decision) {
+        figures.push((Figure::Quality, counted));
     }
     figures
 }

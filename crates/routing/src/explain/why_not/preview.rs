@@ -3,11 +3,13 @@
 //! A preview still has everything that the decision read, so a trial makes the whole decision again with the changed
 //! figure. Baselines change with the figure, and a `what_if` with the same change gives the same choice.
 
-use pointsman_domain::{Decision, EndpointId, RouteError, Tick, Weights};
+use std::sync::Arc;
+
+use pointsman_domain::{Decision, EndpointId, RouteError, Tick};
 
 use super::{PREFERENCE_MISSED, Verdict, WhyNot, lost::figures, sentence::sentence, why_not, why_not_in};
 use crate::explain::{
-    counterfactual::{Figure, Trial, smallest},
+    counterfactual::{Figure, Trial, smallest, weights_at},
     hypothetical_stats::PredictionOverride,
     rescoring::leader,
     what_if::WhatIfWorld,
@@ -71,6 +73,14 @@ impl DecisionTrial {
         decided.is_ok_and(is_chosen)
     }
 
+    fn is_chosen_with_quality(&mut self, value: f64) -> bool {
+        let table = Arc::clone(&self.world.snapshot.quality);
+        self.world.override_quality(self.index, value);
+        let chosen = self.is_chosen();
+        self.world.snapshot.quality = table;
+        chosen
+    }
+
     fn is_chosen_with(&mut self, target: PredictionOverride) -> bool {
         self.world.override_prediction(target, self.index, self.now);
         let chosen = self.is_chosen();
@@ -88,9 +98,10 @@ impl Trial for DecisionTrial {
             Figure::FirstToken => self.is_chosen_with(PredictionOverride::FirstToken(value)),
             Figure::TokensPerSecond => self.is_chosen_with(PredictionOverride::TokensPerSecond(value)),
             Figure::FailureProbability => self.is_chosen_with(PredictionOverride::FailureProbability(value)),
-            Figure::LatencyWeight => {
-                let weights =
-                    std::mem::replace(&mut self.world.query.weights, Weights { latency: value, cost: 1.0 - value });
+            Figure::Quality => self.is_chosen_with_quality(value),
+            Figure::LatencyWeight | Figure::QualityWeight => {
+                let changed = weights_at(figure, value, self.world.query.weights);
+                let weights = std::mem::replace(&mut self.world.query.weights, changed);
                 let chosen = self.is_chosen();
                 self.world.query.weights = weights;
                 chosen

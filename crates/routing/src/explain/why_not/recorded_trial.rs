@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use pointsman_domain::{Candidate, Decision, Prediction, RoutingPolicy, ScoreInputs, Weights};
+use pointsman_domain::{Candidate, Decision, Prediction, RoutingPolicy, ScoreInputs};
 
 use crate::decide::{plan::is_tie, precedence::position_and_grade, preferences::grade_with};
 
 use crate::explain::{
-    counterfactual::{Figure, Trial},
+    counterfactual::{Figure, Trial, certain_quality, weights_at},
     rescoring::{Rescoring, precedence, recorded},
 };
 
@@ -52,7 +52,11 @@ impl<'a> RecordedTrial<'a> {
                 Prediction { first_token_p50: value, first_token_p95: p95, ..*predicted }
             }
             Figure::TokensPerSecond => Prediction { tokens_per_second: value, ..*predicted },
-            Figure::Price | Figure::FailureProbability | Figure::LatencyWeight => *predicted,
+            Figure::Price
+            | Figure::FailureProbability
+            | Figure::LatencyWeight
+            | Figure::Quality
+            | Figure::QualityWeight => *predicted,
         };
         grade_with(self.decision, inputs, &predicted).min(position_and_grade(inputs.tier).1)
     }
@@ -82,8 +86,12 @@ impl Trial for RecordedTrial<'_> {
                 let forecast = self.rescoring.forecast(candidate, &inputs);
                 (self.rescoring.scoring.score_if(value, &forecast, inputs.cost), self.best_rival_score)
             }
-            Figure::LatencyWeight => {
-                let weights = Weights { latency: value, cost: 1.0 - value };
+            Figure::Quality => {
+                let quality = Some(certain_quality(value));
+                (self.score(&ScoreInputs { quality, ..inputs }), self.best_rival_score)
+            }
+            Figure::LatencyWeight | Figure::QualityWeight => {
+                let weights = weights_at(figure, value, self.decision.weights);
                 let rescoring = Rescoring::with_weights(self.decision, self.policy, weights);
                 let rival_scores = self.rivals.iter().map(|rival| rescoring.score(rival));
                 (rescoring.score(candidate), rival_scores.fold(f64::INFINITY, f64::min))

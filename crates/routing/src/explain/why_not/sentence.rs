@@ -77,6 +77,7 @@ fn term_text(term: &'static str) -> &'static str {
         "failure_time" => "time lost by failures",
         "failure_cost" => "cost of failures",
         "slow" => "slow answers",
+        "asked_again" => "answers that are not accepted",
         other => other,
     }
 }
@@ -114,6 +115,10 @@ fn change(change: &Counterfactual) -> String {
         }
         Figure::LatencyWeight => {
             format!("a latency weight of {} instead of {}{by}", significant(to, 3), significant(from, 3))
+        }
+        Figure::Quality => format!("a quality of {} instead of {}{by}", significant(to, 3), significant(from, 3)),
+        Figure::QualityWeight => {
+            format!("a quality weight of {} instead of {}{by}", significant(to, 3), significant(from, 3))
         }
     }
 }

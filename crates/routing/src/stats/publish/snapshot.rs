@@ -10,10 +10,13 @@ use pointsman_domain::{
     ServedService, Tick,
 };
 
-use crate::stats::model::{
-    estimates::{Curve, Estimates},
-    lengths::OutputLengths,
-    prompt_scale::PromptScales,
+use crate::{
+    quality::QualityTable,
+    stats::model::{
+        estimates::{Curve, Estimates},
+        lengths::OutputLengths,
+        prompt_scale::PromptScales,
+    },
 };
 
 /// The statistics that a decision reads.
@@ -33,6 +36,8 @@ pub struct Snapshot {
     pub lengths: OutputLengths,
     /// Prompt tokens per estimated one.
     pub prompts: PromptScales,
+    /// How good answers are.
+    pub quality: Arc<QualityTable>,
 }
 
 /// Statistics of one endpoint.

@@ -6,6 +6,7 @@ use pointsman_domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, R
 
 use super::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 
+use crate::quality::{Evidence, QualityTable};
 use crate::stats::{
     model::{
         lengths::{LengthClass, OutputLengths},
@@ -40,6 +41,7 @@ pub struct Statistics {
     lengths: OutputLengths,
     prompts: PromptScales,
     priors: Priors,
+    quality: Arc<QualityTable>,
     latest: Tick,
 }
 
@@ -54,6 +56,7 @@ impl Statistics {
             lengths: OutputLengths::new(&catalog),
             prompts: PromptScales::new(&catalog),
             priors: Priors::configured(&policy.stats),
+            quality: Arc::new(QualityTable::of_catalog(&catalog, &Evidence::default())),
             latest: Tick::default(),
             catalog,
             policy,
@@ -114,6 +117,7 @@ impl Statistics {
             endpoints: published.collect(),
             lengths: self.lengths.clone(),
             prompts: self.prompts.clone(),
+            quality: Arc::clone(&self.quality),
         }
     }
 
@@ -209,6 +213,7 @@ impl Statistics {
         self.prompts = self.prompts.carried(&models);
         self.positions = positions(&catalog);
         self.facts = facts(&catalog);
+        self.quality = Arc::new(QualityTable::of_catalog(&catalog, &Evidence::default()));
         self.catalog = catalog;
     }
 

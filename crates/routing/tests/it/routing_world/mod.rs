@@ -16,6 +16,7 @@
 //! | `open5`, `half7`, `probing`, `cool2`, `fault40`, `paced1` | gates, with the seconds left (or past, for `half`) |
 //! | `off`, `disabled`, `expired`, `ctx8000`, `prompt100`, `most500` | switches and limits |
 //! | `state:anthropic-claude-v1` | format of the reasoning that it takes back |
+//! | `q0.8`, `rated0.6,12` | score for code, of 100 answers; mean and number of ratings beside it |
 //! | `tools`, `json`, `in:image`, `out:image`, `fp8`, `collects`, `zdr`, `variant:x` | abilities and policies |
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of the world")]
@@ -27,11 +28,13 @@ use std::{sync::Arc, time::Duration};
 use pointsman_domain::{
     Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Exploration, FailureCause,
     FailureKind, GeographyPrice, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing,
-    Provider, ProviderSlug, ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, ServiceName,
-    ServiceTierPrices, Source, Sourced, Target, Tick, Usd, Weights,
+    Provider, ProviderSlug, ProviderState, Quality, QualityScore, Query, ReasoningFormat, RouteError, RoutingPolicy,
+    ServiceName, ServiceTierPrices, Source, Sourced, Target, Task, TaskClass, TaskClassSource, TaskFeatures, Tick, Usd,
+    Weights,
 };
 use pointsman_routing::{
     decide::decide,
+    quality::{Posterior, QualityTable},
     stats::{
         EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, PromptScales, Snapshot, TokensLeft,
     },
@@ -155,10 +158,25 @@ impl Entry {
             },
             parameters: parameters(self.words.iter().map(String::as_str)),
             quantization: self.has("fp8").then(|| "fp8".to_owned()),
+            quality: self.score().map(|score| (Task::Code, score)).into_iter().collect(),
             disabled: self.has("disabled"),
             reasoning_state: self.reasoning_state(),
             ..Endpoint::with_defaults(id, model, provider, &self.model)
         }
+    }
+
+    fn score(&self) -> Option<QualityScore> {
+        let date = "2026-11-02".parse().expect("a date");
+        let score = self.number("q", "")?;
+        Some(QualityScore { score, count: 100, source: "own-eval".into(), date, licence: None })
+    }
+
+    /// What score and ratings say together.
+    fn quality(&self) -> Option<Quality> {
+        let prior = self.score().map(|score| Posterior::of_score(&score));
+        let Some((mean, ratings)) = self.pair("rated", ',') else { return prior.map(|prior| prior.quality(0.0)) };
+        let prior = prior.unwrap_or_else(|| Posterior::of_class(0.0, 0.0));
+        Some(prior.with(mean * ratings, (1.0 - mean) * ratings).quality(ratings))
     }
 
     fn stats(&self, catalog: &Catalog, endpoint: &Endpoint) -> EndpointStats {
@@ -287,6 +305,8 @@ impl World {
         let catalog = Arc::new(catalog.expect("a catalog"));
         let stats = entries.iter().zip(&catalog.endpoints);
         let stats = stats.map(|(entry, endpoint)| entry.stats(&catalog, endpoint)).collect();
+        let known = (0..).zip(&entries).filter_map(|(index, entry)| Some((index, entry.quality()?)));
+        let quality = known.fold(QualityTable::default(), |table, (index, known)| table.with(index, Task::Code, known));
         let snapshot = Snapshot {
             version: 7,
             policy: Arc::new(policy),
@@ -294,6 +314,7 @@ impl World {
             endpoints: stats,
             lengths: OutputLengths::new(&catalog),
             prompts: PromptScales::new(&catalog),
+            quality: Arc::new(quality),
             catalog,
         };
         let live = LiveView { endpoints: entries.iter().map(Entry::live).collect(), providers: Vec::new() };
@@ -395,6 +416,11 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
+/// The class of a request that names it.
+pub fn code() -> TaskClass {
+    TaskClass { task: Task::Code, source: TaskClassSource::Metadata, features: TaskFeatures::default() }
+}
+
 /// An alias for everything.
 pub fn alias(id: &str) -> Alias {
     Alias {
@@ -405,6 +431,8 @@ pub fn alias(id: &str) -> Alias {
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
+        min_quality: None,
+        quality_unknown: None,
         spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),

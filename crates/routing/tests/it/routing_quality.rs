@@ -1,0 +1,278 @@
+//! Quality: which endpoints it excludes, what it adds to scores, and what is said of it.
+
+use pointsman_domain::{
+    Candidate, Decision, Objective, Quality, QualityFloor, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Task,
+    UnknownQuality, Weights,
+};
+use pointsman_routing::{
+    decide::decide,
+    explain::{fill_selection_probabilities, nearest_relaxation, reason_sentence, replay, why_not},
+};
+
+use crate::routing_world::{NOW, World, code};
+
+/// A small model that is cheap and a large one that is good.
+const TWO: &str = "meadow/small 200ms $1/2 q0.6 | meadow/large@swift 300ms $8/16 q0.95";
+
+fn asked(world: &World, objective: Objective, quality: f64) -> Query {
+    let weights = Weights { quality, ..Weights::default() };
+    Query { weights, task_class: Some(code()), ..world.query(objective, "") }
+}
+
+fn least(floor: QualityFloor, unknown: Option<UnknownQuality>) -> impl Fn(&mut Query) {
+    move |query| {
+        let source = Source::TopLevel;
+        query.routing_mut().min_quality = Some(Sourced { value: floor, source });
+        query.routing_mut().quality_unknown = unknown.map(|value| Sourced { value, source });
+    }
+}
+
+/// Reason and detail of each excluded endpoint.
+fn excluded(text: &str, ask: impl Fn(&mut Query)) -> Vec<(String, &'static str, String)> {
+    let world = World::of(text);
+    let mut query = asked(&world, Objective::Balanced, 0.0);
+    ask(&mut query);
+    let excluded = world.decide(&query).map_or_else(|error| error.excluded, |decision| decision.excluded);
+    let told =
+        |one: &pointsman_domain::ExcludedEndpoint| (world.name(one.index), one.reason.as_str(), one.detail.to_string());
+    excluded.iter().map(told).collect()
+}
+
+fn choice(world: &World, query: &Query) -> String {
+    world.name(world.decide(query).unwrap().candidates[0].index)
+}
+
+#[test]
+fn an_endpoint_below_the_least_quality_is_excluded_with_figure_source_and_date() {
+    let below = "quality for code 0.6, below 0.7 (own-eval, 2026-11-02, n 100)";
+    assert_eq!(
+        excluded(TWO, least(QualityFloor::Mean(0.7), None)),
+        [("meadow/small".to_owned(), "quality_below", below.to_owned())]
+    );
+    assert_eq!(excluded(TWO, least(QualityFloor::Mean(0.6), None)), [], "a score that equals the least is enough");
+    let rated = "a/a q0.8 rated0.2,30 | b/b q0.8";
+    let below = "quality for code 0.44, below 0.5 (own-eval, 2026-11-02, n 100; 30 ratings)";
+    assert_eq!(
+        excluded(rated, least(QualityFloor::Mean(0.5), None)),
+        [("a/a".to_owned(), "quality_below", below.to_owned())]
+    );
+    let tenth = excluded("a/a q0.8 | b/b q0.8 rated0.9,100", least(QualityFloor::Tenth(0.75), None));
+    assert_eq!(tenth.len(), 1, "few answers leave more doubt: {tenth:?}");
+    assert!(tenth[0].2.starts_with("lower tenth of quality for code 0.6"), "{tenth:?}");
+}
+
+#[test]
+fn an_unknown_quality_is_excluded_as_such_unless_it_is_allowed() {
+    let text = "a/a | b/b q0.8";
+    let unknown = "no score for code; quality_unknown = \"allow\" would let it in";
+    let expected = [("a/a".to_owned(), "quality_unknown", unknown.to_owned())];
+    assert_eq!(excluded(text, least(QualityFloor::Mean(0.1), None)), expected);
+    assert_eq!(excluded(text, least(QualityFloor::Mean(0.1), Some(UnknownQuality::Exclude))), expected);
+    assert_eq!(excluded(text, least(QualityFloor::Mean(0.1), Some(UnknownQuality::Allow))), []);
+    let of_no_class = |query: &mut Query| {
+        least(QualityFloor::Mean(0.9), None)(query);
+        query.task_class = None;
+    };
+    assert_eq!(excluded(text, of_no_class), [], "what has no class of task is asked for no quality");
+}
+
+#[test]
+fn an_allowed_unknown_quality_is_said() {
+    let world = World::of("a/a 50ms | b/b 900ms q0.8");
+    let mut query = asked(&world, Objective::Fastest, 0.0);
+    least(QualityFloor::Mean(0.1), Some(UnknownQuality::Allow))(&mut query);
+    let reason = reason_sentence(&world.decide(&query).unwrap(), world.catalog(), &[]);
+    assert!(reason.contains("quality for code unknown, let in by quality_unknown = \"allow\""), "{reason}");
+}
+
+#[test]
+fn the_nearest_relaxation_names_the_least_quality() {
+    let world = World::of("a/a q0.6 | b/b q0.5 | c/c q0.69 fp8 expired");
+    let mut query = asked(&world, Objective::Balanced, 0.0);
+    least(QualityFloor::Mean(0.7), None)(&mut query);
+    let nearest = nearest_relaxation(&world.decide(&query).unwrap_err(), &world.snapshot).unwrap();
+    assert_eq!((world.name(nearest.index), nearest.against[0].reason.as_str()), ("a/a".to_owned(), "quality_below"));
+}
+
+/// Everything that a decision without quality holds, and in which order.
+fn figures(decision: &Decision) -> Vec<(u32, u64, Vec<(&'static str, u64)>)> {
+    let of = |one: &Candidate| {
+        let terms = one.terms.iter().map(|term| (term.name, term.value.to_bits())).collect();
+        (one.index, one.score.to_bits(), terms)
+    };
+    decision.candidates.iter().map(of).collect()
+}
+
+#[test]
+fn without_a_weight_and_a_least_quality_scores_change_no_bit() {
+    let with = "a/a 90ms 50tps $4/8 q0.9 | b/b 400ms 90tps $1/2 q0.2 rated0.1,50 | c/c 300ms 60tps $2/4";
+    let without = "a/a 90ms 50tps $4/8 | b/b 400ms 90tps $1/2 | c/c 300ms 60tps $2/4";
+    for objective in Objective::ALL {
+        for seed in [None, Some(7), Some(99)] {
+            let decided = |text: &str, has_class: bool| {
+                let world = World::of(text);
+                let query = asked(&world, objective, 0.0);
+                let query = Query { task_class: query.task_class.filter(|_| has_class), ..query };
+                decide(&world.snapshot, &world.live, &query, NOW, seed).unwrap()
+            };
+            let (rated, plain) = (decided(with, true), decided(without, false));
+            assert_eq!(figures(&rated), figures(&plain), "{objective} {seed:?}");
+            assert_eq!((rated.quality, rated.explored), (None, plain.explored));
+        }
+    }
+}
+
+#[test]
+fn the_term_of_quality_is_its_share_of_the_weights_times_the_loss_in_median_losses() {
+    let world = World::of(TWO);
+    let decision = world.decide(&asked(&world, Objective::Balanced, 1.0)).unwrap();
+    let names: Vec<&str> = decision.candidates[0].terms.iter().map(|term| term.name).collect();
+    assert_eq!(names, ["time", "failure_time", "expected_cost", "failure_cost", "quality"]);
+    let of = |model: &str| {
+        let candidate = decision.candidates.iter().find(|one| world.name(one.index).starts_with(model)).unwrap();
+        candidate.terms.iter().last().unwrap().value
+    };
+    // Of two losses, 0.4 and 0.05, the lower median is the lesser one.
+    assert!((of("meadow/small") - 0.5 * 0.4 / 0.05).abs() < 1e-9, "{}", of("meadow/small"));
+    assert!((of("meadow/large") - 0.5).abs() < 1e-9);
+    let sum: f64 = decision.candidates[0].terms.iter().map(|term| term.value).sum();
+    assert_eq!(sum.to_bits(), decision.candidates[0].score.to_bits());
+}
+
+#[test]
+fn a_heavier_weight_of_quality_leads_to_the_better_model() {
+    let world = World::of(TWO);
+    assert_eq!(choice(&world, &asked(&world, Objective::Balanced, 0.0)), "meadow/small");
+    assert_eq!(choice(&world, &asked(&world, Objective::Balanced, 1.0)), "meadow/large@swift");
+    for objective in [Objective::Fastest, Objective::Reliable, Objective::Cheapest] {
+        assert_eq!(choice(&world, &asked(&world, objective, 1.0)), "meadow/small", "{objective} has no such weight");
+    }
+}
+
+#[test]
+fn nearly_perfect_qualities_are_not_blown_up() {
+    let world = World::of("a/a q0.999 $1/2 | b/b q0.9999 $2/4");
+    assert_eq!(choice(&world, &asked(&world, Objective::Balanced, 1.0)), "a/a", "a thousandth is not worth the price");
+}
+
+#[test]
+fn an_unknown_quality_counts_as_the_lowest_known_one_and_not_at_all_where_none_is_known() {
+    let world = World::of("a/a | b/b q0.6 | c/c q0.9");
+    let decision = world.decide(&asked(&world, Objective::Balanced, 1.0)).unwrap();
+    let term = |name: &str| {
+        let candidate = decision.candidates.iter().find(|one| world.name(one.index) == name).unwrap();
+        (candidate.terms.iter().last().unwrap().value, candidate.inputs.quality.is_some())
+    };
+    assert!((term("a/a").0 - term("b/b").0).abs() < 1e-9);
+    assert_eq!((term("a/a").1, term("b/b").1), (false, true), "it stays unknown");
+    let nobody = World::of("a/a 90ms $4/8 | b/b 400ms $1/2");
+    let (one, other) = (asked(&nobody, Objective::Balanced, 1.0), asked(&nobody, Objective::Balanced, 0.0));
+    assert_eq!(nobody.decide(&one).unwrap().quality, None);
+    assert_eq!(choice(&nobody, &one), choice(&nobody, &other));
+}
+
+#[test]
+fn cheapest_may_count_what_is_spent_until_an_answer_is_accepted() {
+    let policy = |per_accepted| RoutingPolicy { per_accepted, ..RoutingPolicy::default() };
+    // Both have as much to say, so the lower tenths differ as the means do.
+    let text = "a/a $1/2 q0.3 | b/b $2/4 q0.9";
+    let of = |per_accepted| {
+        let world = World::under(text, policy(per_accepted));
+        (choice(&world, &asked(&world, Objective::Cheapest, 0.0)), world)
+    };
+    assert_eq!(of(false).0, "a/a");
+    let (first, world) = of(true);
+    assert_eq!(first, "b/b");
+    let decision = world.decide(&asked(&world, Objective::Cheapest, 0.0)).unwrap();
+    let candidate = &decision.candidates[0];
+    let [cost, failure, time, again] = candidate.terms.iter().map(|term| term.value).collect::<Vec<_>>()[..] else {
+        panic!("four terms")
+    };
+    let tenth = candidate.inputs.quality.unwrap().tenth;
+    assert!(((cost + failure + time) / tenth / (cost + failure + time + again) - 1.0).abs() < 1e-9);
+}
+
+fn with_noise(world: &World, seed: u64) -> Decision {
+    decide(&world.snapshot, &world.live, &asked(world, Objective::Balanced, 1.0), NOW, Some(seed)).unwrap()
+}
+
+#[test]
+fn noise_doubts_ratings_and_not_scores() {
+    // Times and prices are certain here, so that nothing else has noise.
+    let policy = || RoutingPolicy { staleness: 0.0, ..RoutingPolicy::default() };
+    let firsts = |text: &str| {
+        let world = World::under(text, policy());
+        let first = |seed| world.name(with_noise(&world, seed).candidates[0].index);
+        (1..200).map(first).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let sure = "w1000000 100ms 100tps";
+    assert_eq!(firsts(&format!("a/a {sure} q0.80 | b/b {sure} q0.78")), 1);
+    assert_eq!(firsts(&format!("a/a {sure} q0.80 rated0.8,4 | b/b {sure} q0.78 rated0.78,4")), 2);
+}
+
+#[test]
+fn a_replay_gives_the_same_bits_and_probabilities_match_the_seeds() {
+    let world = World::of(
+        "a/a 200ms $1/2 q0.60 rated0.6,9 | b/b 210ms $1/2 q0.62 rated0.64,20 | c/c 190ms $1.1/2 | d/d $1/2 q0.5",
+    );
+    let mut counts = [0_u32; 4];
+    for seed in 1..=4000 {
+        let decision = with_noise(&world, seed);
+        let again = replay(&decision, &world.snapshot.policy);
+        assert!(again.is_identical(), "seed {seed}: {:?}", again.differences);
+        counts[decision.candidates[0].index as usize] += 1;
+    }
+    let mut decision = with_noise(&world, 1);
+    fill_selection_probabilities(&mut decision, &world.snapshot.policy);
+    for candidate in &decision.candidates {
+        let counted = f64::from(counts[candidate.index as usize]) / 4000.0;
+        let told = candidate.selection_probability.unwrap();
+        assert!((counted - told).abs() < 0.03, "{}: {counted} {told}", world.name(candidate.index));
+    }
+}
+
+#[test]
+fn the_reason_says_the_quality_its_source_and_the_ratings_since() {
+    let world = World::of("meadow/small 200ms $1/2 q0.71 rated0.8,38 | meadow/large@swift 300ms $8/16 q0.72");
+    let decision = world.decide(&asked(&world, Objective::Balanced, 0.2)).unwrap();
+    let reason = reason_sentence(&decision, world.catalog(), &[]);
+    for part in [
+        "it has the best balance of time, cost and quality",
+        "quality for code 0.71 (own-eval, 2026-11-02, n 100; 38 ratings since: 0.77 ±",
+        "class named by the request",
+        "17 % (1 − quality) ÷ median",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[test]
+fn a_mean_that_is_no_number_excludes_and_ranks_last_instead_of_failing() {
+    let mut world = World::of("a/a q0.8 | b/b q0.9");
+    let broken = Quality { mean: f64::NAN, tenth: f64::NAN, ratings: f64::NAN };
+    world.snapshot.quality = std::sync::Arc::new(world.snapshot.quality.with(0, Task::Code, broken));
+    let mut query = asked(&world, Objective::Balanced, 1.0);
+    assert!(world.decide(&query).is_ok());
+    least(QualityFloor::Mean(0.1), None)(&mut query);
+    assert_eq!(choice(&world, &query), "b/b");
+}
+
+#[test]
+fn ratings_change_no_model_in_the_middle_of_a_conversation() {
+    let text = |mean: f64| format!("a/a 200ms q0.7 rated{mean},50 | b/b 200ms q0.7 rated0.7,50 | a/a@other 900ms q0.7");
+    let ask = |mean: f64, last: Option<u32>| {
+        let world = World::of(&text(mean));
+        let served = |at: u32| StickyEndpoint { endpoint: world.catalog().endpoint(at).unwrap().id, cached_tokens: 0 };
+        let query = Query { sticky: last.map(served), ..asked(&world, Objective::Balanced, 4.0) };
+        (world.decide(&query).unwrap(), world)
+    };
+    let first = |(decision, world): &(Decision, World)| world.name(decision.candidates[0].index);
+    assert_eq!(first(&ask(0.9, None)), "a/a");
+    assert_eq!(first(&ask(0.1, None)), "b/b", "a new conversation goes where answers are better");
+    let later = ask(0.1, Some(0));
+    assert_eq!(first(&later), "a/a", "this one was begun with the other model");
+    let answer = why_not("b/b", &later.0, &later.1.snapshot.policy, later.1.catalog());
+    assert_eq!((answer.reason, answer.rank), ("conversation_model", Some(3)));
+    let reason = reason_sentence(&later.0, later.1.catalog(), &[]);
+    assert!(reason.contains("the conversation stays with the model that served it last"), "{reason}");
+}

@@ -1,0 +1,171 @@
+//! `quality import`: the lines that give models the scores of a file, as a difference to the configuration. Changes nothing itself,
+//! and reads nothing from the network.
+
+mod scores;
+
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
+
+use chrono::NaiveDate;
+use clap::{Args, Subcommand};
+use pointsman_config::Environment;
+use pointsman_domain::{Catalog, Endpoint, Model, QualityScore, Task};
+
+use self::scores::{Format, Scored};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, load, refused, success};
+
+/// Largest file that is read, bytes.
+const MOST_BYTES: u64 = 64 << 20;
+/// Most unknown models that are named.
+const MOST_NAMED: usize = 20;
+
+/// What to do with scores of quality.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct QualityRequest {
+    #[command(subcommand)]
+    action: QualityAction,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+enum QualityAction {
+    /// Print the lines to write for the scores of a file, as a difference; exits with 1 if there are any
+    Import(ImportArguments),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+struct ImportArguments {
+    /// The file with the scores
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// Its format: csv has the columns model, class, score and n
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Who measured; default: the name of the board, required for csv
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// When it was measured, such as 2026-11-02; required unless the file says so
+    #[arg(long)]
+    date: Option<NaiveDate>,
+    /// Answers that were judged for each score, where the file does not say so
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    n: Option<u32>,
+    /// Under which licence the scores may be used
+    #[arg(long, value_name = "NAME")]
+    licence: Option<String>,
+    /// Configuration; default: ./config.toml if it exists, else the built-in catalogue
+    #[arg(id = "quality_config", short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl QualityRequest {
+    /// The configuration named behind the command.
+    pub(super) fn config_mut(&mut self) -> &mut Option<PathBuf> {
+        let QualityAction::Import(arguments) = &mut self.action;
+        &mut arguments.config
+    }
+}
+
+/// Compares the scores of the file with those of the configuration.
+pub(super) fn run(request: &QualityRequest, environment: &Environment) -> Finished {
+    let QualityAction::Import(arguments) = &request.action;
+    let catalog = load(arguments.config.as_deref(), environment)?.config.catalog(1);
+    let text = read(arguments)?;
+    let scored = scores::read(&text, arguments.format, arguments.n).map_err(|why| faulty(arguments, &why))?;
+    let (lines, unknown) = difference(&catalog, &with_origin(arguments, scored)?);
+    let mut page = lines;
+    let is_finding = !page.is_empty();
+    if !is_finding {
+        page.push_str("# the configuration has these scores already\n");
+    }
+    if !unknown.is_empty() {
+        let named: Vec<&str> = unknown.iter().copied().take(MOST_NAMED).collect();
+        let more = unknown.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "# not in the configuration: {}{more}", named.join(", "));
+    }
+    Ok(if is_finding { CommandOutput { text: page, code: EXIT_DIFFERENT } } else { success(page) })
+}
+
+fn read(arguments: &ImportArguments) -> Result<String, CommandOutput> {
+    let size = fs::metadata(&arguments.from).map_err(|why| faulty(arguments, &why.to_string()))?.len();
+    if size > MOST_BYTES {
+        return Err(faulty(arguments, &format!("has {size} bytes, more than {MOST_BYTES}")));
+    }
+    fs::read_to_string(&arguments.from).map_err(|why| faulty(arguments, &why.to_string()))
+}
+
+fn faulty(arguments: &ImportArguments, why: &str) -> CommandOutput {
+    refused(format!("{}: {why}", arguments.from.display()))
+}
+
+/// The scores with their source and date.
+fn with_origin(
+    arguments: &ImportArguments,
+    scored: Vec<Scored>,
+) -> Result<Vec<(String, Task, QualityScore)>, CommandOutput> {
+    let source = arguments.source.as_deref().or(arguments.format.board());
+    let Some(source) = source.map(str::trim).filter(|source| !source.is_empty()) else {
+        return Err(refused("--source is missing: who measured these scores, such as own-eval"));
+    };
+    let complete = |one: Scored| {
+        let date = arguments.date.or(one.date);
+        let date = date.ok_or_else(|| refused("--date is missing: when these scores were measured"))?;
+        let licence = arguments.licence.as_deref().map(Into::into);
+        let score = QualityScore { score: one.score, count: one.count, source: source.into(), date, licence };
+        Ok((one.model, one.task, score))
+    };
+    scored.into_iter().map(complete).collect()
+}
+
+/// The lines to write, and the names that no model has. Of two scores for one class the later line counts.
+fn difference<'s>(catalog: &Catalog, scored: &'s [(String, Task, QualityScore)]) -> (String, BTreeSet<&'s str>) {
+    let mut page = String::new();
+    let mut unknown: BTreeSet<&str> = scored.iter().map(|(name, _, _)| name.as_str()).collect();
+    for model in &catalog.models {
+        let means = |name: &str| is_called(catalog, model, name);
+        unknown.retain(|name| !means(name));
+        let lines: String = Task::ALL
+            .into_iter()
+            .filter_map(|task| {
+                let found = scored.iter().rfind(|(name, of, _)| *of == task && means(name))?;
+                changed(task, model.quality.get(task), &found.2)
+            })
+            .collect();
+        if !lines.is_empty() {
+            let _ = write!(page, "  [[models]]\n  id = {:?}\n  [models.quality]\n{lines}", model.id.as_str());
+        }
+    }
+    (page, unknown)
+}
+
+/// Whether a file means a model by this name: its id with or without the namespace, its permanent name, or a provider's name for it.
+fn is_called(catalog: &Catalog, model: &Model, name: &str) -> bool {
+    let is = |known: &str| known.eq_ignore_ascii_case(name);
+    let id = model.id.as_str();
+    let is_upstream = |endpoint: &Endpoint| is(&endpoint.upstream_model);
+    is(id)
+        || is(&model.canonical_slug)
+        || id.rsplit('/').next().is_some_and(is)
+        || catalog.endpoints_of(model).any(|(_, endpoint)| is_upstream(endpoint))
+}
+
+/// The line of a class that goes and the one that comes.
+fn changed(task: Task, now: Option<&QualityScore>, then: &QualityScore) -> Option<String> {
+    if now == Some(then) {
+        return None;
+    }
+    let gone = now.map_or(String::new(), |now| format!("- {}\n", line(task, now)));
+    Some(format!("{gone}+ {}\n", line(task, then)))
+}
+
+fn line(task: Task, score: &QualityScore) -> String {
+    let QualityScore { score, count, source, date, licence } = score;
+    let licence = licence.as_deref().map_or(String::new(), |licence| format!(", licence = {}", quoted(licence)));
+    let task = task.as_str();
+    format!("{task} = {{ score = {score:?}, n = {count}, source = {}, date = {date}{licence} }}", quoted(source))
+}
+
+/// A text as TOML.
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}

@@ -1,0 +1,173 @@
+//! Quality through a whole gateway: the least one that is asked for, the class of the task, explanations, and the import of scores.
+
+use std::fs;
+
+use actix_web::http::Method;
+use pointsman::app::cli::{CommandOutput, Next, run};
+use pointsman_config::Environment;
+use serde_json::{Value, json};
+
+use crate::{
+    folder::Folder,
+    harness::{Reply, TestGateway},
+    scripted::Upstream,
+    world::{Model, World, and, ask, error_of, saying},
+};
+
+fn scored(id: &str, code: f64, price: &str) -> Model {
+    let quality =
+        format!("quality = {{ source = \"own-eval\", date = 2026-11-02, code = {{ score = {code}, n = 225 }} }}");
+    Model::new(id).at("acme", price, price).with(&quality)
+}
+
+async fn start(upstream: &Upstream, more: &str) -> TestGateway {
+    World::new()
+        .provider("acme", upstream.address())
+        .model(&scored("acme/small", 0.71, "0.000001"))
+        .model(&scored("acme/large", 0.95, "0.00001"))
+        .model(&Model::new("acme/plain").at("acme", "0.0000001", "0.0000001"))
+        .with(more)
+        .start()
+        .await
+}
+
+const ALIAS: &str = "[[aliases]]\nname = \"coder\"\ntask = \"code\"\nobjective = \"cheapest\"\nmin_quality = 0.7\n";
+
+async fn reply(gateway: &TestGateway, method: Method, path: &str, body: Option<Value>) -> Reply {
+    let body = body.map(|body| body.to_string().into_bytes());
+    gateway.call(method, path, &[("content-type", "application/json")], body).await
+}
+
+async fn call(gateway: &TestGateway, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+    let reply = reply(gateway, method, path, body).await;
+    (reply.status, reply.json())
+}
+
+async fn chat(gateway: &TestGateway, body: Value) -> (u16, Value) {
+    call(gateway, Method::POST, "/api/v1/chat/completions", Some(body)).await
+}
+
+#[actix_web::test]
+async fn the_cheapest_model_that_is_good_enough_serves_and_the_explanation_says_how_good_it_is() {
+    let upstream = saying("Done.");
+    let gateway = start(&upstream, ALIAS).await;
+    let (_, answer) = chat(&gateway, ask("service/coder")).await;
+    assert_eq!(answer["model"], "acme/small", "{answer}");
+    let path = format!("/api/v1/route/explain?generation_id={}", answer["id"].as_str().unwrap());
+    let (_, explained) = call(&gateway, Method::GET, &path, None).await;
+    let score = json!({ "score": 0.71, "n": 225, "source": "own-eval", "date": "2026-11-02" });
+    let quality = &explained["candidates"][0]["quality"];
+    assert_eq!((&quality["mean"], &quality["ratings"], &quality["score"]), (&json!(0.71), &json!(0), &score));
+    assert_eq!(explained["parameters"]["min_quality"], json!({ "value": 0.7, "source": "alias" }));
+    let reason = explained["decision_reason"].as_str().unwrap();
+    assert!(reason.contains("quality for code 0.71 (own-eval, 2026-11-02, n 225)"), "{reason}");
+    assert!(reason.contains("1 by quality_unknown"), "{reason}");
+    let replayed = path.replace("explain", "replay");
+    assert_eq!(call(&gateway, Method::GET, &replayed, None).await.1["identical"], true);
+}
+
+#[actix_web::test]
+async fn the_request_goes_before_the_alias_and_the_alias_before_the_key() {
+    let upstream = saying("Done.");
+    let gateway = start(&upstream, ALIAS).await;
+    let of = async |more: Value| chat(&gateway, and(ask("service/coder"), more)).await.1["model"].clone();
+    assert_eq!(of(json!({ "min_quality": 0.9 })).await, "acme/large");
+    assert_eq!(
+        of(json!({ "metadata": { "min_quality": "0.9" } })).await,
+        "acme/large",
+        "strings of metadata hold JSON"
+    );
+    assert_eq!(of(json!({ "quality_unknown": "allow" })).await, "acme/plain");
+    assert_eq!(of(json!({ "min_quality": { "p10": 0.8 } })).await, "acme/large");
+    let weighted = json!({ "objective": "balanced", "weights": { "cost": 1, "quality": 9 } });
+    assert_eq!(of(weighted).await, "acme/large");
+}
+
+#[actix_web::test]
+async fn what_no_model_reaches_is_refused_with_the_figure_and_what_to_change() {
+    let upstream = saying("Done.");
+    let gateway = start(&upstream, ALIAS).await;
+    let body = and(ask("service/coder"), json!({ "min_quality": 0.99 }));
+    let error = error_of(&reply(&gateway, Method::POST, "/api/v1/chat/completions", Some(body)).await, 404);
+    assert_eq!(error["availability"]["excluded_by"], json!(["quality_below", "quality_unknown"]), "{error}");
+    let nearest = error["availability"]["nearest_relaxation"]["sentence"].as_str().unwrap();
+    assert!(nearest.contains("lower min_quality (quality_below: quality for code 0.95, below 0.99"), "{nearest}");
+    for wrong in [json!({ "min_quality": 1.5 }), json!({ "min_quality": {} }), json!({ "quality_unknown": "maybe" })] {
+        let (status, answer) = chat(&gateway, and(ask("service/coder"), wrong.clone())).await;
+        assert_eq!(status, 400, "{wrong}: {answer}");
+    }
+}
+
+#[actix_web::test]
+async fn a_class_that_does_not_exist_is_refused_where_quality_decides_and_a_tag_elsewhere() {
+    let upstream = saying("Done.");
+    let gateway = start(&upstream, ALIAS).await;
+    let named = json!({ "metadata": { "task": "nightly summary" } });
+    let (status, answer) = chat(&gateway, and(ask("service/coder"), named.clone())).await;
+    assert_eq!((status, &answer["error"]["param"]), (400, &json!("metadata.task")), "{answer}");
+    let allowed = answer["error"]["allowed_values"].as_array().unwrap();
+    assert!(allowed.contains(&json!("code")) && allowed.len() == 8, "{answer}");
+    assert_eq!(chat(&gateway, and(ask("acme/small"), named)).await.0, 200);
+    let math = json!({ "metadata": { "task": "math" } });
+    let (status, answer) = chat(&gateway, and(ask("service/coder"), math)).await;
+    assert_eq!(status, 404, "the client's word goes before the alias, and nobody has a score for it: {answer}");
+}
+
+#[actix_web::test]
+async fn a_preview_says_which_quality_would_win() {
+    let upstream = saying("Done.");
+    let gateway = start(&upstream, ALIAS).await;
+    let weights = json!({ "objective": "balanced", "weights": { "latency": 1, "cost": 1, "quality": 1 } });
+    let body = and(ask("service/coder"), and(weights, json!({ "why_not": "acme/small" })));
+    let (_, page) = call(&gateway, Method::POST, "/api/v1/route/preview", Some(body)).await;
+    let changes = page["why_not"]["would_win_if"].as_array().unwrap_or_else(|| panic!("{page:#}"));
+    let named: Vec<&str> = changes.iter().filter_map(|change| change["change"].as_str()).collect();
+    assert!(named.contains(&"quality") && named.contains(&"weights.quality"), "{page:#}");
+}
+
+/// Runs `quality import` on this file beside this configuration.
+fn import(folder: &Folder, config: &str, scores: &str) -> CommandOutput {
+    let (file, from) = (folder.at("config.toml"), folder.at("scores.csv"));
+    fs::write(&file, config).unwrap();
+    fs::write(&from, scores).unwrap();
+    let line = ["quality", "import", "--format", "csv", "--source", "own-eval", "--date", "2026-11-02"];
+    let paths = [("--from", &from), ("--config", &file)];
+    let paths = paths.into_iter().flat_map(|(name, path)| [name.into(), path.as_os_str().to_owned()]);
+    match run(line.into_iter().map(Into::into).chain(paths), &Environment::default()) {
+        Next::Finish(output) => output,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_import_prints_the_lines_to_write_and_none_once_they_are_written() {
+    let folder = Folder::new();
+    let config = |quality: &str| {
+        format!(
+            "[providers.acme]\nbase_url = \"http://10.0.0.1/v1\"\n[[models]]\nid = \"acme/small\"\ncontext_length = 9\n\
+             pricing = {{ prompt = \"0\", completion = \"0\" }}\n[[models.endpoints]]\nprovider = \"acme\"\n\
+             upstream_model = \"small-2026\"\n{quality}"
+        )
+    };
+    let scores = "model,class,score,n\nSMALL-2026,code,0.71,225\nsmall,tools,0.83,1000\nother/one,code,0.5,9\n";
+    let first = import(&folder, &config(""), scores);
+    let code = "code = { score = 0.71, n = 225, source = \"own-eval\", date = 2026-11-02 }";
+    let tools = "tools = { score = 0.83, n = 1000, source = \"own-eval\", date = 2026-11-02 }";
+    let expected = format!(
+        "  [[models]]\n  id = \"acme/small\"\n  [models.quality]\n+ {code}\n+ {tools}\n# not in the configuration: other/one\n"
+    );
+    assert_eq!((first.text.as_str(), first.code), (expected.as_str(), 1));
+    let unchanged = fs::read_to_string(folder.at("config.toml")).unwrap();
+    assert_eq!(unchanged, config(""), "nothing is written");
+
+    let written =
+        config("").replace("[[models.endpoints]]", &format!("[models.quality]\n{code}\n{tools}\n[[models.endpoints]]"));
+    let again = import(&folder, &written, scores);
+    assert_eq!(again.code, 0, "{}", again.text);
+    assert!(!again.text.contains("[[models]]"), "{}", again.text);
+
+    let newer = import(&folder, &written, "model,class,score,n\nacme/small,code,0.75,300\n");
+    let changed = format!("- {code}\n+ code = {{ score = 0.75, n = 300, source = \"own-eval\", date = 2026-11-02 }}\n");
+    assert!(newer.text.ends_with(&changed), "only what differs: {}", newer.text);
+    assert_eq!(import(&folder, &written, "model,class\n").code, 2);
+}
