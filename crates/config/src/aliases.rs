@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference, Usd};
+use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Objective, Preference, Usd, Weights};
 
 use super::{
     accounts,
@@ -49,7 +49,9 @@ impl<'t> Aliases<'t> {
             led_to: Vec::new(),
         };
         let mut restricted = Vec::new();
-        for (alias, mut named, led_to) in root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix)) {
+        for (alias, mut named, led_to) in
+            root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix, routing))
+        {
             if let Some(built_in) = aliases.aliases.iter_mut().take(BUILT_IN).find(|known| known.id == alias.id) {
                 *built_in = restricted_to(built_in, alias.clone());
                 refuse_second(&alias.id, &named, &mut restricted);
@@ -129,7 +131,11 @@ fn built_in(prefix: &str) -> Vec<Alias> {
 }
 
 /// An alias, its names with their locations, and the names to which it leads.
-fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>, Vec<Item<'t>>) {
+fn read_alias<'t>(
+    section: &Section<'t>,
+    prefix: &str,
+    routing: &RoutingConfig,
+) -> (Alias, Vec<(String, Item<'t>)>, Vec<Item<'t>>) {
     keys! { section:
         //! Aliases, one `[[aliases]]` each. An entry named `auto` or `free` restricts the built-in alias of that name:
         //! its lists, objective and targets apply to it, and `free` never includes paid models.
@@ -189,6 +195,9 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
     if id == format!("{prefix}/free") && free_only == Some(false) {
         section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
     }
+    if spend_pace.is_some() {
+        check_spend_pace(section, objective.unwrap_or(routing.objective), weights.unwrap_or(routing.policy.balanced));
+    }
     let (split, led_to) = splits::read(section).unzip();
     if split.is_some() && (free_only == Some(true) || id == format!("{prefix}/free")) {
         let allowed = "no ladder, rules, shares and canary for it; an alias of another name can lead to it";
@@ -227,6 +236,17 @@ fn spend_pace(section: &Section<'_>, key: &'static str) -> Option<Usd> {
         section.fault(key, "is 0", "an amount above 0; free_only = true is for models without cost");
     }
     amount.filter(|amount| !amount.is_zero())
+}
+
+/// Reports a spend pace that has nothing to steer.
+fn check_spend_pace(section: &Section<'_>, objective: Objective, weights: Weights) {
+    let has_weight = weights.quality > 0.0;
+    if objective != Objective::Balanced {
+        section.fault("spend_pace", "steers the objective 'balanced' alone", "objective = \"balanced\" beside it");
+    } else if !has_weight {
+        let allowed = "quality above 0 in weights beside it, or in [routing.balanced]";
+        section.fault("spend_pace", "weighs cost against quality, and the weight of quality is 0", allowed);
+    }
 }
 
 /// A list of model ids and prefixes ending in `*`.
