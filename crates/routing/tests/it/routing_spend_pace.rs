@@ -17,6 +17,11 @@ fn asked(world: &World, quality_per_dollar: f64) -> Query {
     Query { weights, quality_per_dollar, task_class: Some(code()), ..world.query(Objective::Balanced, "") }
 }
 
+/// A thousand calls of so many dollars.
+fn thousand(dollars: f64) -> Usd {
+    format!("{:.12}", dollars * 1e3).parse().unwrap()
+}
+
 fn decided(world: &World, query: &Query, seed: Option<u64>) -> Decision {
     decide(&world.snapshot, &world.live, query, NOW, seed).unwrap()
 }
@@ -92,7 +97,7 @@ fn decisions_under_a_pace_cost_its_ceiling_on_average() {
     let [least, most] = [f64::min, f64::max].map(|best| costs.iter().copied().reduce(best).unwrap());
     for share in [0.1, 0.3, 0.7] {
         let ceiling = least + share * (most - least);
-        let mut pace = SpendPace::new(Usd::from_f64(ceiling * 1e3).unwrap()).unwrap();
+        let mut pace = SpendPace::new(thousand(ceiling)).unwrap();
         let mut spent = 0.0;
         for seed in 1..=2_000 {
             let decision = decided(&world, &asked(&world, pace.quality_per_dollar()), Some(seed));
