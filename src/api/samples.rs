@@ -111,6 +111,7 @@ fn alias(id: &str, free_only: bool) -> Alias {
         preferred_min_throughput: None,
         min_quality: None,
         quality_unknown: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,

@@ -34,7 +34,7 @@ const EXAMPLE: &str =
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
     let (frame, worker) = (&visit.frame, &visit.worker);
     let reports = slo::reports(worker);
-    let body = SloBody::new(&reports);
+    let body = SloBody::new(&reports, &[]);
     let content = html! {
         h1 { "Latency targets" }
         @if body.data.is_empty() {

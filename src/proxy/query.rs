@@ -290,6 +290,7 @@ impl QueryInput<'_> {
             task_class: self.task.map(|given| given.class(caller.key.task, alias.and_then(|alias| alias.task))),
             exploration: Exploration::NONE,
             latency_margin: 1.0,
+            quality_per_dollar: 0.0,
             today,
         }))
     }

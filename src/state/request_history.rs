@@ -1,35 +1,45 @@
-//! What earlier requests say about the next one: where a conversation was served last, and how often latency targets were met.
+//! What earlier requests say about the next one: where a conversation was served last, how often latency targets were met, and what
+//! was spent against the pace of an alias.
 //!
-//! [`RequestHistory`] holds the state. At the start of a request it adds the sticky endpoint and the latency margin to
-//! the query and returns [`RequestIntent`], which records the result when the request ends. A preview uses only the
+//! [`RequestHistory`] holds the state. At the start of a request it adds the sticky endpoint, the latency margin and the price of
+//! quality to the query and returns [`RequestIntent`], which records the result when the request ends. A preview uses only the
 //! first half, so it records nothing.
 
 use std::{sync::Arc, time::Duration};
 
 use pointsman_dialect::ChatRequest;
 use pointsman_domain::{
-    Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, TaskClass,
-    TaskClassSource, Tick,
+    Alias, Catalog, Decision, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced,
+    Target, TaskClass, TaskClassSource, Tick, Usd,
 };
-use pointsman_routing::stats::{FirstTokenWait, LatencyTargets, RequestedTarget, SessionStart, SessionTurn, Sessions};
+use pointsman_routing::{
+    spend_pace::{CallEnd, SpendPaces},
+    stats::{FirstTokenWait, LatencyTargets, RequestedTarget, SessionStart, SessionTurn, Sessions},
+};
 
 use crate::{base::error::ApiError, state::setup::Setup};
 
-/// State of conversations and latency targets. One per process; it survives a reload of the configuration.
+/// State of conversations, latency targets and spend paces. One per process; it survives a reload of the configuration.
 pub struct RequestHistory {
     sessions: Sessions,
     /// How often latency targets were met.
     pub targets: LatencyTargets,
+    /// What was spent against the paces of aliases.
+    pub paces: SpendPaces,
 }
 
 impl RequestHistory {
     /// An empty one. Ids of conversations are hashed with `secret`.
     pub fn new(secret: [u64; 4]) -> RequestHistory {
-        RequestHistory { sessions: Sessions::new(secret), targets: LatencyTargets::default() }
+        RequestHistory {
+            sessions: Sessions::new(secret),
+            targets: LatencyTargets::default(),
+            paces: SpendPaces::default(),
+        }
     }
 
-    /// Sets the sticky endpoint and the latency margin in the query of a chat request, and returns what is needed to
-    /// record its result. `owner` is the owner of the key. Changes nothing.
+    /// Sets the sticky endpoint, the latency margin and the price of quality in the query of a chat request, and returns what is
+    /// needed to record its result. `owner` is the owner of the key. Changes nothing.
     pub fn apply(
         &self,
         setup: &Setup,
@@ -63,15 +73,47 @@ impl RequestHistory {
         let latency_target = StreamLatencyTarget::requested_by(query, name);
         query.latency_margin =
             latency_target.as_ref().map_or(1.0, |target| self.targets.margin(&target.requested(), now));
-        RequestIntent { policy: Arc::clone(policy), turn, latency_target }
+        let spending = PacedSpending::of(&setup.catalog, query);
+        if let Some(paced) = &spending {
+            let pace = self.paces.get(&paced.alias, paced.thousand_calls);
+            query.quality_per_dollar = pace.map_or(0.0, |pace| pace.quality_per_dollar());
+        }
+        RequestIntent { policy: Arc::clone(policy), turn, latency_target, spending }
     }
 }
 
-/// The conversation turn and the latency target of one chat request.
+/// The conversation turn, the latency target and the spend pace of one chat request.
 pub struct RequestIntent {
     policy: Arc<RoutingPolicy>,
     turn: Option<SessionTurn>,
     latency_target: Option<StreamLatencyTarget>,
+    spending: Option<PacedSpending>,
+}
+
+/// Spending of a request to an alias with a spend pace.
+struct PacedSpending {
+    alias: Box<str>,
+    thousand_calls: Usd,
+    /// What the pace was charged, in dollars; 0 before the decision.
+    charged: f64,
+}
+
+impl PacedSpending {
+    fn of(catalog: &Catalog, query: &Query) -> Option<PacedSpending> {
+        let alias = paced_alias(catalog, query)?;
+        Some(PacedSpending { alias: alias.id.as_str().into(), thousand_calls: alias.spend_pace?, charged: 0.0 })
+    }
+}
+
+/// The alias of the request, or the one that it is a part of, if it has a spend pace.
+fn paced_alias<'c>(catalog: &'c Catalog, query: &Query) -> Option<&'c Alias> {
+    let first = match *query.targets.first()? {
+        Target::Alias(position) => Some(position),
+        Target::Model(_) => None,
+    };
+    let divided = query.split.as_ref().map(|taken| taken.alias);
+    let mut aliases = [first, divided].into_iter().flatten().filter_map(|position| catalog.alias(position));
+    aliases.find(|alias| alias.spend_pace.is_some())
 }
 
 /// The latency target of a streamed request. Plain answers show no first token, so they have no target.
@@ -100,10 +142,23 @@ impl RequestIntent {
         }
     }
 
+    /// Charges the spend pace with what the choice is expected to cost.
+    pub fn decided(&mut self, history: &RequestHistory, decision: &Decision) {
+        if let Some(paced) = &mut self.spending
+            && let Some(choice) = decision.plan().next()
+        {
+            paced.charged = choice.inputs.cost;
+            history.paces.charge(&paced.alias, paced.thousand_calls, paced.charged);
+        }
+    }
+
     /// Records the end of the request, `elapsed` after it was accepted.
     pub fn ended(&self, history: &RequestHistory, record: &Generation, elapsed: Duration, now: Tick) {
         if let Some(wait) = FirstTokenWait::of(record, elapsed) {
             self.record_wait(history, wait, now);
+        }
+        if let Some(paced) = &self.spending {
+            history.paces.settle(&paced.alias, paced.thousand_calls, paced.charged, call_end(record));
         }
         // The provider of a client that left has cached the prompt if it sent content.
         if matches!(record.status, GenerationStatus::Completed | GenerationStatus::Cancelled) {
@@ -134,6 +189,15 @@ impl RequestIntent {
                 now,
             );
         }
+    }
+}
+
+/// What a generation came to for a spend pace. One whose cost is known in part counts as expected.
+fn call_end(record: &Generation) -> CallEnd {
+    match record.spent() {
+        Some(spent) if spent.is_zero() && record.status == GenerationStatus::Failed => CallEnd::Unserved,
+        Some(spent) => CallEnd::Paid(spent),
+        None => CallEnd::Unknown,
     }
 }
 

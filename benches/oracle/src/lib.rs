@@ -24,6 +24,8 @@ pub mod one;
 pub mod ope;
 pub mod oracle;
 pub mod plot;
+#[expect(clippy::disallowed_methods, reason = "costs of the sets are floats")]
+pub mod quality;
 pub mod regret;
 pub mod replay;
 pub mod report;

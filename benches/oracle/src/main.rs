@@ -14,7 +14,9 @@ use flate2::read::GzDecoder;
 use pointsman_oracle::{
     ablation, compare, improvement, one,
     ope::{self, Matrix},
-    plot, regret, replay, report,
+    plot, quality,
+    quality::questions::Questions,
+    regret, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
     sheets, shown,
@@ -26,6 +28,10 @@ use pointsman_oracle::{
 use pointsman_domain::Objective;
 
 use options::{Options, objective, scenario};
+
+/// What to do where the sets of questions are not there: they are no part of the repository.
+const NO_DATA: &str = "--data names a directory with paretobandit.csv.gz, routerbench.csv.gz and bfcl.csv.gz; \
+    docs/BENCHMARKS.md says how they are made of public files";
 
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
@@ -40,6 +46,7 @@ oracle save [options]                      Pointsman's regret by scenario and se
 oracle changes <before> <after>            what changed from one file of such lines to another, paired by seed
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
+oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
 oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
@@ -107,6 +114,7 @@ fn run() -> Result<String, Box<dyn Error>> {
             let sheet = regret::sheet(&plan.scenarios, &plan.aims, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
+        ["quality"] => print(&quality::sheets(&sets(options.data.as_deref())?), options.markdown, &mut text)?,
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
@@ -137,11 +145,26 @@ fn matrices(directory: Option<&Path>) -> Result<Vec<Matrix>, Box<dyn Error>> {
     let mut matrices = vec![Matrix::invented()];
     for (name, most) in TABLES.into_iter().filter(|_| directory.is_some()) {
         let path = directory.unwrap_or(Path::new(".")).join(format!("{name}.csv.gz"));
-        let mut table = String::new();
-        GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut table)?;
-        matrices.push(Matrix::parse(name, &table, most)?);
+        matrices.push(Matrix::parse(name, &unpacked(&path)?, most)?);
     }
     Ok(matrices)
+}
+
+/// The sets by which quality is judged.
+fn sets(directory: Option<&Path>) -> Result<Vec<Questions>, Box<dyn Error>> {
+    let read = |(name, file, models): (&str, &str, &str)| {
+        let path = directory.ok_or(NO_DATA)?.join(file);
+        let table = unpacked(&path).map_err(|error| format!("{}: {error}. {NO_DATA}", path.display()))?;
+        let models: Vec<&str> = models.split_whitespace().collect();
+        Ok(Questions::parse(name, &table, &models)?)
+    };
+    quality::SETS.into_iter().map(read).collect()
+}
+
+fn unpacked(path: &Path) -> std::io::Result<String> {
+    let mut table = String::new();
+    GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut table)?;
+    Ok(table)
 }
 
 fn print(sheets: &[Sheet], markdown: bool, text: &mut String) -> std::fmt::Result {

@@ -42,6 +42,8 @@ pub struct Options {
     pub runs: u64,
     /// Where tables of outcomes are.
     pub quality: Option<PathBuf>,
+    /// Where the sets of questions are.
+    pub data: Option<PathBuf>,
     hour: Option<Hour>,
     pace: Pace,
     seeds: u64,
@@ -66,6 +68,7 @@ impl Options {
             ablation: false,
             runs: 400,
             quality: None,
+            data: None,
             hour: None,
             pace: Pace::Real,
             scenarios: Vec::new(),
@@ -108,6 +111,7 @@ impl Options {
             "pointsman" => self.pointsman = Some(parser.value()?.into()),
             "into" => self.into = Some(parser.value()?.into()),
             "runs" => self.runs = parser.value()?.parse()?,
+            "data" => self.data = Some(parser.value()?.into()),
             "quality" => self.quality = Some(parser.value()?.into()),
             "help" => self.words = vec!["help".to_owned()],
             other => return Err(format!("--{other} is not known").into()),

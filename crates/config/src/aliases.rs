@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference};
+use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Objective, Preference, Usd, Weights};
 
 use super::{
+    accounts,
     cascades,
     quality::{self, UNKNOWN_QUALITIES},
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
@@ -49,7 +50,9 @@ impl<'t> Aliases<'t> {
             led_to: Vec::new(),
         };
         let mut restricted = Vec::new();
-        for (alias, mut named, led_to) in root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix)) {
+        for (alias, mut named, led_to) in
+            root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix, routing))
+        {
             if let Some(built_in) = aliases.aliases.iter_mut().take(BUILT_IN).find(|known| known.id == alias.id) {
                 *built_in = restricted_to(built_in, alias.clone());
                 refuse_second(&alias.id, &named, &mut restricted);
@@ -116,6 +119,7 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         preferred_min_throughput: None,
         min_quality: None,
         quality_unknown: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,
@@ -129,7 +133,11 @@ fn built_in(prefix: &str) -> Vec<Alias> {
 }
 
 /// An alias, its names with their locations, and the names to which it leads.
-fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>, Vec<Item<'t>>) {
+fn read_alias<'t>(
+    section: &Section<'t>,
+    prefix: &str,
+    routing: &RoutingConfig,
+) -> (Alias, Vec<(String, Item<'t>)>, Vec<Item<'t>>) {
     keys! { section:
         //! Aliases, one `[[aliases]]` each. An entry named `auto` or `free` restricts the built-in alias of that name:
         //! its lists, objective and targets apply to it, and `free` never includes paid models.
@@ -168,6 +176,10 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
             [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
         /// What `min_quality` does with endpoints without a score and ratings.
         quality_unknown = choice(&UNKNOWN_QUALITIES) [absent = "that of the key, else `exclude`"],
+        /// What a thousand chats are to cost, on average over all of them: of the models that the alias allows, the best for the money
+        /// are chosen (`quality` of `weights` must be above 0). [POLICY.md](POLICY.md#spend-pace) explains it.
+        spend_pace = with(spend_pace)
+            [absent = "none", unit = "US dollars", kind = "decimal string", allowed = "an amount such as `\"2.50\"`"],
         /// Models to choose from; empty: all. `check` reports lists that leave no model.
         allowed "allowed_models" = with(patterns) [allowed = "ids, and prefixes such as `acme/*`"],
         /// Models to leave out.
@@ -184,6 +196,9 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
     }
     if id == format!("{prefix}/free") && free_only == Some(false) {
         section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
+    }
+    if spend_pace.is_some() {
+        check_spend_pace(section, objective.unwrap_or(routing.objective), weights.unwrap_or(routing.policy.balanced));
     }
     let (split, led_to) = splits::read(section).unzip();
     let mut led_to = led_to.unwrap_or_default();
@@ -206,6 +221,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         preferred_min_throughput,
         min_quality,
         quality_unknown,
+        spend_pace,
         allowed,
         blocked,
         description,
@@ -219,6 +235,25 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         named.push((item.text.to_owned(), item));
     }
     (alias, named, led_to)
+}
+
+fn spend_pace(section: &Section<'_>, key: &'static str) -> Option<Usd> {
+    let amount = accounts::dollars(section, key);
+    if amount == Some(Usd::ZERO) {
+        section.fault(key, "is 0", "an amount above 0; free_only = true is for models without cost");
+    }
+    amount.filter(|amount| !amount.is_zero())
+}
+
+/// Reports a spend pace that has nothing to steer.
+fn check_spend_pace(section: &Section<'_>, objective: Objective, weights: Weights) {
+    let has_weight = weights.quality > 0.0;
+    if objective != Objective::Balanced {
+        section.fault("spend_pace", "steers the objective 'balanced' alone", "objective = \"balanced\" beside it");
+    } else if !has_weight {
+        let allowed = "quality above 0 in weights beside it, or in [routing.balanced]";
+        section.fault("spend_pace", "weighs cost against quality, and the weight of quality is 0", allowed);
+    }
 }
 
 /// A list of model ids and prefixes ending in `*`.

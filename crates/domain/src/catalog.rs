@@ -11,6 +11,7 @@ use super::{
     effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
+    money::Usd,
     objective::{Objective, Weights},
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
@@ -252,6 +253,8 @@ pub struct Alias {
     pub min_quality: Option<QualityFloor>,
     /// What becomes of endpoints of unknown quality then.
     pub quality_unknown: Option<UnknownQuality>,
+    /// What a thousand calls are to cost at most, on average.
+    pub spend_pace: Option<Usd>,
     /// A model must match one of these; empty means any.
     pub allowed: Vec<ModelPattern>,
     /// A model must match none of these.

@@ -206,6 +206,7 @@ impl Decision {
             split: self.split.clone(),
             exploration: Exploration { share: self.exploration_share, ..Exploration::NONE },
             latency_margin: self.latency_margin,
+            quality_per_dollar: self.quality.map_or(0.0, |quality| quality.per_dollar),
         }
     }
 
@@ -346,6 +347,8 @@ pub struct QualityBaseline {
     pub median_loss: f64,
     /// The lowest known quality: candidates of unknown quality count with it.
     pub lowest: f64,
+    /// Quality that a dollar had to buy, by the spend pace of the alias; 0: money had no part in it.
+    pub per_dollar: f64,
 }
 
 /// No candidate is left. Holds everything that the error response needs.

@@ -275,6 +275,8 @@ pub struct Query {
     /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed
     /// bounds, slightly below 1 while much of the error budget is left.
     pub latency_margin: f64,
+    /// Quality that a dollar has to buy, by the spend pace of the alias; 0: it has none, or money is left.
+    pub quality_per_dollar: f64,
 }
 
 impl Query {

@@ -9,7 +9,9 @@ use pointsman_config::Scope;
 use pointsman_domain::{Catalog, Endpoint, Provider};
 use pointsman_routing::stats::LiveView;
 
-use super::{calibration_metrics, ledger_health, quality, routing_memory, shadows, slo_metrics, splits, stores_health};
+use super::{
+    calibration_metrics, ledger_health, quality, routing_memory, shadows, slo_metrics, spend_pace, splits, stores_health,
+};
 use crate::{
     access::budget::BudgetReading,
     api::admin::accounts,
@@ -47,6 +49,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     }
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
+    others.extend(spend_pace::families(&worker));
     others.extend(splits::families(&worker));
     others.extend(shadows::families(&worker));
     others.extend(quality::families(&worker).await);

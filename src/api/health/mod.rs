@@ -18,6 +18,7 @@ pub mod routing_memory;
 pub mod shadows;
 pub mod slo;
 pub(crate) mod slo_metrics;
+pub(crate) mod spend_pace;
 pub mod splits;
 pub mod stats;
 pub(crate) mod stores_health;

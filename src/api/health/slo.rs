@@ -1,26 +1,30 @@
-//! `GET /health/slo`: attainment of latency targets and their remaining error budgets.
+//! `GET /health/slo`: attainment of latency targets and their remaining error budgets, and spend paces.
 
 use std::time::Duration;
 
 use actix_web::HttpResponse;
 use pointsman_base::clock;
 use pointsman_domain::{Alias, Objective, Source, Sourced};
-use pointsman_routing::stats::{DAY_SLOT, RequestedTarget, Tally, TargetReport, WINDOWS};
+use pointsman_routing::{
+    spend_pace::PacedAlias,
+    stats::{DAY_SLOT, RequestedTarget, Tally, TargetReport, WINDOWS},
+};
 use serde::Serialize;
 
+use super::spend_pace::{self, SpendPaceBody};
 use crate::{
     api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
     base::error::ApiError,
     state::gateway::GatewayView,
 };
 
-/// Shows all latency targets: those of aliases, also unused ones, then those set by requests.
+/// Shows all latency targets: those of aliases, also unused ones, then those set by requests. Beside them the spend paces of aliases.
 ///
 /// # Errors
 /// 403 without the scope `read`.
 pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
     let reports = reports(&by.worker);
-    Ok(uncached(&SloBody::new(&reports)))
+    Ok(uncached(&SloBody::new(&reports, &spend_pace::paces(&by.worker))))
 }
 
 /// The reports on all targets.
@@ -53,6 +57,8 @@ pub(crate) struct SloBody<'a> {
     /// Each bound of `preferred_max_latency`: those of aliases first, used or not, then those of requests, of which the
     /// 64 used last are kept.
     pub(crate) data: Vec<TargetBody<'a>>,
+    /// Each alias with `spend_pace`, in the order of the configuration.
+    pub(crate) spend_paces: Vec<SpendPaceBody<'a>>,
 }
 
 #[derive(Serialize)]
@@ -119,8 +125,12 @@ pub(crate) struct WindowBody {
 }
 
 impl<'a> SloBody<'a> {
-    pub(crate) fn new(reports: &'a [TargetReport]) -> SloBody<'a> {
-        SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() }
+    pub(crate) fn new(reports: &'a [TargetReport], paces: &'a [PacedAlias]) -> SloBody<'a> {
+        SloBody {
+            object: "health.slo",
+            data: reports.iter().map(TargetBody::new).collect(),
+            spend_paces: paces.iter().map(SpendPaceBody::new).collect(),
+        }
     }
 }
 

@@ -79,7 +79,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
     let query = query::of_chat(&chat, catalog, &worker.setup.config, (&caller, asker), None);
     let mut query = query.map_err(|error| error.for_model(query::first_name(&chat.model, &chat.models)))?;
     let (history, now) = (&worker.shared.records.history, clock::tick(accepted));
-    let intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
+    let mut intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
@@ -98,6 +98,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
+    intent.decided(history, &routed.decision);
     let record = opening.record(&request, &routed, &running);
     let record_builder = RecordBuilder::new(&worker, running, admitted, budget.clone(), record);
     let record_builder = record_builder.with_intent(intent).with_ignored(ignored);

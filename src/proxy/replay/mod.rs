@@ -131,6 +131,9 @@ struct RecordedQuality {
     median_loss: Exact,
     /// Quality that counted for candidates of unknown quality: the lowest known one.
     lowest: Exact,
+    /// Quality that a dollar had to buy, by the spend pace of the alias; absent if it is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    per_dollar: Option<Exact>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -195,9 +198,10 @@ impl Recorded {
                 failed_cost_usd: Exact(failed),
                 second_time_s: Exact(second),
             },
-            quality: decision.quality.map(|QualityBaseline { median_loss, lowest }| RecordedQuality {
+            quality: decision.quality.map(|QualityBaseline { median_loss, lowest, per_dollar }| RecordedQuality {
                 median_loss: Exact(median_loss),
                 lowest: Exact(lowest),
+                per_dollar: (per_dollar != 0.0).then_some(Exact(per_dollar)),
             }),
             versions: Versions {
                 snapshot: decision.snapshot_version,
@@ -261,10 +265,11 @@ impl Recorded {
                 self.baselines.failed_cost_usd.0,
                 self.baselines.second_time_s.0,
             ],
-            quality: self
-                .quality
-                .as_ref()
-                .map(|quality| QualityBaseline { median_loss: quality.median_loss.0, lowest: quality.lowest.0 }),
+            quality: self.quality.as_ref().map(|quality| QualityBaseline {
+                median_loss: quality.median_loss.0,
+                lowest: quality.lowest.0,
+                per_dollar: quality.per_dollar.as_ref().map_or(0.0, |rate| rate.0),
+            }),
         };
         if let Some(exploration) = &self.exploration {
             exploration.apply(&mut decision);

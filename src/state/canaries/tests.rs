@@ -25,6 +25,7 @@ fn alias(name: &str, split: Option<Arc<AliasSplit>>) -> Alias {
         preferred_min_throughput: None,
         min_quality: None,
         quality_unknown: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split,

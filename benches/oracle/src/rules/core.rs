@@ -426,6 +426,7 @@ fn query() -> Query {
         split: None,
         exploration: Exploration::NONE,
         latency_margin: 1.0,
+        quality_per_dollar: 0.0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Latency targets of aliases, and how they and conversations are kept, as an operator writes them.
+//! Latency targets and spend paces of aliases, and how they and conversations are kept, as an operator writes them.
 
 use std::path::Path;
 
@@ -90,6 +90,55 @@ target_reserve = 1
             f:8:21: routing.expert.target_max_margin: 0.5 is out of range; allowed: a number from 1 to 100
             f:9:21: routing.expert.target_min_margin: 2 is out of range; allowed: a number from 0.1 to 1
             f:10:18: routing.expert.target_reserve: 1 is out of range; allowed: a number from 0 to 0.9
+        "#]],
+    );
+}
+
+#[test]
+fn a_spend_pace_is_an_amount_of_money_for_a_thousand_chats() {
+    let toml = "[[aliases]]\nname = \"paced\"\nobjective = \"balanced\"\nweights = { latency = 0, cost = 0, quality = 1 }\n\
+                spend_pace = \"2.50\"";
+    let catalog = read(toml).unwrap().catalog(1);
+    let pace_of = |name: &str| catalog.aliases.iter().find(|alias| alias.id == name).unwrap().spend_pace;
+    assert_eq!(pace_of("service/paced").map(|amount| amount.to_string()).as_deref(), Some("2.5"));
+    assert_eq!(pace_of("service/auto"), None);
+}
+
+#[test]
+fn a_spend_pace_that_is_no_amount_or_has_nothing_to_steer_is_refused_with_the_reason() {
+    check(
+        r#"
+[[aliases]]
+name = "a"
+objective = "balanced"
+weights = { quality = 1 }
+spend_pace = 2.5
+[[aliases]]
+name = "b"
+objective = "balanced"
+weights = { quality = 1 }
+spend_pace = "0"
+[[aliases]]
+name = "c"
+objective = "balanced"
+spend_pace = "2.5"
+[[aliases]]
+name = "d"
+objective = "fastest"
+weights = { quality = 1 }
+spend_pace = "2.5"
+[[aliases]]
+name = "e"
+objective = "balanced"
+weights = { quality = 1 }
+spend_pace = "-1"
+"#,
+        expect![[r#"
+            f:5:14: aliases[0].spend_pace: got a number with a point; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:10:14: aliases[1].spend_pace: is 0; allowed: an amount above 0; free_only = true is for models without cost
+            f:14:14: aliases[2].spend_pace: weighs cost against quality, and the weight of quality is 0; allowed: quality above 0 in weights beside it, or in [routing.balanced]
+            f:19:14: aliases[3].spend_pace: steers the objective 'balanced' alone; allowed: objective = "balanced" beside it
+            f:24:14: aliases[4].spend_pace: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
         "#]],
     );
 }

@@ -169,7 +169,11 @@ fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
         pool.candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(pool.costs.iter().copied());
     let (objective, weights) = (context.query.objective.value, context.query.weights);
     let baselines = Baselines::new(objective, times, costs, passed);
-    let baselines = baselines.with_quality(quality_figure(context.policy, objective, weights), qualities);
+    let baselines = baselines.with_quality(
+        quality_figure(context.policy, objective, weights),
+        qualities,
+        context.query.quality_per_dollar,
+    );
     Scoring::new(context.policy, objective, weights, baselines)
 }
 

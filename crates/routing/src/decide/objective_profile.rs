@@ -201,7 +201,13 @@ static BALANCED: ObjectiveProfile = ObjectiveProfile {
         ]
     },
     per_second: |_, weights, baselines| weights.latency / weights.sum() / baselines.time,
-    per_dollar: |weights, baselines| weights.cost / weights.sum() / baselines.cost,
+    per_dollar: |weights, baselines| {
+        let own = weights.cost / weights.sum() / baselines.cost;
+        // What a spend pace asks for a dollar, in the unit of the term of quality.
+        let paced =
+            |quality: QualityBaseline| weights.quality / weights.sum() / quality.median_loss * quality.per_dollar;
+        baselines.quality.map_or(own, |quality| own + paced(quality))
+    },
     has_quality_term: true,
     baselines: &[Baseline::MedianTime, Baseline::SecondTime, Baseline::Costs],
     exploration: 1.0,

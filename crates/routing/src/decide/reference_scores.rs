@@ -79,5 +79,6 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         split: None,
         exploration: Exploration::NONE,
         latency_margin: 1.0,
+        quality_per_dollar: 0.0,
     }
 }

@@ -73,13 +73,21 @@ impl Baselines {
         Baselines { time, next, cost, failed, quality: decision.quality }
     }
 
-    /// With what quality is compared with, from the scored candidates of known quality.
-    pub(crate) fn with_quality(self, figure: Option<QualityFigure>, known: impl Iterator<Item = Quality>) -> Baselines {
+    /// With what quality is compared with, from the scored candidates of known quality, and what a dollar has to buy of it.
+    pub(crate) fn with_quality(
+        self,
+        figure: Option<QualityFigure>,
+        known: impl Iterator<Item = Quality>,
+        per_dollar: f64,
+    ) -> Baselines {
         let Some(figure) = figure else { return self };
         let mut losses: Vec<f64> = known.map(|quality| loss_of(figure.of(&quality))).collect();
         let greatest = losses.iter().copied().fold(0.0, f64::max);
-        let quality = median(&mut losses)
-            .map(|loss| QualityBaseline { median_loss: loss.max(LEAST_QUALITY), lowest: 1.0 - greatest });
+        let quality = median(&mut losses).map(|loss| QualityBaseline {
+            median_loss: loss.max(LEAST_QUALITY),
+            lowest: 1.0 - greatest,
+            per_dollar,
+        });
         Baselines { quality, ..self }
     }
 }

@@ -121,9 +121,14 @@ fn write_baselines(text: &mut String, decision: &Decision, choice: &Candidate) -
         dollars(typical_cost)
     )?;
     match decision.quality {
-        Some(QualityBaseline { median_loss, .. }) => {
+        Some(QualityBaseline { median_loss, per_dollar, .. }) => {
             let loss = significant(median_loss, 2);
-            write!(text, " + {} (1 − quality) ÷ median {loss}", share(weights.quality))
+            write!(text, " + {} (1 − quality) ÷ median {loss}", share(weights.quality))?;
+            if per_dollar > 0.0 {
+                let asked = significant(per_dollar / 1e3, 2);
+                write!(text, "; the spend pace asks {asked} of quality for each $1 more per 1,000 calls")?;
+            }
+            Ok(())
         }
         None => Ok(()),
     }

@@ -39,7 +39,7 @@ impl Rescoring {
         let mut baselines = Baselines::of_record(decision);
         if baselines.quality.is_none() {
             let figure = quality_figure(policy, objective, weights);
-            baselines = baselines.with_quality(figure, recorded_qualities(decision));
+            baselines = baselines.with_quality(figure, recorded_qualities(decision), 0.0);
         }
         Rescoring {
             rules: ForecastRules::new(policy, objective, decision.streamed),

@@ -38,6 +38,8 @@ mod routing_regret;
 #[cfg(test)]
 mod routing_run;
 #[cfg(test)]
+mod routing_spend_pace;
+#[cfg(test)]
 mod routing_splits;
 #[cfg(test)]
 mod routing_sticky;

@@ -186,6 +186,7 @@ fn a_decision_records_its_query() {
         sticky: Some(sticky),
         task_class: Some(TaskClass::of_features(TaskFeatures::TOOLS)),
         latency_margin: 1.5,
+        quality_per_dollar: 0.0,
         ..world.query(Objective::Cheapest, "acme/a, service/auto")
     };
     for decide in [decide, decide_to_serve] {

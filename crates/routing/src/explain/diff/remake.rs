@@ -313,7 +313,8 @@ fn baselines(
         candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(unknown_costs()),
     );
     let figure = quality_figure(context.policy, objective, context.query.weights);
-    let computed = computed.with_quality(figure, competing.filter_map(|candidate| candidate.live.quality));
+    let computed_qualities = competing.filter_map(|candidate| candidate.live.quality);
+    let computed = computed.with_quality(figure, computed_qualities, context.query.quality_per_dollar);
     let used = ObjectiveProfile::of(objective).baselines;
     let times = used.iter().any(|used| *used != Baseline::Costs);
     let has_all = unknown.iter().all(|unknown| !unknown.was_candidate && !unknown.may_compete);
@@ -346,7 +347,9 @@ fn baselines(
 }
 
 fn is_same(one: &Baselines, other: &Baselines) -> bool {
-    let quality = |of: &Baselines| of.quality.map(|quality| [quality.median_loss, quality.lowest].map(f64::to_bits));
+    let quality = |of: &Baselines| {
+        of.quality.map(|quality| [quality.median_loss, quality.lowest, quality.per_dollar].map(f64::to_bits))
+    };
     one.recorded().map(f64::to_bits) == other.recorded().map(f64::to_bits) && quality(one) == quality(other)
 }
 

@@ -357,6 +357,7 @@ impl World {
             split: None,
             exploration: Exploration::NONE,
             latency_margin: 1.0,
+            quality_per_dollar: 0.0,
         }
     }
 
@@ -432,6 +433,7 @@ pub fn alias(id: &str) -> Alias {
         preferred_min_throughput: None,
         min_quality: None,
         quality_unknown: None,
+        spend_pace: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         split: None,

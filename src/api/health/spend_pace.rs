@@ -1,0 +1,74 @@
+//! Spend paces of aliases, as a member of `GET /health/slo` and as gauges.
+
+use pointsman_routing::spend_pace::PacedAlias;
+use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use crate::{
+    api::number::{Dollars, Figure},
+    base::events::PREFIX,
+    state::gateway::GatewayView,
+};
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct SpendPaceBody<'a> {
+    /// The alias.
+    pub(crate) alias: &'a str,
+    /// Dollars that a thousand chats are to cost on average: `spend_pace` of the alias.
+    pub(crate) usd_per_1000: Dollars,
+    /// What the last thousand chats or so came to; `null` without any.
+    pub(crate) recent_usd_per_1000: Option<Figure>,
+    /// Chats since the start, or since the ceiling changed.
+    pub(crate) calls: u64,
+    /// Quality that the ceiling of one chat has to buy; 0 while money plays no part.
+    pub(crate) multiplier: Figure,
+    /// Dollars spent beyond the ceilings of all chats; below 0: dollars left.
+    pub(crate) owed_usd: Figure,
+}
+
+impl<'a> SpendPaceBody<'a> {
+    pub(crate) fn new(paced: &'a PacedAlias) -> SpendPaceBody<'a> {
+        let PacedAlias { alias, thousand_calls, pace } = paced;
+        SpendPaceBody {
+            alias,
+            usd_per_1000: Dollars(*thousand_calls),
+            recent_usd_per_1000: (pace.calls() > 0).then(|| Figure::significant(pace.recent_mean() * 1e3)),
+            calls: pace.calls(),
+            multiplier: Figure::significant(pace.multiplier()),
+            owed_usd: Figure::significant(pace.owed()),
+        }
+    }
+}
+
+/// The paces of all aliases with a ceiling, used or not.
+pub(crate) fn paces(worker: &GatewayView) -> Vec<PacedAlias> {
+    let paced = |alias: &pointsman_domain::Alias| {
+        let thousand_calls = alias.spend_pace?;
+        let pace = worker.shared.records.history.paces.get(&alias.id, thousand_calls)?;
+        Some(PacedAlias { alias: alias.id.as_str().into(), thousand_calls, pace })
+    };
+    worker.setup.catalog.aliases.iter().filter_map(paced).collect()
+}
+
+/// The gauges; none without an alias with a ceiling.
+pub(crate) fn families(worker: &GatewayView) -> Vec<MetricFamily> {
+    let paces = paces(worker);
+    if paces.is_empty() { Vec::new() } else { gauges(&paces).unwrap_or_default() }
+}
+
+fn gauges(paces: &[PacedAlias]) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let gauge = |name: &str, help: &str| {
+        let gauge = GaugeVec::new(Opts::new(name, help), &["alias"])?;
+        registry.register(Box::new(gauge.clone())).map(|()| gauge)
+    };
+    let ratio = gauge("spend_pace_ratio", "Mean cost of the last thousand chats by the spend pace; 1: as it is to be")?;
+    let multiplier =
+        gauge("spend_pace_multiplier", "Quality that the ceiling of a chat has to buy; 0: money plays no part")?;
+    for PacedAlias { alias, pace, .. } in paces {
+        ratio.with_label_values(&[&**alias]).set(pace.recent_mean() / pace.ceiling());
+        multiplier.with_label_values(&[&**alias]).set(pace.multiplier());
+    }
+    Ok(registry.gather())
+}
