@@ -31,6 +31,7 @@ pub(crate) fn query() -> Query {
         sticky: None,
         pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
+        quality_per_dollar: 0.0,
         split: None,
         exploration: Exploration::NONE,
         latency_margin: 1.0,

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Objective, Preference, Usd, Weights};
 
 use super::{
-    accounts,
-    cascades,
+    accounts, cascades,
     quality::{self, UNKNOWN_QUALITIES},
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},

@@ -10,7 +10,8 @@ use pointsman_domain::{Catalog, Endpoint, Provider};
 use pointsman_routing::stats::LiveView;
 
 use super::{
-    calibration_metrics, ledger_health, quality, routing_memory, shadows, slo_metrics, spend_pace, splits, stores_health,
+    calibration_metrics, ledger_health, quality, routing_memory, shadows, slo_metrics, spend_pace, splits,
+    stores_health,
 };
 use crate::{
     access::budget::BudgetReading,

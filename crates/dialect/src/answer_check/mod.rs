@@ -36,7 +36,8 @@ pub fn broken_answer(
     let asked = request.conversation(&mut |_| true)?;
     let text = lone_halves_replaced(utf8(body).ok()?);
     let mut choices = Choices::default();
-    let mut meter = EventMeter::of(outgoing.translation.as_ref(), outgoing.names.clone(), context.clone());
+    let mut meter =
+        EventMeter::from_translation(outgoing.translation.as_ref(), outgoing.names.clone(), context.clone());
     decode(&text, outgoing.translation.as_ref(), &mut meter, Some(&mut choices)).ok()?;
     let check = Check { asked: &asked, request, on, outcome };
     let mut verdicts = choices.0.iter().map(|choice| check.verdict(choice));

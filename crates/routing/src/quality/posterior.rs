@@ -77,7 +77,7 @@ impl Posterior {
 
     /// The same mean and this share of the strength, which is more than none.
     #[must_use]
-    pub(super) fn times(self, factor: f64) -> Posterior {
+    pub fn times(self, factor: f64) -> Posterior {
         Posterior(self.0.times(factor))
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    BalancedPolicy, Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query,
-    RouteError, RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
+    Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query, RouteError,
+    RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, without_candidates},

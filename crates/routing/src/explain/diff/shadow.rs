@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pointsman_domain::{Candidate, Catalog, Objective, QualityScores, Query, ShadowChoice, Tick};
+use pointsman_domain::{Catalog, Objective, QualityScores, Query, ShadowChoice, Tick};
 
 use super::{setup::Setup, side::Side};
 use crate::{
