@@ -315,10 +315,12 @@ fn set_alias_defaults(alias: &Alias, routing: &mut RoutingParameters) {
 
 /// Sets the least quality of a key where neither the request nor the alias sets one.
 fn set_key_defaults(caller: &Caller, routing: &mut RoutingParameters) {
-    let of_key = |value| Sourced { value, source: Source::Key };
-    routing.min_quality = routing.min_quality.or(caller.key.min_quality.map(of_key));
-    let of_key = |value| Sourced { value, source: Source::Key };
-    routing.quality_unknown = routing.quality_unknown.or(caller.key.quality_unknown.map(of_key));
+    routing.min_quality = routing.min_quality.or(of_key(caller.key.min_quality));
+    routing.quality_unknown = routing.quality_unknown.or(of_key(caller.key.quality_unknown));
+}
+
+fn of_key<T>(value: Option<T>) -> Option<Sourced<T>> {
+    value.map(|value| Sourced { value, source: Source::Key })
 }
 
 fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {
@@ -331,9 +333,8 @@ fn objective(
     caller: &Caller,
     config: &Config,
 ) -> Sourced<Objective> {
-    let of_key = || Some(Sourced { value: caller.key.objective?, source: Source::Key });
     let default = Sourced { value: config.routing.objective, source: Source::Default };
-    routing.objective.or_else(|| of_alias(alias?.objective)).or_else(of_key).unwrap_or(default)
+    routing.objective.or_else(|| of_alias(alias?.objective)).or_else(|| of_key(caller.key.objective)).unwrap_or(default)
 }
 
 fn weights(routing: &RoutingParameters, config: &Config) -> Weights {

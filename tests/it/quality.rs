@@ -57,7 +57,7 @@ async fn the_cheapest_model_that_is_good_enough_serves_and_the_explanation_says_
     let (_, explained) = call(&gateway, Method::GET, &path, None).await;
     let score = json!({ "score": 0.71, "n": 225, "source": "own-eval", "date": "2026-11-02" });
     let quality = &explained["candidates"][0]["quality"];
-    assert_eq!((&quality["mean"], &quality["ratings"], &quality["score"]), (&json!(0.71), &json!(0.0), &score));
+    assert_eq!((&quality["mean"], &quality["ratings"], &quality["score"]), (&json!(0.71), &json!(0), &score));
     assert_eq!(explained["parameters"]["min_quality"], json!({ "value": 0.7, "source": "alias" }));
     let reason = explained["decision_reason"].as_str().unwrap();
     assert!(reason.contains("quality for code 0.71 (own-eval, 2026-11-02, n 225)"), "{reason}");

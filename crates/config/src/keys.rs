@@ -66,7 +66,7 @@ pub fn from_hex(text: &str) -> Option<[u8; 32]> {
 settings! {
     /// API keys of callers, one `[[keys]]` each. `pointsman keygen` generates a key and prints the lines for this
     /// file. The file never contains the key itself.
-    #[derive(Clone, PartialEq, Eq)]
+    #[derive(Clone, PartialEq)]
     pub struct Key read(section, name: &str, limits: &LimitsConfig) {
         /// Label, for logs and records.
         pub name: Arc<str> => name.into(),

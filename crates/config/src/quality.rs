@@ -29,6 +29,8 @@ struct Origin {
     source: Option<Arc<str>>,
     date: Option<NaiveDate>,
     licence: Option<Arc<str>>,
+    /// Whether source and date are given, right or wrong.
+    is_given: [bool; 2],
 }
 
 /// The scores of a model or endpoint.
@@ -74,7 +76,8 @@ fn origin(section: &Section<'_>) -> Origin {
         /// Under which licence the scores may be used.
         licence = filled() [absent = "none"],
     }
-    Origin { source: source.map(Arc::from), date, licence: licence.map(Arc::from) }
+    let is_given = ["source", "date"].map(|key| section.has(key));
+    Origin { source: source.map(Arc::from), date, licence: licence.map(Arc::from), is_given }
 }
 
 fn score(section: &Section<'_>, shared: &Origin) -> Option<QualityScore> {
@@ -88,10 +91,11 @@ fn score(section: &Section<'_>, shared: &Origin) -> Option<QualityScore> {
         }
     }
     let (source, date) = (own.source.or_else(|| shared.source.clone()), own.date.or(shared.date));
-    if source.is_none() && !section.has("source") {
+    let ([own_source, own_date], [shared_source, shared_date]) = (own.is_given, shared.is_given);
+    if !(own_source || shared_source) {
         section.absence("source", "is missing, here and at 'quality'", "who measured it, such as \"own-eval\"");
     }
-    if date.is_none() && !section.has("date") {
+    if !(own_date || shared_date) {
         section.absence("date", "is missing, here and at 'quality'", "when it was measured, such as 2026-11-02");
     }
     let licence = own.licence.or_else(|| shared.licence.clone());

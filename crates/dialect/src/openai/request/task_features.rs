@@ -355,6 +355,50 @@ mod tests {
     }
 
     #[test]
+    fn case_spaces_and_typos_change_what_is_seen_in_fewer_than_one_of_a_hundred_messages() {
+        const KINDS: [&[&str]; 3] = [
+            &[
+                "the",
+                "road",
+                "winter",
+                "through",
+                "mountains",
+                "is",
+                "open",
+                "please",
+                "explain",
+                "with",
+                "care",
+                "which",
+            ],
+            &["let", "value", "=", "read(name);", "if", "(count", ">", "limit)", "{", "return;", "}", "loop"],
+            &["add", "17", "+", "4711", "and", "23", "*", "99", "then", "divide", "by", "1024"],
+        ];
+        let mut state = 7_u64;
+        let mut below = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        let mut changed = 0;
+        for _ in 0..10_000 {
+            let words = KINDS[below(KINDS.len())];
+            let text: Vec<&str> = (0..15 + below(60)).map(|_| words[below(words.len())]).collect();
+            let text = text.join(" ");
+            let mut typed = String::new();
+            for letter in text.chars() {
+                match (letter.is_alphabetic(), below(20)) {
+                    (true, 0) => typed.extend(["e", "", "tt"][below(3)].chars()),
+                    (true, 1..8) => typed.extend(letter.to_uppercase()),
+                    (false, 0) if letter == ' ' => typed.push_str("  "),
+                    _ => typed.push(letter),
+                }
+            }
+            changed += usize::from(of(&[&text]) != of(&[&typed]));
+        }
+        assert!(changed < 100, "{changed} of 10,000");
+    }
+
+    #[test]
     fn the_text_is_looked_at_only_where_nothing_else_tells_the_class() {
         let shape = RequestShape { has_images: false, has_schema: false, has_tools: true, prompt_tokens: 32_001 };
         let names = |shape: &RequestShape| features(shape, &MessageTexts::default()).names().collect::<Vec<_>>();

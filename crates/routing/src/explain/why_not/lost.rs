@@ -126,7 +126,9 @@ pub(crate) fn figures(candidate: &Candidate, decision: &Decision) -> Vec<(Figure
     ];
     if decision.objective.value == Objective::Balanced {
         let Weights { latency, cost, quality } = decision.weights;
-        figures.push((Figure::LatencyWeight, latency / (latency + cost)));
+        if latency + cost > 0.0 {
+            figures.push((Figure::LatencyWeight, latency / (latency + cost)));
+        }
         if recorded(decision).any(|candidate| candidate.inputs.quality.is_some()) {
             figures.push((Figure::QualityWeight, quality / decision.weights.sum()));
         }
