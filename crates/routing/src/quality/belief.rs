@@ -73,7 +73,7 @@ impl Belief {
         let others = self.all.without(own);
         let belief = self.prior.with(others.accepted, others.rejected);
         let pooled = belief.at_most(MOST_POOLED);
-        let of_others = others.total() * pooled.strength() / belief.strength();
+        let of_others = others.total() * (pooled.strength() / belief.strength());
         pooled.with(own.accepted, own.rejected).quality(own.total() + of_others)
     }
 }
