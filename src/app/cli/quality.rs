@@ -71,8 +71,7 @@ pub(super) fn run(request: &QualityRequest, environment: &Environment) -> Finish
     let text = read(arguments)?;
     let scored = scores::read(&text, arguments.format, arguments.n).map_err(|why| faulty(arguments, &why))?;
     let scored = with_origin(arguments, scored)?;
-    let (lines, unknown) = difference(&catalog, &scored);
-    let mut page = lines;
+    let (mut page, unknown) = difference(&catalog, &scored);
     let is_finding = !page.is_empty();
     if !is_finding {
         page.push_str("# the configuration has these scores already\n");
