@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 100;
 /// The section; nothing without scores and ratings.
 pub(super) async fn section(worker: &Worker) -> Markup {
     let (evidence, catalog) = (worker.shared.records.feedback.published(), Arc::clone(&worker.setup.catalog));
-    web::block(move || table(&catalog, &evidence)).await.unwrap_or_default()
+    web::block(move || table(&catalog, &evidence)).await.unwrap_or_else(|_| html! {})
 }
 
 fn table(catalog: &Catalog, evidence: &Evidence) -> Markup {

@@ -33,6 +33,7 @@ fn world(first: &Upstream, second: &Upstream, folder: &Folder) -> World {
         .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
         .variable("OTHER", OTHER)
         .variable("CHIEF", ADMIN)
+        .variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")
 }
 
 async fn start(folder: &Folder) -> (TestGateway, [Upstream; 2]) {

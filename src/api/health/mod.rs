@@ -11,7 +11,6 @@ pub(crate) mod ledger_verification;
 pub mod metrics;
 pub mod providers;
 pub(crate) mod providers_view;
-#[expect(clippy::disallowed_methods, reason = "a gauge of Prometheus is a float")]
 pub mod quality;
 pub(crate) mod readiness;
 pub mod routing_memory;

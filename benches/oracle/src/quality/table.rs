@@ -101,7 +101,7 @@ impl Ratings {
     pub fn beliefs(&self, question: &Question, strength: f64) -> Vec<Posterior> {
         let cells = self.cells.get(&self.classes.of(question));
         let drawn = |arm: usize| {
-            let of_model = at_most(self.overall(arm), strength);
+            let of_model = self.overall(arm).at_most(strength);
             cells.map_or(of_model, |cells| of_model.with(cells[arm]))
         };
         (0..self.arms).map(drawn).collect()
@@ -112,11 +112,6 @@ impl Ratings {
         let none = Posterior::of_class(Answers::default());
         self.cells.values().fold(none, |belief, cells| belief.with(cells[arm]))
     }
-}
-
-/// The same belief, counting for at most so many answers.
-fn at_most(belief: Posterior, strength: f64) -> Posterior {
-    belief.times((strength / belief.strength()).min(1.0))
 }
 
 /// A rating of an answer, the wrong way in a part of the cases.

@@ -41,7 +41,7 @@ impl Belief {
         let weight = rated.iter().map(|(.., answers)| answers.total()).sum::<f64>();
         let prior = match score {
             Some(score) => Posterior::of_score(score),
-            None if weight >= FEWEST => Posterior::of_class(class),
+            None if weight >= FEWEST => Posterior::of_class(class.accepted, class.rejected),
             None => return None,
         };
         let is_shared = cell.is_some_and(|cell| cell.is_shared);
@@ -58,7 +58,7 @@ impl Belief {
 
     /// Of the model as a whole.
     pub(super) fn of_model(&self) -> Quality {
-        self.prior.with(self.all).quality(self.all.total())
+        self.prior.with(self.all.accepted, self.all.rejected).quality(self.all.total())
     }
 
     /// Of one of its endpoints: its own ratings on top of what is believed of the others.
@@ -71,9 +71,10 @@ impl Belief {
 
     fn above_others(&self, own: Answers) -> Quality {
         let others = self.all.without(own);
-        let belief = self.prior.with(others);
-        let factor = (MOST_POOLED / belief.strength()).min(1.0);
-        belief.times(factor).with(own).quality(own.total() + others.total() * factor)
+        let belief = self.prior.with(others.accepted, others.rejected);
+        let pooled = belief.at_most(MOST_POOLED);
+        let of_others = others.total() * (pooled.strength() / belief.strength());
+        pooled.with(own.accepted, own.rejected).quality(own.total() + of_others)
     }
 }
 
@@ -86,8 +87,7 @@ impl ClassMeans {
             let cells = || evidence.cells.iter().filter(|(key, _)| key.0 == task).map(|(_, cell)| cell);
             let raters = || cells().flat_map(|cell| &cell.by).map(|(_, rater, answers)| (*rater, *answers));
             let is_shared = cells().any(|cell| cell.is_shared);
-            let cap =
-                Cap::of(raters(), Posterior::of_class(Answers::default()).strength(), is_shared, evidence.most_share);
+            let cap = Cap::of(raters(), Posterior::of_class(0.0, 0.0).strength(), is_shared, evidence.most_share);
             let mut all = Answers::default();
             raters().for_each(|(rater, answers)| all.add(answers.times(cap.factor(rater))));
             all

@@ -17,7 +17,7 @@ mod table;
 pub(crate) use beta::beta_quantile;
 pub use drift::Drift;
 pub use evidence::{Evidence, RATE_DAYS, Traffic, TrafficTable};
-pub use posterior::{Answers, Posterior};
+pub use posterior::Posterior;
 pub use report::{ModelQuality, report};
 pub use sums::{Rated, RatingSums, UNIT};
 pub use table::{QualityTable, ScoredEndpoint};

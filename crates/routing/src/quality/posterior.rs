@@ -13,16 +13,13 @@ const NEAREST: f64 = 1e-3;
 
 /// Accepted and rejected answers, faded ones in part.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Answers {
-    /// Accepted ones.
-    pub accepted: f64,
-    /// Rejected ones.
-    pub rejected: f64,
+pub(super) struct Answers {
+    pub(super) accepted: f64,
+    pub(super) rejected: f64,
 }
 
 impl Answers {
-    /// All of them.
-    pub fn total(self) -> f64 {
+    pub(super) fn total(self) -> f64 {
         self.accepted + self.rejected
     }
 
@@ -54,9 +51,9 @@ impl Posterior {
         Posterior::around(score.score, f64::from(score.count.clamp(1, MOST_PRIOR)))
     }
 
-    /// What is believed of a model without a score, whose class has these answers.
-    pub fn of_class(answers: Answers) -> Posterior {
-        Posterior::around((answers.accepted + 1.0) / (answers.total() + 2.0), MEAN_PRIOR)
+    /// What is believed of a model without a score, of whose class so many answers were accepted and rejected.
+    pub fn of_class(accepted: f64, rejected: f64) -> Posterior {
+        Posterior::around((accepted + 1.0) / (accepted + rejected + 2.0), MEAN_PRIOR)
     }
 
     /// The belief of this mean and strength.
@@ -68,17 +65,17 @@ impl Posterior {
 
     /// The belief after further answers. What is no amount of them changes nothing.
     #[must_use]
-    pub fn with(self, answers: Answers) -> Posterior {
+    pub fn with(self, accepted: f64, rejected: f64) -> Posterior {
         let amount = |sum: f64| if sum.is_finite() { sum.max(0.0) } else { 0.0 };
         let mut all = self.0;
-        all.add(Answers { accepted: amount(answers.accepted), rejected: amount(answers.rejected) });
+        all.add(Answers { accepted: amount(accepted), rejected: amount(rejected) });
         Posterior(all)
     }
 
-    /// The same mean and this share of the strength, which is more than none.
+    /// The same mean, but at most this strong.
     #[must_use]
-    pub fn times(self, factor: f64) -> Posterior {
-        Posterior(self.0.times(factor))
+    pub fn at_most(self, strength: f64) -> Posterior {
+        Posterior(self.0.times((strength / self.strength()).min(1.0)))
     }
 
     /// Answers that it counts for.
