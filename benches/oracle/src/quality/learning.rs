@@ -60,7 +60,8 @@ pub fn sheet(sets: &[Questions], strength: f64) -> Sheet {
     let marks = MARKS.map(|mark| format!("after {mark}"));
     marks.iter().for_each(|mark| header.extend([mark.as_str(), "of the way"]));
     let mut sheet = Sheet::new(title, header);
-    for questions in sets {
+    for questions in sets.iter().flat_map(|questions| [questions.clone(), questions.on_the_hull()]) {
+        let questions = &questions;
         for (name, classes) in Classes::all(questions).into_iter().filter(|(_, classes)| classes.lengths.is_none()) {
             let singles = questions.singles(0);
             let ceiling = 0.2 * singles[questions.cheapest_and_best()[1]].dollars;
