@@ -237,6 +237,6 @@ pub fn sheets(sets: &[Questions]) -> Vec<Sheet> {
         sheets.push(sheet);
         sheets.push(pacing::sheet(questions, &ClassTable::full(questions, Classes::GIVEN, verdict.strength)));
     }
-    sheets.push(learning::sheet(sets, STRENGTHS[0]));
+    sheets.push(learning::sheet(sets));
     sheets
 }
