@@ -98,9 +98,9 @@ fn read_model<'t>(section: &Section<'t>, settings: &HashMap<&str, EndpointSettin
         /// Shown in the list of models.
         hugging_face_id = filled_text() [absent = "none"],
         /// Shown in the list of models.
-        knowledge_cutoff = with(day) [absent = "none", kind = "date"],
+        knowledge_cutoff = day() [absent = "none", kind = "date"],
         /// Day from which the model is retired.
-        expiration_date = with(day) [absent = "none", kind = "date"],
+        expiration_date = day() [absent = "none", kind = "date"],
         /// Supported image sizes; empty: any size is forwarded.
         image_sizes = with(image_sizes) [allowed = "sizes such as `1024x1024`"],
         /// Context window.
@@ -392,18 +392,4 @@ fn created(section: &Section<'_>, key: &'static str) -> i64 {
 fn seconds_of(text: &str) -> Option<i64> {
     let time = DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp());
     time.or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN).and_utc().timestamp()))
-}
-
-pub(super) fn day(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
-    let text = match section.any(key)? {
-        Value::Date(date) => date.to_string(),
-        Value::Text(text) => text.clone(),
-        _ => String::new(),
-    };
-    // Years have exactly four digits, as in answers.
-    let day = text.parse::<NaiveDate>().ok().filter(|_| text.len() == "2026-11-20".len());
-    if day.is_none() {
-        section.fault(key, "is not a day", "a date such as 2027-01-31");
-    }
-    day
 }

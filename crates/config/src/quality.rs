@@ -8,7 +8,7 @@ use pointsman_domain::{
     UnknownQuality,
 };
 
-use super::{described::Words, models::day, section::Section, tree::Value};
+use super::{described::Words, section::Section, tree::Value};
 
 /// Age from which a score is named by `check`.
 const OLD: Days = Days::new(180);
@@ -72,7 +72,7 @@ fn origin(section: &Section<'_>) -> Origin {
         /// Who measured. Required, here or at each class; scores of different sources are not comparable.
         source = filled() [absent = "required"],
         /// When it was measured. Required, here or at each class.
-        date = with(day) [absent = "required", kind = "date"],
+        date = day() [absent = "required", kind = "date"],
         /// Under which licence the scores may be used.
         licence = filled() [absent = "none"],
     }

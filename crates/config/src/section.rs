@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use chrono::NaiveDate;
 use pointsman_domain::{listed_names, quoted_names};
 
 use super::{
@@ -460,6 +461,21 @@ impl<'t> Section<'t> {
         self.record(key, "", String::new);
         let node = self.node(key)?;
         Some(&node.value)
+    }
+
+    /// A day.
+    pub(super) fn day(&self, key: &'static str) -> Option<NaiveDate> {
+        let text = match self.any(key)? {
+            Value::Date(date) => date.to_string(),
+            Value::Text(text) => text.clone(),
+            _ => String::new(),
+        };
+        // Years have exactly four digits, as in answers.
+        let day = text.parse::<NaiveDate>().ok().filter(|_| text.len() == "2026-11-20".len());
+        if day.is_none() {
+            self.fault(key, "is not a day", "a date such as 2027-01-31");
+        }
+        day
     }
 
     /// A list of at most `most` strings.

@@ -95,10 +95,10 @@ pub use policy::{
 pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
-pub use quality::{Quality, QualityFloor, QualityScore, QualityScores};
+pub use quality::{Quality, QualityFloor, QualityScore, QualityScores, UnknownQuality};
 pub use query::{
     DataCollection, Exploration, LostParameter, NativeFeature, Needs, PriceCeiling, ProviderPolicy, Query,
-    RoutingParameters, Source, Sourced, UnknownQuality,
+    RoutingParameters, Source, Sourced,
 };
 pub use reasoning_format::ReasoningFormat;
 pub use recorded_gate::{GateState, RecordedGate};

@@ -84,6 +84,17 @@ pub enum QualityFloor {
     Tenth(f64),
 }
 
+crate::named! {
+    /// What becomes of endpoints of unknown quality where a least one is wanted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum UnknownQuality {
+        /// They are excluded.
+        Exclude = "exclude",
+        /// They may serve.
+        Allow = "allow",
+    }
+}
+
 impl QualityFloor {
     /// Rounding of a posterior: a score that equals the floor is high enough.
     const ROUNDING: f64 = 1e-9;

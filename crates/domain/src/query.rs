@@ -15,7 +15,7 @@ use super::{
     parameter::ParameterSet,
     pattern::ModelPattern,
     preference::Preference,
-    quality::QualityFloor,
+    quality::{QualityFloor, UnknownQuality},
     reasoning_format::ReasoningFormat,
     service_tier::RequestedService,
     taken_split::TakenSplit,
@@ -91,17 +91,6 @@ pub struct RoutingParameters {
     /// Whether the request must not be explored ([`Exploration`]). Not recorded: the share of the decision is 0 then.
     #[serde(skip)]
     pub unexplored: bool,
-}
-
-crate::named! {
-    /// What becomes of endpoints of unknown quality where a least one is wanted.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-    pub enum UnknownQuality {
-        /// They are excluded.
-        Exclude = "exclude",
-        /// They may serve.
-        Allow = "allow",
-    }
 }
 
 /// Whether providers that keep prompts may be used.

@@ -70,8 +70,8 @@ pub(super) fn run(request: &QualityRequest, environment: &Environment) -> Finish
     let catalog = load(arguments.config.as_deref(), environment)?.config.catalog(1);
     let text = read(arguments)?;
     let scored = scores::read(&text, arguments.format, arguments.n).map_err(|why| faulty(arguments, &why))?;
-    let (lines, unknown) = difference(&catalog, &with_origin(arguments, scored)?);
-    let mut page = lines;
+    let scored = with_origin(arguments, scored)?;
+    let (mut page, unknown) = difference(&catalog, &scored);
     let is_finding = !page.is_empty();
     if !is_finding {
         page.push_str("# the configuration has these scores already\n");

@@ -118,9 +118,7 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
 
 /// Admits a probe, and scores everything that has a role.
 pub(crate) fn rank(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>], scoring: &Scoring) {
-    if scoring.quality_figure().is_some() {
-        candidates.iter_mut().for_each(|candidate| candidate.add_quality(context, scoring));
-    }
+    scoring.add_qualities(context, candidates);
     admission::admit_probe(context, candidates, scoring);
     scoring.rank(candidates);
 }

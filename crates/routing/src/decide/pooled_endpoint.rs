@@ -7,7 +7,6 @@ use super::{
     forecast::Forecast,
     live_state::{LiveState, inputs},
     precedence::Precedence,
-    score::Scoring,
 };
 use crate::stats::{EndpointStats, Gate};
 
@@ -86,12 +85,6 @@ impl<'a> PooledEndpoint<'a> {
     #[inline]
     pub(crate) fn provider(&self) -> u32 {
         self.stats.facts.provider
-    }
-
-    /// Adds its quality to the forecast.
-    pub(crate) fn add_quality(&mut self, context: &DecisionContext<'_>, scoring: &Scoring) {
-        let (inputs, noise) = (inputs(self.stats, &self.live), context.noise.at(self.endpoint()));
-        scoring.add_quality(&mut self.forecast, &inputs, &context.rules, noise);
     }
 
     /// Group and position in `provider.order`.

@@ -159,9 +159,20 @@ impl Scoring {
         [self.per_second, self.per_dollar]
     }
 
-    /// The figure of quality that counts; `None` where none does.
-    pub(crate) fn quality_figure(&self) -> Option<QualityFigure> {
-        self.quality.map(|(figure, _)| figure)
+    /// Whether quality counts.
+    pub(crate) const fn counts_quality(&self) -> bool {
+        self.quality.is_some()
+    }
+
+    /// Adds the quality of the candidates to their forecasts, where it counts.
+    pub(crate) fn add_qualities(&self, context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {
+        if !self.counts_quality() {
+            return;
+        }
+        for candidate in candidates {
+            let (inputs, noise) = (inputs(candidate.stats, &candidate.live), context.noise.at(candidate.endpoint()));
+            self.add_quality(&mut candidate.forecast, &inputs, &context.rules, noise);
+        }
     }
 
     /// Adds quality to a forecast, where it counts.

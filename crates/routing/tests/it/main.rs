@@ -30,6 +30,7 @@ mod routing_pending_tool_calls;
 mod routing_properties;
 #[cfg(test)]
 mod routing_quality;
+#[cfg(test)]
 mod routing_reason;
 #[cfg(test)]
 mod routing_run;

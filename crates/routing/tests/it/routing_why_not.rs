@@ -615,7 +615,7 @@ fn every_change_makes_the_loser_win_and_a_little_less_does_not() {
     let worlds = [
         "acme/a 90ms 50tps $4/8 | bolt/b 400ms 90tps $1/2 bad1 | core/c 300ms 60tps $2/4 bad2",
         "acme/a 200ms 100tps $1/3 bad3 | bolt/b 100ms 50tps $2/2 | core/c 150ms 80tps $1.5/2.5 k9 knee4",
-        "acme/a 90ms 50tps $4/8 q0.9 | bolt/b 400ms 90tps $1/2 q0.6 rated0.5,20 | core/c 300ms 60tps $2/4 q0.8",
+        "acme/a 90ms 50tps $4/8 q0.9 | bolt/b 400ms 90tps $1/2 q0.6 rated0.3,20 | core/c 300ms 60tps $2/4 q0.8",
     ];
     let mut tried = 0;
     for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {

@@ -12,7 +12,7 @@ fn imagined(what_if: &str) -> WhatIf {
 fn a_world_is_read_whole() {
     let endpoint = r#"{"model":"acme/small","provider":"Acme","price":{"prompt":"0.000001","completion":2e-6,"request":0,
         "image":"0.04","factor":0.5},"circuit":"half_open","off":false,"in_flight":7,"ttft_ms":120.5,
-        "tokens_per_second":80,"failure_probability":0.25}"#;
+        "tokens_per_second":80,"failure_probability":0.25,"quality":0.9}"#;
     let what_if = imagined(&format!(r#"{{"objective":"fastest","weights":{{"latency":2}},"endpoints":[{endpoint}]}}"#));
     let usd = |text: &str| Some(text.parse().expect("an amount"));
     let price = PriceOverride {
@@ -32,6 +32,7 @@ fn a_world_is_read_whole() {
         first_token: Some(0.1205),
         tokens_per_second: Some(80.0),
         failure_probability: Some(0.25),
+        quality: Some(0.9),
     };
     let weights = Some(Weights { latency: 2.0, cost: 0.0, quality: 0.0 });
     assert_eq!(what_if, WhatIf { objective: Some(Objective::Fastest), weights, endpoints: vec![otherwise] });
@@ -70,7 +71,7 @@ fn mistakes_are_blamed_by_their_path_and_say_what_is_allowed() {
             r#"{"endpoints":[{"model":"a/b"}]}"#,
             "what_if.endpoints[0]",
             "invalid_value",
-            &["price", "circuit", "off", "in_flight", "ttft_ms", "tokens_per_second", "failure_probability"],
+            &["price", "circuit", "off", "in_flight", "ttft_ms", "tokens_per_second", "failure_probability", "quality"],
         ),
         (r#"{"endpoints":[{"model":"a/b","off":1}]}"#, "what_if.endpoints[0].off", "invalid_type", &[]),
         (

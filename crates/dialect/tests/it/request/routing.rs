@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use pointsman_domain::{
-    DataCollection, Objective, Preference, ProviderPolicy, RoutingParameters, Source, Sourced, Weights,
+    DataCollection, Objective, Preference, ProviderPolicy, QualityFloor, RoutingParameters, Source, Sourced,
+    UnknownQuality, Weights,
 };
 
 use super::world::{body, parse, preview, read};
@@ -179,6 +180,22 @@ fn weights_and_preferences_may_come_as_objects_or_as_their_text() {
     assert_eq!(said.preferred_max_latency, Some(Sourced { value: p50(1.5), source: Source::TopLevel }));
     let throughput = Preference { p99: Some(10.0), ..p50(40.0) };
     assert_eq!(said.preferred_min_throughput, Some(Sourced { value: throughput, source: Source::Provider }));
+}
+
+#[test]
+fn a_least_quality_is_a_number_or_a_lower_tenth_wherever_it_stands() {
+    let sourced = |value, source| Some(Sourced { value, source });
+    let said = routing(r#""min_quality":0.7,"quality_unknown":"allow","weights":{"quality":2}"#);
+    assert_eq!(said.min_quality, sourced(QualityFloor::Mean(0.7), Source::TopLevel));
+    assert_eq!(said.quality_unknown.map(|given| given.value), Some(UnknownQuality::Allow));
+    assert_eq!(said.weights.map(|weights| weights.value), Some(Weights { latency: 0.0, cost: 0.0, quality: 2.0 }));
+    let said = routing(r#""min_quality":0.7,"metadata":{"min_quality":"{\"p10\":0.6}","quality_unknown":"exclude"}"#);
+    assert_eq!(said.min_quality, sourced(QualityFloor::Tenth(0.6), Source::Metadata));
+    assert_eq!(said.quality_unknown.map(|given| given.value), Some(UnknownQuality::Exclude));
+    for bad in ["1.1", "-0.1", "{}", r#"{"p10":2}"#, r#"{"p50":0.5}"#, "\"good\"", "[0.5]", "true"] {
+        assert!(refused(&format!(r#""min_quality":{bad}"#)).0.starts_with("min_quality"), "{bad}");
+    }
+    assert_eq!(refused(r#""quality_unknown":"maybe""#).0, "quality_unknown");
 }
 
 #[test]

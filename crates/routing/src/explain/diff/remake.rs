@@ -453,7 +453,7 @@ impl Making<'_, '_> {
     /// least that of the candidates recorded before it, unless quality counted in it, too. The least of a linear function under this bound lies in a corner.
     fn least_by_record(&self, unknown: &UnknownEndpoint) -> Option<f64> {
         let recorded = self.recorded_scoring.as_ref().filter(|_| unknown.was_candidate)?;
-        if recorded.quality_figure().is_some() {
+        if recorded.counts_quality() {
             return None;
         }
         let before = self.before_omitted?;
