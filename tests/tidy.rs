@@ -46,6 +46,7 @@ mod tidy {
     const ROUTING_ROOMS: Rooms = &[
         ("stats/seeded_hash", &[]),
         ("quality", &[]),
+        ("spend_pace", &[]),
         ("stats/model", &["stats/seeded_hash"]),
         ("stats/live", &["stats/seeded_hash", "stats/model"]),
         ("stats/observe", &["stats/seeded_hash", "stats/model", "stats/live"]),

@@ -347,6 +347,8 @@ mod smoke;
 #[cfg(test)]
 mod spend;
 #[cfg(test)]
+mod spend_pace;
+#[cfg(test)]
 mod splits;
 #[cfg(test)]
 mod stickiness;

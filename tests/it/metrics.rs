@@ -338,6 +338,7 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
         // A store that is never reached: its families are there, and no call notices it.
         .with("[shared.postgres]\nurl_env = \"POSTGRES\"")
         .with("[[shadow]]\nname = \"same\"")
+        .with("[[aliases]]\nname = \"paced\"\nobjective = \"balanced\"\nweights = { quality = 1 }\nspend_pace = \"1\"")
         .with("[[alerts]]\nname = \"ops\"\nurl = \"http://127.0.0.1:1/hook\"\nevents = []")
         .variable("POSTGRES", "postgres://nobody@127.0.0.1:1/none?sslmode=disable")
         .variable("POINTSMAN__LEDGER__DURABILITY", "group")

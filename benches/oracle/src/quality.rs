@@ -24,6 +24,8 @@ pub const BUDGETS: [f64; 3] = [0.05, 0.2, 0.6];
 const STRENGTHS: [f64; 3] = [20.0, 50.0, 200.0];
 /// Parts of the first half that take turns for that.
 const PARTS: usize = 5;
+/// Draws of which answers are rated: one alone can be lucky.
+const DRAWS: u64 = 5;
 /// Budgets that are tried for the cost of the best single model's quality.
 const BUDGETS_TRIED: u32 = 24;
 
@@ -128,9 +130,13 @@ fn kinds(questions: &Questions, strength: f64) -> Vec<Kind<'_>> {
         let policy = Box::new(move |budget| Some(table.paced(questions, budget)));
         kinds.push(Kind { name: format!("paced table, {name}"), policy });
     }
-    let ratings = Ratings::of_some(Classes::GIVEN, questions, learning::RATED, learning::WRONG);
-    let rated = ClassTable::new(&ratings, strength, &questions.halves[0]);
-    let policy = Box::new(move |budget| Some(rated.paced(questions, budget)));
+    let rated = |seed| {
+        let ratings = Ratings::of_some(Classes::GIVEN, questions, [learning::RATED, learning::WRONG], seed);
+        ClassTable::new(&ratings, STRENGTHS[0], &questions.halves[0])
+    };
+    let rated: Vec<ClassTable> = (0..DRAWS).map(rated).collect();
+    let policy =
+        Box::new(move |budget| Some(questions::mean(rated.iter().map(|table| table.paced(questions, budget)))));
     kinds.push(Kind { name: "paced table, given classes, 5 % of answers rated".to_owned(), policy });
     if questions.halves[0].iter().any(|question| question.answers.iter().any(|answer| answer.fault > 0)) {
         let policy = Box::new(move |budget| cascade::best_pair(questions, budget).map(|(means, _)| means));
@@ -231,6 +237,6 @@ pub fn sheets(sets: &[Questions]) -> Vec<Sheet> {
         sheets.push(sheet);
         sheets.push(pacing::sheet(questions, &ClassTable::full(questions, Classes::GIVEN, verdict.strength)));
     }
-    sheets.push(learning::sheet(sets, STRENGTHS[0]));
+    sheets.push(learning::sheet(sets));
     sheets
 }

@@ -52,7 +52,8 @@ mod tests {
                 assert!(paced.means.quality > paced.mix + 0.005, "{paced:?}");
             }
         }
-        let paced = of(&verdict.judged, "20 % (0.798): paced table, given classes");
+        let name = format!("20 % ({:.3}): paced table, given classes", budget * 1e3);
+        let paced = of(&verdict.judged, &name);
         assert!((paced.means.dollars / budget - 1.0).abs() < 0.01, "{paced:?}, {budget}");
         let best = of(&verdict.judged, "best single: best");
         assert!(paced.at_best.is_some_and(|dollars| dollars < 0.6 * best.means.dollars), "{paced:?}");
@@ -96,7 +97,7 @@ mod tests {
         let full = ClassTable::full(&questions, Classes::GIVEN, 20.0).paced(&questions, ceiling).quality;
         let before = questions.singles(1)[0].quality;
         let learnt: f64 = (0..3)
-            .map(|seed| learning::learnt(&questions, Classes::GIVEN, ceiling, seed, &[2_000])[0].quality / 3.0)
+            .map(|seed| learning::learnt(&questions, Classes::GIVEN, ceiling, seed, &[8_000])[0].quality / 3.0)
             .sum();
         assert!(learnt > before + 0.8 * (full - before), "{before}, {learnt}, {full}");
     }

@@ -48,9 +48,9 @@ pub fn learnt(questions: &Questions, classes: Classes, ceiling: f64, seed: u64, 
     found
 }
 
-/// The table of all sets.
+/// The table of all sets, with all models and with few.
 #[must_use]
-pub fn sheet(sets: &[Questions], strength: f64) -> Sheet {
+pub fn sheet(sets: &[Questions]) -> Sheet {
     let title = format!(
         "Learning: {:.0} % of the chosen answers rated, {:.0} % of the ratings wrong, ceiling 20 % of the best single's cost",
         RATED * 100.0,
@@ -60,26 +60,25 @@ pub fn sheet(sets: &[Questions], strength: f64) -> Sheet {
     let marks = MARKS.map(|mark| format!("after {mark}"));
     marks.iter().for_each(|mark| header.extend([mark.as_str(), "of the way"]));
     let mut sheet = Sheet::new(title, header);
-    for questions in sets {
-        for (name, classes) in Classes::all(questions).into_iter().filter(|(_, classes)| classes.lengths.is_none()) {
-            let singles = questions.singles(0);
-            let ceiling = 0.2 * singles[questions.cheapest_and_best()[1]].dollars;
-            let before = ClassTable::new(&Ratings::new(classes, singles.len()), STRENGTH, &questions.halves[0]);
-            let before = before.paced(questions, ceiling).quality;
-            let full = ClassTable::full(questions, classes, strength).paced(questions, ceiling).quality;
-            let mut row = vec![
-                format!("{}, {name}", questions.name),
-                singles.len().to_string(),
-                format!("{before:.4}"),
-                format!("{full:.4}"),
-            ];
-            let runs: Vec<_> = (0..RUNS).map(|seed| learnt(questions, classes, ceiling, seed, &MARKS)).collect();
-            for mark in 0..MARKS.len() {
-                let quality = runs.iter().map(|run| run[mark].quality).sum::<f64>() / RUNS as f64;
-                row.extend([format!("{quality:.4}"), format!("{:.0} %", (quality - before) / (full - before) * 100.0)]);
-            }
-            sheet.row(row);
+    for questions in sets.iter().flat_map(|questions| [questions.clone(), questions.on_the_hull()]) {
+        for (name, classes) in Classes::all(&questions).into_iter().filter(|(_, classes)| classes.lengths.is_none()) {
+            sheet.row(row(&questions, name, classes));
         }
     }
     sheet
+}
+
+fn row(questions: &Questions, name: &str, classes: Classes) -> Vec<String> {
+    let singles = questions.singles(0);
+    let ceiling = 0.2 * singles[questions.cheapest_and_best()[1]].dollars;
+    let nothing = ClassTable::new(&Ratings::new(classes, singles.len()), STRENGTH, &questions.halves[0]);
+    let [before, full] =
+        [nothing, ClassTable::full(questions, classes, STRENGTH)].map(|table| table.paced(questions, ceiling).quality);
+    let runs: Vec<_> = (0..RUNS).map(|seed| learnt(questions, classes, ceiling, seed, &MARKS)).collect();
+    let after = (0..MARKS.len()).flat_map(|mark| {
+        let quality = runs.iter().map(|run| run[mark].quality).sum::<f64>() / RUNS as f64;
+        [format!("{quality:.4}"), format!("{:.0} %", (quality - before) / (full - before) * 100.0)]
+    });
+    let name = format!("{}, {name}", questions.name);
+    [name, singles.len().to_string(), format!("{before:.4}"), format!("{full:.4}")].into_iter().chain(after).collect()
 }

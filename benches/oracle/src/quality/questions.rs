@@ -99,6 +99,23 @@ impl Questions {
         Ok(Questions { name: name.to_owned(), models: models.into_iter().map(str::to_owned).collect(), halves })
     }
 
+    /// The same with the models alone that a random mix would choose from: as few as an operator might name.
+    #[must_use]
+    pub fn on_the_hull(&self) -> Questions {
+        let singles = self.singles(0);
+        let hull = Mixes::new(singles.clone());
+        let kept: Vec<usize> = self.arms().filter(|arm| hull.0.contains(&singles[*arm])).collect();
+        let reduced = |question: &Question| Question {
+            answers: kept.iter().map(|arm| question.answers[*arm]).collect(),
+            ..question.clone()
+        };
+        Questions {
+            name: format!("{}, the models of the best mixes", self.name),
+            models: kept.iter().map(|arm| self.models[*arm].clone()).collect(),
+            halves: [0, 1].map(|half: usize| self.halves[half].iter().map(reduced).collect()),
+        }
+    }
+
     /// Positions of the models.
     #[must_use]
     pub fn arms(&self) -> std::ops::Range<usize> {

@@ -74,11 +74,11 @@ impl Ratings {
         ratings
     }
 
-    /// Of a share of all answers, a part of which are rated the wrong way.
+    /// Of a share of all answers to the first half, a part of which are rated the wrong way.
     #[must_use]
-    pub fn of_some(classes: Classes, questions: &Questions, share: f64, wrong: f64) -> Ratings {
+    pub fn of_some(classes: Classes, questions: &Questions, [share, wrong]: [f64; 2], seed: u64) -> Ratings {
         let mut ratings = Ratings::new(classes, questions.models.len());
-        let mut dice = Dice::new(38, 4);
+        let mut dice = Dice::new(seed, 4);
         for question in &questions.halves[0] {
             for arm in questions.arms() {
                 if dice.uniform() < share {

@@ -134,7 +134,7 @@ weights = { quality = 1 }
 spend_pace = "-1"
 "#,
         expect![[r#"
-            f:5:14: aliases[0].spend_pace: got a number with a point; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:5:14: aliases[0].spend_pace: got a number; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
             f:10:14: aliases[1].spend_pace: is 0; allowed: an amount above 0; free_only = true is for models without cost
             f:14:14: aliases[2].spend_pace: weighs cost against quality, and the weight of quality is 0; allowed: quality above 0 in weights beside it, or in [routing.balanced]
             f:19:14: aliases[3].spend_pace: steers the objective 'balanced' alone; allowed: objective = "balanced" beside it

@@ -1,0 +1,87 @@
+//! The spend pace of an alias through a whole gateway: its mean cost, and where it is shown.
+
+use serde_json::Value;
+
+use crate::{
+    harness::TestGateway,
+    scripted::Upstream,
+    world::{Model, World, ask, saying},
+};
+
+/// An answer of 17 tokens costs $0.017 for a thousand by the small model, ten times as much by the large one.
+const ALIAS: &str = "[[aliases]]\nname = \"paced\"\ntask = \"code\"\nobjective = \"balanced\"\n\
+                     weights = { latency = 0, cost = 0, quality = 1 }\nspend_pace = \"0.08\"\n";
+const CEILING: f64 = 0.00008;
+
+fn world(upstream: &Upstream) -> World {
+    let scored = |id: &str, code: f64, price: &str| {
+        let quality =
+            format!("quality = {{ source = \"own-eval\", date = 2026-11-02, code = {{ score = {code}, n = 225 }} }}");
+        Model::new(id).at("acme", price, price).with(&quality)
+    };
+    World::new()
+        .provider("acme", upstream.address())
+        .model(&scored("acme/small", 0.71, "0.000001"))
+        .model(&scored("acme/large", 0.95, "0.00001"))
+        .with(ALIAS)
+}
+
+/// Dollars of so many answers, how many of them are of the large model, and the id of the last one.
+async fn spent(gateway: &TestGateway, calls: usize) -> (f64, usize, String) {
+    let (mut dollars, mut large, mut last) = (0.0, 0, String::new());
+    for _ in 0..calls {
+        let reply = gateway.chat(&ask("service/paced")).await;
+        reply.expect(200);
+        last = reply.header("x-generation-id").unwrap().to_owned();
+        let answer = reply.json();
+        dollars += answer["usage"]["cost"].as_f64().unwrap();
+        large += usize::from(answer["model"] == "acme/large");
+    }
+    (dollars, large, last)
+}
+
+async fn pace(gateway: &TestGateway) -> Value {
+    let page = gateway.get("/api/v1/health/slo").await.expect(200);
+    assert_eq!(page["spend_paces"].as_array().unwrap().len(), 1, "{page}");
+    page["spend_paces"][0].clone()
+}
+
+#[actix_web::test]
+async fn an_alias_keeps_its_mean_cost_with_the_best_mix_of_models_and_says_so() {
+    let upstream = saying("Done.");
+    let gateway = world(&upstream).start().await;
+    let unused = pace(&gateway).await;
+    assert_eq!((&unused["alias"], &unused["calls"]), (&Value::from("service/paced"), &Value::from(0)), "{unused}");
+    assert_eq!((&unused["recent_usd_per_1000"], unused["usd_per_1000"].as_f64()), (&Value::Null, Some(0.08)));
+
+    let (begun, _, _) = spent(&gateway, 10).await;
+    assert!(begun <= 10.0 * CEILING + 0.00017, "it begins with what is cheap: {begun}");
+    let (dollars, large, last) = spent(&gateway, 240).await;
+    let mean = (begun + dollars) / 250.0;
+    assert!((mean / CEILING - 1.0).abs() < 0.1, "mean {mean}");
+    assert!((60..140).contains(&large), "both models serve, the large one in two of five: {large}");
+
+    let told = pace(&gateway).await;
+    assert_eq!(told["calls"], 250, "{told}");
+    assert!((told["recent_usd_per_1000"].as_f64().unwrap() / mean / 1000.0 - 1.0).abs() < 0.01, "{told}");
+    let metrics = gateway.get("/metrics").await.text();
+    assert!(metrics.contains("pointsman_spend_pace_ratio{alias=\"service/paced\"} "), "{metrics}");
+
+    let explained = gateway.get(&format!("/api/v1/route/explain?id={last}")).await.expect(200);
+    let reason = explained["decision_reason"].as_str().unwrap();
+    assert!(reason.contains("the spend pace asks"), "{reason}");
+    let replay = gateway.get(&format!("/api/v1/route/replay?generation_id={last}")).await.expect(200);
+    assert_eq!(replay["data"]["identical"], true, "{replay}");
+
+    world(&upstream).with("[routing.sticky]\nttl = \"6m\"").take_over(&gateway).await;
+    assert_eq!(pace(&gateway).await["calls"], 250, "a reload changes nothing");
+}
+
+#[actix_web::test]
+async fn calls_of_other_models_are_not_paced_and_previews_charge_nothing() {
+    let upstream = saying("Done.");
+    let gateway = world(&upstream).start().await;
+    gateway.chat(&ask("acme/large")).await.expect(200);
+    gateway.post("/api/v1/route/preview", &ask("service/paced")).await.expect(200);
+    assert_eq!(pace(&gateway).await["calls"], 0);
+}
