@@ -7,7 +7,6 @@ use std::sync::Arc;
 use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Preference};
 
 use super::{
-    cascades,
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
     splits,
@@ -178,7 +177,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
     }
     let (split, led_to) = splits::read(section).unzip();
     let mut led_to = led_to.unwrap_or_default();
-    let (cascade, to) = cascades::read(section).unzip();
+    let (cascade, to) = super::cascades::read(section).unzip();
     led_to.extend(to);
     let leads_elsewhere = split.is_some() || cascade.is_some();
     if leads_elsewhere && (free_only == Some(true) || id == format!("{prefix}/free")) {
