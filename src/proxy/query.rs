@@ -1,14 +1,16 @@
 //! Makes the router's query from a parsed request: resolves names and fills in defaults.
 
+mod second_answer;
+
 use std::{fmt, sync::Arc};
 
 use pointsman_base::clock;
 use pointsman_config::Config;
 use pointsman_dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters};
 use pointsman_domain::{
-    Alias, ApiType, Catalog, Decision, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Model,
-    ModelPattern, Needs, Objective, Provider, ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source,
-    Sourced, Target, Task, TaskClass, TaskClassSource, TaskFeatures, Usd, Weights, listed_names,
+    Alias, ApiType, Catalog, Dialect, Endpoint, Exploration, Invalid, InvalidReason, Modalities, Needs, Objective,
+    Provider, ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
+    TaskClassSource, TaskFeatures, Weights, listed_names,
 };
 use pointsman_routing::{
     decide::counts_quality,
@@ -20,6 +22,8 @@ use crate::{
     base::error::ApiError,
     proxy::{names::NameScope, splitting::Asker},
 };
+
+pub use second_answer::of_second_answer;
 
 /// The query of a chat request.
 ///
@@ -116,36 +120,6 @@ pub fn of_embedding(
         return Err(Invalid::field(InvalidReason::InvalidValue, "model", message).into());
     }
     Ok(query)
-}
-
-/// The query of a second answer: what was asked of `decision`, now of `to` alone, but not of the model of the answer before, and for at
-/// most `max_cost`. The settings of an alias go before those of the alias that was asked first.
-pub fn of_second_answer(
-    decision: &Decision,
-    (catalog, config): (&Catalog, &Config),
-    (to, answered): (Target, &Model),
-    max_cost: Option<Usd>,
-) -> Box<Query> {
-    let mut query = decision.query();
-    (query.targets, query.split) = (vec![to], None);
-    let routing = query.routing_mut();
-    routing.blocked.push(ModelPattern::Exact(answered.id.to_string()));
-    routing.unexplored = true;
-    if let (Some(ceiling), Some(left)) = (&mut routing.max_cost, max_cost) {
-        ceiling.value = left;
-    }
-    if let Target::Alias(position) = to
-        && let Some(alias) = catalog.alias(position)
-    {
-        prefer(alias.weights, &mut routing.weights);
-        prefer(alias.preferred_max_latency, &mut routing.preferred_max_latency);
-        prefer(alias.preferred_min_throughput, &mut routing.preferred_min_throughput);
-        let mut objective = Some(query.objective);
-        prefer(alias.objective, &mut objective);
-        query.objective = objective.unwrap_or(query.objective);
-        query.weights = weights(&query.routing, config);
-    }
-    Box::new(query)
 }
 
 /// The first requested name: the model, or else the first of the list. Empty if there is none.
@@ -352,13 +326,6 @@ fn set_key_defaults(caller: &Caller, routing: &mut RoutingParameters) {
 
 fn of_key<T>(value: Option<T>) -> Option<Sourced<T>> {
     value.map(|value| Sourced { value, source: Source::Key })
-}
-
-/// Sets what an alias says, if the request does not say it itself.
-fn prefer<T: Copy>(of_this_alias: Option<T>, value: &mut Option<Sourced<T>>) {
-    if value.is_none_or(|value| value.source >= Source::Alias) {
-        *value = of_alias(of_this_alias).or(*value);
-    }
 }
 
 fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Objective, Preference, Usd, Weights};
 
 use super::{
-    accounts, cascades,
+    accounts,
     quality::{self, UNKNOWN_QUALITIES},
     routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
@@ -201,7 +201,7 @@ fn read_alias<'t>(
     }
     let (split, led_to) = splits::read(section).unzip();
     let mut led_to = led_to.unwrap_or_default();
-    let (cascade, to) = cascades::read(section).unzip();
+    let (cascade, to) = super::cascades::read(section).unzip();
     led_to.extend(to);
     let leads_elsewhere = split.is_some() || cascade.is_some();
     if leads_elsewhere && (free_only == Some(true) || id == format!("{prefix}/free")) {

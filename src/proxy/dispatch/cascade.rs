@@ -7,23 +7,33 @@
 use std::cell::Cell;
 
 use pointsman_base::clock;
-use pointsman_dialect::{AnswerContext, BufferedAnswer, Outcome, OutgoingBody, broken_answer, lost_parameters};
+use pointsman_dialect::{Answer, AnswerContext, BufferedAnswer, Outcome, OutgoingBody, broken_answer, lost_parameters};
 use pointsman_domain::{BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Resolved, Target as Asked};
 
 use crate::{
-    access::load::BufferLimitReached,
+    access::load::{BufferLimitReached, BufferedBytes},
     base::events::{CascadeEnd, Cascaded},
     proxy::{
         dispatch::{
             RequestedWork, decide,
-            plain::{FoundAnswer, PlainRunner},
             plan_run::PlanRun,
-            race::{AttemptHandle, Race, Target},
+            race::{AttemptHandle, AttemptRunner, Race, Target},
         },
         query,
     },
     state::gateway::Worker,
 };
+
+/// A complete answer, with what is wrong with it if its alias has a cascade.
+pub(super) struct FoundAnswer {
+    pub answer: Answer,
+    /// Its bytes in the caller's share.
+    pub held: BufferedBytes,
+    pub broken: Option<BrokenAnswer>,
+}
+
+/// The answer of an attempt, if there was room for it.
+pub(super) type Found = Result<FoundAnswer, BufferLimitReached>;
 
 /// What is wrong with the answer of an attempt, if its alias has a cascade.
 pub(super) fn verdict(
@@ -61,12 +71,12 @@ fn of_candidate<'c>(decision: &Decision, catalog: &'c Catalog, position: usize) 
 }
 
 /// The answer that the client gets in the place of `first`, the broken one of attempt `n`, with the number of its attempt.
-pub(super) async fn second_answer(
-    race: &Race<'_, PlainRunner<'_>>,
+pub(super) async fn second_answer<A: AttemptRunner<Output = Found>>(
+    race: &Race<'_, A>,
     plan: &mut PlanRun,
     n: u32,
     first: FoundAnswer,
-) -> (u32, Result<FoundAnswer, BufferLimitReached>) {
+) -> (u32, Found) {
     let Some(broken) = &first.broken else { return (n, Ok(first)) };
     let position = race.record_builder.borrow_mut().attempt(n).map(|attempt| attempt.start.position);
     let mut counted = Counted { worker: race.worker, signal: broken.signal, end: CascadeEnd::NoCandidate };
@@ -85,8 +95,8 @@ pub(super) async fn second_answer(
 }
 
 /// Asks for the second answer once. `position`: of the candidate that gave the first. `None` if there is no second answer.
-async fn ask(
-    race: &Race<'_, PlainRunner<'_>>,
+async fn ask<A: AttemptRunner<Output = Found>>(
+    race: &Race<'_, A>,
     plan: &mut PlanRun,
     position: usize,
     counted: &mut Counted<'_>,

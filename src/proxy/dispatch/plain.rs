@@ -5,14 +5,14 @@ use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 use actix_rt::time::timeout;
 use bytes::Bytes;
 use pointsman_dialect::{Answer, BufferedAnswer, Doubt, OutgoingBody};
-use pointsman_domain::BrokenAnswer;
 use pointsman_transport::UpstreamError;
 
 use crate::{
-    access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
+    access::load::{BufferedBytes, KeyBuffer},
     base::error::ApiError,
     proxy::dispatch::{
-        RequestedWork, calls, cascade,
+        RequestedWork, calls,
+        cascade::{self, Found, FoundAnswer},
         images::ImageBounds,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head, doubted},
@@ -87,10 +87,7 @@ async fn answer_now(
 }
 
 /// Runs the plan until there is an answer, and asks another model if that is broken and its alias has a cascade.
-async fn answer_of(
-    race: &Race<'_, PlainRunner<'_>>,
-    plan: &mut PlanRun,
-) -> Result<(u32, Result<FoundAnswer, BufferLimitReached>), ApiError> {
+async fn answer_of(race: &Race<'_, PlainRunner<'_>>, plan: &mut PlanRun) -> Result<(u32, Found), ApiError> {
     match race.run(plan).await? {
         // Boxed: few answers are broken.
         (n, Ok(first)) if first.broken.is_some() => Ok(Box::pin(cascade::second_answer(race, plan, n, first)).await),
@@ -98,15 +95,8 @@ async fn answer_of(
     }
 }
 
-/// A complete answer, with what is wrong with it if its alias has a cascade.
-pub(super) struct FoundAnswer {
-    pub(super) answer: Answer,
-    pub(super) held: BufferedBytes,
-    pub(super) broken: Option<BrokenAnswer>,
-}
-
 /// Waits for complete answers.
-pub(super) struct PlainRunner<'a> {
+struct PlainRunner<'a> {
     worker: &'a Worker,
     work: &'a RequestedWork,
     share: &'a Arc<KeyBuffer>,
@@ -114,7 +104,7 @@ pub(super) struct PlainRunner<'a> {
 
 impl AttemptRunner for PlainRunner<'_> {
     /// A missing room for the answer is not the endpoint's failure, and another endpoint would not help. So it ends the race.
-    type Output = Result<FoundAnswer, BufferLimitReached>;
+    type Output = Found;
 
     async fn run(
         &self,

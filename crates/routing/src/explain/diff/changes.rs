@@ -293,18 +293,18 @@ pub(super) fn find_model<'c>(catalog: &'c Catalog, id: &str) -> Option<&'c Model
 }
 
 fn aliases(before: &Catalog, after: &Catalog) -> Vec<Change> {
-    let bare = |alias: &Alias| Alias { description: String::new(), cascade: None, ..alias.clone() };
-    let find = |catalog: &Catalog, id: &str| catalog.aliases.iter().find(|alias| alias.id == id).cloned();
-    let of = |catalog: &Catalog, id: &str| find(catalog, id).as_ref().map(bare);
-    let cascade = |catalog: &Catalog, id: &str| find(catalog, id).and_then(|alias| alias.cascade);
+    let bare = |alias: &Alias| Alias { description: String::new(), ..alias.clone() };
+    let of = |catalog: &Catalog, id: &str| catalog.aliases.iter().find(|alias| alias.id == id).map(bare);
     let ids: BTreeSet<&str> = before.aliases.iter().chain(&after.aliases).map(|alias| alias.id.as_str()).collect();
     let change = |id: &str| {
-        let differs = of(before, id) != of(after, id);
+        let choosing = |catalog| of(catalog, id).map(|alias| Alias { cascade: None, ..alias });
+        let differs = choosing(before) != choosing(after);
         differs.then(|| exact(format!("alias {id}"), None, Kind::Alias(id.to_owned())))
     };
     let escalation = |id: &str| {
         let exact = exact(format!("alias {id}.cascade"), None, Kind::Alias(id.to_owned()));
-        let differs = cascade(before, id) != cascade(after, id);
+        let cascade = |catalog| of(catalog, id).and_then(|alias| alias.cascade);
+        let differs = cascade(before) != cascade(after);
         differs.then_some(Change { answerable: Answerable::AfterChoice, ..exact })
     };
     ids.iter().filter_map(|id| change(id)).chain(ids.iter().filter_map(|id| escalation(id))).collect()
