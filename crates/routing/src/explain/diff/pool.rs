@@ -90,7 +90,8 @@ impl<'r> RecordedPool<'r> {
         let endpoints = recorded_endpoints(decision, setup);
         let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new() };
         let mut seen = vec![false; setup.catalog().endpoints.len()];
-        let tokens = Tokens { decision, setup };
+        let candidates = with_models(decision, setup);
+        let tokens = Tokens { decision, setup, candidates: &candidates };
         for (target, requested) in (0_u32..).zip(&context.query.targets) {
             let rank = TargetRank::new(target, context.query.routing.provider.across_models);
             let screen = Screen::new(setup, context.query, *requested, tokens);
@@ -221,18 +222,25 @@ impl<'s> Screen<'s> {
 struct Tokens<'r> {
     decision: &'r Decision,
     setup: &'r Setup,
+    /// The recorded candidates with the positions of their models in the setup.
+    candidates: &'r [(u32, &'r Candidate)],
+}
+
+fn with_models<'r>(decision: &'r Decision, setup: &Setup) -> Vec<(u32, &'r Candidate)> {
+    let with_model = |candidate: &'r Candidate| {
+        let index = setup.position(candidate.index)?;
+        Some((setup.snapshot.endpoints.get(index as usize)?.facts.model, candidate))
+    };
+    let mut all = Vec::with_capacity(decision.candidates.len() + decision.rivals.len() + decision.standby.len());
+    let recorded = decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby);
+    all.extend(recorded.filter_map(with_model));
+    all
 }
 
 impl Tokens<'_> {
     /// The recorded candidates of a model.
     fn of_model(&self, model: u32) -> impl Iterator<Item = &Candidate> {
-        let decision = self.decision;
-        let recorded = decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby);
-        recorded.filter(move |candidate| {
-            let index = self.setup.find(candidate.endpoint);
-            let stats = index.and_then(|index| self.setup.snapshot.endpoints.get(index as usize));
-            stats.is_some_and(|stats| stats.facts.model == model)
-        })
+        self.candidates.iter().filter(move |(of, _)| *of == model).map(|(_, candidate)| *candidate)
     }
 
     /// Expected prompt tokens: the same at all endpoints of a model.
