@@ -146,6 +146,11 @@ impl Comparison {
         [before, self.after.query(decision, tags)]
     }
 
+    /// Whether an endpoint was in the catalog of the decisions.
+    pub(super) fn was_there(&self, endpoint: EndpointId) -> bool {
+        self.recorded.find(endpoint).is_some()
+    }
+
     /// The bit of the change, where there is one alone.
     pub(super) fn only_change(&self) -> Option<u64> {
         (self.changes.len() == 1).then_some(1)

@@ -166,8 +166,10 @@ impl OpenLoop {
         self.nearness.add(decision, was.as_ref(), &self.kept);
         let [from, to] = [was, is].map(|made| plan(made.as_ref()));
         let choice = |plan: &[Planned]| plan.first().map(|first| first.endpoint);
+        // Nothing was ever observed of an endpoint that is new.
+        let is_new = choice(&to).is_some_and(|to| !comparison.was_there(to));
         Some(Redecided {
-            grade: Grade::OpenLoop,
+            grade: if is_new { Grade::None } else { Grade::OpenLoop },
             from: choice(&from),
             to: choice(&to),
             scores: [&from, &to].map(|plan| plan.first().map_or(f64::NAN, |first| first.score)),
