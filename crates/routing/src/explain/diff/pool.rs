@@ -81,6 +81,8 @@ struct KnownEndpoint<'r> {
     stats: EndpointStats,
     candidate: &'r Candidate,
     gate: Gate,
+    /// Whether it was the probe of the decision. On standby it would only become one.
+    was_probe: bool,
     /// Expected output tokens, unless a limit was raised beyond what the record tells.
     output: Option<f64>,
 }
@@ -126,7 +128,9 @@ impl<'r> RecordedPool<'r> {
                     true => Some(candidate.inputs.output_tokens),
                     false => tokens.output(stats.facts.model, stats.facts.longest_answer),
                 };
-                self.known.push(KnownEndpoint { index, rank, stats, candidate, gate: of_record.gate, output });
+                let was_probe = candidate.probe && of_record.state == RecordedState::Candidate;
+                let gate = of_record.gate;
+                self.known.push(KnownEndpoint { index, rank, stats, candidate, gate, was_probe, output });
             }
             None => self.unknown.push(unknown(context, tokens, (rank, index), template, of_record)),
         }
@@ -151,7 +155,8 @@ impl<'r> RecordedPool<'r> {
 
 impl KnownEndpoint<'_> {
     fn pooled(&self, context: &DecisionContext<'_>, paced_probes: bool) -> PooledEndpoint<'_> {
-        let live = live(context, &self.stats, self.candidate, self.gate, self.output, paced_probes);
+        let is_paced = paced_probes && !self.was_probe;
+        let live = live(context, &self.stats, self.candidate, self.gate, self.output, is_paced);
         let mut pooled = PooledEndpoint::new(context, self.rank, self.index, &self.stats, live);
         let is_saturated = context.is_saturated(pooled.forecast.load, self.stats.estimates.fit.knee_is_sure);
         if pooled.accepts_requests() && !is_saturated {
@@ -349,12 +354,12 @@ fn live(
     candidate: &Candidate,
     gate: Gate,
     output: Option<f64>,
-    paced_probes: bool,
+    is_paced: bool,
 ) -> LiveState {
     let inputs = &candidate.inputs;
     let due = match (gate, inputs.reopens) {
         (Gate::Passing, Reopens::At(due)) => Some(due),
-        (Gate::HalfOpen { .. }, _) if paced_probes && !candidate.probe => Some(Tick(u64::MAX)),
+        (Gate::HalfOpen { .. }, _) if is_paced => Some(Tick(u64::MAX)),
         _ => None,
     };
     let output_tokens = output.unwrap_or(inputs.output_tokens);
