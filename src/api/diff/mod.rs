@@ -5,6 +5,7 @@
 //! happened. The decisions themselves are made in
 //! `pointsman_routing::explain::diff`.
 
+mod comparisons;
 pub(crate) mod configuration;
 pub(crate) mod estimate_report;
 pub(crate) mod estimate_text;
