@@ -146,27 +146,34 @@ async fn a_comparison_beside_500_calls_a_second_runs_alone_and_ends_within_a_sec
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
+    let begun = async || {
+        let next = async || {
+            let reply = begin().await;
+            (reply.status, reply.json())
+        };
+        let (_, begun) = eventually("a comparison may begin", next, |(status, _)| *status == 202).await;
+        begun["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+    };
+    let cancelled = async || {
+        let path = format!("/{}", last.borrow());
+        asked(Method::DELETE, &path, None).await.expect(200);
+    };
     let calls = number("DIFF_SPEED_CALLS").and_then(|calls| u32::try_from(calls).ok()).unwrap_or(2_500).max(100);
     latencies(&gateway, calls / 2).await;
     let mut p99 = [Vec::new(), Vec::new()];
     for _ in 0..5 {
         let alone = latencies(&gateway, calls).await;
-        let begun = begin().await.expect(202);
-        begun["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+        begun().await;
         begin().await.expect(409);
         let beside = tokio::select! {
             taken = latencies(&gateway, calls) => taken,
             () = comparing() => unreachable!("it never ends"),
         };
         let told = Instant::now();
-        asked(Method::DELETE, &format!("/{}", last.borrow()), None).await.expect(200);
-        let next = async || {
-            let reply = begin().await;
-            (reply.status, reply.json())
-        };
-        let (_, next) = eventually("the next one may begin", next, |(status, _)| *status == 202).await;
+        cancelled().await;
+        begun().await;
         assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
-        asked(Method::DELETE, &format!("/{}", next["data"]["id"].as_str().unwrap()), None).await.expect(200);
+        cancelled().await;
         for (all, taken) in p99.iter_mut().zip([alone, beside]) {
             all.push(taken[taken.len() * 99 / 100]);
         }
