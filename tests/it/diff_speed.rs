@@ -4,7 +4,7 @@
 //! `DIFF_SPEED_CALLS`, 2500 by default, is the number of calls of a round; 10,000 records are the least.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -137,14 +137,16 @@ async fn a_comparison_beside_500_calls_a_second_runs_alone_and_ends_within_a_sec
         gateway.admin().call(method, &format!("/api/v1/admin/diff{path}"), &headers, body).await
     };
     let begin = async || asked(Method::POST, "", Some(json!({"changes": {"routing.balanced.cost": 0.1}}))).await;
-    let last = RefCell::new(String::new());
+    let (last, are_called) = (RefCell::new(String::new()), Cell::new(true));
     // One after the other: while one runs, the next one is refused.
-    let comparing = async || loop {
-        let reply = begin().await;
-        if reply.status == 202 {
-            reply.json()["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+    let comparing = async || {
+        while are_called.get() {
+            let reply = begin().await;
+            if reply.status == 202 {
+                reply.json()["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
     };
     let begun = async || {
         let next = async || {
@@ -165,10 +167,13 @@ async fn a_comparison_beside_500_calls_a_second_runs_alone_and_ends_within_a_sec
         let alone = latencies(&gateway, calls).await;
         begun().await;
         begin().await.expect(409);
-        let beside = tokio::select! {
-            taken = latencies(&gateway, calls) => taken,
-            () = comparing() => unreachable!("it never ends"),
+        are_called.set(true);
+        let called = async {
+            let taken = latencies(&gateway, calls).await;
+            are_called.set(false);
+            taken
         };
+        let (beside, ()) = futures_util::future::join(called, comparing()).await;
         let told = Instant::now();
         cancelled().await;
         begun().await;
