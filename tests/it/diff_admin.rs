@@ -92,6 +92,12 @@ async fn changed_keys_and_factors_of_prices_are_compared_with_the_configuration_
     assert_eq!(compared(factors(1.0)).await["report"]["changes"], json!([]));
     let dearer = compared(factors(2.0)).await;
     assert_eq!(dearer["report"]["changes"][0]["key"], format!("prices of {provider}"), "{dearer:#}");
+    let half_life = json!({"routing.expert.half_life": "5s"});
+    let why = async |body: Value| compared(body).await["why"].as_str().unwrap().to_owned();
+    let alone = why(json!({"changes": half_life})).await;
+    assert!(alone.contains("routing.expert.half_life") && alone.contains("'open_loop' over HTTP"), "{alone}");
+    let looped = why(json!({"changes": half_life, "open_loop": true})).await;
+    assert!(looped.contains("the records are too few") && looped.contains("--since"), "{looped}");
     for (body, param) in [
         (json!({"changes": {"routing.exploration": -1}}), "changes"),
         (json!({"changes": {"rooting": 1}}), "changes"),

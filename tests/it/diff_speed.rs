@@ -4,7 +4,7 @@
 //! `DIFF_SPEED_CALLS`, 2500 by default, is the number of calls of a round; 10,000 records are the least.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -137,36 +137,48 @@ async fn a_comparison_beside_500_calls_a_second_runs_alone_and_ends_within_a_sec
         gateway.admin().call(method, &format!("/api/v1/admin/diff{path}"), &headers, body).await
     };
     let begin = async || asked(Method::POST, "", Some(json!({"changes": {"routing.balanced.cost": 0.1}}))).await;
-    let last = RefCell::new(String::new());
+    let (last, are_called) = (RefCell::new(String::new()), Cell::new(true));
     // One after the other: while one runs, the next one is refused.
-    let comparing = async || loop {
-        let reply = begin().await;
-        if reply.status == 202 {
-            reply.json()["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+    let comparing = async || {
+        while are_called.get() {
+            let reply = begin().await;
+            if reply.status == 202 {
+                reply.json()["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let begun = async || {
+        let next = async || {
+            let reply = begin().await;
+            (reply.status, reply.json())
+        };
+        let (_, begun) = eventually("a comparison may begin", next, |(status, _)| *status == 202).await;
+        begun["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+    };
+    let cancelled = async || {
+        let path = format!("/{}", last.borrow());
+        asked(Method::DELETE, &path, None).await.expect(200);
     };
     let calls = number("DIFF_SPEED_CALLS").and_then(|calls| u32::try_from(calls).ok()).unwrap_or(2_500).max(100);
     latencies(&gateway, calls / 2).await;
     let mut p99 = [Vec::new(), Vec::new()];
     for _ in 0..5 {
         let alone = latencies(&gateway, calls).await;
-        let begun = begin().await.expect(202);
-        begun["data"]["id"].as_str().unwrap().clone_into(&mut last.borrow_mut());
+        begun().await;
         begin().await.expect(409);
-        let beside = tokio::select! {
-            taken = latencies(&gateway, calls) => taken,
-            () = comparing() => unreachable!("it never ends"),
+        are_called.set(true);
+        let called = async {
+            let taken = latencies(&gateway, calls).await;
+            are_called.set(false);
+            taken
         };
+        let (beside, ()) = futures_util::future::join(called, comparing()).await;
         let told = Instant::now();
-        asked(Method::DELETE, &format!("/{}", last.borrow()), None).await.expect(200);
-        let next = async || {
-            let reply = begin().await;
-            (reply.status, reply.json())
-        };
-        let (_, next) = eventually("the next one may begin", next, |(status, _)| *status == 202).await;
+        cancelled().await;
+        begun().await;
         assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
-        asked(Method::DELETE, &format!("/{}", next["data"]["id"].as_str().unwrap()), None).await.expect(200);
+        cancelled().await;
         for (all, taken) in p99.iter_mut().zip([alone, beside]) {
             all.push(taken[taken.len() * 99 / 100]);
         }

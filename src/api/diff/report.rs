@@ -16,6 +16,10 @@ use crate::api::models::measurements::rfc_3339;
 
 /// Most moves and causes that are listed.
 const MOST_LISTED: usize = 20;
+/// Smaller effects of load on a figure, as shares of it, are not shown ...
+const LEAST_EFFECT: f64 = 0.0005;
+/// ... nor fewer added requests in flight.
+const LEAST_LOAD: f64 = 0.05;
 /// Age of an export, in days, from which on it is warned of.
 const OLD_DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -162,9 +166,9 @@ pub(crate) struct LoadBody {
     pub rounds: u32,
     /// By how much the share of an endpoint still moved in the last round, at most.
     pub last_move: f64,
-    /// The figures that the load changes; empty if it changes none.
+    /// The figures that the load changes by 0.05 % or more.
     pub figures: Vec<FigureBody>,
-    /// The endpoints that get more load, the fullest first.
+    /// The endpoints that get 0.05 or more requests in flight more, the fullest first.
     pub endpoints: Vec<EndpointLoadBody>,
 }
 
@@ -404,13 +408,19 @@ impl FigureBody {
 impl LoadBody {
     /// `exact`: the figures of all decisions.
     fn new(load: &LoadAdjusted, exact: &[Estimate], names: &BTreeMap<EndpointId, String>) -> LoadBody {
-        let figures = load.plain.iter().zip(&load.adjusted).filter(|(plain, adjusted)| plain.after != adjusted.after);
+        let changes = |(plain, adjusted): &(&Estimate, &Estimate)| {
+            (adjusted.after - plain.after).abs() > LEAST_EFFECT * plain.after.abs()
+        };
+        let figures = load.plain.iter().zip(&load.adjusted).filter(changes);
         let figure = |(plain, adjusted): (&Estimate, &Estimate)| {
             let exact = exact.iter().find(|exact| exact.metric == plain.metric)?;
             Some(FigureBody::modelled(exact, adjusted.after, plain.after))
         };
         let endpoint = |load: &Load| {
             let [before, after] = load.in_flight;
+            if after - before < LEAST_LOAD {
+                return None;
+            }
             Some(EndpointLoadBody { endpoint: names.get(&load.endpoint)?.clone(), before, after, knee: load.knee })
         };
         LoadBody {
@@ -418,7 +428,7 @@ impl LoadBody {
             rounds: load.rounds,
             last_move: load.last_move,
             figures: figures.filter_map(figure).collect(),
-            endpoints: load.loads.iter().take(MOST_LISTED).filter_map(endpoint).collect(),
+            endpoints: load.loads.iter().filter_map(endpoint).take(MOST_LISTED).collect(),
         }
     }
 }
@@ -462,7 +472,8 @@ impl ExampleBody {
 
 /// Several changes at once are not told apart in an open loop.
 fn causes(compared: &Compared) -> Vec<CauseBody> {
-    if compared.open_loop.is_some() && compared.changes.len() > 1 {
+    let deciding = compared.changes.iter().filter(|change| change.answerable != Answerable::AfterChoice);
+    if compared.open_loop.is_some() && deciding.count() > 1 {
         return Vec::new();
     }
     let cause = |(bits, moved): (&u64, &Moved)| {

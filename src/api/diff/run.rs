@@ -3,16 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
-use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy, Source};
+use pointsman_domain::{EndpointId, Source};
 use pointsman_ledger::{
     fault::Fault,
     traffic::{Exported, Reading, Sample, Traffic, TrafficRecord, Wanted},
@@ -22,13 +18,13 @@ use pointsman_routing::{
     explain::{
         diff::{
             Admitted, Answerable, Calibration, Change, Comparison, Grade, LoadAdjusted, LoadSample, Nearness, OpenLoop,
-            Redecided, SelfTest, Side, Tally,
+            Redecided, SelfTest, Tally,
         },
         estimate::{Position, Sample as Observed},
     },
 };
 
-use super::{configuration::ComparedConfiguration, limit::Limit};
+use super::{comparisons::Comparisons, configuration::ComparedConfiguration, limit::Limit};
 
 /// Least share of decisions that must be answered.
 const LEAST_ANSWERED: f64 = 0.9;
@@ -168,74 +164,6 @@ fn joined(one: Option<[i64; 2]>, other: Option<[i64; 2]>) -> Option<[i64; 2]> {
     }
 }
 
-/// The comparisons for each catalog and policy of the records.
-struct Comparisons<'r> {
-    request: &'r DiffRequest,
-    known: Mutex<Vec<Known>>,
-}
-
-struct Known {
-    catalog: Arc<Catalog>,
-    policy: Arc<RoutingPolicy>,
-    comparison: Arc<Comparison>,
-    /// Number of the first one that decides like it.
-    group: usize,
-}
-
-impl Comparisons<'_> {
-    fn of(&self, generation: &Generation) -> Arc<Comparison> {
-        self.with_group(generation).0
-    }
-
-    /// The comparison for a record, and the same number for all configurations that decide alike.
-    fn with_group(&self, generation: &Generation) -> (Arc<Comparison>, usize) {
-        let Generation { catalog, policy, .. } = generation;
-        let mut known = self.known.lock();
-        let found = known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
-        if let Some(found) = found {
-            return (Arc::clone(&found.comparison), found.group);
-        }
-        let side = |catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>| Side {
-            catalog: Arc::clone(catalog),
-            policy: Arc::clone(policy),
-            objective: None,
-        };
-        let own = side(catalog, policy);
-        let alike = known.iter().find(|one| side(&one.catalog, &one.policy).decides_like(&own));
-        let group = alike.map_or(known.len(), |one| one.group);
-        let before = self.request.before.as_ref().map(|before| before.beside(catalog));
-        let after = self.request.after.beside(catalog);
-        let comparison = Arc::new(Comparison::new(catalog, policy, before.as_ref(), &after));
-        let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
-        known.push(Known { catalog, policy, comparison: Arc::clone(&comparison), group });
-        (comparison, group)
-    }
-
-    /// All changes, each once, in the order of their texts.
-    fn changes(&self) -> Vec<Change> {
-        let known = self.known.lock();
-        let all = known.iter().flat_map(|one| one.comparison.changes());
-        let by_text: BTreeMap<String, &Change> = all.map(|change| (change.to_string(), change)).collect();
-        by_text.into_values().cloned().collect()
-    }
-
-    fn keep_other_conversations(&self) -> bool {
-        self.known.lock().iter().any(|one| one.comparison.keeps_other_conversations())
-    }
-
-    fn assumed_on(&self) -> BTreeSet<String> {
-        let known = self.known.lock();
-        let were_on = known.iter().flat_map(|one| &one.catalog.providers).filter(|provider| provider.is_on());
-        let were_on: BTreeSet<&str> = were_on.map(|provider| provider.slug.as_str()).collect();
-        let without_key = self.request.after.without_key();
-        without_key.filter(|slug| were_on.contains(slug)).map(str::to_owned).collect()
-    }
-
-    fn name(&self, endpoint: EndpointId) -> Option<String> {
-        self.known.lock().iter().find_map(|one| one.comparison.name(endpoint))
-    }
-}
-
 /// What the first pass finds.
 #[derive(Default)]
 struct Tested {
@@ -291,7 +219,7 @@ impl Tested {
 /// # Errors
 /// There is no answer.
 pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -> Result<Compared, NoAnswer> {
-    let comparisons = Comparisons { request, known: Mutex::default() };
+    let comparisons = Comparisons::new(request.before.as_ref(), &request.after);
     let (tested, reading) = self_test(traffic, request, &comparisons, stop)?;
     let mut changes = comparisons.changes();
     // Without a configuration before, the records tell what the default was.

@@ -526,6 +526,14 @@ fn a_cascade_is_named_as_what_happens_after_a_choice() {
 }
 
 #[test]
+fn a_half_open_endpoint_that_was_paced_too_is_no_probe_when_its_decision_is_made_again() {
+    let world = World::of(&format!("{TWO} | coil/c 90ms 200tps $0/0 half7 paced5"));
+    let decision = world.decide(&world.query(Objective::Cheapest, "")).unwrap();
+    assert!(world.name(decision.candidates[0].index).starts_with("bolt/b") && decision.standby.len() == 1);
+    assert_eq!(between(&world, &world).self_test(&decision), SelfTest::Identical);
+}
+
+#[test]
 fn an_endpoint_that_was_never_measured_has_no_answer() {
     let (before, after) = (World::of(TWO), World::of(&format!("{TWO} | acme/a@coil 50ms 400tps $0.1/0.2")));
     let query = before.query(Objective::Balanced, "");

@@ -119,7 +119,9 @@ fn completed(first: u64, total: u64) -> EventKind {
 
 fn looped(records: &[Generation], after: RoutingPolicy) -> (OpenLoop, Vec<Redecided>) {
     let first = records.first().expect("a record");
-    let side = Side { catalog: Arc::clone(&first.catalog), policy: Arc::new(after), objective: None };
+    // A configuration names an objective, which is no change where decisions name their own.
+    let objective = Some(Objective::Balanced);
+    let side = Side { catalog: Arc::clone(&first.catalog), policy: Arc::new(after), objective };
     let comparison = Comparison::new(&first.catalog, &first.policy, None, &side);
     let calibration = Calibration::default();
     let mut open_loop = OpenLoop::new();

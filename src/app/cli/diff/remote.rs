@@ -93,8 +93,9 @@ fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
         "strict": command.strict,
         "examples": command.examples,
     });
-    if command.open_loop {
-        body["open_loop"] = json!(true);
+    // Gateways of earlier versions do not know it.
+    if let Some(body) = body.as_object_mut().filter(|_| command.open_loop) {
+        body.insert("open_loop".to_owned(), json!(true));
     }
     Ok(body)
 }

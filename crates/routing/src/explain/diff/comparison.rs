@@ -146,9 +146,17 @@ impl Comparison {
         [before, self.after.query(decision, tags)]
     }
 
-    /// The bit of the change, where there is one alone.
+    /// Whether an endpoint was in the catalog of the decisions.
+    pub(super) fn was_there(&self, endpoint: EndpointId) -> bool {
+        self.recorded.find(endpoint).is_some()
+    }
+
+    /// The bit of the change, where one alone changes what is known or decided. The objective of each decision is no change.
     pub(super) fn only_change(&self) -> Option<u64> {
-        (self.changes.len() == 1).then_some(1)
+        let counts = |change: &Change| change.answerable != Answerable::AfterChoice && !change.is_recorded_objective();
+        let mut bits = (0_u32..).zip(&self.changes).filter(|(_, change)| counts(change)).map(|(bit, _)| bit);
+        let only = bits.next().filter(|bit| *bit < u64::BITS)?;
+        bits.next().is_none().then_some(1 << only)
     }
 
     /// Whether conversations would be kept for longer than before, or other ones: no record tells of these.

@@ -87,6 +87,8 @@ struct KnownEndpoint<'r> {
     stats: EndpointStats,
     candidate: &'r Candidate,
     gate: Gate,
+    /// Whether it was the probe of the decision. On standby it would only become one.
+    was_probe: bool,
     /// Expected output tokens, unless a limit was raised beyond what the record tells.
     output: Option<f64>,
     quality: Option<Quality>,
@@ -99,7 +101,8 @@ impl<'r> RecordedPool<'r> {
         let endpoints = recorded_endpoints(decision, setup);
         let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new(), is_screen_told: true };
         let mut seen = vec![false; setup.catalog().endpoints.len()];
-        let tokens = Tokens { decision, setup };
+        let candidates = with_models(decision, setup);
+        let tokens = Tokens { decision, setup, candidates: &candidates };
         for (target, requested) in (0_u32..).zip(&context.query.targets) {
             let rank = TargetRank::new(target, context.query.routing.provider.across_models);
             let screen = Screen::new(setup, context.query, *requested, tokens);
@@ -139,6 +142,7 @@ impl<'r> RecordedPool<'r> {
                     true => Some(candidate.inputs.output_tokens),
                     false => tokens.output(stats.facts.model, stats.facts.longest_answer),
                 };
+                let was_probe = candidate.probe && of_record.state == RecordedState::Candidate;
                 let (quality, is_quality_told) =
                     setup.quality(tokens.decision, context.query, index, of_record.quality);
                 let gate = of_record.gate;
@@ -148,6 +152,7 @@ impl<'r> RecordedPool<'r> {
                     stats,
                     candidate,
                     gate,
+                    was_probe,
                     output,
                     quality,
                     is_quality_told,
@@ -184,7 +189,7 @@ impl<'r> RecordedPool<'r> {
 
 impl KnownEndpoint<'_> {
     fn pooled(&self, context: &DecisionContext<'_>, paced_probes: bool) -> PooledEndpoint<'_> {
-        let live = live(context, self, paced_probes);
+        let live = live(context, self, paced_probes && !self.was_probe);
         let mut pooled = PooledEndpoint::new(context, self.rank, self.index, &self.stats, live);
         let is_saturated = context.is_saturated(pooled.forecast.load, self.stats.estimates.fit.knee_is_sure);
         if pooled.accepts_requests() && !is_saturated {
@@ -265,18 +270,25 @@ impl<'s> Screen<'s> {
 struct Tokens<'r> {
     decision: &'r Decision,
     setup: &'r Setup,
+    /// The recorded candidates with the positions of their models in the setup.
+    candidates: &'r [(u32, &'r Candidate)],
+}
+
+fn with_models<'r>(decision: &'r Decision, setup: &Setup) -> Vec<(u32, &'r Candidate)> {
+    let with_model = |candidate: &'r Candidate| {
+        let index = setup.position(candidate.index)?;
+        Some((setup.snapshot.endpoints.get(index as usize)?.facts.model, candidate))
+    };
+    let mut all = Vec::with_capacity(decision.candidates.len() + decision.rivals.len() + decision.standby.len());
+    let recorded = decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby);
+    all.extend(recorded.filter_map(with_model));
+    all
 }
 
 impl Tokens<'_> {
     /// The recorded candidates of a model.
     fn of_model(&self, model: u32) -> impl Iterator<Item = &Candidate> {
-        let decision = self.decision;
-        let recorded = decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby);
-        recorded.filter(move |candidate| {
-            let index = self.setup.find(candidate.endpoint);
-            let stats = index.and_then(|index| self.setup.snapshot.endpoints.get(index as usize));
-            stats.is_some_and(|stats| stats.facts.model == model)
-        })
+        self.candidates.iter().filter(move |(of, _)| *of == model).map(|(_, candidate)| *candidate)
     }
 
     /// Expected prompt tokens: the same at all endpoints of a model.
@@ -392,12 +404,12 @@ fn with_estimates(template: &EndpointStats, candidate: &Candidate, state: Record
 }
 
 /// Live figures as recorded, with the prices of the setup.
-fn live(context: &DecisionContext<'_>, known: &KnownEndpoint<'_>, paced_probes: bool) -> LiveState {
+fn live(context: &DecisionContext<'_>, known: &KnownEndpoint<'_>, is_paced: bool) -> LiveState {
     let KnownEndpoint { ref stats, candidate, gate, output, quality, .. } = *known;
     let inputs = &candidate.inputs;
     let due = match (gate, inputs.reopens) {
         (Gate::Passing, Reopens::At(due)) => Some(due),
-        (Gate::HalfOpen { .. }, _) if paced_probes && !candidate.probe => Some(Tick(u64::MAX)),
+        (Gate::HalfOpen { .. }, _) if is_paced => Some(Tick(u64::MAX)),
         _ => None,
     };
     let output_tokens = output.unwrap_or(inputs.output_tokens);

@@ -102,9 +102,11 @@ impl OpenLoop {
         self.follow(comparison, &generation.decision);
         self.happen(now);
         self.kept.learn(&generation.decision);
-        let made = if is_wanted { self.decide(generation, comparison, calibration, now) } else { None };
+        // Also the others tell how near the loop is.
+        let made = self.decide(generation, comparison, now);
         self.enter(generation, caller, admission);
-        made
+        let [from, to] = made.filter(|_| is_wanted)?;
+        Some(redecided(&from, &to, comparison, calibration))
     }
 
     /// How near the first world comes to what was recorded, so far.
@@ -143,14 +145,8 @@ impl OpenLoop {
         }
     }
 
-    fn decide(
-        &mut self,
-        generation: &Generation,
-        comparison: &Comparison,
-        calibration: &Calibration,
-        now: Tick,
-    ) -> Option<Redecided> {
-        let decision = &*generation.decision;
+    /// The attempts that are planned in both worlds; none where no endpoint can serve.
+    fn decide(&mut self, generation: &Generation, comparison: &Comparison, now: Tick) -> Option<[Vec<Planned>; 2]> {
         let [before, after] = self.worlds.as_mut()?;
         before.publish(now, &mut self.kept, true);
         after.publish(now, &mut self.kept, false);
@@ -162,21 +158,9 @@ impl OpenLoop {
             let latency_margin = query.latency_margin * margins[1] / margins[0];
             after.decide(open(Query { latency_margin, ..query }, after.policy()), generation, now)
         });
-        let [was, is] = [was, is].map(|made| made.and_then(Result::ok));
-        self.nearness.add(decision, was.as_ref(), &self.kept);
-        let [from, to] = [was, is].map(|made| plan(made.as_ref()));
-        let choice = |plan: &[Planned]| plan.first().map(|first| first.endpoint);
-        Some(Redecided {
-            grade: Grade::OpenLoop,
-            from: choice(&from),
-            to: choice(&to),
-            scores: [&from, &to].map(|plan| plan.first().map_or(f64::NAN, |first| first.score)),
-            before: figures(from.iter(), calibration),
-            after: figures(to.iter(), calibration),
-            cost_range: None,
-            reason: comparison.only_change().filter(|_| choice(&from) != choice(&to)).unwrap_or_default(),
-            repriced: None,
-        })
+        let made = [was, is].map(|made| made.and_then(Result::ok));
+        self.nearness.add(&generation.decision, made[0].as_ref(), &self.kept);
+        Some(made.map(|made| plan(made.as_ref())))
     }
 
     /// The attempts of a record will happen.
@@ -209,6 +193,23 @@ impl OpenLoop {
 impl Default for OpenLoop {
     fn default() -> OpenLoop {
         OpenLoop::new()
+    }
+}
+
+fn redecided(from: &[Planned], to: &[Planned], comparison: &Comparison, calibration: &Calibration) -> Redecided {
+    let choices = [from, to].map(|plan| plan.first().map(|first| first.endpoint));
+    // Nothing was ever observed of an endpoint that is new.
+    let is_new = choices[1].is_some_and(|to| !comparison.was_there(to));
+    Redecided {
+        grade: if is_new { Grade::None } else { Grade::OpenLoop },
+        from: choices[0],
+        to: choices[1],
+        scores: [from, to].map(|plan| plan.first().map_or(f64::NAN, |first| first.score)),
+        before: figures(from.iter(), calibration),
+        after: figures(to.iter(), calibration),
+        cost_range: None,
+        reason: comparison.only_change().filter(|_| choices[0] != choices[1]).unwrap_or_default(),
+        repriced: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use pointsman_domain::{Candidate, Decision};
 
 use super::kept::KeptFigures;
+use crate::decide::exploration::drawn;
 
 /// Fewest decisions that an open loop is judged by.
 const FEWEST: u64 = 30;
@@ -37,6 +38,10 @@ pub struct Nearness {
 
 impl Nearness {
     pub(super) fn add(&mut self, recorded: &Decision, made: Option<&Decision>, kept: &KeptFigures) {
+        // A draw at random is not made again.
+        if drawn(recorded.exploration_share, recorded.seed, &recorded.safe_set).is_some() {
+            return;
+        }
         let was = recorded.plan().next();
         let is = made.and_then(|made| made.plan().next());
         self.decisions += 1;
