@@ -222,21 +222,22 @@ fn sentence(yardstick: Yardstick, uncertain: f64, said: &str) -> String {
              covered: what nobody measured within the 60 s, and what moved traffic does to load and caches."
         ),
         Yardstick::Exploration => format!(
-            "Exploration: {said} than the choices without chance, by prediction; routing.exploration and routing.explore.share \
-             set it. Not covered: what the explored choices taught."
+            "Exploration cost {said} beyond the choices without chance, by prediction; routing.exploration and \
+             routing.explore.share set it. Not covered: what the explored choices taught."
         ),
         Yardstick::Restrictions => format!(
-            "Restrictions: {said} than the choices without those of requests, keys and aliases, by prediction. Not covered: \
-             whether other answers would have been as good, and {uncertain} of the requests, of which an endpoint that could \
-             have been chosen is not recorded."
+            "Restrictions cost {said} beyond the choices without those of requests, keys and aliases, by prediction. Not \
+             covered: whether other answers would have been as good, and {uncertain} of the requests, of which an endpoint that \
+             could have been chosen is not recorded."
         ),
         Yardstick::Ignorance => format!(
-            "Ignorance: {said} than the choices that know the next 60 s, by what was known then; routing.expert.half_life sets \
-             how fast news count. Not covered: endpoints of which these 60 s bring no news, which {uncertain} of the requests have."
+            "Ignorance cost {said} beyond the choices that know the next 60 s, by what was known then; routing.expert.half_life \
+             sets how fast news count. Not covered: what nobody measured in these 60 s, and endpoints of which no later record \
+             tells ({uncertain} of the requests have one)."
         ),
         Yardstick::Rest => format!(
-            "Rest of the total: {said}. It is the difference between what was measured and what was predicted, and what the \
-             next 60 s say of the other parts; no key sets it."
+            "The rest of the total is {said}: what was measured beyond what was predicted, and what the next 60 s say of the other \
+             parts; no key sets it."
         ),
     }
 }

@@ -69,8 +69,8 @@ fn requests(world: &World, count: u64) -> Vec<Generation> {
 fn the_parts_sum_to_the_total_in_every_figure() {
     let world = World::of(CLOSE);
     let later = World::of("a/1 900ms 50tps $1/2 w3 ok3 | b/2 320ms 50tps $2/4 w3 ok3");
-    let known: Vec<Generation> = (0..10).map(|n| fastest(&later, 1, 60_000 + n * 20_000)).collect();
-    let mut all = requests(&world, 300);
+    let known = [fastest(&later, 1, 50 * SECOND_MS)];
+    let mut all: Vec<Generation> = (1..=300).map(|seed| fastest(&world, seed, seed as i64 * 100)).collect();
     // Outcomes that were not predicted.
     for generation in all.iter_mut().step_by(7) {
         generation.attempts[0].duration_ms += 700;
@@ -78,9 +78,9 @@ fn the_parts_sum_to_the_total_in_every_figure() {
     let regret = review(&world, &all, &known);
     let total = value(regret.part(Yardstick::Total));
     let parts = [Yardstick::Exploration, Yardstick::Restrictions, Yardstick::Ignorance, Yardstick::Rest];
-    for measure in 0..3 {
+    for (measure, total) in total.into_iter().enumerate() {
         let sum: f64 = parts.iter().map(|part| value(regret.part(*part))[measure]).sum();
-        assert!((sum - total[measure]).abs() < 1e-9, "{measure}: {sum} {}", total[measure]);
+        assert!((sum - total).abs() < 1e-9, "{measure}: {sum} {total}");
     }
     assert!(value(regret.part(Yardstick::Ignorance))[2] > 0.05, "{regret:?}");
     assert!(value(regret.part(Yardstick::Rest))[2].abs() > 1e-4, "what was not predicted is in the rest");
@@ -159,7 +159,7 @@ fn ignorance_is_what_the_next_minute_would_have_saved_and_says_where_it_brings_n
     let at = |second: i64| fastest(&world, 1, second * SECOND_MS);
     let known: Vec<Generation> = [30, 45].map(|second| fastest(&slow, 1, second * SECOND_MS)).into();
     let told = review(&world, &[at(1), at(2), at(3)], &known);
-    assert!(value(told.part(Yardstick::Ignorance))[2] > 2.0, "{told:?}");
+    assert!(value(told.part(Yardstick::Ignorance))[2] > 1.5, "{told:?}");
     assert_eq!(told.unforeseen, 0.0);
     let alone = review(&world, &[at(1), at(100)], &[]);
     assert_eq!(alone.unforeseen, 1.0);
@@ -169,7 +169,7 @@ fn ignorance_is_what_the_next_minute_would_have_saved_and_says_where_it_brings_n
 #[test]
 fn an_endpoint_that_answers_again_within_the_minute_could_have_been_called() {
     let (world, open) = (World::of(FAR), World::of(&FAR.replace("a/1 200ms", "a/1 200ms open5")));
-    let regret = review(&open, &[fastest(&open, 1, SECOND_MS)], &[fastest(&world, 1, 20 * SECOND_MS)]);
+    let regret = review(&open, &[1, 2].map(|n| fastest(&open, n, SECOND_MS)), &[fastest(&world, 1, 20 * SECOND_MS)]);
     assert!(value(regret.part(Yardstick::Ignorance))[2] > 0.5, "{regret:?}");
 }
 
@@ -187,13 +187,14 @@ fn without_chance_no_endpoint_can_be_compared_alone_and_with_it_the_best_is_foun
     let RegretFigure { value, interval: [least, most] } = best.figures[2].unwrap();
     let truth = {
         let decision = &fastest(&wide, 1, 0).decision;
-        let seconds = |endpoint: &str| {
-            let id = EndpointId::new(endpoint, &endpoint[..1], "");
+        let seconds = |(model, provider): (&str, &str)| {
+            let id = EndpointId::new(model, provider, "");
             decision.candidates.iter().find(|one| one.endpoint == id).unwrap().predicted.total_p50
         };
-        let chosen = |generation: &Generation| if generation.attempts[0].endpoint == 0 { "a/1" } else { "b/2" };
+        let chosen =
+            |generation: &Generation| if generation.attempts[0].endpoint == 0 { ("a/1", "a") } else { ("b/2", "b") };
         let all = requests(&wide, 2_000);
-        all.iter().map(|generation| seconds(chosen(generation))).sum::<f64>() / 2_000.0 - seconds("a/1")
+        all.iter().map(|generation| seconds(chosen(generation))).sum::<f64>() / 2_000.0 - seconds(("a/1", "a"))
     };
     assert!(value > 0.0 && least <= truth && truth <= most, "{truth} outside {least} to {most}");
 }

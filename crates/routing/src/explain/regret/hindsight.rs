@@ -4,9 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use pointsman_domain::{Candidate, Catalog, Decision, EndpointId, Generation, Reopens, RoutingPolicy};
 
-use super::{requests::Observed, timeline::Timeline};
+use super::{
+    requests::Observed,
+    timeline::{Sighting, Timeline},
+};
 use crate::explain::{
-    diff::{Basis, Calibration, Comparison, Figures, Grade, Possible, Restriction, SelfTest, Setup, Side, units},
+    diff::{
+        Basis, Calibration, Comparison, Figures, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side, units,
+    },
     estimate::outcome_values,
 };
 
@@ -91,43 +96,39 @@ impl Hindsight {
         let decision = &*generation.decision;
         let recorded = Possible::recorded(decision, &self.comparison.recorded);
         let (own, basis) = recorded.ok_or(Observed::Different)?;
-        let made = own.order.first().map(|(first, _)| first.endpoint).ok_or(Observed::Unserved)?;
-        let own_choice = |endpoint| choice(&own, endpoint).ok_or(Observed::Different);
-        let (made, calm) = (own_choice(made)?, own_choice(own.calm.unwrap_or(made))?);
+        let failed = self.policy.failure_time.as_secs_f64();
+        let own = Prospects { possible: own, failed };
+        let made = own.first().ok_or(Observed::Unserved)?;
+        let calm = own.possible.calm.and_then(|calm| own.at(calm)).unwrap_or(made);
+        let again = |imagined: &Decision, setup: &Setup| Prospects {
+            possible: Possible::under(imagined, &generation.tags, setup, &basis),
+            failed,
+        };
+        let at = generation.created_ms;
         let active = Restriction::ALL.into_iter().filter(|one| one.restricts(decision, &self.catalog));
         let active: Vec<Restriction> = active.collect();
-        let setup = if active.is_empty() { &self.plain } else { &self.free };
-        let again = Again { generation, basis: &basis };
-        let at = generation.created_ms;
-        let now = self.imagined(decision, timeline, (!active.is_empty()).then_some([at - FORESIGHT_MS, at]), None);
-        let (free, grade, without) = match active.as_slice() {
-            [] => (calm, Grade::Exact, Vec::new()),
-            _ => {
-                let free = again.possible(&now, setup);
-                let alone =
-                    active.iter().filter_map(|one| Some((*one, first(&again.possible(&now, self.setup(*one)?))?)));
-                (first(&free).ok_or(Observed::Different)?, free.grade, alone.collect())
-            }
-        };
-        let later = self.imagined(&now, timeline, None, Some([at, at + FORESIGHT_MS]));
-        let foresight = again.possible(&later, setup);
-        let foresighted = first(&foresight).ok_or(Observed::Different)?;
-        let later_of = |choice_now: Prospect| choice(&foresight, choice_now.endpoint).unwrap_or(choice_now);
+        let mut now = Decision { seed: 0, exploration_share: 0.0, ..decision.clone() };
+        let (mut free, mut grade, mut without, mut setup) = (calm, Grade::Exact, Vec::new(), &self.plain);
+        if !active.is_empty() {
+            self.fill(&mut now, timeline, at);
+            setup = &self.free;
+            let lifted = again(&now, setup);
+            (free, grade) = (lifted.first().unwrap_or(calm), lifted.possible.grade);
+            let alone = |one: Restriction| Some((one, again(&now, self.setup(one)?).first().unwrap_or(calm)));
+            without = active.into_iter().filter_map(alone).collect();
+        }
+        tell(&mut now, |endpoint| timeline.latest(endpoint, at, at + FORESIGHT_MS));
+        let later = again(&now, setup);
+        let later_of = |prospect: Prospect| later.at(prospect.endpoint).unwrap_or(prospect);
         let is_known = |candidate: &Candidate| timeline.latest(candidate.endpoint, at, at + FORESIGHT_MS).is_some();
         Ok(Reviewed {
             outcome: outcome_values(generation),
             made,
-            possible: own
-                .order
-                .iter()
-                .filter_map(|(planned, probability)| {
-                    Some((choice(&own, planned.endpoint)?, *probability, planned.load))
-                })
-                .collect(),
+            possible: own.all(),
             calm,
             free,
             without,
-            hindsight: [later_of(made), later_of(free), foresighted],
+            hindsight: [later_of(made), later_of(free), later.first().unwrap_or(later_of(free))],
             grade,
             is_foreseen: recorded_candidates(decision).all(is_known),
         })
@@ -138,27 +139,9 @@ impl Hindsight {
         Some(setup.get_or_init(|| Setup::without(&[restriction], &self.catalog, &self.policy)))
     }
 
-    /// The decision without chance. `filled`: with endpoints that other records knew in this time, as far as it leaves them out.
-    /// `told`: with what records of this time know.
-    fn imagined(
-        &self,
-        decision: &Decision,
-        timeline: &Timeline,
-        filled: Option<[i64; 2]>,
-        told: Option<[i64; 2]>,
-    ) -> Decision {
-        let mut imagined = Decision { seed: 0, exploration_share: 0.0, ..decision.clone() };
-        if let Some(time) = filled {
-            self.fill(&mut imagined, timeline, time);
-        }
-        if let Some([from, to]) = told {
-            tell(&mut imagined, |endpoint| timeline.latest(endpoint, from, to));
-        }
-        imagined
-    }
-
-    /// Adds endpoints that the record leaves out. A model that is not in it has the tokens of the other request.
-    fn fill(&self, decision: &mut Decision, timeline: &Timeline, [from, to]: [i64; 2]) {
+    /// Adds endpoints that the record leaves out and that others knew in the minute before. A model that is not in it has the
+    /// tokens of the other request.
+    fn fill(&self, decision: &mut Decision, timeline: &Timeline, at_ms: i64) {
         let Some(template) = recorded_candidates(decision).next().cloned() else { return };
         let model = |index: u32| self.catalog.endpoint(index).map(|endpoint| endpoint.model);
         let missing = timeline
@@ -167,7 +150,8 @@ impl Hindsight {
         let mut missing: Vec<EndpointId> = missing.collect();
         missing.sort_unstable();
         let filled = missing.into_iter().filter_map(|endpoint| {
-            let sighting = timeline.latest(endpoint, from - 1, to).filter(|sighting| sighting.accepts)?;
+            let sighting =
+                timeline.latest(endpoint, at_ms - FORESIGHT_MS, at_ms).filter(|sighting| sighting.accepts)?;
             let index = self.plain.find(endpoint)?;
             let of_model = |candidate: &&Candidate| model(candidate.index) == model(index);
             let sibling = recorded_candidates(decision).find(of_model);
@@ -183,15 +167,46 @@ impl Hindsight {
     }
 }
 
-/// A decision, made again under other conditions.
-struct Again<'a> {
-    generation: &'a Generation,
-    basis: &'a Basis,
+/// What a decision could come to.
+struct Prospects {
+    possible: Possible,
+    /// Seconds of an attempt that fails.
+    failed: f64,
 }
 
-impl Again<'_> {
-    fn possible(&self, imagined: &Decision, setup: &Setup) -> Possible {
-        Possible::under(imagined, &self.generation.tags, setup, self.basis)
+impl Prospects {
+    fn first(&self) -> Option<Prospect> {
+        self.possible.order.first().map(|(first, _)| self.of(first))
+    }
+
+    fn at(&self, endpoint: EndpointId) -> Option<Prospect> {
+        let found = self.possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint);
+        found.map(|(planned, _)| self.of(planned))
+    }
+
+    fn all(&self) -> Vec<(Prospect, f64, [f64; 2])> {
+        let order = self.possible.order.iter();
+        order.map(|(planned, probability)| (self.of(planned), *probability, planned.load)).collect()
+    }
+
+    /// What is expected of the request if this endpoint is tried first. Nothing is corrected here: that takes all requests.
+    fn of(&self, first: &Planned) -> Prospect {
+        let Figures { cost, failure, .. } = self.possible.figures_if_first(first, &Calibration::default());
+        let expected = [units::from_pico(cost.into()), units::from_pico(failure.into()), self.seconds(first)];
+        Prospect { endpoint: first.endpoint, expected }
+    }
+
+    /// Seconds to the end of an answer, those of attempts that fail before it included.
+    fn seconds(&self, first: &Planned) -> f64 {
+        let others = self.possible.order.iter().map(|(planned, _)| planned);
+        let others = others.filter(|other| other.endpoint != first.endpoint);
+        let (mut reached, mut sum) = (1.0, 0.0);
+        for planned in [first].into_iter().chain(others).take(self.possible.attempts) {
+            let failure = planned.failure.clamp(0.0, 1.0);
+            sum += reached * ((1.0 - failure) * planned.total + failure * self.failed);
+            reached *= failure;
+        }
+        if reached < 1.0 { sum / (1.0 - reached) } else { first.total }
     }
 }
 
@@ -200,7 +215,7 @@ fn recorded_candidates(decision: &Decision) -> impl Iterator<Item = &Candidate> 
 }
 
 /// Replaces statistics by later ones. What takes requests by then may be called.
-fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t super::timeline::Sighting>) {
+fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t Sighting>) {
     let Decision { candidates, rivals, standby, .. } = decision;
     let mut opened = Vec::new();
     for candidate in candidates.iter_mut().chain(rivals).chain(standby) {
@@ -223,16 +238,4 @@ fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t su
     decision.rivals.extend(open);
     let all = decision.candidates.iter_mut().chain(&mut decision.rivals);
     all.filter(|candidate| opened.contains(&candidate.index)).for_each(reopened);
-}
-
-fn first(possible: &Possible) -> Option<Prospect> {
-    choice(possible, possible.order.first()?.0.endpoint)
-}
-
-/// What is expected of the request if this endpoint is tried first. Nothing is corrected here: that takes all requests.
-fn choice(possible: &Possible, endpoint: EndpointId) -> Option<Prospect> {
-    let (planned, _) = possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint)?;
-    let Figures { cost, failure, total, .. } = possible.figures_if_first(planned, &Calibration::default());
-    let expected = [units::from_pico(cost.into()), units::from_pico(failure.into()), units::from_nano(total.into())];
-    Some(Prospect { endpoint, expected })
 }
