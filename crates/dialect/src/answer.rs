@@ -106,6 +106,9 @@ pub struct AnswerFault {
     pub wants_fewer_tokens: bool,
 }
 
+/// What reading or writing an answer comes to.
+pub(crate) type AnswerResult<T = ()> = Result<T, AnswerFault>;
+
 impl AnswerFault {
     /// A fault that is not about content.
     pub fn new(kind: FailureKind, detail: impl Into<Cow<'static, str>>) -> AnswerFault {

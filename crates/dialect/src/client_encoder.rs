@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{
     AnswerContext, AnswerFault,
+    answer::AnswerResult,
     anthropic::encode::{MessageOpening, MessagesEncoder},
     client_request::{ClientRequest, ClientShape},
     neutral::{AnswerEvent, AnswerForm, AnswerSink},
@@ -144,7 +145,7 @@ impl ClientEncoder {
     ///
     /// # Errors
     /// When it is not whole.
-    pub(super) fn whole(mut self, answer: &AnswerMeter) -> Result<Bytes, AnswerFault> {
+    pub(super) fn whole(mut self, answer: &AnswerMeter) -> AnswerResult<Bytes> {
         self.finish(answer);
         match self {
             ClientEncoder::WholeChat(writer) => writer.answer(answer),
@@ -157,7 +158,7 @@ impl ClientEncoder {
 }
 
 impl AnswerSink for ClientEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         match self {
             ClientEncoder::Chat(encoder) => encoder.event(event),
             ClientEncoder::WholeChat(writer) => writer.event(event),

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::json::{push_member, push_string, push_u64};
+use super::json::{push_member, push_string, push_string_member, push_u64};
 
 /// An error for the client in the middle of a stream, in the words of the gateway's error bodies. Which words
 /// belong to which failure is decided where status codes are.
@@ -52,8 +52,7 @@ impl StreamError {
         push_u64(out, u64::from(self.code));
         let texts = [(&b"message"[..], &*self.message), (b"type", self.kind)];
         for (name, text) in texts {
-            push_member(out, name, b"");
-            push_string(out, text);
+            push_string_member(out, name, text);
         }
         out.put_slice(b",\"param\":null,\"metadata\":{\"error_type\":");
         push_string(out, self.error_type);
@@ -64,8 +63,7 @@ impl StreamError {
         ];
         for (name, text) in optional {
             if let Some(text) = text {
-                push_member(out, name, b"");
-                push_string(out, text);
+                push_string_member(out, name, text);
             }
         }
         if let Some(list) = &self.previous_errors {

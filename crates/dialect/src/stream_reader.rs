@@ -6,7 +6,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, BytesMut};
 
 use super::{
-    AnswerFault, converse,
+    AnswerFault,
+    answer::AnswerResult,
+    converse,
     frame::{
         EventTooLong, StreamEvent,
         event_stream::{BadFrame, EventStreamSplitter, Frame, FrameKind},
@@ -82,8 +84,8 @@ impl StreamReader {
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        mut on_event: impl FnMut(StreamEvent<'_>) -> Result<(), AnswerFault>,
-    ) -> Result<(), AnswerFault> {
+        mut on_event: impl FnMut(StreamEvent<'_>) -> AnswerResult,
+    ) -> AnswerResult {
         if let StreamReader::Unknown(..) = self {
             self.begin(bytes);
         }
@@ -112,7 +114,7 @@ impl StreamReader {
     ///
     /// # Errors
     /// When the stream ended within a frame.
-    pub(super) fn unfinished(&self) -> Result<Option<StreamEvent<'_>>, AnswerFault> {
+    pub(super) fn unfinished(&self) -> AnswerResult<Option<StreamEvent<'_>>> {
         match self {
             StreamReader::ServerSent(splitter) => Ok(splitter.unfinished()),
             StreamReader::Events(splitter) | StreamReader::Chunks(splitter) if splitter.is_cut() => {
@@ -126,7 +128,7 @@ impl StreamReader {
 }
 
 /// The frame, unless it reports an error.
-fn event_of(frame: Frame) -> Result<Frame, AnswerFault> {
+fn event_of(frame: Frame) -> AnswerResult<Frame> {
     match frame.kind {
         FrameKind::Event => Ok(frame),
         FrameKind::Exception => Err(converse::fault_of_exception(&frame.name, &frame.payload)),
@@ -145,7 +147,7 @@ fn named(frame: &Frame) -> BytesMut {
 }
 
 /// The event in a frame `chunk`; empty for any other frame.
-fn unwrapped(frame: &Frame) -> Result<Vec<u8>, AnswerFault> {
+fn unwrapped(frame: &Frame) -> AnswerResult<Vec<u8>> {
     let text = std::str::from_utf8(&frame.payload).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
     let value = Cursor::new(text).value()?;
     let Some(encoded) = value.member(b"bytes").filter(|_| frame.name == "chunk") else { return Ok(Vec::new()) };

@@ -3,7 +3,9 @@
 use pointsman_domain::Dialect;
 
 use super::{
-    AnswerContext, AnswerFault, anthropic, converse,
+    AnswerContext,
+    answer::AnswerResult,
+    anthropic, converse,
     frame::StreamEvent,
     gemini,
     neutral::{AnswerSink, ToolNames},
@@ -66,12 +68,12 @@ impl UpstreamDecoder {
     }
 
     /// Reads one event of a stream.
-    pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         each!(self, decoder => decoder.event(event, sink))
     }
 
     /// The end of the stream.
-    pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
             UpstreamDecoder::Gemini(decoder) => decoder.end(),
@@ -103,7 +105,7 @@ impl UpstreamDecoder {
     }
 
     /// Reads an unstreamed answer.
-    pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         each!(self, decoder => decoder.whole(body, sink))
     }
 }

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use pointsman_domain::{Dialect, Endpoint, Usage};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, anthropic,
+    Answer, AnswerContext, AnswerFault,
+    answer::AnswerResult,
+    anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     converse, gemini,
@@ -65,7 +67,7 @@ fn decode(
     translation: Option<&Translation>,
     meter: &mut EventMeter,
     mut encoder: Option<&mut ClientEncoder>,
-) -> Result<(), AnswerFault> {
+) -> AnswerResult {
     let (decoder, mut progress) = (UpstreamDecoder::of(translation), Progress::default());
     let forgets_finishes = decoder.forgets_finishes();
     let sink = encoder.as_deref_mut();

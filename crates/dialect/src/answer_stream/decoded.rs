@@ -5,7 +5,7 @@ use pointsman_domain::FinishReason;
 
 use super::passing::PassingEvents;
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerResult},
     client_encoder::ClientEncoder,
     client_request::ClientRequest,
     frame::StreamEvent,
@@ -57,7 +57,7 @@ impl DecodedStream {
         event: &StreamEvent<'_>,
         progress: &mut Progress,
         out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if self.meter.answer().is_done() || (event.data.trim_ascii().is_empty() && !event.is_error) {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl DecodedStream {
     }
 
     /// Takes an answer that came whole in the place of a stream.
-    pub(super) fn whole(&mut self, body: &[u8], out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn whole(&mut self, body: &[u8], out: &mut BytesMut) -> AnswerResult {
         self.passing = None;
         let decoder = std::mem::replace(&mut self.decoder, UpstreamDecoder::of(None));
         let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
@@ -92,7 +92,7 @@ impl DecodedStream {
     }
 
     /// Takes the clean end of the stream.
-    pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn end(&mut self, out: &mut BytesMut) -> AnswerResult {
         let mut progress = Progress::default();
         let (decoder, mut sink) = self.metered(&mut progress);
         let ended = decoder.end(&mut sink).and_then(|()| self.close(false));
@@ -106,7 +106,7 @@ impl DecodedStream {
     }
 
     /// Ends the stream as one whose answers are at their limit of tokens.
-    pub(super) fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> AnswerResult {
         if let Some(mut passing) = self.passing.take_if(|passing| !passing.ends_itself()) {
             passing.end_halves(&self.meter, out);
             // The meter has read the same halves.
@@ -163,7 +163,7 @@ impl DecodedStream {
     }
 
     /// Ends the answer. `says_so`: the upstream says that it is whole.
-    fn close(&mut self, says_so: bool) -> Result<(), AnswerFault> {
+    fn close(&mut self, says_so: bool) -> AnswerResult {
         let is_encoded = self.passing.is_none();
         self.meter.end(says_so, &mut is_encoded.then_some(&mut self.encoder))?;
         if is_encoded {

@@ -15,7 +15,7 @@ use pointsman_domain::{FailureKind, Usage};
 
 use self::decoded::DecodedStream;
 use super::{
-    answer::{AnswerContext, AnswerFault, Outcome},
+    answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
     client_request::ClientRequest,
     frame::{KEEP_ALIVE, StreamEvent},
     openai::{AnswerMeter, ChatRewriter, Progress, StreamOptions},
@@ -210,12 +210,7 @@ impl ChatStream {
 }
 
 impl Route {
-    fn event(
-        &mut self,
-        event: &StreamEvent<'_>,
-        progress: &mut Progress,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: &StreamEvent<'_>, progress: &mut Progress, out: &mut BytesMut) -> AnswerResult {
         match self {
             Route::Spliced(chat) => chat.event(event, progress, out),
             Route::Decoded(stream) => stream.event(event, progress, out),

@@ -6,7 +6,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::passing_halves::{EventApi, PassingHalves};
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
     anthropic,
     client_request::{ClientRequest, ClientShape},
     frame::{KEEP_ALIVE, StreamEvent},
@@ -228,12 +228,7 @@ impl PassingEvents {
     }
 
     /// Passes an event on.
-    pub(super) fn event(
-        &mut self,
-        event: &StreamEvent<'_>,
-        meter: &EventMeter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn event(&mut self, event: &StreamEvent<'_>, meter: &EventMeter, out: &mut BytesMut) -> AnswerResult {
         if self.is_stopped {
             return Ok(());
         }
@@ -260,13 +255,7 @@ impl PassingEvents {
     }
 
     /// Passes an event on that the provider did not send, with this number, so that all later ones have higher numbers.
-    fn pass_lost(
-        &mut self,
-        lost: &str,
-        number: Option<u64>,
-        meter: &EventMeter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    fn pass_lost(&mut self, lost: &str, number: Option<u64>, meter: &EventMeter, out: &mut BytesMut) -> AnswerResult {
         let Some(number) = number else { return self.pass_whole(lost, object(lost)?, meter, out) };
         let numbered = with_first_member(lost.as_bytes(), b"sequence_number", number.to_string().as_bytes());
         let lost = String::from_utf8_lossy(&numbered);
@@ -276,13 +265,7 @@ impl PassingEvents {
     }
 
     /// Passes an event on in which every character is whole.
-    fn pass_whole(
-        &mut self,
-        data: &str,
-        value: Raw<'_>,
-        meter: &EventMeter,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    fn pass_whole(&mut self, data: &str, value: Raw<'_>, meter: &EventMeter, out: &mut BytesMut) -> AnswerResult {
         if let PassingApi::Completion { identity, shows_usage } = &self.api {
             if *shows_usage || !text_completion::splice::is_usage_only(value) {
                 put_data(&text_completion::splice::splice_chunk(data, value, &identity.id, &identity.model), out);

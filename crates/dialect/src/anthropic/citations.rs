@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    answer::AnswerFault,
+    answer::AnswerResult,
     json::{Raw, push_member},
     neutral::{AnswerEvent, AnswerSink, json_value, url_citation},
 };
@@ -33,7 +33,7 @@ impl Citations {
     ///
     /// # Errors
     /// Fails if the sink does.
-    pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> AnswerResult {
         for json in self.noted {
             let page = json_value(&json).map_or([None; 2], |citation| citation.pick([b"url", b"title"]));
             let [url, title] = page.map(|value| value.and_then(Raw::filled_string));

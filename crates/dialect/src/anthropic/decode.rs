@@ -7,7 +7,7 @@ use pointsman_domain::FinishReason;
 
 use super::{finish::finish, usage::Usage};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Cursor, Raw},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
@@ -70,7 +70,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.progress == Progress::Done {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete, and those of the sink.
-    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.progress {
             Progress::Done => Ok(()),
             Progress::Started if self.stop.is_some() => self.finish(sink),
@@ -115,7 +115,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         let mut cursor = Cursor::new(body);
         let message = cursor.value()?;
         cursor.end()?;
@@ -142,7 +142,7 @@ impl Decoder {
         (kind, index, delta): (&str, u64, Option<Raw<'_>>),
         event: Raw<'_>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         match kind {
             "content_block_start" => match event.member(b"content_block").filter(|block| block.is_object()) {
                 Some(block) => self.block_start(index, block, sink),
@@ -165,7 +165,7 @@ impl Decoder {
         }
     }
 
-    fn message_start(&mut self, message: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn message_start(&mut self, message: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(message) = message.filter(|message| message.is_object()) else {
             return Err(AnswerFault::malformed("message_start without a message"));
         };
@@ -186,12 +186,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn start(
-        &mut self,
-        id: Option<Raw<'_>>,
-        usage: Option<Raw<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn start(&mut self, id: Option<Raw<'_>>, usage: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.progress = Progress::Started;
         self.id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
         usage.into_iter().for_each(|usage| self.usage.merge(usage));
@@ -201,18 +196,13 @@ impl Decoder {
         }
     }
 
-    fn block_start(&mut self, index: u64, block: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_start(&mut self, index: u64, block: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
         self.open = Some((index, Block::start(block, &self.names, &mut self.counters, sink)?));
         Ok(())
     }
 
-    fn block_delta(
-        &mut self,
-        index: u64,
-        delta: Option<Raw<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn block_delta(&mut self, index: u64, delta: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(delta) = delta else { return Ok(()) };
         match &mut self.open {
             Some((open, block)) if *open == index => block.delta(delta, &mut self.counters, sink),
@@ -220,7 +210,7 @@ impl Decoder {
         }
     }
 
-    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.open.take() {
             Some((_, block)) => block.stop(&mut self.counters, sink),
             None => Ok(()),
@@ -235,7 +225,7 @@ impl Decoder {
         self.stop = Some(Stop { reason: reason.into_owned(), explanation });
     }
 
-    fn finish(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn finish(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
         self.progress = Progress::Done;
         let stop = self.stop.take();

@@ -30,7 +30,7 @@ use super::{
     client_error::{push_error, push_stream_error},
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey},
     stream_error::StreamError,
 };
@@ -106,7 +106,7 @@ enum Open {
 }
 
 impl AnswerSink for MessagesEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         if self.progress == Progress::Done {
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl MessagesEncoder {
     }
 
     /// Adds a piece of content, or keeps it until the call before it is complete.
-    fn add(&mut self, piece: Piece<'_>) -> Result<(), AnswerFault> {
+    fn add(&mut self, piece: Piece<'_>) -> AnswerResult {
         if self.must_wait() {
             return self.waiting.push(piece);
         }
@@ -243,7 +243,7 @@ impl MessagesEncoder {
     }
 
     /// Adds a piece of arguments. A call whose arguments were complete takes no more.
-    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> AnswerResult {
         if call >= self.calls {
             return Err(AnswerFault::malformed("arguments of an unknown call"));
         }
@@ -264,7 +264,7 @@ impl MessagesEncoder {
         }
     }
 
-    fn refuse(&mut self, text: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn refuse(&mut self, text: &EscapedText<'_>) -> AnswerResult {
         if self.refusal.len() + text.bytes().len() > self.opening.max_held_bytes {
             return Err(AnswerFault::malformed("a refusal longer than allowed"));
         }

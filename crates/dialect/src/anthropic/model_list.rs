@@ -4,7 +4,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use chrono::{DateTime, NaiveDate, SecondsFormat};
 use pointsman_domain::{Invalid, InvalidReason};
 
-use crate::json::{push_member, push_string, push_u64};
+use crate::json::{push_comma, push_member, push_string, push_string_member, push_u64};
 
 /// Most entries of a page, and how many there are in one without `limit`.
 const MAX_LIMIT: usize = 1_000;
@@ -66,10 +66,8 @@ pub fn messages_model_list(models: &[MessagesModel<'_>], page: ModelPage<'_>) ->
     let shown = shown.unwrap_or_default();
     let mut out = BytesMut::new();
     out.put_slice(b"{\"data\":[");
-    for (index, model) in shown.iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
+    for model in shown.iter() {
+        push_comma(&mut out);
         push_model(model, &mut out);
     }
     out.put_u8(b']');
@@ -98,8 +96,7 @@ fn refused(param: &str, message: String) -> Invalid {
 fn push_model(model: &MessagesModel<'_>, out: &mut BytesMut) {
     out.put_slice(b"{\"type\":\"model\",\"id\":");
     push_string(out, model.id);
-    push_member(out, b"display_name", b"");
-    push_string(out, model.display_name);
+    push_string_member(out, b"display_name", model.display_name);
     push_member(out, b"created_at", b"");
     let created = DateTime::from_timestamp(model.created, 0).unwrap_or_default();
     push_string(out, &created.to_rfc3339_opts(SecondsFormat::Secs, true));

@@ -20,7 +20,7 @@ use crate::{
         schema,
         thinking::{self, Circumstances, ThinkingPlan, lacks_reasoning_of_open_turn},
     },
-    json::{push_member, push_string, push_u64},
+    json::{push_count, push_member, push_string},
     neutral::{
         AnswerFormat, Conversation, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns,
         turns_with_instructions,
@@ -73,8 +73,7 @@ pub(crate) fn write_request_for(
     let mut out = BytesMut::with_capacity(1_024);
     out.put_slice(b"{\"model\":");
     push_string(&mut out, &endpoint.upstream_model);
-    push_member(&mut out, b"max_tokens", b"");
-    push_u64(&mut out, max_tokens);
+    push_count(&mut out, b"max_tokens", max_tokens);
     if conversation.stream {
         push_member(&mut out, b"stream", b"true");
     }

@@ -8,7 +8,7 @@ use crate::{
         models::Capabilities,
         schema::{self, object_schema},
     },
-    json::{push_member, push_string},
+    json::{push_comma, push_member, push_string_member},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields,
         description_of_custom,
@@ -79,10 +79,8 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             return;
         }
         push_member(out, b"tools", b"[");
-        for (place, tool) in self.tools.iter().enumerate() {
-            if place > 0 {
-                out.put_u8(b',');
-            }
+        for tool in self.tools.iter() {
+            push_comma(out);
             out.put_slice(b"{\"name\":");
             names.sent(&tool.name).push_quoted(out);
             push_definition(tool, capabilities, out, unsupported);
@@ -104,8 +102,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         push_member(out, b"tool_choice", b"{\"type\":");
         out.put_slice(kind);
         if let Choice::Tool(name) = self.choice {
-            push_member(out, b"name", b"");
-            names.sent(name).push_quoted(out);
+            names.sent(name).push_member(out, b"name");
         }
         if self.is_single && !matches!(self.choice, Choice::None) {
             push_member(out, b"disable_parallel_tool_use", b"true");
@@ -125,8 +122,7 @@ fn push_definition(
         return push_custom(tool, out, unsupported);
     }
     if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
-        push_member(out, b"description", b"");
-        description.push_quoted(out);
+        description.push_member(out, b"description");
     }
     // The API follows a schema strictly only in the form that it also wants for answers.
     let strict = tool.strict == Some(true);
@@ -153,8 +149,7 @@ fn push_custom(tool: &Tool<'_>, out: &mut BytesMut, unsupported: &mut Unsupporte
     unsupported.emulate("tools[].custom");
     let description = description_of_custom(tool);
     if !description.is_empty() {
-        push_member(out, b"description", b"");
-        push_string(out, &description);
+        push_string_member(out, b"description", &description);
     }
     push_member(out, b"input_schema", CUSTOM_INPUT_SCHEMA);
 }

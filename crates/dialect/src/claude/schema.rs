@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::{
-    json::{Raw, push_string},
+    json::{Raw, push_comma, push_key, push_string},
     neutral::{EscapedText, UnsupportedFields},
 };
 
@@ -69,7 +69,7 @@ impl Lowering {
             match Keyword::named(&name, value) {
                 Keyword::Copied => self.member(key.bytes(), value.bytes()),
                 Keyword::Schema => {
-                    self.key(key.bytes());
+                    push_key(&mut self.out, key.bytes());
                     self.schema(value)?;
                 }
                 Keyword::Schemas => self.schemas(if *name == *b"oneOf" { b"\"anyOf\"" } else { key.bytes() }, value)?,
@@ -92,17 +92,8 @@ impl Lowering {
         Some(())
     }
 
-    /// Appends a key, with the comma before it.
-    fn key(&mut self, quoted: &[u8]) {
-        if self.out.last() != Some(&b'{') {
-            self.out.put_u8(b',');
-        }
-        self.out.put_slice(quoted);
-        self.out.put_u8(b':');
-    }
-
     fn member(&mut self, quoted: &[u8], value: &[u8]) {
-        self.key(quoted);
+        push_key(&mut self.out, quoted);
         self.out.put_slice(value);
     }
 
@@ -110,12 +101,10 @@ impl Lowering {
         if !list.is_array() {
             return None;
         }
-        self.key(quoted);
+        push_key(&mut self.out, quoted);
         self.out.put_u8(b'[');
-        for (place, schema) in list.elements().enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
+        for schema in list.elements() {
+            push_comma(&mut self.out);
             self.schema(schema)?;
         }
         self.out.put_u8(b']');
@@ -126,10 +115,10 @@ impl Lowering {
         if !schemas.is_object() {
             return None;
         }
-        self.key(quoted);
+        push_key(&mut self.out, quoted);
         self.out.put_u8(b'{');
         for (name, schema) in schemas.members() {
-            self.key(name.bytes());
+            push_key(&mut self.out, name.bytes());
             self.schema(schema)?;
         }
         self.out.put_u8(b'}');
@@ -139,7 +128,7 @@ impl Lowering {
     /// Appends the description with the notes behind it.
     fn description(&mut self, description: Option<Raw<'_>>, notes: &str) {
         let text = description.and_then(Raw::text).unwrap_or(Cow::Borrowed(""));
-        self.key(b"\"description\"");
+        push_key(&mut self.out, b"\"description\"");
         match description {
             Some(description) if notes.is_empty() => self.out.put_slice(description.bytes()),
             _ if text.is_empty() => push_string(&mut self.out, notes),
@@ -265,9 +254,7 @@ pub(crate) fn object_schema(schema: Option<Raw<'_>>, unsupported: &mut Unsupport
     unsupported.emulate("tools[].function.parameters");
     let mut out = BytesMut::from(&b"{\"type\":\"object\""[..]);
     for (key, value) in schema.members().filter(|(key, _)| *key.name() != *b"type") {
-        out.put_u8(b',');
-        out.put_slice(key.bytes());
-        out.put_u8(b':');
+        push_key(&mut out, key.bytes());
         out.put_slice(value.bytes());
     }
     out.put_u8(b'}');

@@ -8,7 +8,7 @@ use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use super::{error, finish::finish, models::reasoning_format, usage::tokens};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Cursor, Raw},
     neutral::{
@@ -75,7 +75,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.is_done {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete, and those of the sink.
-    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.is_done {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         let mut cursor = Cursor::new(body);
         let answer = cursor.value()?;
         cursor.end()?;
@@ -139,7 +139,7 @@ impl Decoder {
         self.finish(None, sink)
     }
 
-    fn event_of_message(&mut self, name: &[u8], event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn event_of_message(&mut self, name: &[u8], event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let index = event.member(b"contentBlockIndex").and_then(Raw::count).unwrap_or(0);
         match name {
             b"contentBlockStart" => match event.member(b"start") {
@@ -162,7 +162,7 @@ impl Decoder {
     }
 
     /// Begins the block that `start` names; one without a start of its own begins with its first delta.
-    fn block_start(&mut self, index: u64, start: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_start(&mut self, index: u64, start: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
         let Some(call) = start.member(b"toolUse") else { return Ok(()) };
         let members = (call.member(b"toolUseId"), call.member(b"name"), call.member(b"input"));
@@ -171,7 +171,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn block_delta(&mut self, index: u64, delta: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_delta(&mut self, index: u64, delta: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some((key, value)) = delta.members().next() else { return Ok(()) };
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.block_stop(sink)?;
@@ -202,7 +202,7 @@ impl Decoder {
     }
 
     /// The block that begins with a delta of this kind.
-    fn block_of(&mut self, kind: &[u8]) -> Result<Block, AnswerFault> {
+    fn block_of(&mut self, kind: &[u8]) -> AnswerResult<Block> {
         Ok(match kind {
             b"text" | b"citation" | b"citationsContent" => Block::Text { start: self.characters },
             b"reasoningContent" => {
@@ -215,13 +215,13 @@ impl Decoder {
         })
     }
 
-    fn text(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn text(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.characters = self.characters.saturating_add(text.characters());
         sink.event(AnswerEvent::Text { choice: 0, text })
     }
 
     /// Text with citations, as an unstreamed answer has it.
-    fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let start = self.characters;
         for part in value.member(b"content").into_iter().flat_map(Raw::elements) {
             if let Some(text) = part.member(b"text").and_then(EscapedText::of) {
@@ -234,7 +234,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.open.take() {
             Some((_, Block::Reasoning { index, signature, .. })) if !signature.is_empty() => {
                 let thought = ReasoningBlock { index, format: self.reasoning_of };
@@ -247,7 +247,7 @@ impl Decoder {
     }
 
     /// An answer that the model failed to make is no answer.
-    fn refuse_malformed(&self) -> Result<(), AnswerFault> {
+    fn refuse_malformed(&self) -> AnswerResult {
         let reason = self.stop.as_ref().map(EscapedText::unescaped).unwrap_or_default();
         match finish(&reason, self.calls > 0) {
             FinishReason::Error => {
@@ -257,7 +257,7 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn finish(&mut self, usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.refuse_malformed()?;
         self.is_done = true;
         let native = self.stop.take().unwrap_or(EscapedText::plain(""));
@@ -267,7 +267,7 @@ impl Decoder {
     }
 }
 
-fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> AnswerResult {
     usage.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
 }
 
@@ -280,7 +280,7 @@ struct ReasoningBlock {
 
 impl ReasoningBlock {
     /// Takes a piece of a stream, or the whole thought of an unstreamed answer.
-    fn delta(self, value: Raw<'_>, signature: &mut BytesMut, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn delta(self, value: Raw<'_>, signature: &mut BytesMut, sink: &mut impl AnswerSink) -> AnswerResult {
         let value = value.member(b"reasoningText").unwrap_or(value);
         for (key, value) in value.members() {
             match &*key.name() {
@@ -312,14 +312,14 @@ impl ReasoningBlock {
         text: Option<EscapedText<'_>>,
         sealed: Option<EscapedText<'_>>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let ReasoningBlock { index, format } = self;
         sink.event(AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id: None })
     }
 }
 
 /// A citation of a page, or of a document as it came.
-fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> AnswerResult {
     let Some(url) = citation.member(b"location").and_then(|location| location.member(b"web")?.member(b"url")) else {
         let json = citation.bytes().into();
         return sink.event(AnswerEvent::DocumentCitation { choice: 0, json });
@@ -329,7 +329,7 @@ fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> 
     sink.event(AnswerEvent::Annotation { choice: 0, json: json.into() })
 }
 
-fn image(value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn image(value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
     let data = value.member(b"source").and_then(|source| source.member(b"bytes")).and_then(EscapedText::of);
     let format = value.member(b"format").and_then(Raw::text);
     let (Some(data), Some(format)) = (data, format) else { return Ok(()) };

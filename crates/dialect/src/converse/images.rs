@@ -6,10 +6,10 @@ use pointsman_domain::Endpoint;
 
 use super::error::fault_of_body;
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     image_list::{ListedImage, image_list},
     image_shape::nearest_ratio,
-    json::{Cursor, Raw, object, push_member, push_string, push_u64},
+    json::{Cursor, Raw, object, push_count, push_member, push_string_member},
     neutral::{EscapedText, UnsupportedFields},
     percent,
     sanitize::{ERROR_CHARS, clean},
@@ -72,8 +72,7 @@ fn push_amazon(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, unsu
                 if wanted > MOST_IMAGES {
                     unsupported.emulate("n");
                 }
-                push_member(&mut config, b"numberOfImages", b"");
-                push_u64(&mut config, wanted.clamp(1, MOST_IMAGES));
+                push_count(&mut config, b"numberOfImages", wanted.clamp(1, MOST_IMAGES));
             }
             b"size" => push_pixels(value, &mut config, unsupported),
             b"quality" => match value.text().as_deref() {
@@ -102,10 +101,8 @@ fn push_pixels(size: Raw<'_>, config: &mut BytesMut, unsupported: &mut Unsupport
     }
     let sides = size.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
     let Some((width, height)) = sides else { return unsupported.drop("size") };
-    push_member(config, b"width", b"");
-    push_u64(config, width);
-    push_member(config, b"height", b"");
-    push_u64(config, height);
+    push_count(config, b"width", width);
+    push_count(config, b"height", height);
 }
 
 fn push_stability(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
@@ -121,8 +118,7 @@ fn push_stability(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, u
             b"size" => match value.text().as_deref() {
                 Some("auto") => {}
                 Some(size) if let Some(ratio) = nearest_ratio(size, &RATIOS).filter(|_| !has_ratio) => {
-                    push_member(out, b"aspect_ratio", b"");
-                    push_string(out, ratio);
+                    push_string_member(out, b"aspect_ratio", ratio);
                     unsupported.emulate("size");
                 }
                 _ => unsupported.drop("size"),
@@ -146,7 +142,7 @@ fn given(body: Raw<'_>) -> impl Iterator<Item = (std::borrow::Cow<'_, [u8]>, Raw
 ///
 /// # Errors
 /// When the upstream reports an error, the body is no answer, or all images were kept back.
-pub(crate) fn images_of(body: &str) -> Result<Bytes, AnswerFault> {
+pub(crate) fn images_of(body: &str) -> AnswerResult<Bytes> {
     let mut cursor = Cursor::new(body.strip_prefix('\u{feff}').unwrap_or(body));
     let answer = cursor.value()?;
     cursor.end()?;

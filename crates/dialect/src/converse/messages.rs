@@ -8,12 +8,9 @@ use super::{
     media::{MediaWriter, is_document},
     models::CALL_IDS,
 };
-use crate::{
-    json::push_member,
-    neutral::{
-        AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
-        ToolNames, UnsupportedFields, push_call_input,
-    },
+use crate::neutral::{
+    AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
+    ToolNames, UnsupportedFields, push_call_input,
 };
 
 /// Writes `system` and `messages`. `is_claude`: the model takes back signed thoughts.
@@ -89,8 +86,7 @@ impl<'a> Blocks<'a> for Written<'_> {
             SealedReasoning::Signed { text, signature } => {
                 out.put_slice(b"{\"reasoningContent\":{\"reasoningText\":{\"text\":");
                 text.push_quoted(out);
-                push_member(out, b"signature", b"");
-                signature.push_quoted(out);
+                signature.push_member(out, b"signature");
                 out.put_slice(b"}}}");
             }
         }

@@ -8,7 +8,7 @@ use crate::{
         models::{self as claude, Sampling, sampled},
         thinking::{Circumstances, ThinkingPlan, plan},
     },
-    json::{Raw, push_member, push_object, push_string, push_u64},
+    json::{Raw, push_count, push_member, push_object, push_string},
     neutral::{Conversation, Effort, Reasoning, UnsupportedFields},
 };
 
@@ -132,8 +132,7 @@ impl<'a> Parameters<'a> {
     ) {
         let mut config = BytesMut::new();
         if let Some(max_tokens) = max_tokens {
-            push_member(&mut config, b"maxTokens", b"");
-            push_u64(&mut config, max_tokens);
+            push_count(&mut config, b"maxTokens", max_tokens);
         }
         for (name, value) in [(&b"temperature"[..], self.temperature), (b"topP", self.top_p)] {
             if let Some(value) = value {

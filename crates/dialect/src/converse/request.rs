@@ -113,8 +113,7 @@ fn push_format(
         b"{\"textFormat\":{\"type\":\"json_schema\",\"structure\":{\"jsonSchema\":{\"schema\":",
     );
     push_string(out, &String::from_utf8_lossy(&sent));
-    push_member(out, b"name", b"");
-    name.push_quoted(out);
+    name.push_member(out, b"name");
     out.put_slice(b"}}}}");
     None
 }

@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::cache_points::CachePoints;
 use crate::{
     claude::schema::{self, object_schema},
-    json::{push_member, push_string},
+    json::{push_member, push_string_member},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Content, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames,
         UnsupportedFields, description_of_custom, has_tool_history,
@@ -158,15 +158,13 @@ fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, uns
         unsupported.emulate("tools[].custom");
         let description = description_of_custom(tool);
         if !description.is_empty() {
-            push_member(out, b"description", b"");
-            push_string(out, &description);
+            push_string_member(out, b"description", &description);
         }
         return push_schema(CUSTOM_INPUT_SCHEMA, out);
     }
     // The API refuses a blank description.
     if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
-        push_member(out, b"description", b"");
-        description.push_quoted(out);
+        description.push_member(out, b"description");
     }
     let is_strict = tool.strict == Some(true);
     let lowered = tool.parameters.filter(|_| is_strict && can_be_strict).and_then(|schema| schema::lower(schema).ok());

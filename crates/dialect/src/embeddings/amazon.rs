@@ -4,9 +4,9 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{input::EmbeddingFields, vectors::Vectors};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     converse,
-    json::{Raw, push_member},
+    json::{Raw, push_comma, push_member},
     neutral::EscapedText,
 };
 
@@ -74,8 +74,8 @@ impl AmazonModel {
             }
             AmazonModel::Cohere => {
                 out.put_slice(b"{\"texts\":[");
-                for (place, text) in texts.iter().enumerate() {
-                    out.put_slice(if place > 0 { b"," } else { b"" });
+                for text in texts {
+                    push_comma(out);
                     text.push_quoted(out);
                 }
                 out.put_u8(b']');
@@ -88,7 +88,7 @@ impl AmazonModel {
     }
 
     /// `input_tokens`: the count that a header of the answer names.
-    pub(super) fn read(self, answer: Raw<'_>, input_tokens: Option<u64>) -> Result<Vectors<'_>, AnswerFault> {
+    pub(super) fn read(self, answer: Raw<'_>, input_tokens: Option<u64>) -> AnswerResult<Vectors<'_>> {
         if let Some(fault) = converse::fault_of_body(answer) {
             return Err(fault);
         }

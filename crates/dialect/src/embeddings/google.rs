@@ -5,7 +5,7 @@ use pointsman_domain::Platform;
 
 use super::{input::EmbeddingFields, vectors::Vectors};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     gemini,
     json::{Raw, push_member, push_string},
     neutral::EscapedText,
@@ -57,7 +57,7 @@ impl GoogleMethod {
         }
     }
 
-    pub(super) fn read(self, answer: Raw<'_>) -> Result<Vectors<'_>, AnswerFault> {
+    pub(super) fn read(self, answer: Raw<'_>) -> AnswerResult<Vectors<'_>> {
         if let Some(fault) = gemini::fault(answer) {
             return Err(fault);
         }
@@ -129,7 +129,7 @@ fn values_of(vector: Raw<'_>) -> Raw<'_> {
     vector.member(b"values").unwrap_or(vector)
 }
 
-fn predictions(answer: Raw<'_>) -> Result<Vectors<'_>, AnswerFault> {
+fn predictions(answer: Raw<'_>) -> AnswerResult<Vectors<'_>> {
     let list = answer.member(b"predictions").filter(|list| list.is_array());
     let list = list.ok_or(AnswerFault::malformed("no list of predictions"))?;
     let (mut values, mut tokens) = (Vec::new(), Some(0));

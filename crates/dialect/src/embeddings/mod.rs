@@ -20,8 +20,8 @@ use self::{
     vectors::Vectors,
 };
 use super::{
-    answer::AnswerFault,
-    json::{Cursor, push_member, push_u64},
+    answer::{AnswerFault, AnswerResult},
+    json::{Cursor, push_count, push_member, push_u64},
     neutral::{EscapedText, UnsupportedFields},
     openai::request::EmbeddingRequest,
     outgoing::OutgoingBody,
@@ -174,7 +174,7 @@ impl EmbeddingApi {
         out.freeze()
     }
 
-    fn read(self, answer: &BufferedAnswer) -> Result<Vectors<'_>, AnswerFault> {
+    fn read(self, answer: &BufferedAnswer) -> AnswerResult<Vectors<'_>> {
         let text = std::str::from_utf8(&answer.body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
         let body = cursor.value()?;
@@ -191,7 +191,7 @@ impl EmbeddingApi {
         }
     }
 
-    fn joined(self, answers: &[BufferedAnswer], inputs: usize, per_call: usize) -> Result<Bytes, AnswerFault> {
+    fn joined(self, answers: &[BufferedAnswer], inputs: usize, per_call: usize) -> AnswerResult<Bytes> {
         let length: usize = answers.iter().map(|answer| answer.body.len()).sum();
         let mut out = BytesMut::with_capacity(length + 32 * inputs + 128);
         let (mut written, mut tokens) = (0, Some(0));
@@ -216,8 +216,7 @@ impl EmbeddingApi {
         if let Some(tokens) = tokens {
             push_member(&mut out, b"usage", b"{\"prompt_tokens\":");
             push_u64(&mut out, tokens);
-            push_member(&mut out, b"total_tokens", b"");
-            push_u64(&mut out, tokens);
+            push_count(&mut out, b"total_tokens", tokens);
             out.put_u8(b'}');
         }
         out.put_u8(b'}');

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pointsman_domain::FailureKind;
 
 use super::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     json::{Cursor, Picked, Raw},
 };
 
@@ -29,7 +29,7 @@ impl StreamEvent<'_> {
     ///
     /// # Errors
     /// If it is not JSON.
-    pub(super) fn value(&self) -> Result<Option<Raw<'_>>, AnswerFault> {
+    pub(super) fn value(&self) -> AnswerResult<Option<Raw<'_>>> {
         Ok(self.pick([])?.map(|(value, [])| value))
     }
 

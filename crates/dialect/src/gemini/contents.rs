@@ -8,7 +8,7 @@ use super::{
     signatures::{Signature, SignatureSources, TurnSignatures},
 };
 use crate::{
-    json::{Raw, push_member},
+    json::{Raw, push_comma, push_member},
     neutral::{
         AlternatingTurn, Content, EscapedText, MediaSource, Part, Speaker, ToolKind, ToolNames, UnsupportedFields,
         is_made_call_id, name_of_cache_mark, push_call_input,
@@ -159,12 +159,10 @@ impl<'a> Contents<'_, 'a> {
     fn end_part(&mut self, signature: Option<Signature<'_, 'a>>) {
         match signature {
             Some(Signature::Returned(sealed)) => {
-                push_member(self.out, b"thoughtSignature", b"");
-                sealed.push_quoted(self.out);
+                sealed.push_member(self.out, b"thoughtSignature");
             }
             Some(Signature::Remembered(sealed)) => {
-                push_member(self.out, b"thoughtSignature", b"");
-                sealed.push_quoted(self.out);
+                sealed.push_member(self.out, b"thoughtSignature");
             }
             Some(Signature::StandIn) => push_member(self.out, b"thoughtSignature", STAND_IN),
             None => {}
@@ -241,8 +239,9 @@ impl<'a> Contents<'_, 'a> {
             [] => self.out.put_slice(b"\"\""),
             [text] => text.push_quoted(self.out),
             texts => {
-                for (place, text) in texts.iter().enumerate() {
-                    self.out.put_u8(if place > 0 { b',' } else { b'[' });
+                self.out.put_u8(b'[');
+                for text in texts {
+                    push_comma(self.out);
                     text.push_quoted(self.out);
                 }
                 self.out.put_u8(b']');

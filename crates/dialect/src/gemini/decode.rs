@@ -11,7 +11,7 @@ use super::{
     usage::tokens,
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Cursor, Raw},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
@@ -57,7 +57,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         let text = text.trim();
         if !event.is_error && (text.is_empty() || text == "[DONE]") {
@@ -75,7 +75,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete.
-    pub(crate) fn end(&self) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&self) -> AnswerResult {
         if self.has_answer && self.candidates.is_empty() {
             return Err(AnswerFault::malformed("an answer without candidates"));
         }
@@ -89,21 +89,21 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error, or the answer is invalid or incomplete, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         let value = json(body.strip_prefix('\u{feff}').unwrap_or(body))?;
         self.answers(value, sink)?;
         self.end()
     }
 
     /// Takes an answer, or the list of answers that a stream without framing is.
-    fn answers(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn answers(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if !value.is_array() {
             return self.answer(value, sink);
         }
         value.elements().try_for_each(|answer| self.answer(answer, sink))
     }
 
-    fn answer(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn answer(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if !value.is_object() {
             return Err(error::fault(value).unwrap_or(AnswerFault::malformed("an answer that is no object")));
         }
@@ -133,7 +133,7 @@ impl Decoder {
     }
 
     /// A prompt that was blocked has no candidates: an empty answer that was filtered.
-    fn blocked(&mut self, reason: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn blocked(&mut self, reason: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         if !self.candidates.is_empty() {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl Decoder {
         sink.event(AnswerEvent::Finished { choice: 0, finish: FinishReason::ContentFilter, native })
     }
 
-    fn candidate(&mut self, place: usize, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn candidate(&mut self, place: usize, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let [index, finish_reason, content, citation, grounding, logprobs] = value.pick([
             b"index",
             b"finishReason",
@@ -196,7 +196,7 @@ impl Decoder {
     }
 }
 
-fn json(text: &str) -> Result<Raw<'_>, AnswerFault> {
+fn json(text: &str) -> AnswerResult<Raw<'_>> {
     let mut cursor = Cursor::new(text);
     let value = cursor.value()?;
     cursor.end()?;

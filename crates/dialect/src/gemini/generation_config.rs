@@ -5,7 +5,7 @@ use pointsman_domain::Endpoint;
 
 use super::{models::Capabilities, schema, thinking};
 use crate::{
-    json::{Raw, push_member, push_object, push_u64},
+    json::{Raw, push_count, push_member, push_object},
     neutral::{AnswerFormat, Conversation, UnsupportedFields, with_lone_references},
 };
 
@@ -61,8 +61,7 @@ fn push_max_tokens(
     if given != wanted {
         unsupported.emulate("max_tokens");
     }
-    push_member(config, b"maxOutputTokens", b"");
-    push_u64(config, given);
+    push_count(config, b"maxOutputTokens", given);
 }
 
 /// False if the parameter has no place here.

@@ -5,10 +5,10 @@ use pointsman_domain::Endpoint;
 
 use super::{error, request::path_of};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     image_list::{ListedImage, image_list},
     image_shape::{class_of, nearest_ratio},
-    json::{Cursor, Raw, object, push_member, push_object, push_string, push_u64},
+    json::{Cursor, Raw, object, push_count, push_member, push_object, push_string_member},
     neutral::{EscapedText, UnsupportedFields},
     sanitize::{ERROR_CHARS, clean},
 };
@@ -33,13 +33,12 @@ pub(crate) fn write_images(body: &str, unsupported: &mut UnsupportedFields) -> O
         match &*key.name() {
             // The gateway itself gives images in the form that the client wants.
             b"model" | b"prompt" | b"response_format" => {}
-            b"n" => push_count(value, &mut parameters, unsupported),
+            b"n" => push_number(value, &mut parameters, unsupported),
             b"aspect_ratio" => push_member(&mut parameters, b"aspectRatio", value.bytes()),
             b"resolution" => push_member(&mut parameters, b"sampleImageSize", value.bytes()),
             b"size" => push_size(value, (has(b"aspect_ratio"), has(b"resolution")), &mut parameters, unsupported),
             b"output_format" if value.text().is_some() => {
-                push_member(&mut output, b"mimeType", b"");
-                push_string(&mut output, &format!("image/{}", value.text().unwrap_or_default()));
+                push_string_member(&mut output, b"mimeType", &format!("image/{}", value.text().unwrap_or_default()));
             }
             b"output_compression" => push_member(&mut output, b"compressionQuality", value.bytes()),
             name => unsupported.drop(&String::from_utf8_lossy(name)),
@@ -56,13 +55,12 @@ pub(crate) fn write_images(body: &str, unsupported: &mut UnsupportedFields) -> O
     Some(out.freeze())
 }
 
-fn push_count(value: Raw<'_>, parameters: &mut BytesMut, unsupported: &mut UnsupportedFields) {
+fn push_number(value: Raw<'_>, parameters: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     let wanted = value.count().unwrap_or(1);
     if wanted > MOST_IMAGES {
         unsupported.emulate("n");
     }
-    push_member(parameters, b"sampleCount", b"");
-    push_u64(parameters, wanted.clamp(1, MOST_IMAGES));
+    push_count(parameters, b"sampleCount", wanted.clamp(1, MOST_IMAGES));
 }
 
 /// A size in pixels as the nearest shape, or the name of a class. What the request says itself counts more.
@@ -83,8 +81,7 @@ fn push_size(
     let class_of_size = class_of_size.filter(|_| !class);
     for (name, nearest) in [(&b"aspectRatio"[..], ratio_of_size), (b"sampleImageSize", class_of_size)] {
         if let Some(nearest) = nearest {
-            push_member(parameters, name, b"");
-            push_string(parameters, nearest);
+            push_string_member(parameters, name, nearest);
         }
     }
     match (ratio_of_size, class_of_size) {
@@ -98,7 +95,7 @@ fn push_size(
 ///
 /// # Errors
 /// When the upstream reports an error, the body is no answer, or all images were kept back.
-pub(crate) fn images_of(body: &str) -> Result<Bytes, AnswerFault> {
+pub(crate) fn images_of(body: &str) -> AnswerResult<Bytes> {
     let mut cursor = Cursor::new(body.strip_prefix('\u{feff}').unwrap_or(body));
     let answer = cursor.value()?;
     cursor.end()?;

@@ -71,8 +71,7 @@ fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
         MediaSource::Url(address) | MediaSource::FileId(address) => {
             out.put_slice(b"{\"fileData\":{\"mimeType\":");
             push_string(out, type_of_name(&address.unescaped()).unwrap_or(guess));
-            push_member(out, b"fileUri", b"");
-            address.push_quoted(out);
+            address.push_member(out, b"fileUri");
             out.put_u8(b'}');
         }
         MediaSource::Text { text, .. } => {
@@ -93,8 +92,7 @@ fn push_inline(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
             known => known,
         },
     );
-    push_member(out, b"data", b"");
-    data.push_quoted(out);
+    data.push_member(out, b"data");
     out.put_u8(b'}');
 }
 

@@ -4,7 +4,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use crate::json::{Raw, push_string};
+use crate::json::{Raw, push_comma, push_key, push_string};
 
 /// Members that mean the same there, with plain values.
 const COPIED: [&[u8]; 15] = [
@@ -72,12 +72,8 @@ fn push_schema(schema: Raw<'_>, nullable: bool, out: &mut BytesMut) -> Option<()
             b"properties" => {
                 members.key("properties");
                 members.out.put_u8(b'{');
-                for (place, (name, schema)) in value.members().enumerate() {
-                    if place > 0 {
-                        members.out.put_u8(b',');
-                    }
-                    members.out.put_slice(name.bytes());
-                    members.out.put_u8(b':');
+                for (name, schema) in value.members() {
+                    push_key(members.out, name.bytes());
                     push_schema(schema, false, members.out)?;
                 }
                 members.out.put_u8(b'}');
@@ -118,10 +114,8 @@ fn push_choices(schema: Raw<'_>, choices: Raw<'_>, nullable: bool, out: &mut Byt
         return None;
     }
     out.put_slice(b"{\"anyOf\":[");
-    for (place, choice) in others.into_iter().enumerate() {
-        if place > 0 {
-            out.put_u8(b',');
-        }
+    for choice in others {
+        push_comma(out);
         push_schema(choice, nullable, out)?;
     }
     out.put_slice(b"]}");

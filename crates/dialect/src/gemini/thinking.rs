@@ -5,7 +5,7 @@ use pointsman_domain::EffortBudgets;
 
 use super::models::{Capabilities, ThinkingControl};
 use crate::{
-    json::{push_member, push_string, push_u64},
+    json::{push_member, push_object, push_string_member, push_u64},
     neutral::{Effort, Reasoning, UnsupportedFields},
 };
 
@@ -41,8 +41,7 @@ pub(super) fn push(
         ThinkingControl::Level(levels) => {
             let (level, is_exact) = level(reasoning, levels);
             if let Some(level) = level {
-                push_member(&mut members, b"thinkingLevel", b"");
-                push_string(&mut members, &level.as_str().to_ascii_uppercase());
+                push_string_member(&mut members, b"thinkingLevel", &level.as_str().to_ascii_uppercase());
             }
             is_exact
         }
@@ -53,11 +52,7 @@ pub(super) fn push(
     if reasoning.is_on() && !reasoning.exclude {
         push_member(&mut members, b"includeThoughts", b"true");
     }
-    if let Some(members) = members.get(1..) {
-        push_member(config, b"thinkingConfig", b"{");
-        config.put_slice(members);
-        config.put_u8(b'}');
-    }
+    push_object(config, b"thinkingConfig", &members);
 }
 
 /// The budget, and whether it is what was asked for. `None`: as much as the model finds right.

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{models::Capabilities, schema};
 use crate::{
-    json::{Raw, push_member, push_string},
+    json::{Raw, push_comma, push_member, push_string_member},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields,
         description_of_custom, json_value, with_lone_references,
@@ -69,10 +69,8 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             return;
         }
         push_member(out, b"tools", b"[{\"functionDeclarations\":[");
-        for (place, tool) in self.tools.iter().enumerate() {
-            if place > 0 {
-                out.put_u8(b',');
-            }
+        for tool in self.tools.iter() {
+            push_comma(out);
             push_declaration(tool, names, capabilities, out, unsupported);
         }
         out.put_slice(b"]}]");
@@ -93,10 +91,8 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         out.put_u8(b'"');
         if !self.allowed.is_empty() {
             push_member(out, b"allowedFunctionNames", b"[");
-            for (place, name) in self.allowed.iter().enumerate() {
-                if place > 0 {
-                    out.put_u8(b',');
-                }
+            for name in self.allowed.iter() {
+                push_comma(out);
                 names.sent(name).push_quoted(out);
             }
             out.put_u8(b']');
@@ -120,8 +116,7 @@ fn push_declaration(
     match tool.kind {
         ToolKind::Function => {
             if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
-                push_member(out, b"description", b"");
-                description.push_quoted(out);
+                description.push_member(out, b"description");
             }
             if let Some(schema) = tool.parameters {
                 push_parameters(schema, capabilities, out, unsupported);
@@ -132,8 +127,7 @@ fn push_declaration(
             unsupported.emulate("tools[].custom");
             let description = description_of_custom(tool);
             if !description.is_empty() {
-                push_member(out, b"description", b"");
-                push_string(out, &description);
+                push_string_member(out, b"description", &description);
             }
             let schema = std::str::from_utf8(CUSTOM_INPUT_SCHEMA).ok().and_then(json_value);
             schema.into_iter().for_each(|schema| push_parameters(schema, capabilities, out, unsupported));

@@ -12,6 +12,40 @@ pub(crate) fn push_member(out: &mut BytesMut, name: &[u8], value: &[u8]) {
     out.extend_from_slice(value);
 }
 
+/// Appends `,"name":"text"`; the text is escaped.
+pub(crate) fn push_string_member(out: &mut BytesMut, name: &[u8], text: &str) {
+    push_member(out, name, b"");
+    push_string(out, text);
+}
+
+/// Appends an escaped text as a JSON string.
+pub(crate) fn push_quoted(out: &mut BytesMut, escaped: &[u8]) {
+    out.reserve(escaped.len() + 2);
+    out.put_u8(b'"');
+    out.put_slice(escaped);
+    out.put_u8(b'"');
+}
+
+/// Appends `,"name":count`.
+pub(crate) fn push_count(out: &mut BytesMut, name: &[u8], count: u64) {
+    push_member(out, name, b"");
+    push_u64(out, count);
+}
+
+/// Appends the comma before an element or a member, unless it is the first.
+pub(crate) fn push_comma(out: &mut BytesMut) {
+    if !matches!(out.last(), Some(b'[' | b'{')) {
+        out.put_u8(b',');
+    }
+}
+
+/// Appends a name as it is written, quotes included, and its colon. Before it goes a comma, unless it is the first.
+pub(crate) fn push_key(out: &mut BytesMut, quoted: &[u8]) {
+    push_comma(out);
+    out.put_slice(quoted);
+    out.put_u8(b':');
+}
+
 /// Appends `text` as a JSON string, quotes included.
 pub(crate) fn push_string(out: &mut BytesMut, text: &str) {
     out.put_u8(b'"');
@@ -84,10 +118,19 @@ fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
 
 /// Appends a member with an object of members that each have a comma before them; nothing without any.
 pub(crate) fn push_object(out: &mut BytesMut, name: &[u8], members: &[u8]) {
-    if let Some(members) = members.get(1..) {
-        push_member(out, name, b"{");
-        out.put_slice(members);
-        out.put_u8(b'}');
+    push_within(out, name, members, [b"{", b"}"]);
+}
+
+/// The same with an array of elements.
+pub(crate) fn push_array(out: &mut BytesMut, name: &[u8], elements: &[u8]) {
+    push_within(out, name, elements, [b"[", b"]"]);
+}
+
+fn push_within(out: &mut BytesMut, name: &[u8], inner: &[u8], [open, close]: [&[u8]; 2]) {
+    if let Some(inner) = inner.get(1..) {
+        push_member(out, name, open);
+        out.put_slice(inner);
+        out.put_slice(close);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     conversation::{ReasoningKind, ToolKind},
     text::EscapedText,
 };
-use crate::{answer::AnswerFault, json::Raw};
+use crate::{answer::AnswerResult, json::Raw};
 
 /// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.
 #[derive(Debug, Clone)]
@@ -160,12 +160,12 @@ pub(crate) trait AnswerSink {
     ///
     /// # Errors
     /// When the event cannot follow the earlier ones, or a bound is exceeded.
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault>;
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult;
 }
 
 /// No sink takes the events of an answer that is only counted.
 impl<S: AnswerSink> AnswerSink for Option<&mut S> {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         self.as_mut().map_or(Ok(()), |sink| sink.event(event))
     }
 }

@@ -9,7 +9,7 @@ use bytes::{BufMut as _, BytesMut};
 use memchr::memmem;
 
 use super::unsupported_fields::UnsupportedFields;
-use crate::json::Raw;
+use crate::json::{Raw, push_comma, push_key};
 
 const REF: &[u8] = b"$ref";
 /// Most definitions within each other that take the place of references.
@@ -53,10 +53,8 @@ impl<'a> Writer<'a, '_> {
     fn schema(&mut self, value: Raw<'a>) {
         if value.is_array() {
             self.out.put_u8(b'[');
-            for (place, element) in value.elements().enumerate() {
-                if place > 0 {
-                    self.out.put_u8(b',');
-                }
+            for element in value.elements() {
+                push_comma(&mut self.out);
                 self.schema(element);
             }
             return self.out.put_u8(b']');
@@ -87,12 +85,8 @@ impl<'a> Writer<'a, '_> {
     /// Members of a schema.
     fn object(&mut self, members: impl Iterator<Item = (Raw<'a>, Raw<'a>)>) {
         self.out.put_u8(b'{');
-        for (place, (key, value)) in members.enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
-            self.out.put_slice(key.bytes());
-            self.out.put_u8(b':');
+        for (key, value) in members {
+            push_key(&mut self.out, key.bytes());
             match &*key.name() {
                 // Names of the client's choosing, each with a schema.
                 b"properties" | b"patternProperties" | b"$defs" | b"definitions" | b"dependentSchemas"
@@ -109,12 +103,8 @@ impl<'a> Writer<'a, '_> {
 
     fn named(&mut self, schemas: Raw<'a>) {
         self.out.put_u8(b'{');
-        for (place, (name, schema)) in schemas.members().enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
-            self.out.put_slice(name.bytes());
-            self.out.put_u8(b':');
+        for (name, schema) in schemas.members() {
+            push_key(&mut self.out, name.bytes());
             self.schema(schema);
         }
         self.out.put_u8(b'}');

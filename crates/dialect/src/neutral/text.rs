@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, fmt};
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
-use crate::json::{Cursor, Raw, length_without_escapes, push_string, without_escapes};
+use crate::json::{Cursor, Raw, length_without_escapes, push_member, push_quoted, push_string, without_escapes};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -90,10 +90,13 @@ impl<'a> EscapedText<'a> {
 
     /// Appends the text as a JSON string, quotes included.
     pub(crate) fn push_quoted(&self, out: &mut BytesMut) {
-        out.reserve(self.0.len() + 2);
-        out.put_u8(b'"');
-        out.put_slice(self.bytes());
-        out.put_u8(b'"');
+        push_quoted(out, self.bytes());
+    }
+
+    /// Appends `,"name":"text"`; the name must need no escaping.
+    pub(crate) fn push_member(&self, out: &mut BytesMut, name: &[u8]) {
+        push_member(out, name, b"");
+        self.push_quoted(out);
     }
 
     /// The text with `more` behind it.

@@ -10,7 +10,10 @@ use super::{
     tool_arguments::settled_arguments,
     tool_names::{CLIENT_IDS, ToolNames, fitting_call_id},
 };
-use crate::{answer::AnswerFault, json::Raw};
+use crate::{
+    answer::{AnswerFault, AnswerResult},
+    json::Raw,
+};
 
 /// Most tool calls of an answer.
 const MAX_CALLS: u32 = 128;
@@ -35,7 +38,7 @@ impl ToolCallReader {
         names: &ToolNames,
         calls: &mut u32,
         sink: &mut impl AnswerSink,
-    ) -> Result<ToolCallReader, AnswerFault> {
+    ) -> AnswerResult<ToolCallReader> {
         let Some(name) = name.and_then(Raw::filled_string).and_then(EscapedText::of) else {
             return Err(AnswerFault::malformed("a call without a name"));
         };
@@ -63,7 +66,7 @@ impl ToolCallReader {
     }
 
     /// Takes a piece of the text of the arguments.
-    pub(crate) fn piece(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn piece(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.has_pieces = true;
         let Some(custom) = &mut self.custom else {
             return sink.event(AnswerEvent::ToolCallArguments { choice: 0, call: self.index, text });
@@ -76,7 +79,7 @@ impl ToolCallReader {
     }
 
     /// Ends the call.
-    pub(crate) fn stop(self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn stop(self, sink: &mut impl AnswerSink) -> AnswerResult {
         let started_with = self.input.as_deref().and_then(|input| std::str::from_utf8(input).ok()).unwrap_or("{}");
         let text = match self.custom {
             None if self.has_pieces => return Ok(()),

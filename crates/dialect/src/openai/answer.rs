@@ -16,8 +16,8 @@ use super::{
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
 use crate::{
-    answer::{Answer, AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
+    answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64},
     neutral::lone_halves_replaced,
     refusal,
 };
@@ -77,7 +77,7 @@ impl From<JsonFault> for AnswerFault {
 }
 
 /// The text of an upstream's JSON. The vectorised check does not say where a fault is: that is looked up only then.
-pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
+pub(crate) fn utf8(bytes: &[u8]) -> AnswerResult<&str> {
     let located = |_| {
         std::str::from_utf8(bytes).map_err(|error| match error.error_len() {
             None => AnswerFault::truncated("the text ends inside a character"),
@@ -91,7 +91,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
 ///
 /// # Errors
 /// When it is not valid.
-pub(crate) fn one_line(json: &[u8]) -> Result<Vec<u8>, AnswerFault> {
+pub(crate) fn one_line(json: &[u8]) -> AnswerResult<Vec<u8>> {
     let mut cursor = Cursor::new(utf8(json)?);
     cursor.value()?;
     cursor.end()?;
@@ -166,7 +166,7 @@ impl<'a> AnswerRewriter<'a> {
         }
     }
 
-    fn body(&mut self, text: &'a str) -> Result<Characters, AnswerFault> {
+    fn body(&mut self, text: &'a str) -> AnswerResult<Characters> {
         let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
         cursor.pass_byte(b'{')?;
         push_head(&mut self.out, "chat.completion", self.context);
@@ -189,7 +189,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(if cursor.has_lone_surrogate() { Characters::Halves } else { Characters::Whole })
     }
 
-    fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> Result<(), AnswerFault> {
+    fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> AnswerResult {
         match name {
             b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
@@ -209,7 +209,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn choices(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
+    fn choices(&mut self, cursor: &mut Cursor<'a>) -> AnswerResult {
         if self.choices > 0 {
             return Err(AnswerFault::malformed("two lists of choices"));
         }
@@ -230,7 +230,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Rewrites one choice. Its index is its position in the list, because some upstreams send the same index for all.
-    fn choice(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
+    fn choice(&mut self, cursor: &mut Cursor<'a>) -> AnswerResult {
         if self.choices > 0 {
             self.out.put_u8(b',');
         }
@@ -258,7 +258,7 @@ impl<'a> AnswerRewriter<'a> {
         self.end_choice(&summary)
     }
 
-    fn end_choice(&mut self, summary: &ChoiceMembers<'a>) -> Result<(), AnswerFault> {
+    fn end_choice(&mut self, summary: &ChoiceMembers<'a>) -> AnswerResult {
         let Some(has_calls) = summary.has_calls else {
             return Err(AnswerFault::malformed("a choice without a message"));
         };
@@ -279,7 +279,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Rewrites a message; says whether it calls for tools.
-    fn message(&mut self, cursor: &mut Cursor<'a>) -> Result<bool, AnswerFault> {
+    fn message(&mut self, cursor: &mut Cursor<'a>) -> AnswerResult<bool> {
         if cursor.peek()? != b'{' {
             return Err(AnswerFault::malformed("a message that is no object"));
         }
@@ -320,12 +320,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(summary.has_calls)
     }
 
-    fn message_member(
-        &mut self,
-        key: Raw<'a>,
-        value: Raw<'a>,
-        summary: &mut MessageSummary<'a>,
-    ) -> Result<(), AnswerFault> {
+    fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, summary: &mut MessageSummary<'a>) -> AnswerResult {
         let member = MessageMember::of(&key.name());
         member.check(value)?;
         summary.measured.add(member, &key.name(), value);
@@ -368,7 +363,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn tool_calls(&mut self, calls: Raw<'a>, summary: &mut MessageSummary<'a>) -> Result<(), AnswerFault> {
+    fn tool_calls(&mut self, calls: Raw<'a>, summary: &mut MessageSummary<'a>) -> AnswerResult {
         if !calls.is_array() || !calls.is_filled() {
             return Ok(());
         }
@@ -378,9 +373,7 @@ impl<'a> AnswerRewriter<'a> {
         }
         push_member(&mut self.out, b"tool_calls", b"[");
         for (place, call) in calls.elements().enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
+            push_comma(&mut self.out);
             self.tool_call(call, place)?;
         }
         self.out.put_u8(b']');
@@ -388,7 +381,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Writes the first call in the deprecated form, which has no more.
-    fn first_as_function_call(&mut self, calls: Raw<'a>) -> Result<(), AnswerFault> {
+    fn first_as_function_call(&mut self, calls: Raw<'a>) -> AnswerResult {
         let mut first = FunctionCall::default();
         for call in calls.elements() {
             let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
@@ -406,7 +399,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Copies a valid tool call and completes an incomplete one.
-    fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
+    fn tool_call(&mut self, call: Raw<'a>, place: usize) -> AnswerResult {
         let Some(part) = ToolCallPart::read(call) else {
             return Err(AnswerFault::malformed("a call that is no object"));
         };
@@ -420,7 +413,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     /// Writes the deprecated form of a call as the client knows it.
-    fn function_call(&mut self, call: Raw<'a>) -> Result<(), AnswerFault> {
+    fn function_call(&mut self, call: Raw<'a>) -> AnswerResult {
         let part = ToolCallPart::read_legacy(call);
         self.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
@@ -437,12 +430,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    fn new_call(
-        &mut self,
-        part: &ToolCallPart<'a>,
-        place: usize,
-        settled: Option<BytesMut>,
-    ) -> Result<(), AnswerFault> {
+    fn new_call(&mut self, part: &ToolCallPart<'a>, place: usize, settled: Option<BytesMut>) -> AnswerResult {
         let made_up = generated_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let text = part.arguments_text();
@@ -461,8 +449,11 @@ impl<'a> AnswerRewriter<'a> {
         let told = self.reported.unwrap_or_default().with_tier(self.tier);
         let usage = billed_usage(Some(&told), self.produced, self.context);
         let cost = self.context.cost(&usage);
-        push_member(&mut self.out, b"system_fingerprint", b"");
-        push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));
+        push_string_member(
+            &mut self.out,
+            b"system_fingerprint",
+            self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint),
+        );
         push_member(&mut self.out, b"usage", b"");
         push_usage(&mut self.out, &usage, cost.as_ref(), self.reported.as_ref());
         self.out.put_u8(b'}');
@@ -491,7 +482,7 @@ struct ChoiceMembers<'a> {
 }
 
 impl ChoiceMembers<'_> {
-    fn note_message(&mut self, has_calls: bool) -> Result<(), AnswerFault> {
+    fn note_message(&mut self, has_calls: bool) -> AnswerResult {
         match self.has_calls.replace(has_calls) {
             None => Ok(()),
             Some(_) => Err(AnswerFault::malformed("a choice with two messages")),

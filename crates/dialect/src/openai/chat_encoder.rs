@@ -12,7 +12,7 @@ use super::{
     tool_call::{MoreOfCall, ToolCallHead, ToolCallPart},
 };
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerResult},
     frame::KEEP_ALIVE,
     json::{push_member, push_u64},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolKind},
@@ -46,7 +46,7 @@ struct Choice {
 }
 
 impl AnswerSink for ChatEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         match event {
             AnswerEvent::ToolCallSignature { id, signature } => {
                 self.signature = Some((id.into_owned(), signature.into_owned()));
@@ -217,7 +217,7 @@ impl ChatEncoder {
         call: u32,
         name: Option<&EscapedText<'_>>,
         arguments: &EscapedText<'_>,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if call > 0 {
             return self.event(AnswerEvent::Begun { choice });
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pointsman_domain::{ReasoningFormat, ServedService};
 
 use crate::{
-    answer::AnswerFault,
+    answer::AnswerResult,
     json::{Raw, object},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{answer::utf8, finish::normalise},
@@ -15,7 +15,7 @@ use crate::{
 ///
 /// # Errors
 /// Only those of the sink.
-pub(crate) fn read_chunk(data: &[u8], sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+pub(crate) fn read_chunk(data: &[u8], sink: &mut impl AnswerSink) -> AnswerResult {
     read(data, b"delta", sink)
 }
 
@@ -23,11 +23,11 @@ pub(crate) fn read_chunk(data: &[u8], sink: &mut impl AnswerSink) -> Result<(), 
 ///
 /// # Errors
 /// Only those of the sink.
-pub(crate) fn read_completion(body: &[u8], sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+pub(crate) fn read_completion(body: &[u8], sink: &mut impl AnswerSink) -> AnswerResult {
     read(body, b"message", sink)
 }
 
-fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> AnswerResult {
     let value = object(utf8(data)?)?;
     // Usage first: an encoder may need it at the finish.
     let [usage, choices] = value.pick([b"usage", b"choices"]);
@@ -57,7 +57,7 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), An
     Ok(())
 }
 
-fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let names: [&[u8]; 10] = [
         b"content",
         b"reasoning_details",
@@ -114,7 +114,7 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
     Ok(())
 }
 
-fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
     let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
         Some("reasoning.summary") => {
@@ -130,7 +130,7 @@ fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl Answe
     sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text: shown, sealed, id: text(b"id") })
 }
 
-fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let [index, id, custom, function] = call.pick([b"index", b"id", b"custom", b"function"]);
     let index = index.and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
     let index = index.unwrap_or(place as u32);
@@ -147,7 +147,7 @@ fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSin
     }
 }
 
-fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let url = image.member(b"image_url").and_then(|holder| holder.member(b"url")).and_then(Raw::text);
     let Some((head, data)) = url.as_deref().and_then(|url| url.strip_prefix("data:")?.split_once(";base64,")) else {
         return Ok(());

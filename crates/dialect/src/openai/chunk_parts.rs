@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     answer::AnswerContext,
-    json::{push_member, push_string},
+    json::{push_member, push_string_member},
     stream_error::StreamError,
 };
 
@@ -22,8 +22,7 @@ pub(super) const END_OF_EVENT: &[u8] = b"}\n\n";
 pub(super) fn chunk_head(context: &AnswerContext, fingerprint: &str) -> BytesMut {
     let mut head = BytesMut::from(&b"data: "[..]);
     push_head(&mut head, "chat.completion.chunk", context);
-    push_member(&mut head, b"system_fingerprint", b"");
-    push_string(&mut head, fingerprint);
+    push_string_member(&mut head, b"system_fingerprint", fingerprint);
     head
 }
 

@@ -4,8 +4,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use crate::{
-    answer::{AnswerContext, AnswerFault},
-    json::{Cursor, Raw, push_member, push_string, push_u64},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
+    json::{Cursor, Raw, push_array, push_comma, push_count, push_member, push_quoted, push_string_member, push_u64},
     neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{
         answer::{MAX_CHOICES, push_finish, push_head},
@@ -67,7 +67,7 @@ struct WrittenToolCall {
 }
 
 impl AnswerSink for CompletionWriter {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         match event {
             AnswerEvent::Started { id } => self.id = Some(id.into_owned()),
             AnswerEvent::Usage(tokens) => push_tokens(&tokens, self.usage.insert(BytesMut::new())),
@@ -106,17 +106,17 @@ impl AnswerSink for CompletionWriter {
             }
             AnswerEvent::Image { choice, media_type, data } => {
                 let images = &mut self.choice(choice)?.images;
-                push_comma(images);
+                images.put_u8(b',');
                 push_image(&media_type, &data, images);
             }
             AnswerEvent::Annotation { choice, json } => {
                 let annotations = &mut self.choice(choice)?.annotations;
-                push_comma(annotations);
+                annotations.put_u8(b',');
                 annotations.put_slice(&json);
             }
             AnswerEvent::DocumentCitation { choice, json } => {
                 let citations = &mut self.choice(choice)?.citations;
-                push_comma(citations);
+                citations.put_u8(b',');
                 citations.put_slice(&json);
             }
             AnswerEvent::Logprobs { choice, value } => {
@@ -139,7 +139,7 @@ impl CompletionWriter {
     ///
     /// # Errors
     /// When a choice did not finish, or there is none.
-    pub(crate) fn finish(self) -> Result<Bytes, AnswerFault> {
+    pub(crate) fn finish(self) -> AnswerResult<Bytes> {
         let mut out = BytesMut::from(&b"{\"id\":"[..]);
         self.id.as_ref().unwrap_or(&EscapedText::plain("")).push_quoted(&mut out);
         self.push_choices(None, &mut out)?;
@@ -154,28 +154,25 @@ impl CompletionWriter {
     ///
     /// # Errors
     /// As [`CompletionWriter::finish`].
-    pub(crate) fn answer(&self, answer: &AnswerMeter) -> Result<Bytes, AnswerFault> {
+    pub(crate) fn answer(&self, answer: &AnswerMeter) -> AnswerResult<Bytes> {
         let context = &answer.context;
         let texts = self.choices.iter().map(|choice| choice.text.len() + 2 * choice.reasoning.len());
         let mut out = BytesMut::with_capacity(EXTRA_BYTES + texts.sum::<usize>());
         push_head(&mut out, "chat.completion", context);
         self.push_choices(Some(context), &mut out)?;
-        push_member(&mut out, b"system_fingerprint", b"");
-        push_string(&mut out, &context.fingerprint);
+        push_string_member(&mut out, b"system_fingerprint", &context.fingerprint);
         push_usage_member(answer, &mut out);
         out.put_u8(b'}');
         Ok(out.freeze())
     }
 
-    fn push_choices(&self, context: Option<&AnswerContext>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push_choices(&self, context: Option<&AnswerContext>, out: &mut BytesMut) -> AnswerResult {
         if self.choices.is_empty() {
             return Err(AnswerFault::malformed("no choices"));
         }
         push_member(out, b"choices", b"[");
         for (index, choice) in self.choices.iter().enumerate() {
-            if index > 0 {
-                out.put_u8(b',');
-            }
+            push_comma(out);
             choice.push(index, context, out)?;
         }
         out.put_u8(b']');
@@ -183,7 +180,7 @@ impl CompletionWriter {
     }
 
     /// The choice of that index. Choices come in order.
-    fn choice(&mut self, index: u32) -> Result<&mut Choice, AnswerFault> {
+    fn choice(&mut self, index: u32) -> AnswerResult<&mut Choice> {
         let index = index as usize;
         if index >= MAX_CHOICES {
             return Err(AnswerFault::malformed("too many choices"));
@@ -239,7 +236,7 @@ impl Choice {
     }
 
     /// Appends the choice. `context`: of the answer, if it is for a client.
-    fn push(&self, index: usize, context: Option<&AnswerContext>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push(&self, index: usize, context: Option<&AnswerContext>, out: &mut BytesMut) -> AnswerResult {
         let Some((finish, native)) = &self.finish else {
             return Err(AnswerFault::truncated("the answer has no end"));
         };
@@ -250,7 +247,7 @@ impl Choice {
         for (name, text) in texts {
             if !text.is_empty() || (name == b"content" && self.has_text) {
                 push_member(out, name, b"");
-                push_quoted(text, out);
+                push_quoted(out, text);
             }
         }
         push_list(b"reasoning_details", &self.details, Detail::push, out);
@@ -260,13 +257,7 @@ impl Choice {
         }
         let lists: [(&[u8], _); 3] =
             [(b"images", &self.images), (b"annotations", &self.annotations), (b"citations", &self.citations)];
-        for (name, list) in lists {
-            if !list.is_empty() {
-                push_member(out, name, b"[");
-                out.put_slice(list);
-                out.put_u8(b']');
-            }
-        }
+        lists.into_iter().for_each(|(name, list)| push_array(out, name, list));
         if !self.has_text {
             // Clients send null back, which is no message unless something else is.
             let speaks = context.is_none() || !self.calls.is_empty() || !self.refusal.is_empty();
@@ -316,25 +307,11 @@ fn push_list<T>(name: &[u8], list: &[T], push: impl Fn(&T, &mut BytesMut), out: 
         return;
     }
     push_member(out, name, b"[");
-    for (index, element) in list.iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
+    for element in list {
+        push_comma(out);
         push(element, out);
     }
     out.put_u8(b']');
-}
-
-fn push_comma(list: &mut BytesMut) {
-    if !list.is_empty() {
-        list.put_u8(b',');
-    }
-}
-
-fn push_quoted(escaped: &[u8], out: &mut BytesMut) {
-    out.put_u8(b'"');
-    out.put_slice(escaped);
-    out.put_u8(b'"');
 }
 
 pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, out: &mut BytesMut) {
@@ -368,8 +345,7 @@ impl ReasoningDetail<'_, '_> {
         out.put_u8(b'"');
         for (name, value) in [(text, self.text), (sealed, self.sealed), (b"id", self.id)] {
             if let Some(value) = value {
-                push_member(out, name, b"");
-                value.push_quoted(out);
+                value.push_member(out, name);
             }
         }
         out.put_slice(b",\"format\":\"");
@@ -384,8 +360,8 @@ impl ReasoningDetail<'_, '_> {
 pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, tokens.prompt);
-    push_count(b"completion_tokens", tokens.completion, out);
-    push_count(b"total_tokens", tokens.prompt.saturating_add(tokens.completion), out);
+    push_count(out, b"completion_tokens", tokens.completion);
+    push_count(out, b"total_tokens", tokens.prompt.saturating_add(tokens.completion));
     let by_time = tokens.cache_write_5m.is_some() || tokens.cache_write_1h.is_some();
     push_details(
         b"prompt_tokens_details",
@@ -413,8 +389,7 @@ pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     }
     for (name, told) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
         if let Some(told) = told {
-            push_member(out, name, b"");
-            push_string(out, told.as_str());
+            push_string_member(out, name, told.as_str());
         }
     }
     out.put_u8(b'}');
@@ -427,11 +402,6 @@ fn push_details(name: &[u8], details: &[(&[u8], Option<u64>)], out: &mut BytesMu
     out.put_slice(first);
     out.put_slice(b"\":");
     push_u64(out, *count);
-    others.iter().for_each(|(name, count)| push_count(name, *count, out));
+    others.iter().for_each(|(name, count)| push_count(out, name, *count));
     out.put_u8(b'}');
-}
-
-fn push_count(name: &[u8], count: u64, out: &mut BytesMut) {
-    push_member(out, name, b"");
-    push_u64(out, count);
 }

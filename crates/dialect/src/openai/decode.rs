@@ -16,7 +16,7 @@ use super::{
     usage::service_name,
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Raw, object},
     neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind},
@@ -52,7 +52,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When it is not valid or reports an error, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let data = event.data.trim_ascii();
         if event.is_error {
             return Err(refusal::fault_of_data(data));
@@ -76,12 +76,12 @@ impl Decoder {
     ///
     /// # Errors
     /// As [`Decoder::event`].
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         self.read(body.strip_prefix('\u{feff}').unwrap_or(body), Form::Whole, sink)?;
         if self.choices.is_empty() { Err(AnswerFault::malformed("no choices")) } else { Ok(()) }
     }
 
-    fn read(&mut self, text: &str, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn read(&mut self, text: &str, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let answer = object(text)?;
         let (mut id, mut usage, mut tier, mut choices) = (None, None, None, None);
         // Content beside an error is none, and must not stand in the way of a fallback.
@@ -114,7 +114,7 @@ impl Decoder {
         read.and(told)
     }
 
-    fn choices(&mut self, choices: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn choices(&mut self, choices: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         for (place, choice) in choices.elements().enumerate() {
             if !choice.is_object() {
                 return Err(AnswerFault::malformed("a choice that is no object"));
@@ -136,7 +136,7 @@ impl Decoder {
 }
 
 impl Choice {
-    fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let names: [&[u8]; 8] = [
             b"text",
             b"delta",
@@ -168,13 +168,13 @@ impl Choice {
     }
 
     /// Reads the text of a completion of a text.
-    fn text(&self, text: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn text(&self, text: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(text) = text.filter(|text| !text.is_null()) else { return Ok(()) };
         let text = EscapedText::of(text).ok_or_else(|| AnswerFault::malformed("a text that is no string"))?;
         if text.is_empty() { Ok(()) } else { sink.event(AnswerEvent::Text { choice: self.index, text }) }
     }
 
-    fn message(&mut self, message: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn message(&mut self, message: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let choice = self.index;
         let mut said = Said::default();
         for (key, value) in message.members() {
@@ -226,7 +226,7 @@ impl Choice {
         Ok(())
     }
 
-    fn calls(&mut self, said: &Said<'_>, form: Form, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn calls(&mut self, said: &Said<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
         let choice = self.index;
         for (place, call) in said.calls.into_iter().flat_map(Raw::elements).enumerate() {
             let mut part =
@@ -254,7 +254,7 @@ impl Choice {
 }
 
 /// Reads an element of `reasoning_details`; says how many bytes of text it shows.
-fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<usize, AnswerFault> {
+fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult<usize> {
     let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
     let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
         Some("reasoning.summary") => {
@@ -318,7 +318,7 @@ impl<'a> Said<'a> {
     }
 }
 
-fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let url = image.member(b"image_url").and_then(|holder| holder.member(b"url")).and_then(Raw::text);
     let Some((head, data)) = url.as_deref().and_then(|url| url.strip_prefix("data:")?.split_once(";base64,")) else {
         return sink.event(AnswerEvent::Chat(ChatFact::LinkedImage { choice }));

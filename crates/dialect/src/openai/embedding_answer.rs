@@ -13,8 +13,8 @@ use super::{
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost, service_name},
 };
 use crate::{
-    answer::{Answer, AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, Raw, push_string, push_u64},
+    answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
+    json::{Cursor, Raw, push_comma, push_string, push_u64},
 };
 
 /// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
@@ -47,9 +47,7 @@ pub fn rewrite_embeddings(
     let mut out = BytesMut::with_capacity(body.len() + 512);
     out.put_slice(b"{\"object\":\"list\",\"data\":[");
     for (index, vector) in vectors.into_iter().enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
+        push_comma(&mut out);
         out.put_slice(b"{\"object\":\"embedding\",\"index\":");
         push_u64(&mut out, index as u64);
         out.put_slice(b",\"embedding\":");
@@ -73,7 +71,7 @@ pub fn rewrite_embeddings(
 }
 
 /// The vectors by their index.
-fn vectors(answer: Raw<'_>, inputs: usize) -> Result<Vec<Raw<'_>>, AnswerFault> {
+fn vectors(answer: Raw<'_>, inputs: usize) -> AnswerResult<Vec<Raw<'_>>> {
     let data = answer.member(b"data").filter(|data| data.bytes().starts_with(b"["));
     let data = data.ok_or(AnswerFault::malformed("no list of embeddings"))?;
     let mut vectors: Vec<Option<Raw<'_>>> = vec![None; inputs];
@@ -93,7 +91,7 @@ fn saturated(count: u64) -> usize {
 }
 
 /// Appends a vector. What has the wanted form already passes as it came.
-fn push_vector(vector: Raw<'_>, format: VectorFormat, out: &mut BytesMut) -> Result<(), AnswerFault> {
+fn push_vector(vector: Raw<'_>, format: VectorFormat, out: &mut BytesMut) -> AnswerResult {
     let malformed = || AnswerFault::malformed("an embedding that is no vector");
     if let Some(text) = vector.text() {
         let bytes = STANDARD.decode(text.as_bytes()).map_err(|_| malformed())?;

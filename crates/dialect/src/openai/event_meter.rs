@@ -17,7 +17,7 @@ use super::{
     usage::ReportedUsage,
 };
 use crate::{
-    answer::{AnswerContext, AnswerFault, Outcome},
+    answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
     json::Cursor,
     neutral::{
         AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, SplitPairs, ToolCallPiece, ToolKind, ToolNames,
@@ -64,7 +64,7 @@ pub(crate) struct Metered<'m, S> {
 }
 
 impl<S: AnswerSink> AnswerSink for Metered<'_, S> {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         let Metered { meter, progress, sink } = self;
         progress.event = true;
         match event {
@@ -176,7 +176,7 @@ impl EventMeter {
     ///
     /// # Errors
     /// When the answer is not whole.
-    pub(crate) fn end(&mut self, says_so: bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&mut self, says_so: bool, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.choices.is_empty() && says_so {
             return Err(AnswerFault::malformed("an end without any choice"));
         }
@@ -207,7 +207,7 @@ impl EventMeter {
         let _ = self.pass_finishes(1, sink);
     }
 
-    fn pass_finishes(&mut self, from: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn pass_finishes(&mut self, from: u32, sink: &mut impl AnswerSink) -> AnswerResult {
         let EventMeter { names, choices, .. } = self;
         for MeteredChoice { index, calls, finish, .. } in choices.iter_mut().filter(|choice| choice.index >= from) {
             let Some(Finish { reason, native }) = finish else { continue };
@@ -225,7 +225,7 @@ impl EventMeter {
     }
 
     /// The choice of this index, which may be new.
-    fn choice(&mut self, index: u32) -> Result<&mut MeteredChoice, AnswerFault> {
+    fn choice(&mut self, index: u32) -> AnswerResult<&mut MeteredChoice> {
         let place = match self.choices.iter().position(|choice| choice.index == index) {
             Some(place) => place,
             None if self.choices.len() >= MAX_CHOICES => return Err(AnswerFault::malformed("too many choices")),
@@ -247,7 +247,7 @@ impl EventMeter {
         piece: EscapedText<'_>,
         progress: &mut Progress,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if self.choice(choice)?.text != kind {
             self.end_text(choice, sink)?;
         }
@@ -271,7 +271,7 @@ impl EventMeter {
         text: EscapedText<'_>,
         progress: &mut Progress,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let bytes = text.text_bytes() as u64;
         let TextKind::Reasoning { index, format, kind } = kind else {
             self.meter.produced.text_bytes += bytes;
@@ -291,7 +291,7 @@ impl EventMeter {
     }
 
     /// Ends the text of a choice: half a character that waits becomes U+FFFD.
-    fn end_text(&mut self, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn end_text(&mut self, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
         let known = self.choice(choice)?;
         let kind = known.text;
         match known.pairs.rest() {
@@ -301,28 +301,28 @@ impl EventMeter {
     }
 
     /// The same for all choices.
-    pub(crate) fn end_texts(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn end_texts(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         let open = self.choices.iter().filter(|choice| !choice.pairs.is_empty()).map(|choice| choice.index);
         let open: Vec<u32> = open.collect();
         open.into_iter().try_for_each(|choice| self.end_text(choice, sink))
     }
 
     /// Notes content that the client does not want to see.
-    fn hidden(&mut self, choice: u32, progress: &mut Progress, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn hidden(&mut self, choice: u32, progress: &mut Progress, sink: &mut impl AnswerSink) -> AnswerResult {
         progress.content = true;
         self.end_calls(choice, sink)?;
         sink.event(AnswerEvent::Begun { choice })
     }
 
     /// Notes content for the client, other than calls.
-    fn content(&mut self, choice: u32, progress: &mut Progress, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn content(&mut self, choice: u32, progress: &mut Progress, sink: &mut impl AnswerSink) -> AnswerResult {
         self.end_calls(choice, sink)?;
         (progress.content, self.meter.has_content) = (true, true);
         Ok(())
     }
 
     /// Other content ends the calls of a provider that sends one after the other.
-    fn end_calls(&mut self, index: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn end_calls(&mut self, index: u32, sink: &mut impl AnswerSink) -> AnswerResult {
         let ends = self.order == ToolCallOrder::OneByOne;
         let choice = self.choice(index)?;
         if !choice.has_called || !ends {
@@ -339,7 +339,7 @@ impl EventMeter {
         piece: &ToolCallPiece<'_>,
         progress: &mut Progress,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         self.end_text(index, sink)?;
         let name = piece.name.as_ref().map_or(0, EscapedText::text_bytes);
         self.meter.produced.text_bytes += (name + piece.arguments.text_bytes()) as u64;
@@ -351,7 +351,7 @@ impl EventMeter {
         choice.calls.push(piece, context, &mut CallEvents { choice: index, names, sink })
     }
 
-    fn finish(&mut self, index: u32, finish: FinishReason, native: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn finish(&mut self, index: u32, finish: FinishReason, native: &EscapedText<'_>) -> AnswerResult {
         let choice = self.choice(index)?;
         let reason = finish.after_calls(choice.has_called);
         let native = if native.is_empty() { Cow::Borrowed(finish.as_str()) } else { native.unescaped() };
@@ -368,7 +368,7 @@ struct CallEvents<'s, S> {
 }
 
 impl<S: AnswerSink> CallEvents<'_, S> {
-    fn arguments(&mut self, place: usize, arguments: &[u8]) -> Result<(), AnswerFault> {
+    fn arguments(&mut self, place: usize, arguments: &[u8]) -> AnswerResult {
         if arguments.is_empty() {
             return Ok(());
         }
@@ -378,7 +378,7 @@ impl<S: AnswerSink> CallEvents<'_, S> {
 }
 
 impl<S: AnswerSink> ToolCallSink for CallEvents<'_, S> {
-    fn begin(&mut self, head: &ToolCallHead<'_>, _: Cause) -> Result<(), AnswerFault> {
+    fn begin(&mut self, head: &ToolCallHead<'_>, _: Cause) -> AnswerResult {
         let place = head.index.unwrap_or_default();
         let (id, name) = (escaped(head.id), with_whole_pairs(escaped(head.name)));
         let kind = if head.is_custom { ToolKind::Custom } else { ToolKind::Function };
@@ -387,7 +387,7 @@ impl<S: AnswerSink> ToolCallSink for CallEvents<'_, S> {
         self.arguments(place, head.arguments)
     }
 
-    fn more(&mut self, more: &MoreOfCall<'_>, _: Cause) -> Result<(), AnswerFault> {
+    fn more(&mut self, more: &MoreOfCall<'_>, _: Cause) -> AnswerResult {
         self.arguments(more.place, more.arguments)
     }
 }

@@ -15,8 +15,8 @@ use super::{
     usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost, service_name},
 };
 use crate::{
-    answer::{AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, Raw, push_member, push_string, push_u64},
+    answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
+    json::{Cursor, Raw, push_comma, push_count, push_string, push_string_member, push_u64},
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -134,10 +134,8 @@ impl ImageAnswer {
         out.put_slice(b"{\"created\":");
         push_u64(&mut out, u64::try_from(self.created).unwrap_or(0));
         out.put_slice(b",\"data\":[");
-        for (place, image) in self.images.iter().enumerate() {
-            if place > 0 {
-                out.put_u8(b',');
-            }
+        for image in self.images.iter() {
+            push_comma(&mut out);
             image.push(&mut out);
         }
         out.put_u8(b']');
@@ -190,26 +188,24 @@ impl MadeImage {
                 out.put_slice(b"{\"url\":");
                 push_string(out, url);
                 if let Some(expires_at) = expires_at {
-                    push_member(out, b"expires_at", b"");
-                    push_u64(out, u64::try_from(*expires_at).unwrap_or(0));
+                    push_count(out, b"expires_at", u64::try_from(*expires_at).unwrap_or(0));
                 }
             }
         }
         if let Some(prompt) = &self.revised_prompt {
-            push_member(out, b"revised_prompt", b"");
-            push_string(out, prompt);
+            push_string_member(out, b"revised_prompt", prompt);
         }
         out.put_u8(b'}');
     }
 }
 
-fn images_of_list(answer: Raw<'_>, body: &Bytes) -> Result<Vec<MadeImage>, AnswerFault> {
+fn images_of_list(answer: Raw<'_>, body: &Bytes) -> AnswerResult<Vec<MadeImage>> {
     let data = answer.member(b"data").ok_or_else(|| AnswerFault::malformed("no data"))?;
     data.elements().map(|element| image_of_element(element, body)).collect()
 }
 
 /// One element of `data`. An upstream that fills in both fields means the bytes.
-fn image_of_element(element: Raw<'_>, body: &Bytes) -> Result<MadeImage, AnswerFault> {
+fn image_of_element(element: Raw<'_>, body: &Bytes) -> AnswerResult<MadeImage> {
     let field = |name: &[u8]| element.member(name).and_then(Raw::filled_string);
     let source = match (field(b"b64_json"), field(b"url")) {
         (Some(base64), _) => source_of_base64(base64, body),
@@ -222,7 +218,7 @@ fn image_of_element(element: Raw<'_>, body: &Bytes) -> Result<MadeImage, AnswerF
 }
 
 /// Every image of every message: `images[].image_url.url`, or a plain text in its place.
-fn images_of_chat(answer: Raw<'_>, body: &Bytes) -> Result<Vec<MadeImage>, AnswerFault> {
+fn images_of_chat(answer: Raw<'_>, body: &Bytes) -> AnswerResult<Vec<MadeImage>> {
     let choices = answer.member(b"choices").ok_or_else(|| AnswerFault::malformed("no choices"))?;
     let messages = choices.elements().filter_map(|choice| choice.member(b"message"));
     let images = messages.filter_map(|message| message.member(b"images")).flat_map(Raw::elements);
@@ -292,7 +288,7 @@ fn media_type(base64: &str, announced: Option<&str>) -> Cow<'static, str> {
 mod tests {
     use super::*;
 
-    fn element(json: &str) -> Result<MadeImage, AnswerFault> {
+    fn element(json: &str) -> AnswerResult<MadeImage> {
         let body = Bytes::copy_from_slice(json.as_bytes());
         let raw = Cursor::new(std::str::from_utf8(&body).unwrap()).value().unwrap();
         image_of_element(raw, &body)

@@ -4,7 +4,10 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
 use super::usage::ProducedOutput;
-use crate::{answer::AnswerFault, json::Raw};
+use crate::{
+    answer::{AnswerFault, AnswerResult},
+    json::Raw,
+};
 
 /// Kind of a member of a message or delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +62,7 @@ impl MessageMember {
     ///
     /// Content may also be a list of typed parts, as some providers send it ([`ContentParts`]). An empty value of any type is
     /// accepted.
-    pub(super) fn check(self, value: Raw<'_>) -> Result<(), AnswerFault> {
+    pub(super) fn check(self, value: Raw<'_>) -> AnswerResult {
         let fits = match self {
             MessageMember::Content => {
                 value.is_string() || value.is_null() || (value.is_array() && value.elements().all(Raw::is_object))

@@ -13,7 +13,7 @@ use super::{
     tool_writer::{push_reference, push_tool},
 };
 use crate::{
-    json::push_member,
+    json::{push_comma, push_member},
     neutral::{
         CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, Tool, ToolKind,
         ToolNames, Turn, UnsupportedFields, fitting_call_id,
@@ -154,8 +154,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
             self.unsupported.emulate("messages[].content");
         }
         self.begin("tool");
-        push_member(self.out, b"tool_call_id", b"");
-        fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
+        fitting_call_id(id, CLIENT_IDS).push_member(self.out, b"tool_call_id");
         push_member(self.out, b"content", b"\"");
         if *failed {
             self.unsupported.emulate("messages[].is_error");
@@ -230,10 +229,8 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
 
     /// Appends elements of a list, and its end.
     fn list<T>(&mut self, elements: &[T], push: impl Fn(&mut Self, &T)) {
-        for (place, element) in elements.iter().enumerate() {
-            if place > 0 {
-                self.out.put_u8(b',');
-            }
+        for element in elements {
+            push_comma(self.out);
             push(self, element);
         }
         self.out.put_u8(b']');
@@ -245,8 +242,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
         fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
         self.out.put_u8(b',');
         push_reference(*kind, name, self.names, self.out);
-        push_member(self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" }, b"");
-        arguments.push_quoted(self.out);
+        arguments.push_member(self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" });
         self.out.put_slice(b"}}");
     }
 
@@ -272,16 +268,14 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
                 out.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
                 push_source(source, out);
                 if let Some(detail) = detail {
-                    push_member(out, b"detail", b"");
-                    detail.push_quoted(out);
+                    detail.push_member(out, b"detail");
                 }
                 out.put_u8(b'}');
             }
             Content::Audio { format, data } => {
                 out.put_slice(b"{\"type\":\"input_audio\",\"input_audio\":{\"data\":");
                 data.push_quoted(out);
-                push_member(out, b"format", b"");
-                format.push_quoted(out);
+                format.push_member(out, b"format");
                 out.put_u8(b'}');
             }
             Content::File { source, name } => {
@@ -386,8 +380,7 @@ fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
     let id = state.id.as_ref().map(fitting);
     for (name, value) in [(text, state.text.as_ref()), (sealed, state.sealed.as_ref()), (b"id", id.as_ref())] {
         if let Some(value) = value {
-            push_member(out, name, b"");
-            value.push_quoted(out);
+            value.push_member(out, name);
         }
     }
     out.put_u8(b'}');

@@ -9,7 +9,7 @@ use super::{
     tool_writer::push_choice,
 };
 use crate::{
-    json::{push_member, push_string, push_u64},
+    json::{push_count, push_member, push_string, push_string_member},
     neutral::{
         AnswerFormat, CHAT_NAMES, Conversation, Reasoning, ToolChoice, ToolNames, TranslatedRequest, UnsupportedFields,
         with_lone_references,
@@ -32,8 +32,7 @@ pub(crate) fn write_request(
     push_string(&mut out, &endpoint.upstream_model);
     if let Some(limit) = conversation.max_tokens {
         let is_newer = endpoint.wants_max_completion_tokens;
-        push_member(&mut out, if is_newer { b"max_completion_tokens" } else { b"max_tokens" }, b"");
-        push_u64(&mut out, limit);
+        push_count(&mut out, if is_newer { b"max_completion_tokens" } else { b"max_tokens" }, limit);
     }
     let mut prompt = PromptWriter::new(server, &names, has_short_texts, unsupported, &mut out);
     prompt.messages(turns);
@@ -72,8 +71,7 @@ fn push_reasoning(reasoning: &Reasoning, takes_effort: bool, out: &mut BytesMut,
             unsupported.emulate("reasoning");
         }
         if let Some(effort) = reasoning.closest_effort() {
-            push_member(out, b"reasoning_effort", b"");
-            push_string(out, effort.as_str());
+            push_string_member(out, b"reasoning_effort", effort.as_str());
         }
         return;
     }
@@ -94,8 +92,7 @@ fn push_format(format: &AnswerFormat<'_>, out: &mut BytesMut, unsupported: &mut 
             push_member(out, b"response_format", b"{\"type\":\"json_schema\",\"json_schema\":{\"name\":");
             name.push_quoted(out);
             if let Some(description) = description {
-                push_member(out, b"description", b"");
-                description.push_quoted(out);
+                description.push_member(out, b"description");
             }
             if let Some(strict) = strict {
                 push_member(out, b"strict", if *strict { b"true" } else { b"false" });

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::Dialect;
 
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
     neutral::{EscapedText, SplitPairs, ToolArguments, ToolCallPiece, ToolKind},
     openai::{
         answer::generated_call_id,
@@ -82,10 +82,10 @@ impl ToolCallOrder {
 /// Takes calls in order: each is introduced once, with everything that names it.
 pub(super) trait ToolCallSink {
     /// A call begins. `cause`: what begins it.
-    fn begin(&mut self, head: &ToolCallHead<'_>, cause: Cause) -> Result<(), AnswerFault>;
+    fn begin(&mut self, head: &ToolCallHead<'_>, cause: Cause) -> AnswerResult;
 
     /// A call goes on.
-    fn more(&mut self, more: &MoreOfCall<'_>, cause: Cause) -> Result<(), AnswerFault>;
+    fn more(&mut self, more: &MoreOfCall<'_>, cause: Cause) -> AnswerResult;
 }
 
 /// Why a call is told of.
@@ -109,13 +109,13 @@ impl ToolCallTracker {
     }
 
     /// Says what is still to be said of the calls at their end. `whole`: the answer was not cut off.
-    pub(super) fn end(&mut self, whole: bool, sink: &mut impl ToolCallSink) -> Result<(), AnswerFault> {
+    pub(super) fn end(&mut self, whole: bool, sink: &mut impl ToolCallSink) -> AnswerResult {
         let ToolCallTracker { list, settled, .. } = self;
         list.iter_mut().enumerate().try_for_each(|(place, call)| call.end(place, whole, settled, sink))
     }
 
     /// Says U+FFFD for half a character that the arguments of a call break off with.
-    pub(super) fn break_off(&mut self, sink: &mut impl ToolCallSink) -> Result<(), AnswerFault> {
+    pub(super) fn break_off(&mut self, sink: &mut impl ToolCallSink) -> AnswerResult {
         let ToolCallTracker { list, settled, .. } = self;
         for (place, call) in list.iter_mut().enumerate().filter(|(_, call)| call.is_introduced) {
             let Some(rest) = call.pairs.rest() else { continue };
@@ -132,7 +132,7 @@ impl ToolCallTracker {
         piece: &ToolCallPiece<'_>,
         call_context: ToolCallContext<'_>,
         sink: &mut impl ToolCallSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let place = match self.place_of(piece) {
             Some(place) => place,
             None => {
@@ -166,7 +166,7 @@ impl ToolCallTracker {
 
     /// Says what must be said of the calls so far before the next begins. Clients of other dialects take no more arguments of a
     /// call whose object is complete once another has begun.
-    fn before_next(&mut self, order: ToolCallOrder, sink: &mut impl ToolCallSink) -> Result<(), AnswerFault> {
+    fn before_next(&mut self, order: ToolCallOrder, sink: &mut impl ToolCallSink) -> AnswerResult {
         for (place, call) in self.list.iter_mut().enumerate() {
             if order == ToolCallOrder::OneByOne || call.arguments.has_begun_another() {
                 call.end(place, true, &mut self.settled, sink)?;
@@ -177,7 +177,7 @@ impl ToolCallTracker {
 
     /// Introduces the calls whose names are whole, in their order, up to the first whose name may still grow. None waits any
     /// longer when too much is remembered.
-    fn introduce_waiting(&mut self, sink: &mut impl ToolCallSink) -> Result<(), AnswerFault> {
+    fn introduce_waiting(&mut self, sink: &mut impl ToolCallSink) -> AnswerResult {
         let is_much = self.kept_bytes > MAX_WAITING_BYTES;
         for (place, call) in self.list.iter_mut().enumerate().filter(|(_, call)| !call.is_introduced) {
             if (call.name.is_empty() || call.early.is_empty()) && !is_much {
@@ -190,7 +190,7 @@ impl ToolCallTracker {
         Ok(())
     }
 
-    fn check_kept(&self) -> Result<(), AnswerFault> {
+    fn check_kept(&self) -> AnswerResult {
         let held = self.list.iter().map(|call| call.arguments.held_bytes()).filter(|held| *held > MUCH_HELD);
         if self.kept_bytes + held.sum::<usize>() > MAX_KEPT_BYTES || self.list.len() > MAX_CALLS {
             return Err(AnswerFault::malformed("more or longer calls than make sense"));
@@ -214,7 +214,7 @@ impl ToolCallTracker {
         }
     }
 
-    fn add(&mut self, piece: &ToolCallPiece<'_>, call_context: ToolCallContext<'_>) -> Result<usize, AnswerFault> {
+    fn add(&mut self, piece: &ToolCallPiece<'_>, call_context: ToolCallContext<'_>) -> AnswerResult<usize> {
         let place = self.list.len();
         let id = piece.id.as_ref().map(|id| id.bytes().to_vec()).unwrap_or_default();
         let is_kept = is_portable_id(&id);
@@ -239,7 +239,7 @@ impl ToolCallTracker {
 
 impl TrackedToolCall {
     /// Introduces the call, with the arguments so far.
-    fn introduce(&mut self, place: usize, cause: Cause, sink: &mut impl ToolCallSink) -> Result<(), AnswerFault> {
+    fn introduce(&mut self, place: usize, cause: Cause, sink: &mut impl ToolCallSink) -> AnswerResult {
         self.is_introduced = true;
         let early = std::mem::take(&mut self.early);
         let mut arguments = BytesMut::new();
@@ -252,7 +252,7 @@ impl TrackedToolCall {
     }
 
     /// Introduces the call if it has a name and was not introduced.
-    fn introduce_named(&mut self, place: usize, sink: &mut impl ToolCallSink) -> Result<(), AnswerFault> {
+    fn introduce_named(&mut self, place: usize, sink: &mut impl ToolCallSink) -> AnswerResult {
         if self.is_introduced || self.name.is_empty() { Ok(()) } else { self.introduce(place, Cause::Other, sink) }
     }
 
@@ -263,7 +263,7 @@ impl TrackedToolCall {
         piece: &ToolCallPiece<'_>,
         settled: &mut BytesMut,
         sink: &mut impl ToolCallSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         settled.clear();
         if let Some(piece) = self.pairs.escaped(piece.arguments.borrowed()) {
             self.arguments.piece(piece.bytes(), settled);
@@ -273,13 +273,7 @@ impl TrackedToolCall {
     }
 
     /// Says what is still to be said at the end. `whole`: the call was not cut off.
-    fn end(
-        &mut self,
-        place: usize,
-        whole: bool,
-        settled: &mut BytesMut,
-        sink: &mut impl ToolCallSink,
-    ) -> Result<(), AnswerFault> {
+    fn end(&mut self, place: usize, whole: bool, settled: &mut BytesMut, sink: &mut impl ToolCallSink) -> AnswerResult {
         self.introduce_named(place, sink)?;
         settled.clear();
         if let Some(rest) = self.pairs.rest() {

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    json::{Raw, push_member},
+    json::{Raw, push_comma, push_key, push_member},
     neutral::{EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields, with_lone_references},
 };
 
@@ -12,8 +12,7 @@ pub(crate) fn push_tool(tool: &Tool<'_>, names: &ToolNames, unsupported: &mut Un
     out.put_u8(b'{');
     push_reference(tool.kind, &tool.name, names, out);
     if let Some(description) = &tool.description {
-        push_member(out, b"description", b"");
-        description.push_quoted(out);
+        description.push_member(out, b"description");
     }
     if let Some(schema) = tool.parameters {
         // OpenAI's strict schemas have nothing beside a reference.
@@ -58,10 +57,8 @@ pub(crate) fn push_choice(choice: &ToolChoice<'_>, tools: &[Tool<'_>], names: &T
             let mode = if *required { "required" } else { "auto" };
             let head = format!("{{\"type\":\"allowed_tools\",\"allowed_tools\":{{\"mode\":\"{mode}\",\"tools\":[");
             out.put_slice(head.as_bytes());
-            for (place, name) in names.iter().enumerate() {
-                if place > 0 {
-                    out.put_u8(b',');
-                }
+            for name in names.iter() {
+                push_comma(out);
                 push_chosen(name, out);
             }
             out.put_slice(b"]}}");
@@ -76,12 +73,8 @@ fn push_format(format: Raw<'_>, out: &mut BytesMut) {
         return push_member(out, b"format", format.bytes());
     }
     push_member(out, b"format", b"{\"type\":\"grammar\",\"grammar\":{");
-    for (index, (key, value)) in format.members().filter(|(key, _)| *key.name() != *b"type").enumerate() {
-        if index > 0 {
-            out.put_u8(b',');
-        }
-        out.put_slice(key.bytes());
-        out.put_u8(b':');
+    for (key, value) in format.members().filter(|(key, _)| *key.name() != *b"type") {
+        push_key(out, key.bytes());
         out.put_slice(value.bytes());
     }
     out.put_slice(b"}}");

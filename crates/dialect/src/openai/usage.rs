@@ -5,7 +5,7 @@ use pointsman_domain::{CostBreakdown, ServedService, ServiceName, Usage, Usd};
 
 use crate::{
     answer::AnswerContext,
-    json::{Cursor, JsonFault, Raw, push_member, push_u64, push_usd},
+    json::{Cursor, JsonFault, Raw, push_count, push_member, push_u64, push_usd},
     neutral::ReportedTokens,
 };
 
@@ -332,8 +332,7 @@ impl TokenSplit {
     fn push(self, out: &mut BytesMut) {
         out.put_slice(b"{\"image_tokens\":");
         push_u64(out, self.image);
-        push_member(out, b"text_tokens", b"");
-        push_u64(out, self.text);
+        push_count(out, b"text_tokens", self.text);
         out.put_u8(b'}');
     }
 }
@@ -447,8 +446,7 @@ fn keep_detail(names: &[&[u8]], kept: &mut [Option<u64>], name: &[u8], value: Ra
 fn push_details(out: &mut BytesMut, names: &[&[u8]], counts: Option<&[Option<u64>]>) {
     for (name, count) in names.iter().zip(counts.unwrap_or_default()) {
         if let Some(count) = count {
-            push_member(out, name, b"");
-            push_u64(out, *count);
+            push_count(out, name, *count);
         }
     }
 }

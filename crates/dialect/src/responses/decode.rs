@@ -6,7 +6,7 @@
 
 use super::{error, finish::finish, usage};
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Cursor, Raw},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
@@ -42,7 +42,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.is_done {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the answer is incomplete.
-    pub(crate) fn end(&self) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&self) -> AnswerResult {
         if self.is_done { Ok(()) } else { Err(AnswerFault::truncated("the stream ended before response.completed")) }
     }
 
@@ -88,7 +88,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
-    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         let mut cursor = Cursor::new(body);
         let response = cursor.value()?;
         cursor.end()?;
@@ -104,7 +104,7 @@ impl Decoder {
         self.finish(response, sink)
     }
 
-    fn event_of_response(&mut self, kind: &str, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn event_of_response(&mut self, kind: &str, event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let text = |name: &[u8]| event.member(name).filter(|text| text.is_string());
         match kind {
             "created" | "in_progress" | "queued" => match event.member(b"response") {
@@ -147,7 +147,7 @@ impl Decoder {
         }
     }
 
-    fn start(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn start(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let id = response.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
         match id {
             Some(id) if !std::mem::replace(&mut self.is_started, true) => sink.event(AnswerEvent::Started { id }),
@@ -168,7 +168,7 @@ impl Decoder {
         (&mut self.counters, found)
     }
 
-    fn item_added(&mut self, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn item_added(&mut self, event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(item) = event.member(b"item").filter(|item| item.is_object()) else { return Ok(()) };
         let next = self.items.last().map_or(0, |(place, _)| place.saturating_add(1));
         let place = event.member(b"output_index").and_then(Raw::count).unwrap_or(next);
@@ -178,7 +178,7 @@ impl Decoder {
         self.add(place, item, sink)
     }
 
-    fn add(&mut self, place: u64, item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn add(&mut self, place: u64, item: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if self.items.len() >= MAX_ITEMS {
             return Err(AnswerFault::malformed("too many items"));
         }
@@ -188,7 +188,7 @@ impl Decoder {
     }
 
     /// A whole item: what no event before it brought is taken from it.
-    fn item_done(&mut self, place: u64, item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn item_done(&mut self, place: u64, item: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         if !self.items.iter().any(|(at, _)| *at == place) {
             self.add(place, item, sink)?;
         }
@@ -205,7 +205,7 @@ impl Decoder {
         kind: PartKind,
         piece: Option<Raw<'_>>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let Some(piece) = piece else { return Ok(()) };
         if self.item(event).1.is_none() {
             let Some(item) = Item::implied_by(kind).filter(|_| self.items.len() < MAX_ITEMS) else {
@@ -226,7 +226,7 @@ impl Decoder {
         kind: PartKind,
         whole: Option<Raw<'_>>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let part = part_of(event, kind);
         match (self.item(event), whole) {
             ((counters, Some(item)), Some(whole)) => item.whole_part(kind, part, whole, counters, sink),
@@ -236,7 +236,7 @@ impl Decoder {
     }
 
     /// The end of the answer. What it holds and no event brought is taken from it.
-    fn finish(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn finish(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.start(response, sink)?;
         let status = response.member(b"status").and_then(Raw::text).unwrap_or("completed".into());
         if !matches!(&*status, "completed" | "incomplete") {
@@ -260,7 +260,7 @@ impl Decoder {
         self.report_usage(response, sink)
     }
 
-    fn report_usage(&self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn report_usage(&self, response: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let tokens = usage::tokens(response, self.counters.searches());
         tokens.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
     }

@@ -32,7 +32,7 @@ use self::{
 };
 use super::inbound::ResponseEcho;
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     frame::KEEP_ALIVE,
     json::Raw,
     neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey, ToolKind},
@@ -94,7 +94,7 @@ enum Open {
 }
 
 impl AnswerSink for ResponsesEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         if self.progress == Progress::Done {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl ResponsesEncoder {
         self.events.out.freeze()
     }
 
-    fn text(&mut self, kind: TextKind, text: EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn text(&mut self, kind: TextKind, text: EscapedText<'_>) -> AnswerResult {
         if text.is_empty() {
             return Ok(());
         }
@@ -227,7 +227,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn logprobs(&mut self, value: Raw<'_>) -> Result<(), AnswerFault> {
+    fn logprobs(&mut self, value: Raw<'_>) -> AnswerResult {
         let list = value.member(b"content").filter(|list| list.is_array()).map(Raw::inner).unwrap_or_default();
         self.output.charge(list.len())?;
         if let Some(Open::Message(message)) = &mut self.open {
@@ -236,7 +236,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn thought(&mut self, thought: ReasoningPiece<'_>) -> Result<(), AnswerFault> {
+    fn thought(&mut self, thought: ReasoningPiece<'_>) -> AnswerResult {
         if thought.is_empty() {
             return Ok(());
         }
@@ -253,13 +253,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        call: u32,
-        id: &EscapedText<'_>,
-        name: &EscapedText<'_>,
-        kind: ToolKind,
-    ) -> Result<(), AnswerFault> {
+    fn call(&mut self, call: u32, id: &EscapedText<'_>, name: &EscapedText<'_>, kind: ToolKind) -> AnswerResult {
         // A call is announced once; a repetition says nothing new.
         if call < self.calls {
             return Ok(());
@@ -276,7 +270,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> AnswerResult {
         self.output.charge(text.bytes().len())?;
         match self.open_calls.iter_mut().find(|open| open.call() == call) {
             Some(open) => open.piece(&text, &mut self.events),
@@ -287,7 +281,7 @@ impl ResponsesEncoder {
     }
 
     /// An image is an item that is done at once.
-    fn image(&mut self, media_type: &EscapedText<'_>, data: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    fn image(&mut self, media_type: &EscapedText<'_>, data: &EscapedText<'_>) -> AnswerResult {
         self.output.charge(data.bytes().len())?;
         let head = self.next_item("ig")?;
         let media_type = media_type.unescaped();
@@ -309,7 +303,7 @@ impl ResponsesEncoder {
     }
 
     /// The head of a new item: what is open before it ends, except calls whose arguments are incomplete.
-    fn next_item(&mut self, prefix: &str) -> Result<ItemHead, AnswerFault> {
+    fn next_item(&mut self, prefix: &str) -> AnswerResult<ItemHead> {
         self.begin();
         self.close();
         self.end_calls(ItemStatus::Completed, ToolCallItem::is_complete);

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::{
     image_shape::nearest_ratio,
-    json::{Raw, push_member, push_string},
+    json::{Raw, push_string_member},
     neutral::{Conversation, UnsupportedFields},
 };
 
@@ -46,8 +46,7 @@ pub(super) fn push_image_tool(
                 if ratio != wanted {
                     unsupported.emulate("image_config.aspect_ratio");
                 }
-                push_member(out, b"size", b"");
-                push_string(out, size);
+                push_string_member(out, b"size", size);
             }
             _ => unsupported.drop(&format!("image_config.{}", String::from_utf8_lossy(&name))),
         }

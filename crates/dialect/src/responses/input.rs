@@ -4,12 +4,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
-use super::{
-    models::NAMES,
-    write::{begin_element, push_text_member},
-};
+use super::models::NAMES;
 use crate::{
-    json::push_member,
+    json::{push_comma, push_member},
     neutral::{
         Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolCallIds, ToolKind, ToolNames,
         Turn, UnsupportedFields, name_of_cache_mark,
@@ -117,7 +114,7 @@ impl<'a> Input<'_, 'a> {
     /// Writes a message, unless nothing is left of its parts.
     fn message(&mut self, author: Author, parts: &[Part<'a>]) {
         let before = self.out.len();
-        begin_element(self.out);
+        push_comma(self.out);
         self.out.put_slice(match author {
             Author::Developer => b"{\"type\":\"message\",\"role\":\"developer\",\"content\":[",
             Author::User => b"{\"type\":\"message\",\"role\":\"user\",\"content\":[",
@@ -142,16 +139,16 @@ impl<'a> Input<'_, 'a> {
         let is_written = match &part.content {
             Content::Text(text) if is_answer && text.is_empty() => return,
             Content::Text(text) => {
-                begin_element(self.out);
+                push_comma(self.out);
                 self.out.put_slice(if is_answer { b"{\"type\":\"output_text\"" } else { b"{\"type\":\"input_text\"" });
-                push_text_member(self.out, b"text", text);
+                text.push_member(self.out, b"text");
                 self.out.put_slice(if is_answer { b",\"annotations\":[]}" } else { b"}" });
                 true
             }
             Content::Refusal(text) if is_answer => {
-                begin_element(self.out);
+                push_comma(self.out);
                 self.out.put_slice(b"{\"type\":\"refusal\"");
-                push_text_member(self.out, b"refusal", text);
+                text.push_member(self.out, b"refusal");
                 self.out.put_u8(b'}');
                 true
             }
@@ -174,7 +171,7 @@ impl<'a> Input<'_, 'a> {
     }
 
     fn call(&mut self, id: &EscapedText<'a>, name: &EscapedText<'a>, arguments: &EscapedText<'a>, kind: ToolKind) {
-        begin_element(self.out);
+        push_comma(self.out);
         let (head, text): (&[u8], &[u8]) = match kind {
             ToolKind::Function => (b"{\"type\":\"function_call\"", b"arguments"),
             ToolKind::Custom => (b"{\"type\":\"custom_tool_call\"", b"input"),
@@ -183,9 +180,9 @@ impl<'a> Input<'_, 'a> {
             self.custom_calls.push(id.clone());
         }
         self.out.put_slice(head);
-        push_text_member(self.out, b"call_id", &self.ids.of_call(id));
-        push_text_member(self.out, b"name", &self.names.sent(name));
-        push_text_member(self.out, text, arguments);
+        self.ids.of_call(id).push_member(self.out, b"call_id");
+        self.names.sent(name).push_member(self.out, b"name");
+        arguments.push_member(self.out, text);
         self.out.put_u8(b'}');
     }
 
@@ -195,12 +192,12 @@ impl<'a> Input<'_, 'a> {
         if let Some(place) = custom {
             self.custom_calls.remove(place);
         }
-        begin_element(self.out);
+        push_comma(self.out);
         self.out.put_slice(match custom {
             Some(_) => b"{\"type\":\"custom_tool_call_output\"",
             None => b"{\"type\":\"function_call_output\"",
         });
-        push_text_member(self.out, b"call_id", &self.ids.of_result(id));
+        self.ids.of_result(id).push_member(self.out, b"call_id");
         self.output(parts, *failed);
         self.out.put_u8(b'}');
         if part.cache_control.is_some() {
@@ -216,7 +213,7 @@ impl<'a> Input<'_, 'a> {
         }
         if let [Part { content: Content::Text(text), .. }] = parts {
             let told = failed.then(|| failure.clone().joined(text));
-            return push_text_member(self.out, b"output", told.as_ref().unwrap_or(text));
+            return told.as_ref().unwrap_or(text).push_member(self.out, b"output");
         }
         push_member(self.out, b"output", b"");
         let start = self.out.len();
@@ -265,19 +262,19 @@ impl<'a> Input<'_, 'a> {
         summary: Option<&EscapedText<'_>>,
         sealed: &EscapedText<'a>,
     ) {
-        begin_element(self.out);
+        push_comma(self.out);
         self.out.put_slice(b"{\"type\":\"reasoning\"");
         if let Some(id) = state.id.as_ref().filter(|id| id.bytes().starts_with(REASONING_ID.as_bytes())) {
-            push_text_member(self.out, b"id", id);
+            id.push_member(self.out, b"id");
         }
         push_member(self.out, b"summary", b"[");
         if let Some(text) = summary.filter(|text| !text.is_empty()) {
             self.out.put_slice(b"{\"type\":\"summary_text\"");
-            push_text_member(self.out, b"text", text);
+            text.push_member(self.out, b"text");
             self.out.put_u8(b'}');
         }
         self.out.put_u8(b']');
-        push_text_member(self.out, b"encrypted_content", sealed);
+        sealed.push_member(self.out, b"encrypted_content");
         self.out.put_u8(b'}');
     }
 }
@@ -285,7 +282,7 @@ impl<'a> Input<'_, 'a> {
 /// Appends an image or a file. False if there is no form for it.
 fn push_media(content: &Content<'_>, out: &mut BytesMut) -> bool {
     let before = out.len();
-    begin_element(out);
+    push_comma(out);
     let is_written = match content {
         Content::Image { source, detail } => push_image(source, detail.as_ref(), out),
         Content::File { source, name } => push_file(source, name.as_ref(), out),
@@ -303,11 +300,11 @@ fn push_image(source: &MediaSource<'_>, detail: Option<&EscapedText<'_>>, out: &
     out.put_slice(b"{\"type\":\"input_image\"");
     match source {
         MediaSource::Base64 { media_type, data } => push_data_url(b"image_url", media_type, data, out),
-        MediaSource::Url(url) => push_text_member(out, b"image_url", url),
-        MediaSource::FileId(id) => push_text_member(out, b"file_id", id),
+        MediaSource::Url(url) => url.push_member(out, b"image_url"),
+        MediaSource::FileId(id) => id.push_member(out, b"file_id"),
         MediaSource::Text { .. } => return false,
     }
-    push_text_member(out, b"detail", detail.unwrap_or(&EscapedText::plain("auto")));
+    detail.unwrap_or(&EscapedText::plain("auto")).push_member(out, b"detail");
     true
 }
 
@@ -325,16 +322,16 @@ fn push_file(source: &MediaSource<'_>, name: Option<&EscapedText<'_>>, out: &mut
             "document.txt"
         }
         MediaSource::Url(url) => {
-            push_text_member(out, b"file_url", url);
+            url.push_member(out, b"file_url");
             return true;
         }
         MediaSource::FileId(id) => {
-            push_text_member(out, b"file_id", id);
+            id.push_member(out, b"file_id");
             return true;
         }
     };
     let name = name.filter(|name| !name.is_blank());
-    push_text_member(out, b"filename", name.unwrap_or(&EscapedText::plain(fallback)));
+    name.unwrap_or(&EscapedText::plain(fallback)).push_member(out, b"filename");
     true
 }
 

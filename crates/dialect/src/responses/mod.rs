@@ -23,7 +23,6 @@ mod request;
 pub(crate) mod splice;
 mod tools;
 mod usage;
-mod write;
 
 pub(crate) use decode::Decoder;
 pub(crate) use request::write_request;

@@ -12,7 +12,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::splice::{settle_arguments, settle_call};
 use crate::{
-    json::{Raw, Splice, object, push_member, push_u64},
+    json::{Raw, Splice, object, push_count, push_member},
     neutral::ToolArguments,
 };
 
@@ -203,8 +203,7 @@ impl PassingToolCalls {
         data.put_u8(b'"');
         let [number, place] = next.pick([b"sequence_number", b"output_index"]);
         if let Some(number) = number.and_then(Raw::count) {
-            push_member(&mut data, b"sequence_number", b"");
-            push_u64(&mut data, number.saturating_add(self.added));
+            push_count(&mut data, b"sequence_number", number.saturating_add(self.added));
         }
         for (name, value) in [(&b"item_id"[..], item), (b"output_index", place)] {
             if let Some(value) = value {

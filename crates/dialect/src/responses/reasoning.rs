@@ -5,7 +5,7 @@ use pointsman_domain::{AddedMember, AddedMembers};
 
 use super::models::{Capabilities, effort_of_budget};
 use crate::{
-    json::{push_member, push_string},
+    json::{push_comma, push_member, push_string},
     neutral::{Effort, Reasoning, UnsupportedFields},
 };
 
@@ -61,10 +61,8 @@ impl ReasoningPlan {
             return;
         }
         push_member(out, b"reasoning", b"{");
-        for (index, (name, value)) in given.enumerate() {
-            if index > 0 {
-                out.put_u8(b',');
-            }
+        for (name, value) in given {
+            push_comma(out);
             push_string(out, name);
             out.put_u8(b':');
             push_string(out, value);

@@ -12,10 +12,9 @@ use super::{
     parameters::Parameters,
     reasoning,
     tools::push_tools,
-    write::push_text_member,
 };
 use crate::{
-    json::{push_member, push_string, push_u64},
+    json::{push_count, push_member, push_string, push_string_member},
     neutral::{
         AnswerFormat, Content, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields,
         name_of_cache_mark, with_lone_references,
@@ -52,7 +51,7 @@ pub(crate) fn write_request(
     let has_breakpoints = takes_breakpoints && conversation.system.iter().any(|part| part.cache_control.is_some());
     let instructions = instructions(conversation).filter(|_| !has_breakpoints);
     if let Some(text) = instructions {
-        push_text_member(&mut out, b"instructions", text);
+        text.push_member(&mut out, b"instructions");
         for mark in conversation.system.iter().filter_map(|part| part.cache_control) {
             unsupported.drop(&format!("messages[].content[].{}", name_of_cache_mark(mark)));
         }
@@ -80,8 +79,7 @@ fn push_limit(max_tokens: Option<u64>, out: &mut BytesMut, unsupported: &mut Uns
     if wanted < least {
         unsupported.emulate("max_tokens");
     }
-    push_member(out, b"max_output_tokens", b"");
-    push_u64(out, wanted.max(least));
+    push_count(out, b"max_output_tokens", wanted.max(least));
 }
 
 /// Appends `text`: the format of the answer and how wordy it is.
@@ -102,10 +100,9 @@ fn push_text(
             out.put_slice(b"\"json_schema\"");
             let given = name.unescaped();
             let given = if given.is_empty() { "output" } else { &*given };
-            push_member(out, b"name", b"");
-            push_string(out, &NAMES.fitting(given));
+            push_string_member(out, b"name", &NAMES.fitting(given));
             if let Some(description) = description {
-                push_text_member(out, b"description", description);
+                description.push_member(out, b"description");
             }
             let path = "response_format.json_schema.schema";
             let schema = match strict {

@@ -2,12 +2,9 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{
-    image_tool::{push_image_tool, wants_image, wants_only_image},
-    write::{begin_element, push_text_member},
-};
+use super::image_tool::{push_image_tool, wants_image, wants_only_image};
 use crate::{
-    json::{Raw, push_member},
+    json::{Raw, push_comma, push_member},
     neutral::{
         Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields, with_lone_references,
     },
@@ -41,11 +38,11 @@ pub(super) fn push_tools(
     }
     push_member(out, b"tools", b"[");
     for tool in &conversation.tools {
-        begin_element(out);
+        push_comma(out);
         push_tool(tool, names, out, unsupported);
     }
     if wants_image {
-        begin_element(out);
+        push_comma(out);
         push_image_tool(conversation, out, unsupported);
     }
     out.put_u8(b']');
@@ -58,7 +55,7 @@ pub(super) fn push_tools(
 fn push_tool(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
     push_type_and_name(tool.kind, &tool.name, names, out);
     if let Some(description) = &tool.description {
-        push_text_member(out, b"description", description);
+        description.push_member(out, b"description");
     }
     match tool.kind {
         ToolKind::Function => {
@@ -120,7 +117,7 @@ fn push_choice(
             push_member(out, b"tools", b"[");
             for name in allowed {
                 let Some(kind) = kind_of(conversation, name) else { continue };
-                begin_element(out);
+                push_comma(out);
                 push_type_and_name(kind, name, names, out);
                 out.put_u8(b'}');
             }
@@ -136,7 +133,7 @@ fn push_type_and_name(kind: ToolKind, name: &EscapedText<'_>, names: &ToolNames,
         ToolKind::Function => b"{\"type\":\"function\"",
         ToolKind::Custom => b"{\"type\":\"custom\"",
     });
-    push_text_member(out, b"name", &names.sent(name));
+    names.sent(name).push_member(out, b"name");
 }
 
 fn kind_of(conversation: &Conversation<'_>, name: &EscapedText<'_>) -> Option<ToolKind> {

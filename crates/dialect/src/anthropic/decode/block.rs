@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     anthropic::citations::Citations,
     json::Raw,
     neutral::{AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolCallReader, ToolNames},
@@ -50,7 +50,7 @@ impl Block {
         names: &ToolNames,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<Block, AnswerFault> {
+    ) -> AnswerResult<Block> {
         let kind = block.member(b"type").and_then(Raw::text);
         match kind.as_deref() {
             Some("text") => Block::text(block, counters, sink),
@@ -67,7 +67,7 @@ impl Block {
         }
     }
 
-    fn text(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
+    fn text(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult<Block> {
         let mut citations = Citations::default();
         for citation in block.member(b"citations").into_iter().flat_map(Raw::elements) {
             citations.note(citation);
@@ -77,7 +77,7 @@ impl Block {
         Ok(text)
     }
 
-    fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
+    fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult<Block> {
         let mut thought = Block::Reasoning { index: counters.next_reasoning(), signature: BytesMut::new() };
         thought.piece(block.member(b"thinking"), counters, sink)?;
         thought.sign(block.member(b"signature"))?;
@@ -89,7 +89,7 @@ impl Block {
         names: &ToolNames,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<Block, AnswerFault> {
+    ) -> AnswerResult<Block> {
         let members = (block.member(b"id"), block.member(b"name"), block.member(b"input"));
         Ok(Block::Call(ToolCallReader::start(members, names, &mut counters.calls, sink)?))
     }
@@ -100,7 +100,7 @@ impl Block {
         delta: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let piece: &[u8] = match self {
             Block::Text { .. } => b"text",
             Block::Reasoning { .. } => b"thinking",
@@ -127,7 +127,7 @@ impl Block {
     }
 
     /// Ends the block.
-    pub(super) fn stop(self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn stop(self, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         match self {
             Block::Text { start, citations } => citations.finish(start, counters.characters, sink),
             Block::Reasoning { signature, .. } if signature.is_empty() => Ok(()),
@@ -141,12 +141,7 @@ impl Block {
     }
 
     /// Takes a piece of the text of the block.
-    fn piece(
-        &mut self,
-        piece: Option<Raw<'_>>,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn piece(&mut self, piece: Option<Raw<'_>>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(text) = piece.and_then(Raw::filled_string).and_then(EscapedText::of) else { return Ok(()) };
         match self {
             Block::Text { .. } => {
@@ -159,7 +154,7 @@ impl Block {
         }
     }
 
-    fn sign(&mut self, piece: Option<Raw<'_>>) -> Result<(), AnswerFault> {
+    fn sign(&mut self, piece: Option<Raw<'_>>) -> AnswerResult {
         let (Block::Reasoning { signature, .. }, Some(piece)) = (self, piece.and_then(Raw::filled_string)) else {
             return Ok(());
         };

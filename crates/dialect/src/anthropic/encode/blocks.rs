@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{AnswerForm, call::OpenToolCall};
 use crate::{
-    json::{push_member, push_u64},
+    json::{push_array, push_member, push_u64},
     neutral::EscapedText,
 };
 
@@ -48,9 +48,7 @@ impl BlockWriter {
             self.out.put_slice(b"}}\n\n");
             return;
         }
-        if !self.citations.is_empty() {
-            self.citations.put_u8(b',');
-        }
+        self.citations.put_u8(b',');
         self.citations.put_slice(citation);
     }
 
@@ -59,11 +57,7 @@ impl BlockWriter {
             return self.stop();
         }
         self.out.put_u8(b'"');
-        if !self.citations.is_empty() {
-            push_member(&mut self.out, b"citations", b"[");
-            self.out.put_slice(&self.citations.split());
-            self.out.put_u8(b']');
-        }
+        push_array(&mut self.out, b"citations", &self.citations.split());
         self.out.put_u8(b'}');
     }
 
@@ -82,8 +76,7 @@ impl BlockWriter {
             return self.stop();
         }
         self.out.put_u8(b'"');
-        push_member(&mut self.out, b"signature", b"");
-        signature.push_quoted(&mut self.out);
+        signature.push_member(&mut self.out, b"signature");
         self.out.put_u8(b'}');
     }
 
@@ -101,8 +94,7 @@ impl BlockWriter {
     pub(super) fn begin_call(&mut self, id: &EscapedText<'_>, name: &EscapedText<'_>) {
         self.begin(b"{\"type\":\"tool_use\",\"id\":");
         id.push_quoted(&mut self.out);
-        push_member(&mut self.out, b"name", b"");
-        name.push_quoted(&mut self.out);
+        name.push_member(&mut self.out, b"name");
         push_member(&mut self.out, b"input", b"");
         self.end_start(b"{}}");
     }

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::AnswerForm;
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     neutral::{EscapedText, ObjectScan, ToolKind, push_arguments_object},
 };
 
@@ -42,7 +42,7 @@ impl OpenToolCall {
     ///
     /// # Errors
     /// When they are too many.
-    pub(super) fn check(&self, more: usize, limit: usize) -> Result<(), AnswerFault> {
+    pub(super) fn check(&self, more: usize, limit: usize) -> AnswerResult {
         if !self.has_passed && self.held.len() + more > limit {
             return Err(AnswerFault::malformed("arguments longer than allowed"));
         }

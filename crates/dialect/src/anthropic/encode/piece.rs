@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     neutral::{EscapedText, ReasoningPiece, ToolKind},
 };
 
@@ -86,7 +86,7 @@ impl Waiting {
     ///
     /// # Errors
     /// When too much waits.
-    pub(super) fn push(&mut self, piece: Piece<'_>) -> Result<(), AnswerFault> {
+    pub(super) fn push(&mut self, piece: Piece<'_>) -> AnswerResult {
         match (self.pieces.back_mut(), piece) {
             (Some(Piece::Text(last)), Piece::Text(more)) => {
                 join(last, &more);
@@ -104,7 +104,7 @@ impl Waiting {
     ///
     /// # Errors
     /// When too much waits, or the call does not wait: what follows behind its end must not be lost.
-    pub(super) fn add_arguments(&mut self, of: u32, text: &EscapedText<'_>) -> Result<(), AnswerFault> {
+    pub(super) fn add_arguments(&mut self, of: u32, text: &EscapedText<'_>) -> AnswerResult {
         let arguments = self.pieces.iter_mut().find_map(|piece| match piece {
             Piece::Call { call, arguments, .. } if *call == of => Some(arguments),
             _ => None,
@@ -124,7 +124,7 @@ impl Waiting {
         Some(piece)
     }
 
-    fn count(&mut self, more: usize) -> Result<(), AnswerFault> {
+    fn count(&mut self, more: usize) -> AnswerResult {
         self.bytes += more;
         if self.bytes > self.limit {
             return Err(AnswerFault::malformed("calls in turns that are longer than allowed"));

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    json::{push_member, push_u64},
+    json::{push_count, push_member, push_u64},
     neutral::ReportedTokens,
 };
 
@@ -15,13 +15,13 @@ pub(in crate::anthropic) fn push_usage(tokens: &ReportedTokens, out: &mut BytesM
     let hour = tokens.cache_write_1h.unwrap_or(0).min(written);
     out.put_slice(b"{\"input_tokens\":");
     push_u64(out, tokens.prompt - read - written);
-    push_count(b"cache_creation_input_tokens", written, out);
-    push_count(b"cache_read_input_tokens", read, out);
+    push_count(out, b"cache_creation_input_tokens", written);
+    push_count(out, b"cache_read_input_tokens", read);
     push_member(out, b"cache_creation", b"{\"ephemeral_5m_input_tokens\":");
     push_u64(out, written - hour);
-    push_count(b"ephemeral_1h_input_tokens", hour, out);
+    push_count(out, b"ephemeral_1h_input_tokens", hour);
     out.put_u8(b'}');
-    push_count(b"output_tokens", tokens.completion, out);
+    push_count(out, b"output_tokens", tokens.completion);
     if let Some(reasoning) = tokens.reasoning {
         push_member(out, b"output_tokens_details", b"{\"thinking_tokens\":");
         push_u64(out, reasoning);
@@ -33,9 +33,4 @@ pub(in crate::anthropic) fn push_usage(tokens: &ReportedTokens, out: &mut BytesM
         out.put_u8(b'}');
     }
     out.put_u8(b'}');
-}
-
-fn push_count(name: &[u8], count: u64, out: &mut BytesMut) {
-    push_member(out, name, b"");
-    push_u64(out, count);
 }

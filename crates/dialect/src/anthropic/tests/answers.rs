@@ -2,7 +2,7 @@ use pointsman_domain::FailureKind;
 
 use super::*;
 use crate::{
-    answer::AnswerFault,
+    answer::AnswerResult,
     anthropic::Decoder,
     frame::sse::SseSplitter,
     neutral::{AnswerSink, MAX_SIGNATURE},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Decodes a stream of these events into a sink.
-pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl AnswerSink) -> AnswerResult {
     let mut decoder = Decoder::new(names);
     let mut splitter = SseSplitter::new(1_000_000);
     for event in events {
@@ -21,13 +21,13 @@ pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl Answer
     decoder.end(sink)
 }
 
-pub(super) fn collect(events: &[String], names: ToolNames) -> Result<Value, AnswerFault> {
+pub(super) fn collect(events: &[String], names: ToolNames) -> AnswerResult<Value> {
     let mut writer = CompletionWriter::default();
     decode(events, names, &mut writer)?;
     Ok(serde_json::from_slice(&writer.finish()?).unwrap())
 }
 
-pub(super) fn collect_whole(body: &str, names: ToolNames) -> Result<Value, AnswerFault> {
+pub(super) fn collect_whole(body: &str, names: ToolNames) -> AnswerResult<Value> {
     let mut writer = CompletionWriter::default();
     Decoder::new(names).whole(body, &mut writer)?;
     Ok(serde_json::from_slice(&writer.finish()?).unwrap())

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Decoder, fault_of_exception, path, write_request};
 use crate::{
-    answer::AnswerFault,
+    answer::AnswerResult,
     frame::StreamEvent,
     neutral::{ToolNames, UnsupportedFields},
     openai::{completion_writer::CompletionWriter, conversation_reader::read_settled},
@@ -53,7 +53,7 @@ fn tool(name: &str) -> Value {
 }
 
 /// The chat answer that these events add up to.
-fn streamed(model: &str, events: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
+fn streamed(model: &str, events: &[Value], names: ToolNames) -> AnswerResult<Value> {
     let (mut decoder, mut sink) = (Decoder::new(names, model), CompletionWriter::default());
     for event in events {
         let data = event.to_string().into_bytes().into();

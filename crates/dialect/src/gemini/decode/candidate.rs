@@ -7,7 +7,7 @@ use super::{
     positions::Positions,
 };
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     gemini::signature_memory::RememberedSignatures,
     json::Raw,
     neutral::{
@@ -77,12 +77,7 @@ impl Candidate {
     ///
     /// # Errors
     /// When the part is invalid or a limit is exceeded, and those of the sink.
-    pub(super) fn part(
-        &mut self,
-        part: Raw<'_>,
-        context: PartContext<'_>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn part(&mut self, part: Raw<'_>, context: PartContext<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let [signature, thought, call, text, data] =
             part.pick([b"thoughtSignature", b"thought", b"functionCall", b"text", b"inlineData"]);
         let signature = signature.and_then(Raw::filled_string).and_then(EscapedText::of);
@@ -115,20 +110,11 @@ impl Candidate {
     ///
     /// # Errors
     /// When it cites too much, and those of the sink.
-    pub(super) fn citations(
-        &mut self,
-        sources: CitedSources<'_>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    pub(super) fn citations(&mut self, sources: CitedSources<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.citations.read(sources, &self.positions, self.choice, sink)
     }
 
-    fn text(
-        &mut self,
-        text: EscapedText<'_>,
-        is_reasoning: bool,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn text(&mut self, text: EscapedText<'_>, is_reasoning: bool, sink: &mut impl AnswerSink) -> AnswerResult {
         self.has_parts = true;
         if is_reasoning {
             self.is_in_reasoning = true;
@@ -153,7 +139,7 @@ impl Candidate {
         signature: EscapedText<'_>,
         id: Option<EscapedText<'_>>,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         self.end_reasoning();
         let event = self.thought(ReasoningKind::Encrypted, None, Some(signature), id);
         self.thoughts = self.thoughts.saturating_add(1);
@@ -172,7 +158,7 @@ impl Candidate {
     }
 
     /// Hands on an image. Chat has no form for other media here.
-    fn medium(&mut self, data: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    fn medium(&mut self, data: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let text = |name: &[u8]| data.member(name).and_then(EscapedText::of);
         self.has_content = true;
         match (text(b"mimeType"), text(b"data")) {

@@ -7,7 +7,7 @@ use std::{
 
 use super::positions::Positions;
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     json::Raw,
     neutral::{AnswerEvent, AnswerSink, url_citation},
 };
@@ -48,7 +48,7 @@ impl Citations {
         positions: &Positions,
         choice: u32,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let mut give = |place: Raw<'_>, page: Raw<'_>| {
             let byte = |name: &[u8]| place.member(name).and_then(Raw::count).unwrap_or(0);
             let Some(url) = page.member(b"uri").and_then(Raw::filled_string) else { return Ok(()) };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::BytesMut;
 
-use crate::json::{Raw, push_string};
+use crate::json::{Raw, push_comma, push_string};
 
 /// `logprobs` of chat; `None` if the result has another form.
 pub(super) fn of_chat(result: Raw<'_>) -> Option<String> {
@@ -12,16 +12,12 @@ pub(super) fn of_chat(result: Raw<'_>) -> Option<String> {
     let tops: Vec<Raw<'_>> = result.member(b"topCandidates").into_iter().flat_map(Raw::elements).collect();
     let mut out = BytesMut::from(&b"{\"content\":["[..]);
     for (place, candidate) in chosen.iter().enumerate() {
-        if place > 0 {
-            out.extend_from_slice(b",");
-        }
+        push_comma(&mut out);
         push_logprob(*candidate, &mut out)?;
         out.extend_from_slice(b",\"top_logprobs\":[");
         let others = tops.get(place).and_then(|top| top.member(b"candidates"));
-        for (place, other) in others.into_iter().flat_map(Raw::elements).enumerate() {
-            if place > 0 {
-                out.extend_from_slice(b",");
-            }
+        for other in others.into_iter().flat_map(Raw::elements) {
+            push_comma(&mut out);
             push_logprob(other, &mut out)?;
             out.extend_from_slice(b"}");
         }

@@ -6,7 +6,7 @@ fn grounding_is_told_before_the_signature_or_the_call_that_ends_its_text() {
     #[derive(Default)]
     struct Order(Vec<&'static str>);
     impl AnswerSink for Order {
-        fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
             self.0.extend(match event {
                 AnswerEvent::Text { .. } => Some("text"),
                 AnswerEvent::Annotation { .. } => Some("citation"),
@@ -44,7 +44,7 @@ fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {
     #[derive(Default)]
     struct Events(usize);
     impl AnswerSink for Events {
-        fn event(&mut self, _: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        fn event(&mut self, _: AnswerEvent<'_>) -> AnswerResult {
             self.0 += 1;
             Ok(())
         }
@@ -94,7 +94,7 @@ fn tokens_of_a_failed_answer_are_told_before_it_fails() {
     #[derive(Default)]
     struct Tokens(Option<(u64, u64)>);
     impl AnswerSink for Tokens {
-        fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
             if let AnswerEvent::Usage(tokens) = event {
                 self.0 = Some((tokens.prompt, tokens.completion));
             }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Decoder, Signatures, path, refuses_signature, retry_delay, write_request, write_request_with};
 use crate::{
-    answer::AnswerFault,
+    answer::AnswerResult,
     frame::StreamEvent,
     neutral::{AnswerEvent, AnswerSink, ToolNames, UnsupportedFields},
     openai::{completion_writer::CompletionWriter, conversation_reader::read_settled},
@@ -46,7 +46,7 @@ fn with(members: Value) -> Value {
 }
 
 /// The chat answer that these stream chunks add up to.
-fn streamed(chunks: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
+fn streamed(chunks: &[Value], names: ToolNames) -> AnswerResult<Value> {
     let (mut decoder, mut sink) = (Decoder::new(names, None), CompletionWriter::default());
     for chunk in chunks {
         let data = chunk.to_string().into_bytes().into();
@@ -56,7 +56,7 @@ fn streamed(chunks: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
     Ok(parsed(&sink.finish()?))
 }
 
-fn whole(body: &Value) -> Result<Value, AnswerFault> {
+fn whole(body: &Value) -> AnswerResult<Value> {
     let mut sink = CompletionWriter::default();
     Decoder::new(ToolNames::default(), None).whole(&body.to_string(), &mut sink)?;
     Ok(parsed(&sink.finish()?))

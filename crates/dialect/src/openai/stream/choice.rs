@@ -7,8 +7,8 @@ use pointsman_domain::FinishReason;
 
 use super::split_halves::SplitHalves;
 use crate::{
-    answer::{AnswerContext, AnswerFault},
-    json::{Cursor, JsonFault, Raw, push_member, push_u64},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_u64},
     openai::{
         error::is_filter_note,
         finish::{clean_name, normalise},
@@ -74,7 +74,7 @@ impl<'a> ChoicePart<'a> {
         cursor: &mut Cursor<'a>,
         holder: &'static [u8],
         exclude_reasoning: bool,
-    ) -> Result<ChoicePart<'a>, AnswerFault> {
+    ) -> AnswerResult<ChoicePart<'a>> {
         let mut part = ChoicePart { holder, ..ChoicePart::default() };
         let mut has_others = false;
         cursor.pass_byte(b'{')?;
@@ -126,7 +126,7 @@ impl<'a> ChoicePart<'a> {
 }
 
 impl<'a> Delta<'a> {
-    fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<Delta<'a>, AnswerFault> {
+    fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> AnswerResult<Delta<'a>> {
         let mut delta = Delta::default();
         if cursor.peek()? != b'{' {
             let value = cursor.value()?;
@@ -256,7 +256,7 @@ impl ChoiceState {
         part: &ChoicePart<'_>,
         rules: DeltaRules<'_>,
         out: &mut BytesMut,
-    ) -> Result<RewrittenChoice, AnswerFault> {
+    ) -> AnswerResult<RewrittenChoice> {
         let start = out.len();
         out.put_slice(b"{\"index\":");
         push_u64(out, self.index);
@@ -290,7 +290,7 @@ impl ChoiceState {
     }
 
     /// Appends an element of `choices` with what is still to be said before the finish; nothing if that is nothing.
-    pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) -> AnswerResult {
         let whole = matches!(&self.held, Some(held) if matches!(held.finish.reason, FinishReason::Stop | FinishReason::ToolCalls));
         let before = out.len();
         out.put_slice(b"{\"index\":");
@@ -334,7 +334,7 @@ impl ChoiceState {
     }
 
     /// Appends a delta as an object, and returns the bytes of its calls.
-    fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
+    fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> AnswerResult<u64> {
         if self.has_role && !delta.is_odd {
             out.put_slice(delta.object.filter(|_| delta.members > 0).map_or(b"{}", Raw::bytes));
             return Ok(0);
@@ -354,12 +354,7 @@ impl ChoiceState {
         Ok(call_bytes)
     }
 
-    fn push_calls(
-        &mut self,
-        calls: Raw<'_>,
-        rules: DeltaRules<'_>,
-        members: &mut DeltaWriter<'_>,
-    ) -> Result<(), AnswerFault> {
+    fn push_calls(&mut self, calls: Raw<'_>, rules: DeltaRules<'_>, members: &mut DeltaWriter<'_>) -> AnswerResult {
         self.has_called |= calls.is_filled();
         let parts = calls.elements().map(ToolCallPart::read);
         self.push_parts(parts, rules, members)
@@ -371,7 +366,7 @@ impl ChoiceState {
         parts: impl Iterator<Item = Option<ToolCallPart<'p>>>,
         rules: DeltaRules<'_>,
         members: &mut DeltaWriter<'_>,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let (calls, context, mut bytes) = (&mut self.calls, rules.call_context, 0);
         let mut parts = parts.map(|part| {
             let part = part.ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
@@ -403,7 +398,7 @@ impl ChoiceState {
         delta: &Delta<'_>,
         rules: DeltaRules<'_>,
         members: &mut DeltaWriter<'_>,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let has_tool_calls = delta.tool_calls.is_some();
         let parts = object.member(b"content").and_then(ContentParts::read);
         let parts_reasoning = parts.as_ref().and_then(|parts| parts.reasoning.as_deref());
@@ -496,14 +491,14 @@ struct Elements<'o, 'p> {
 }
 
 impl ToolCallSink for Elements<'_, '_> {
-    fn begin(&mut self, head: &ToolCallHead<'_>, cause: Cause) -> Result<(), AnswerFault> {
+    fn begin(&mut self, head: &ToolCallHead<'_>, cause: Cause) -> AnswerResult {
         let part = if cause == Cause::Piece { self.part } else { ToolCallPart::default() };
         push_comma(self.out);
         head.push(&part, self.out);
         Ok(())
     }
 
-    fn more(&mut self, more: &MoreOfCall<'_>, cause: Cause) -> Result<(), AnswerFault> {
+    fn more(&mut self, more: &MoreOfCall<'_>, cause: Cause) -> AnswerResult {
         let part = if cause == Cause::Piece { self.part } else { ToolCallPart::default() };
         if more.arguments.is_empty() && more.name.is_none() && !part.has_others() {
             return Ok(());
@@ -516,7 +511,7 @@ impl ToolCallSink for Elements<'_, '_> {
 
 /// The deprecated form of a call has no more than the first.
 impl ToolCallSink for FunctionCall {
-    fn begin(&mut self, head: &ToolCallHead<'_>, _: Cause) -> Result<(), AnswerFault> {
+    fn begin(&mut self, head: &ToolCallHead<'_>, _: Cause) -> AnswerResult {
         if head.index == Some(0) {
             self.name = Some(head.name.to_vec());
             self.arguments.put_slice(head.arguments);
@@ -524,18 +519,11 @@ impl ToolCallSink for FunctionCall {
         Ok(())
     }
 
-    fn more(&mut self, more: &MoreOfCall<'_>, _: Cause) -> Result<(), AnswerFault> {
+    fn more(&mut self, more: &MoreOfCall<'_>, _: Cause) -> AnswerResult {
         if more.place == 0 {
             self.name = more.name.map(|name| name.as_bytes().to_vec()).or(self.name.take());
             self.arguments.put_slice(more.arguments);
         }
         Ok(())
-    }
-}
-
-/// A comma between elements, none behind the bracket.
-fn push_comma(out: &mut BytesMut) {
-    if out.last() != Some(&b'[') {
-        out.put_u8(b',');
     }
 }

@@ -11,7 +11,7 @@ use super::{
     text_template::TextTemplate,
 };
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Cursor, Raw, push_member},
     openai::{
@@ -66,7 +66,7 @@ impl ChatRewriter {
         event: &StreamEvent<'_>,
         progress: &mut Progress,
         out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let data = event.data.trim_ascii();
         if self.is_done() || (data.is_empty() && !event.is_error) {
             return Ok(());
@@ -95,7 +95,7 @@ impl ChatRewriter {
     }
 
     /// Appends a chunk; says whether there is anything in it to send.
-    fn chunk(&mut self, data: &[u8], content: &mut ChunkContent, out: &mut BytesMut) -> Result<bool, AnswerFault> {
+    fn chunk(&mut self, data: &[u8], content: &mut ChunkContent, out: &mut BytesMut) -> AnswerResult<bool> {
         if let Some(text) = self.template.text_of(data) {
             self.template.write(text, out);
             self.meter.produced.text_bytes += text.text_bytes() as u64;
@@ -141,7 +141,7 @@ impl ChatRewriter {
     }
 
     /// Reads a chunk that does not begin like the last ones: what it says about itself, before anything is written.
-    fn begin<'a>(&mut self, data: &'a [u8]) -> Result<Cursor<'a>, AnswerFault> {
+    fn begin<'a>(&mut self, data: &'a [u8]) -> AnswerResult<Cursor<'a>> {
         let mut cursor = Cursor::new(utf8(data)?);
         cursor.pass_byte(b'{')?;
         let behind_brace = cursor.clone();
@@ -169,13 +169,7 @@ impl ChatRewriter {
     }
 
     /// Takes a member of the chunk other than its choices; says whether chunks may share it.
-    fn member(
-        &mut self,
-        name: &[u8],
-        key: Raw<'_>,
-        cursor: &mut Cursor<'_>,
-        out: &mut BytesMut,
-    ) -> Result<bool, AnswerFault> {
+    fn member(&mut self, name: &[u8], key: Raw<'_>, cursor: &mut Cursor<'_>, out: &mut BytesMut) -> AnswerResult<bool> {
         if name == b"usage" && cursor.peek()? == b'{' {
             self.meter.reported = Some(ReportedUsage::read(cursor)?);
             self.has_new_report = true;
@@ -203,7 +197,7 @@ impl ChatRewriter {
         cursor: &mut Cursor<'a>,
         content: &mut ChunkContent,
         out: &mut BytesMut,
-    ) -> Result<WrittenChoices<'a>, AnswerFault> {
+    ) -> AnswerResult<WrittenChoices<'a>> {
         let mut choices = WrittenChoices::default();
         if cursor.peek()? == b'n' {
             cursor.value()?;
@@ -249,7 +243,7 @@ impl ChatRewriter {
         Ok(choices)
     }
 
-    fn part<'a>(&self, cursor: &mut Cursor<'a>) -> Result<ChoicePart<'a>, AnswerFault> {
+    fn part<'a>(&self, cursor: &mut Cursor<'a>) -> AnswerResult<ChoicePart<'a>> {
         ChoicePart::read(cursor, self.holder, self.meter.context.exclude_reasoning)
     }
 
@@ -260,7 +254,7 @@ impl ChatRewriter {
         known: usize,
         content: &mut ChunkContent,
         out: &mut BytesMut,
-    ) -> Result<(bool, Option<usize>), AnswerFault> {
+    ) -> AnswerResult<(bool, Option<usize>)> {
         let Some(choice) = self.choices.get_mut(known) else { return Ok((false, None)) };
         let rules = DeltaRules::new(&self.meter.context, choice.index);
         let respelled = choice.push(part, rules, out)?;
@@ -272,7 +266,7 @@ impl ChatRewriter {
     }
 
     /// The place of the choice with this index, which may be new.
-    fn known_choice(&mut self, index: u64) -> Result<usize, AnswerFault> {
+    fn known_choice(&mut self, index: u64) -> AnswerResult<usize> {
         if let Some(place) = self.choices.iter().position(|choice| choice.index == index) {
             return Ok(place);
         }

@@ -10,7 +10,7 @@ use super::{
     chunk::ChatRewriter,
 };
 use crate::{
-    answer::{AnswerFault, Outcome},
+    answer::{AnswerFault, AnswerResult, Outcome},
     frame::StreamEvent,
     json::{push_member, push_u64},
     openai::{
@@ -32,7 +32,7 @@ impl ChatRewriter {
     }
 
     /// Takes the upstream's `[DONE]`. A choice it forgot to finish is taken for finished.
-    pub(crate) fn close(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(crate) fn close(&mut self, out: &mut BytesMut) -> AnswerResult {
         if self.choices.is_empty() {
             return Err(AnswerFault::malformed("[DONE] without any choice"));
         }
@@ -53,7 +53,7 @@ impl ChatRewriter {
     }
 
     /// Takes the end of the upstream's body.
-    pub(crate) fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(crate) fn end(&mut self, out: &mut BytesMut) -> AnswerResult {
         if self.is_done() {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl ChatRewriter {
     ///
     /// # Errors
     /// When it is not valid, or an error.
-    pub(crate) fn whole(&mut self, body: &Bytes, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(crate) fn whole(&mut self, body: &Bytes, out: &mut BytesMut) -> AnswerResult {
         // Reads an error in the place of an answer, and finds what is missing.
         rewrite_answer(body, &self.meter.context)?;
         self.holder = b"message";
@@ -112,7 +112,7 @@ impl ChatRewriter {
     ///
     /// # Errors
     /// When the answer cannot end here.
-    pub(crate) fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(crate) fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> AnswerResult {
         for index in 0..answers {
             let finish = format!("{{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":\"length\"}}]}}");
             let event = StreamEvent { data: finish.into_bytes().into(), is_error: false };
@@ -127,7 +127,7 @@ impl ChatRewriter {
     }
 
     /// Appends one chunk for each choice that has finished and whose index is wanted, after one with what is still to be said.
-    fn push_finishes(&mut self, is_wanted: impl Fn(u64) -> bool, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push_finishes(&mut self, is_wanted: impl Fn(u64) -> bool, out: &mut BytesMut) -> AnswerResult {
         let ChatRewriter { head, choices, meter: AnswerMeter { context, .. }, .. } = self;
         for choice in choices.iter_mut().filter(|choice| choice.held.is_some() && is_wanted(choice.index)) {
             let start = out.len();

@@ -4,9 +4,9 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::OBJECT;
 use crate::{
-    answer::{AnswerContext, AnswerFault},
+    answer::{AnswerContext, AnswerResult},
     frame::KEEP_ALIVE,
-    json::{push_member, push_string, push_u64},
+    json::{push_count, push_member, push_string, push_string_member},
     neutral::{AnswerEvent, AnswerSink, EscapedText},
     openai::{
         answer::push_head,
@@ -27,7 +27,7 @@ pub(crate) struct TextEncoder {
 }
 
 impl AnswerSink for TextEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         match event {
             AnswerEvent::Text { choice, text } => self.chunk(choice, &text, "null"),
             AnswerEvent::Finished { choice, finish, .. } => {
@@ -55,8 +55,7 @@ impl TextEncoder {
         let TextEncoder { context, out, .. } = self;
         out.put_slice(b"data: ");
         push_head(out, OBJECT, context);
-        push_member(out, b"system_fingerprint", b"");
-        push_string(out, &context.fingerprint);
+        push_string_member(out, b"system_fingerprint", &context.fingerprint);
     }
 
     /// Ends the stream of this answer.
@@ -90,11 +89,9 @@ impl TextEncoder {
         let TextEncoder { context, out, .. } = self;
         out.put_slice(b"data: {\"id\":");
         push_string(out, context.generation.as_str());
-        push_member(out, b"object", b"");
-        push_string(out, OBJECT);
+        push_string_member(out, b"object", OBJECT);
         push_member(out, b"created", context.created.to_string().as_bytes());
-        push_member(out, b"model", b"");
-        push_string(out, &context.model);
+        push_string_member(out, b"model", &context.model);
         error.push(out);
         out.put_slice(b",\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"error\"}]}\n\n");
         self.done();
@@ -114,8 +111,7 @@ impl TextEncoder {
 fn push_choice(choice: u32, text: &EscapedText<'_>, finish: &str, out: &mut BytesMut) {
     out.put_slice(b"{\"text\":");
     text.push_quoted(out);
-    push_member(out, b"index", b"");
-    push_u64(out, u64::from(choice));
+    push_count(out, b"index", u64::from(choice));
     out.put_slice(b",\"logprobs\":null");
     push_member(out, b"finish_reason", finish.as_bytes());
     out.put_u8(b'}');

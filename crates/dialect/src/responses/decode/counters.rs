@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    answer::AnswerFault,
+    answer::{AnswerFault, AnswerResult},
     json::{Cursor, Raw},
     neutral::{AnswerEvent, AnswerSink},
 };
@@ -41,7 +41,7 @@ impl Counters {
     }
 
     /// The index of the next call.
-    pub(super) fn next_call(&mut self) -> Result<u32, AnswerFault> {
+    pub(super) fn next_call(&mut self) -> AnswerResult<u32> {
         if self.calls >= MAX_CALLS {
             return Err(AnswerFault::malformed("too many calls"));
         }
@@ -57,7 +57,7 @@ impl Counters {
     }
 
     /// Counts a part.
-    pub(super) fn part(&mut self) -> Result<(), AnswerFault> {
+    pub(super) fn part(&mut self) -> AnswerResult {
         if self.parts >= MAX_PARTS {
             return Err(AnswerFault::malformed("too many parts"));
         }
@@ -76,7 +76,7 @@ impl Counters {
     }
 
     /// Hands log probabilities on in the form of chat.
-    pub(super) fn logprobs(&self, list: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn logprobs(&self, list: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let mut json = BytesMut::with_capacity(list.bytes().len() + 30);
         json.put_slice(b"{\"content\":");
         json.put_slice(list.bytes());

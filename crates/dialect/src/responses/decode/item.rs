@@ -5,8 +5,8 @@ use pointsman_domain::ReasoningFormat;
 
 use super::Counters;
 use crate::{
-    answer::AnswerFault,
-    json::{Raw, push_member, push_u64},
+    answer::{AnswerFault, AnswerResult},
+    json::{Raw, push_count, push_member},
     neutral::{AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, fitting_call_id},
 };
 
@@ -67,7 +67,7 @@ impl Item {
         names: &ToolNames,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<Item, AnswerFault> {
+    ) -> AnswerResult<Item> {
         let kind = match item.member(b"type").and_then(Raw::text).as_deref() {
             Some("message") => Kind::Message,
             Some("reasoning") => Kind::Reasoning,
@@ -109,7 +109,7 @@ impl Item {
         piece: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if !self.has(kind) {
             return match self.kind {
                 Kind::Hidden => Ok(()),
@@ -129,7 +129,7 @@ impl Item {
         whole: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         let is_known = self.parts.iter().any(|part| part.kind == kind && part.index == index);
         if is_known || !self.has(kind) {
             return Ok(());
@@ -143,7 +143,7 @@ impl Item {
         item: Raw<'_>,
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         if std::mem::replace(&mut self.is_done, true) {
             return Ok(());
         }
@@ -170,12 +170,7 @@ impl Item {
         }
     }
 
-    fn finish_message(
-        &mut self,
-        item: Raw<'_>,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn finish_message(&mut self, item: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         let handed_on = self.annotations;
         let mut annotations: u32 = 0;
         for (index, part) in item.member(b"content").into_iter().flat_map(Raw::elements).enumerate() {
@@ -206,12 +201,7 @@ impl Item {
         Ok(())
     }
 
-    fn finish_reasoning(
-        &mut self,
-        item: Raw<'_>,
-        counters: &mut Counters,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    fn finish_reasoning(&mut self, item: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         for (list, kind) in [(&b"summary"[..], PartKind::Summary), (b"content", PartKind::Reasoning)] {
             for (index, part) in item.member(list).into_iter().flat_map(Raw::elements).enumerate() {
                 if let Some(text) = part.member(b"text").filter(|text| text.is_string()) {
@@ -239,7 +229,7 @@ impl Item {
         annotation: Raw<'_>,
         counters: &Counters,
         sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
+    ) -> AnswerResult {
         self.annotations = self.annotations.saturating_add(1);
         let part = self.parts.iter().find(|part| part.kind == PartKind::Text && part.index == index);
         let start = part.map_or(counters.characters(), |part| part.start);
@@ -260,7 +250,7 @@ impl Item {
     }
 
     /// The part of that kind and index, a new one if there is none.
-    fn part(&mut self, kind: PartKind, index: u64, counters: &mut Counters) -> Result<&mut Part, AnswerFault> {
+    fn part(&mut self, kind: PartKind, index: u64, counters: &mut Counters) -> AnswerResult<&mut Part> {
         let place = match self.parts.iter().position(|part| part.kind == kind && part.index == index) {
             Some(place) => place,
             None => {
@@ -284,7 +274,7 @@ fn call(
     names: &ToolNames,
     counters: &mut Counters,
     sink: &mut impl AnswerSink,
-) -> Result<Kind, AnswerFault> {
+) -> AnswerResult<Kind> {
     let text = |name: &[u8]| item.member(name).and_then(Raw::filled_string).and_then(EscapedText::of);
     let name = text(b"name").ok_or_else(|| AnswerFault::malformed("a call without a name"))?;
     let index = counters.next_call()?;
@@ -303,7 +293,7 @@ fn hand_on(
     text: EscapedText<'_>,
     counters: &mut Counters,
     sink: &mut impl AnswerSink,
-) -> Result<(), AnswerFault> {
+) -> AnswerResult {
     let (index, id) = (u32::try_from(part.start).unwrap_or(u32::MAX), part.id.take());
     let reasoning = |kind: ReasoningKind, text| AnswerEvent::Reasoning {
         choice: 0,
@@ -329,7 +319,7 @@ fn hand_on(
     }
 }
 
-fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
     let Some(data) = item.member(b"result").and_then(Raw::filled_string).and_then(EscapedText::of) else {
         return Ok(());
     };
@@ -354,8 +344,7 @@ fn url_citation(annotation: Raw<'_>, start: u64) -> Option<BytesMut> {
     push_member(&mut json, b"title", title.bytes());
     for name in [&b"start_index"[..], b"end_index"] {
         if let Some(index) = annotation.member(name).and_then(Raw::count) {
-            push_member(&mut json, name, b"");
-            push_u64(&mut json, start.saturating_add(index));
+            push_count(&mut json, name, start.saturating_add(index));
         }
     }
     json.put_slice(b"}}");

@@ -7,9 +7,8 @@ use super::{
     output::{ItemHead, ItemStatus},
 };
 use crate::{
-    json::{Raw, push_member, push_string},
+    json::{Raw, push_member, push_quoted, push_string_member},
     neutral::{EscapedText, ToolKind, json_value},
-    responses::write::{push_quoted, push_text_member},
 };
 
 /// A call that has not ended.
@@ -36,13 +35,12 @@ impl ToolCallItem {
         events: &mut EventWriter,
     ) -> ToolCallItem {
         let mut names = BytesMut::new();
-        push_text_member(&mut names, b"call_id", id);
+        id.push_member(&mut names, b"call_id");
         match original {
-            None => push_text_member(&mut names, b"name", name),
+            None => name.push_member(&mut names, b"name"),
             Some((namespace, name)) => {
                 for (member, text) in [(&b"namespace"[..], namespace), (b"name", name)] {
-                    push_member(&mut names, member, b"");
-                    push_string(&mut names, text);
+                    push_string_member(&mut names, member, text);
                 }
             }
         }
@@ -108,7 +106,7 @@ impl ToolCallItem {
         out.put_u8(b'"');
         out.put_slice(&self.names);
         push_member(out, text, b"");
-        push_quoted(&self.text, out);
+        push_quoted(out, &self.text);
         out.put_u8(b'}');
     }
 }

@@ -4,9 +4,8 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::output::ItemHead;
 use crate::{
-    json::{push_member, push_u64},
+    json::{push_count, push_member, push_quoted, push_u64},
     neutral::{AnswerForm, EscapedText},
-    responses::write::{push_quoted, push_text_member},
 };
 
 /// Writes events, or nothing for an answer that is not streamed.
@@ -56,8 +55,7 @@ impl EventWriter {
     /// Writes an event about a whole item.
     pub(super) fn item(&mut self, kind: &str, place: u64, item: impl FnOnce(&mut BytesMut)) {
         self.event(kind, |out| {
-            push_member(out, b"output_index", b"");
-            push_u64(out, place);
+            push_count(out, b"output_index", place);
             out.put_slice(b",\"item\":");
             item(out);
         });
@@ -68,11 +66,9 @@ impl EventWriter {
         self.event(kind, |out| {
             push_member(out, b"item_id", b"");
             spot.head.push_id(out);
-            push_member(out, b"output_index", b"");
-            push_u64(out, spot.head.place);
+            push_count(out, b"output_index", spot.head.place);
             if let Some((name, index)) = spot.part {
-                push_member(out, name, b"");
-                push_u64(out, index);
+                push_count(out, name, index);
             }
             members(out);
         });
@@ -81,7 +77,7 @@ impl EventWriter {
     /// Writes a piece of text.
     pub(super) fn delta(&mut self, kind: &str, spot: Spot<'_>, text: &EscapedText<'_>, more: &[u8]) {
         self.within(kind, spot, |out| {
-            push_text_member(out, b"delta", text);
+            text.push_member(out, b"delta");
             out.put_slice(more);
         });
     }
@@ -90,7 +86,7 @@ impl EventWriter {
     pub(super) fn text_done(&mut self, kind: &str, spot: Spot<'_>, name: &[u8], text: &[u8], more: &[u8]) {
         self.within(kind, spot, |out| {
             push_member(out, name, b"");
-            push_quoted(text, out);
+            push_quoted(out, text);
             out.put_slice(more);
         });
     }

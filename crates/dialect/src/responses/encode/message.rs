@@ -7,9 +7,8 @@ use super::{
     output::{ItemHead, ItemStatus},
 };
 use crate::{
-    json::{Raw, push_member, push_u64},
+    json::{Raw, push_comma, push_count, push_member, push_quoted},
     neutral::{EscapedText, json_value},
-    responses::write::{begin_element, push_quoted},
 };
 
 /// Kind of a part.
@@ -58,7 +57,7 @@ impl Part {
         match self.kind {
             TextKind::Text => {
                 out.put_slice(b"{\"type\":\"output_text\",\"text\":");
-                push_quoted(&self.text, out);
+                push_quoted(out, &self.text);
                 push_member(out, b"annotations", &self.annotations);
                 out.put_u8(b']');
                 push_member(out, b"logprobs", &self.logprobs);
@@ -66,7 +65,7 @@ impl Part {
             }
             TextKind::Refusal => {
                 out.put_slice(b"{\"type\":\"refusal\",\"refusal\":");
-                push_quoted(&self.text, out);
+                push_quoted(out, &self.text);
                 out.put_u8(b'}');
             }
         }
@@ -112,14 +111,13 @@ impl MessageItem {
         let parts = self.parts;
         let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text) else { return };
         let Some(annotation) = citation(json) else { return };
-        begin_element(&mut part.annotations);
+        push_comma(&mut part.annotations);
         part.annotations.put_slice(&annotation);
         let index = part.annotation_count;
         part.annotation_count += 1;
         let spot = Spot { head: &self.head, part: Some((b"content_index", parts)) };
         events.within("output_text.annotation.added", spot, |out| {
-            push_member(out, b"annotation_index", b"");
-            push_u64(out, index);
+            push_count(out, b"annotation_index", index);
             push_member(out, b"annotation", &annotation);
         });
     }
@@ -127,7 +125,7 @@ impl MessageItem {
     /// Adds log probabilities to the open text: the elements of an array.
     pub(super) fn logprobs(&mut self, list: &[u8]) {
         if let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text && !list.is_empty()) {
-            begin_element(&mut part.logprobs);
+            push_comma(&mut part.logprobs);
             part.logprobs.put_slice(list);
         }
     }
@@ -154,7 +152,7 @@ impl MessageItem {
             out.put_slice(b",\"part\":");
             part.push(out);
         });
-        begin_element(&mut self.done);
+        push_comma(&mut self.done);
         part.push(&mut self.done);
         self.parts += 1;
     }
@@ -182,8 +180,7 @@ fn citation(json: &[u8]) -> Option<BytesMut> {
     let number = |name: &[u8]| page.member(name).and_then(Raw::count).unwrap_or(0);
     let mut out = BytesMut::from(&b"{\"type\":\"url_citation\""[..]);
     for name in [&b"start_index"[..], b"end_index"] {
-        push_member(&mut out, name, b"");
-        push_u64(&mut out, number(name));
+        push_count(&mut out, name, number(name));
     }
     push_member(&mut out, b"url", url.bytes());
     push_member(&mut out, b"title", page.member(b"title").filter(|title| title.is_string()).unwrap_or(url).bytes());
@@ -200,8 +197,7 @@ fn document_citation(citation: Raw<'_>) -> Option<BytesMut> {
     let mut out = BytesMut::from(&b"{\"type\":\"file_citation\""[..]);
     push_member(&mut out, b"file_id", &written(file));
     push_member(&mut out, b"filename", &written(title));
-    push_member(&mut out, b"index", b"");
-    push_u64(&mut out, index);
+    push_count(&mut out, b"index", index);
     out.put_u8(b'}');
     Some(out)
 }

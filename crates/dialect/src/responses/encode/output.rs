@@ -2,7 +2,10 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use crate::answer::AnswerFault;
+use crate::{
+    answer::{AnswerFault, AnswerResult},
+    json::{push_comma, push_quoted},
+};
 
 /// Most items of an answer.
 const MAX_ITEMS: usize = 4_096;
@@ -53,9 +56,7 @@ impl ItemHead {
 
     /// Appends the id as a string.
     pub(super) fn push_id(&self, out: &mut BytesMut) {
-        out.put_u8(b'"');
-        out.put_slice(&self.id);
-        out.put_u8(b'"');
+        push_quoted(out, &self.id);
     }
 
     /// Appends `{"type":…,"id":…`.
@@ -86,7 +87,7 @@ impl Output {
     ///
     /// # Errors
     /// When there are too many.
-    pub(super) fn charge(&mut self, bytes: usize) -> Result<(), AnswerFault> {
+    pub(super) fn charge(&mut self, bytes: usize) -> AnswerResult {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > self.max_bytes {
             return Err(AnswerFault::malformed("the answer is longer than allowed"));
@@ -98,7 +99,7 @@ impl Output {
     ///
     /// # Errors
     /// When there are too many items.
-    pub(super) fn reserve(&mut self) -> Result<u64, AnswerFault> {
+    pub(super) fn reserve(&mut self) -> AnswerResult<u64> {
         if self.items.len() >= MAX_ITEMS {
             return Err(AnswerFault::malformed("too many items"));
         }
@@ -116,10 +117,8 @@ impl Output {
     /// Appends the items that are done as an array.
     pub(super) fn push(&self, out: &mut BytesMut) {
         out.put_u8(b'[');
-        for (index, item) in self.items.iter().filter(|item| !item.is_empty()).enumerate() {
-            if index > 0 {
-                out.put_u8(b',');
-            }
+        for item in self.items.iter().filter(|item| !item.is_empty()) {
+            push_comma(out);
             out.put_slice(item);
         }
         out.put_u8(b']');

@@ -8,12 +8,9 @@ use super::{
     output::ItemHead,
 };
 use crate::{
-    json::{push_member, push_string},
+    json::{push_comma, push_member, push_quoted, push_string_member},
     neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey},
-    responses::{
-        reasoning_state::ForeignReasoning,
-        write::{begin_element, push_quoted, push_text_member},
-    },
+    responses::reasoning_state::ForeignReasoning,
 };
 
 /// Beginning of the ids of reasoning items.
@@ -126,10 +123,10 @@ impl ReasoningItem {
         let Some(summary) = self.open.take() else { return };
         events.text_done("reasoning_summary_text.done", self.spot(), b"text", &summary, b"");
         let mut part = BytesMut::from(&b"{\"type\":\"summary_text\",\"text\":"[..]);
-        push_quoted(&summary, &mut part);
+        push_quoted(&mut part, &summary);
         part.put_u8(b'}');
         events.within("reasoning_summary_part.done", self.spot(), |out| push_member(out, b"part", &part));
-        begin_element(&mut self.done);
+        push_comma(&mut self.done);
         self.done.put_slice(&part);
         self.parts += 1;
     }
@@ -159,7 +156,7 @@ impl ReasoningItem {
                 push_member(out, b"encrypted_content", b"null");
             }
             Some(_) if self.format == ReasoningFormat::Responses => {
-                push_text_member(out, b"encrypted_content", &sealed);
+                sealed.push_member(out, b"encrypted_content");
             }
             Some(key) => {
                 let shown = EscapedText::plain(std::str::from_utf8(&self.shown).unwrap_or_default());
@@ -169,8 +166,7 @@ impl ReasoningItem {
                     id: self.owner.clone(),
                     data: sealed.unescaped().into_owned(),
                 };
-                push_member(out, b"encrypted_content", b"");
-                push_string(out, &foreign.seal(key, &shown.unescaped()));
+                push_string_member(out, b"encrypted_content", &foreign.seal(key, &shown.unescaped()));
             }
         }
         out.put_u8(b'}');

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{ResponseOpening, output::Output};
 use crate::{
-    json::{push_member, push_string, push_u64},
+    json::{push_count, push_member, push_string, push_string_member, push_u64},
     neutral::ReportedTokens,
 };
 
@@ -44,8 +44,7 @@ pub(super) fn push_response(
     push_member(out, b"created_at", opening.created.to_string().as_bytes());
     let completed = matches!(state, ResponseState::Completed).then(|| (opening.clock)().max(opening.created));
     push_member(out, b"completed_at", completed.map_or("null".to_owned(), |at| at.to_string()).as_bytes());
-    push_member(out, b"status", b"");
-    push_string(out, state.as_str());
+    push_string_member(out, b"status", state.as_str());
     push_member(out, b"error", if let ResponseState::Failed(error) = state { error } else { b"null" });
     match state {
         ResponseState::Incomplete(reason) => {
@@ -55,8 +54,7 @@ pub(super) fn push_response(
         }
         _ => push_member(out, b"incomplete_details", b"null"),
     }
-    push_member(out, b"model", b"");
-    push_string(out, &opening.model);
+    push_string_member(out, b"model", &opening.model);
     push_member(out, b"output", b"");
     match state {
         // Nothing is done yet, and clients add to it.
@@ -74,20 +72,16 @@ pub(super) fn push_response(
 
 /// Appends the usage. What it cost is in a header: strict clients refuse members that they do not know.
 pub(in crate::responses) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
-    let count = |name: &[u8], count: u64, out: &mut BytesMut| {
-        push_member(out, name, b"");
-        push_u64(out, count);
-    };
     out.put_slice(b"{\"input_tokens\":");
     push_u64(out, tokens.prompt);
     push_member(out, b"input_tokens_details", b"{\"cached_tokens\":");
     push_u64(out, tokens.cached.unwrap_or(0));
-    count(b"cache_write_tokens", tokens.cache_write.unwrap_or(0), out);
+    push_count(out, b"cache_write_tokens", tokens.cache_write.unwrap_or(0));
     out.put_u8(b'}');
-    count(b"output_tokens", tokens.completion, out);
+    push_count(out, b"output_tokens", tokens.completion);
     push_member(out, b"output_tokens_details", b"{\"reasoning_tokens\":");
     push_u64(out, tokens.reasoning.unwrap_or(0));
     out.put_u8(b'}');
-    count(b"total_tokens", tokens.prompt.saturating_add(tokens.completion), out);
+    push_count(out, b"total_tokens", tokens.prompt.saturating_add(tokens.completion));
     out.put_u8(b'}');
 }

@@ -2,7 +2,7 @@ use pointsman_domain::FailureKind;
 
 use super::*;
 use crate::{
-    answer::AnswerFault,
+    answer::AnswerResult,
     frame::sse::SseSplitter,
     neutral::ReportedTokens,
     neutral::{AnswerEvent, AnswerSink},
@@ -15,7 +15,7 @@ use crate::{
 struct Reported(Vec<ReportedTokens>);
 
 impl AnswerSink for Reported {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
         if let AnswerEvent::Usage(tokens) = event {
             self.0.push(tokens);
         }
@@ -24,7 +24,7 @@ impl AnswerSink for Reported {
 }
 
 /// Decodes a stream of these events into a sink.
-pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl AnswerSink) -> AnswerResult {
     let mut decoder = Decoder::new(names);
     let mut splitter = SseSplitter::new(1_000_000);
     for event in events {
@@ -34,19 +34,19 @@ pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl Answer
     decoder.end()
 }
 
-pub(super) fn collect(events: &[String], names: ToolNames) -> Result<Value, AnswerFault> {
+pub(super) fn collect(events: &[String], names: ToolNames) -> AnswerResult<Value> {
     let mut writer = CompletionWriter::default();
     decode(events, names, &mut writer)?;
     Ok(serde_json::from_slice(&writer.finish()?).unwrap())
 }
 
-pub(super) fn collect_whole(body: &str, names: ToolNames) -> Result<Value, AnswerFault> {
+pub(super) fn collect_whole(body: &str, names: ToolNames) -> AnswerResult<Value> {
     let mut writer = CompletionWriter::default();
     Decoder::new(names).whole(body, &mut writer)?;
     Ok(serde_json::from_slice(&writer.finish()?).unwrap())
 }
 
-fn collected(events: &[Value]) -> Result<Value, AnswerFault> {
+fn collected(events: &[Value]) -> AnswerResult<Value> {
     collect(&events.iter().map(Value::to_string).collect::<Vec<_>>(), ToolNames::default())
 }
 

@@ -17,7 +17,7 @@ enum Event {
     KeepAlive,
 }
 
-fn send(encoder: &mut impl AnswerSink, event: &Event) -> Result<(), AnswerFault> {
+fn send(encoder: &mut impl AnswerSink, event: &Event) -> AnswerResult {
     let text = |text: &str| EscapedText::escaping(text);
     let optional = |text: &Option<String>| text.as_deref().map(EscapedText::escaping);
     encoder.event(match event {
