@@ -245,7 +245,7 @@ impl PassingEvents {
         if self.halves.is_empty() && !cursor.has_lone_surrogate() {
             return self.pass_whole(data, value, meter, out);
         }
-        let kind = value.member(b"type").and_then(Raw::text).unwrap_or_default();
+        let kind = value.kind().unwrap_or_default();
         for lost in self.halves.ended_by(api, &kind, value) {
             let number = value.member(b"sequence_number").and_then(Raw::count);
             self.pass_lost(&lost, number, meter, out)?;
@@ -272,7 +272,7 @@ impl PassingEvents {
             }
             return Ok(());
         }
-        let Some(kind) = value.member(b"type").and_then(Raw::text) else { return Ok(()) };
+        let Some(kind) = value.kind() else { return Ok(()) };
         let usage = || meter.answer().usage();
         let changed = match &self.api {
             PassingApi::Responses(identity) => {

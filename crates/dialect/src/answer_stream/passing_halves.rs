@@ -124,7 +124,7 @@ fn of_completion(event: Raw<'_>) -> Vec<Piece<'_>> {
             let _ = write!(head, "{}:{},", key.written(), lone_halves_replaced(value.written()));
         }
     }
-    let choices = event.member(b"choices").into_iter().flat_map(Raw::elements).enumerate();
+    let choices = event.elements_of(b"choices").enumerate();
     let goes_on = |choice: &Raw<'_>| choice.member(b"finish_reason").is_none_or(Raw::is_null);
     choices
         .filter(|(_, choice)| goes_on(choice))

@@ -74,7 +74,7 @@ impl MessagesError<'_> {
     pub fn passed_on(&self, refusal: &str) -> Option<Bytes> {
         let refusal = &lone_halves_replaced(refusal);
         let whole = object(refusal).ok()?;
-        let is_error = whole.member(b"type").and_then(Raw::text).as_deref() == Some("error");
+        let is_error = whole.kind().as_deref() == Some("error");
         whole.member(b"error").filter(|error| is_error && error.member(b"message").is_some_and(Raw::is_string))?;
         let mut splice = Splice::new(refusal);
         if let Some(theirs) = whole.member(b"request_id") {

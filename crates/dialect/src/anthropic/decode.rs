@@ -178,7 +178,7 @@ impl Decoder {
         // A placeholder: only `message_delta` knows.
         self.usage.forget_output();
         // Calls that a program of the model made are whole from the start.
-        let is_call = |block: &Raw<'_>| block.member(b"type").and_then(Raw::text).as_deref() == Some("tool_use");
+        let is_call = |block: &Raw<'_>| block.kind().as_deref() == Some("tool_use");
         for block in content.into_iter().flat_map(Raw::elements).filter(is_call) {
             self.block_start(0, block, sink)?;
             self.block_stop(sink)?;

@@ -70,7 +70,7 @@ struct Message<'a> {
 impl<'a> Message<'a> {
     fn read(value: Raw<'a>) -> Message<'a> {
         let is_assistant = value.member(b"role").and_then(Raw::text).as_deref() == Some("assistant");
-        let blocks = value.member(b"content").into_iter().flat_map(Raw::elements);
+        let blocks = value.elements_of(b"content");
         let blocks = blocks.map(|block| (block, is_assistant && is_foreign(block))).collect();
         Message { is_assistant, blocks }
     }
@@ -85,17 +85,13 @@ impl<'a> Message<'a> {
     }
 
     fn answers_calls(&self) -> bool {
-        self.blocks.iter().any(|(block, _)| type_of(*block).as_deref() == Some("tool_result"))
+        self.blocks.iter().any(|(block, _)| block.kind().as_deref() == Some("tool_result"))
     }
-}
-
-fn type_of(block: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
-    block.member(b"type").and_then(Raw::text)
 }
 
 /// Whether a block is a thought whose signature, or whose data, is one of our envelopes.
 fn is_foreign(block: Raw<'_>) -> bool {
-    let name: &[u8] = match type_of(block).as_deref() {
+    let name: &[u8] = match block.kind().as_deref() {
         Some("thinking") => b"signature",
         Some("redacted_thinking") => b"data",
         _ => return false,

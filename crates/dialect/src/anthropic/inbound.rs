@@ -231,7 +231,7 @@ impl<'a> ChatReader<'a> {
             reasoning.effort = Effort::named(&known);
         }
         if let Some(thinking) = thinking {
-            let kind = thinking.member(b"type").and_then(Raw::text);
+            let kind = thinking.kind();
             match kind.as_deref() {
                 Some("enabled") => {
                     let budget = thinking.member(b"budget_tokens").and_then(Raw::count);
@@ -261,7 +261,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn format(&mut self, format: Raw<'a>) -> Result<(), Invalid> {
-        let kind = format.member(b"type").and_then(Raw::text);
+        let kind = format.kind();
         let schema = format.member(b"schema").filter(|schema| schema.is_object());
         let (Some("json_schema"), Some(schema)) = (kind.as_deref(), schema) else {
             let message = "'output_config.format' must have the type json_schema and an object as schema.";

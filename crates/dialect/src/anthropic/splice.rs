@@ -38,7 +38,7 @@ pub(crate) fn splice_request(body: &str, call: &BodyEdits<'_>) -> Result<Spliced
     let mut own = call.begin(body, &NAMES, |name, value, splice| {
         match name {
             b"thinking" => {
-                thinks = value.member(b"type").and_then(Raw::text).is_some_and(|kind| &*kind != "disabled");
+                thinks = value.kind().is_some_and(|kind| &*kind != "disabled");
                 let budget = value.member(b"budget_tokens").and_then(Raw::count);
                 if let Some(lower) = budget.and_then(|given| call.lower_than(Some(given.saturating_add(1)))) {
                     limits_thinking = true;

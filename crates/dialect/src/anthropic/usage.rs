@@ -105,7 +105,7 @@ fn replace(count: &mut Option<u64>, new: Option<u64>) {
 /// The sum over all iterations of this model. The counts at the top leave compactions out, and those of an advisor
 /// belong to another model. `None` where the counts at the top are right: without a compaction, or after a fallback.
 fn sum_of_iterations(iterations: Raw<'_>) -> Option<Usage> {
-    let is = |iteration: Raw<'_>, kind: &str| iteration.member(b"type").and_then(Raw::text).as_deref() == Some(kind);
+    let is = |iteration: Raw<'_>, kind: &str| iteration.kind().as_deref() == Some(kind);
     let has = |kind: &str| iterations.elements().any(|iteration| is(iteration, kind));
     if !has("compaction") || has("fallback_message") {
         return None;

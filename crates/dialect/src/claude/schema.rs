@@ -194,8 +194,7 @@ fn notes(schema: Raw<'_>) -> String {
 }
 
 fn optional_members(schema: Raw<'_>) -> usize {
-    let required: Vec<Cow<'_, str>> =
-        schema.member(b"required").into_iter().flat_map(Raw::elements).filter_map(Raw::text).collect();
+    let required: Vec<Cow<'_, str>> = schema.elements_of(b"required").filter_map(Raw::text).collect();
     let properties = schema.member(b"properties").into_iter().flat_map(Raw::members);
     properties.filter(|(name, _)| !required.iter().any(|required| required.as_bytes() == &*name.name())).count()
 }
@@ -248,7 +247,7 @@ fn collect_references(value: Raw<'_>, found: &mut Vec<String>) {
 /// A schema of arguments as it is, but for its root, which must say that it is an object.
 pub(crate) fn object_schema(schema: Option<Raw<'_>>, unsupported: &mut UnsupportedFields) -> Bytes {
     let Some(schema) = schema else { return Bytes::from_static(b"{\"type\":\"object\",\"properties\":{}}") };
-    if schema.member(b"type").and_then(Raw::text).as_deref() == Some("object") {
+    if schema.kind().as_deref() == Some("object") {
         return Bytes::copy_from_slice(schema.bytes());
     }
     unsupported.emulate("tools[].function.parameters");

@@ -179,7 +179,7 @@ impl Decoder {
         }
         let Some((_, block)) = &mut self.open else { return Ok(()) };
         match (&*key.name(), block) {
-            (b"text", Block::Text { .. }) => match value.filled_string().and_then(EscapedText::of) {
+            (b"text", Block::Text { .. }) => match EscapedText::filled(value) {
                 Some(text) => self.text(text, sink),
                 None => Ok(()),
             },
@@ -189,12 +189,10 @@ impl Decoder {
                 let thought = ReasoningBlock { index: *index, format: self.reasoning_of };
                 thought.delta(value, signature, sink)
             }
-            (b"toolUse", Block::Call(call)) => {
-                match value.member(b"input").and_then(Raw::filled_string).and_then(EscapedText::of) {
-                    Some(piece) => call.piece(piece, sink),
-                    None => Ok(()),
-                }
-            }
+            (b"toolUse", Block::Call(call)) => match value.member(b"input").and_then(EscapedText::filled) {
+                Some(piece) => call.piece(piece, sink),
+                None => Ok(()),
+            },
             (b"image", Block::Hidden) => image(value, sink),
             (_, Block::Hidden) => Ok(()),
             _ => Err(AnswerFault::malformed("a delta of another kind than its block")),
@@ -223,12 +221,12 @@ impl Decoder {
     /// Text with citations, as an unstreamed answer has it.
     fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let start = self.characters;
-        for part in value.member(b"content").into_iter().flat_map(Raw::elements) {
+        for part in value.elements_of(b"content") {
             if let Some(text) = part.member(b"text").and_then(EscapedText::of) {
                 self.text(text, sink)?;
             }
         }
-        for citation in value.member(b"citations").into_iter().flat_map(Raw::elements) {
+        for citation in value.elements_of(b"citations") {
             cite(citation, start, self.characters, sink)?;
         }
         Ok(())
@@ -285,7 +283,7 @@ impl ReasoningBlock {
         for (key, value) in value.members() {
             match &*key.name() {
                 b"text" => {
-                    if let Some(text) = value.filled_string().and_then(EscapedText::of) {
+                    if let Some(text) = EscapedText::filled(value) {
                         self.send(ReasoningKind::Text, Some(text), None, sink)?;
                     }
                 }
@@ -296,7 +294,7 @@ impl ReasoningBlock {
                     signature.put_slice(value.inner());
                 }
                 b"redactedContent" => {
-                    if let Some(data) = value.filled_string().and_then(EscapedText::of) {
+                    if let Some(data) = EscapedText::filled(value) {
                         self.send(ReasoningKind::Encrypted, None, Some(data), sink)?;
                     }
                 }

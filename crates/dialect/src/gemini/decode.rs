@@ -114,7 +114,7 @@ impl Decoder {
         }
         self.has_answer = true;
         if self.id.is_none()
-            && let Some(id) = id.and_then(Raw::filled_string).and_then(EscapedText::of)
+            && let Some(id) = id.and_then(EscapedText::filled)
         {
             self.id = Some(id.clone().into_owned());
             sink.event(AnswerEvent::Started { id })?;

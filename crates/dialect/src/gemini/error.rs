@@ -49,7 +49,7 @@ fn is_daily(error: Raw<'_>) -> bool {
 }
 
 fn details(error: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
-    error.member(b"details").into_iter().flat_map(Raw::elements)
+    error.elements_of(b"details")
 }
 
 /// Decimal seconds with an `s` behind.

@@ -102,7 +102,7 @@ pub(crate) fn images_of(body: &str) -> AnswerResult<Bytes> {
     if let Some(fault) = error::fault(answer) {
         return Err(fault);
     }
-    let predictions = || answer.member(b"predictions").into_iter().flat_map(Raw::elements);
+    let predictions = || answer.elements_of(b"predictions");
     let mut images = predictions().filter_map(|image| Some((image, image.member(b"bytesBase64Encoded")?))).peekable();
     if images.peek().is_none() {
         let why = predictions().find_map(|image| image.member(b"raiFilteredReason")?.text());

@@ -40,7 +40,7 @@ pub(super) fn lower(schema: Raw<'_>) -> Option<Bytes> {
 
 /// Whether the schema is of an object without members.
 pub(super) fn has_no_members(schema: Raw<'_>) -> bool {
-    let is_object = schema.member(b"type").and_then(Raw::text).as_deref() == Some("object");
+    let is_object = schema.kind().as_deref() == Some("object");
     is_object && schema.member(b"properties").is_none_or(|properties| !properties.is_filled())
 }
 
@@ -104,7 +104,7 @@ fn push_choices(schema: Raw<'_>, choices: Raw<'_>, nullable: bool, out: &mut Byt
     if has_both || schema.members().any(|(key, _)| stands_beside(&key.name())) {
         return None;
     }
-    let is_null = |choice: &Raw<'_>| choice.member(b"type").and_then(Raw::text).as_deref() == Some("null");
+    let is_null = |choice: &Raw<'_>| choice.kind().as_deref() == Some("null");
     let others: Vec<Raw<'_>> = choices.elements().filter(|choice| !is_null(choice)).collect();
     let nullable = nullable || choices.elements().any(|choice| is_null(&choice));
     if let [only] = others.as_slice() {

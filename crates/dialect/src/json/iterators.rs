@@ -1,5 +1,7 @@
 //! The members of a checked object and the elements of a checked array.
 
+use std::borrow::Cow;
+
 use super::{cursor::Cursor, raw::Raw};
 
 impl<'a> Raw<'a> {
@@ -11,6 +13,16 @@ impl<'a> Raw<'a> {
     /// The value of an object's member, the last if there are several.
     pub(crate) fn member(self, name: &[u8]) -> Option<Raw<'a>> {
         self.members().filter(|(key, _)| *key.name() == *name).last().map(|(_, value)| value)
+    }
+
+    /// The text of the member `type`.
+    pub(crate) fn kind(self) -> Option<Cow<'a, str>> {
+        self.member(b"type").and_then(Raw::text)
+    }
+
+    /// The elements of the array in a member; nothing if there is none.
+    pub(crate) fn elements_of(self, name: &[u8]) -> impl Iterator<Item = Raw<'a>> {
+        self.member(name).into_iter().flat_map(Raw::elements)
     }
 
     /// The values of several members in one pass, which is cheaper than one [`Raw::member`] each.

@@ -16,6 +16,11 @@ impl<'a> EscapedText<'a> {
         raw.is_string().then(|| EscapedText(Cow::Borrowed(raw.inner_text())))
     }
 
+    /// The text of a JSON string that is not empty.
+    pub(crate) fn filled(raw: Raw<'a>) -> Option<EscapedText<'a>> {
+        raw.filled_string().and_then(EscapedText::of)
+    }
+
     /// Escapes `text`.
     pub(crate) fn escaping(text: &str) -> EscapedText<'a> {
         let mut quoted = BytesMut::with_capacity(text.len() + 2);

@@ -39,7 +39,7 @@ impl ToolCallReader {
         calls: &mut u32,
         sink: &mut impl AnswerSink,
     ) -> AnswerResult<ToolCallReader> {
-        let Some(name) = name.and_then(Raw::filled_string).and_then(EscapedText::of) else {
+        let Some(name) = name.and_then(EscapedText::filled) else {
             return Err(AnswerFault::malformed("a call without a name"));
         };
         if *calls >= MAX_CALLS {
@@ -47,7 +47,7 @@ impl ToolCallReader {
         }
         let index = *calls;
         *calls += 1;
-        let id = match id.and_then(Raw::filled_string).and_then(EscapedText::of) {
+        let id = match id.and_then(EscapedText::filled) {
             Some(id) => fitting_call_id(&id, CLIENT_IDS),
             // The meter gives the call an id that no other answer has.
             None => EscapedText::plain(""),

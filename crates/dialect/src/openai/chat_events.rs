@@ -46,7 +46,9 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> AnswerResult 
             sink.event(AnswerEvent::Logprobs { choice: index, value: logprobs })?;
         }
         // The words of vLLM and SGLang; a number is a token.
-        if let Some(text) = filled(stop_reason).or_else(|| filled(matched_stop)) {
+        if let Some(text) =
+            stop_reason.and_then(EscapedText::filled).or_else(|| matched_stop.and_then(EscapedText::filled))
+        {
             sink.event(AnswerEvent::StoppedAt { choice: index, text })?;
         }
         if let Some(finish) = finish.and_then(Raw::text) {
@@ -79,7 +81,9 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> An
             }
         }
         None => {
-            if let Some(text) = [reasoning, reasoning_content, thinking].into_iter().find_map(filled) {
+            if let Some(text) =
+                [reasoning, reasoning_content, thinking].into_iter().find_map(|text| text.and_then(EscapedText::filled))
+            {
                 sink.event(AnswerEvent::Reasoning {
                     choice,
                     index: 0,
@@ -92,7 +96,7 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> An
             }
         }
     }
-    if let Some(text) = filled(content) {
+    if let Some(text) = content.and_then(EscapedText::filled) {
         sink.event(AnswerEvent::Text { choice, text })?;
     }
     // Annotations are about the text before them.
@@ -102,7 +106,7 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> An
     for citation in citations.into_iter().flat_map(Raw::elements).filter(|citation| citation.is_object()) {
         sink.event(AnswerEvent::DocumentCitation { choice, json: Cow::Borrowed(citation.bytes()) })?;
     }
-    if let Some(text) = filled(refusal) {
+    if let Some(text) = refusal.and_then(EscapedText::filled) {
         sink.event(AnswerEvent::Refusal { choice, text })?;
     }
     for (place, call) in calls.into_iter().flat_map(Raw::elements).enumerate() {
@@ -116,7 +120,7 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> An
 
 fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult {
     let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
-    let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
+    let (kind, shown, sealed) = match detail.kind().as_deref() {
         Some("reasoning.summary") => {
             (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
         }
@@ -138,10 +142,10 @@ fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSin
         Some(custom) => (ToolKind::Custom, custom.pick([b"name", b"input"])),
         None => (ToolKind::Function, function.map_or([None; 2], |function| function.pick([b"name", b"arguments"]))),
     };
-    if let (Some(id), Some(name)) = (filled(id), filled(name)) {
+    if let (Some(id), Some(name)) = (id.and_then(EscapedText::filled), name.and_then(EscapedText::filled)) {
         sink.event(AnswerEvent::ToolCallStarted { choice, call: index, id, name, kind })?;
     }
-    match filled(text) {
+    match text.and_then(EscapedText::filled) {
         Some(text) => sink.event(AnswerEvent::ToolCallArguments { choice, call: index, text }),
         None => Ok(()),
     }
@@ -154,10 +158,6 @@ fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Answer
     };
     let (media_type, data) = (EscapedText::escaping(head), EscapedText::escaping(data));
     sink.event(AnswerEvent::Image { choice, media_type, data })
-}
-
-fn filled(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
-    value.and_then(EscapedText::of).filter(|text| !text.is_empty())
 }
 
 fn count32(value: Option<Raw<'_>>) -> u32 {

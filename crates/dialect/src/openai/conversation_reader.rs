@@ -147,7 +147,7 @@ fn texts(value: Raw<'_>) -> Vec<EscapedText<'_>> {
 }
 
 fn format(value: Raw<'_>) -> AnswerFormat<'_> {
-    match value.member(b"type").and_then(Raw::text).as_deref() {
+    match value.kind().as_deref() {
         Some("json_object") => AnswerFormat::JsonObject,
         Some("json_schema") => schema_format(value).unwrap_or(AnswerFormat::JsonObject),
         _ => AnswerFormat::Text,

@@ -159,11 +159,16 @@ impl Choice {
             sink.event(AnswerEvent::Logprobs { choice: index, value })?;
         }
         // The words of vLLM and SGLang; a number is a token.
-        if let Some(text) = filled(stop_reason).or_else(|| filled(matched_stop)) {
+        if let Some(text) =
+            stop_reason.and_then(EscapedText::filled).or_else(|| matched_stop.and_then(EscapedText::filled))
+        {
             sink.event(AnswerEvent::StoppedAt { choice: index, text })?;
         }
         let Some(word) = finish.and_then(Raw::filled_string).and_then(Raw::text) else { return Ok(()) };
-        let native = filled(native).or_else(|| filled(finish)).unwrap_or(EscapedText::plain(""));
+        let native = native
+            .and_then(EscapedText::filled)
+            .or_else(|| finish.and_then(EscapedText::filled))
+            .unwrap_or(EscapedText::plain(""));
         sink.event(AnswerEvent::Finished { choice: index, finish: normalise(&word), native })
     }
 
@@ -216,7 +221,7 @@ impl Choice {
         for citation in said.citations.into_iter().flat_map(Raw::elements).filter(|citation| citation.is_object()) {
             sink.event(AnswerEvent::DocumentCitation { choice, json: Cow::Borrowed(citation.bytes()) })?;
         }
-        if let Some(text) = filled(said.refusal) {
+        if let Some(text) = said.refusal.and_then(EscapedText::filled) {
             sink.event(AnswerEvent::Refusal { choice, text })?;
         }
         self.calls(&said, form, sink)?;
@@ -256,7 +261,7 @@ impl Choice {
 /// Reads an element of `reasoning_details`; says how many bytes of text it shows.
 fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult<usize> {
     let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
-    let (kind, shown, sealed) = match detail.member(b"type").and_then(Raw::text).as_deref() {
+    let (kind, shown, sealed) = match detail.kind().as_deref() {
         Some("reasoning.summary") => {
             (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
         }
@@ -325,10 +330,6 @@ fn read_image(image: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Answer
     };
     let (media_type, data) = (EscapedText::escaping(head), EscapedText::escaping(data));
     sink.event(AnswerEvent::Image { choice, media_type, data })
-}
-
-fn filled(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
-    value.and_then(EscapedText::of).filter(|text| !text.is_empty())
 }
 
 /// The inside of a JSON string that the gateway has put together.

@@ -68,7 +68,7 @@ pub(crate) fn push_choice(choice: &ToolChoice<'_>, tools: &[Tool<'_>], names: &T
 
 /// Appends the form of a custom tool's input. Chat wraps the grammar in another object.
 fn push_format(format: Raw<'_>, out: &mut BytesMut) {
-    let is_grammar = format.member(b"type").and_then(Raw::text).as_deref() == Some("grammar");
+    let is_grammar = format.kind().as_deref() == Some("grammar");
     if !is_grammar || format.member(b"grammar").is_some() {
         return push_member(out, b"format", format.bytes());
     }

@@ -513,7 +513,7 @@ fn is_empty(value: Raw<'_>) -> bool {
 
 /// Whether an entry of `tools` is run by the provider, with whatever the entry names.
 fn runs_at_the_provider(tool: Raw<'_>) -> bool {
-    match tool.member(b"type").and_then(Raw::text) {
+    match tool.kind() {
         Some(kind) => !CLIENT_TOOLS.contains(&&*kind),
         None => !CLIENT_TOOL_MEMBERS.iter().any(|name| tool.member(name).is_some()),
     }
@@ -522,7 +522,7 @@ fn runs_at_the_provider(tool: Raw<'_>) -> bool {
 /// Whether a message has a part or a call of a type that is not known here, with whatever it names.
 fn has_an_unknown_part(message: Raw<'_>) -> bool {
     let has_other = |name: &[u8], known: &[&str]| {
-        let elements = message.member(name).into_iter().flat_map(Raw::elements);
+        let elements = message.elements_of(name);
         let mut types = elements.filter_map(|element| element.member(b"type")?.text());
         types.any(|kind| !known.contains(&&*kind))
     };
@@ -531,9 +531,7 @@ fn has_an_unknown_part(message: Raw<'_>) -> bool {
 
 /// The same of an item of the Responses API.
 fn is_an_unknown_item(item: Raw<'_>) -> bool {
-    let is_other = |of: Raw<'_>, known: &[&str]| {
-        of.member(b"type").and_then(Raw::text).is_some_and(|kind| !known.contains(&&*kind))
-    };
+    let is_other = |of: Raw<'_>, known: &[&str]| of.kind().is_some_and(|kind| !known.contains(&&*kind));
     let parts = [b"content".as_slice(), b"output", b"summary"].into_iter().filter_map(|name| item.member(name));
     is_other(item, ITEMS) || parts.flat_map(Raw::elements).any(|part| is_other(part, ITEM_PARTS))
 }

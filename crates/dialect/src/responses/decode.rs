@@ -47,7 +47,7 @@ impl Decoder {
             return Ok(());
         }
         let Some(value) = event.value()? else { return Ok(()) };
-        let kind = value.member(b"type").and_then(Raw::text);
+        let kind = value.kind();
         if event.is_error || kind.as_deref() == Some("error") {
             return Err(error::of_event(value));
         }
@@ -92,7 +92,7 @@ impl Decoder {
         let mut cursor = Cursor::new(body);
         let response = cursor.value()?;
         cursor.end()?;
-        if response.member(b"type").and_then(Raw::text).as_deref() == Some("error") {
+        if response.kind().as_deref() == Some("error") {
             return Err(error::of_event(response));
         }
         if response.member(b"error").is_some_and(|error| !error.is_null()) {
@@ -148,7 +148,7 @@ impl Decoder {
     }
 
     fn start(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        let id = response.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+        let id = response.member(b"id").and_then(EscapedText::filled);
         match id {
             Some(id) if !std::mem::replace(&mut self.is_started, true) => sink.event(AnswerEvent::Started { id }),
             _ => Ok(()),
@@ -246,7 +246,7 @@ impl Decoder {
                 _ => error::of_response(response),
             });
         }
-        for (place, item) in response.member(b"output").into_iter().flat_map(Raw::elements).enumerate() {
+        for (place, item) in response.elements_of(b"output").enumerate() {
             self.item_done(place as u64, item, sink)?;
         }
         self.is_done = true;

@@ -273,11 +273,11 @@ impl<'a> ChatReader<'a> {
     }
 
     fn format(&mut self, format: Raw<'a>) -> Result<(), Invalid> {
-        self.conversation.format = match format.member(b"type").and_then(Raw::text).as_deref() {
+        self.conversation.format = match format.kind().as_deref() {
             Some("text") => AnswerFormat::Text,
             Some("json_object") => AnswerFormat::JsonObject,
             Some("json_schema") => {
-                let name = format.member(b"name").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let name = format.member(b"name").and_then(EscapedText::filled);
                 let schema = format.member(b"schema").filter(|schema| schema.is_object());
                 let strict = optional_member(format, "text.format", "strict", MemberType::Boolean)?;
                 AnswerFormat::Schema {

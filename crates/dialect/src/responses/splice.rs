@@ -107,7 +107,7 @@ fn says_nothing(role: Option<Raw<'_>>, content: Option<Raw<'_>>) -> bool {
 
 /// Whether reasoning with this encrypted content is such as the upstream cannot take back.
 fn is_unusable(sealed: Option<Raw<'_>>, is_stateless: bool) -> bool {
-    match sealed.and_then(Raw::filled_string).and_then(EscapedText::of) {
+    match sealed.and_then(EscapedText::filled) {
         Some(sealed) => sealed.unescaped().starts_with(StateKey::PREFIX),
         None => is_stateless,
     }

@@ -51,7 +51,7 @@ impl Block {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> AnswerResult<Block> {
-        let kind = block.member(b"type").and_then(Raw::text);
+        let kind = block.kind();
         match kind.as_deref() {
             Some("text") => Block::text(block, counters, sink),
             Some("thinking") => Block::thought(block, counters, sink),
@@ -69,7 +69,7 @@ impl Block {
 
     fn text(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult<Block> {
         let mut citations = Citations::default();
-        for citation in block.member(b"citations").into_iter().flat_map(Raw::elements) {
+        for citation in block.elements_of(b"citations") {
             citations.note(citation);
         }
         let mut text = Block::Text { start: counters.characters, citations };
@@ -142,7 +142,7 @@ impl Block {
 
     /// Takes a piece of the text of the block.
     fn piece(&mut self, piece: Option<Raw<'_>>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
-        let Some(text) = piece.and_then(Raw::filled_string).and_then(EscapedText::of) else { return Ok(()) };
+        let Some(text) = piece.and_then(EscapedText::filled) else { return Ok(()) };
         match self {
             Block::Text { .. } => {
                 counters.characters = counters.characters.saturating_add(text.characters());

@@ -219,7 +219,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn tool_result(&mut self, block: &Block<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        let id = block.tool_use_id.and_then(Raw::filled_string).and_then(EscapedText::of);
+        let id = block.tool_use_id.and_then(EscapedText::filled);
         let id = id.ok_or_else(|| required(path.member("tool_use_id")))?;
         let is_error = of_type(block.is_error, MemberType::Boolean, || path.member("is_error").to_string())?;
         let content_path = path.member("content");
@@ -325,7 +325,7 @@ fn call<'a>(block: &Block<'a>, path: &Path<'_>) -> Result<Part<'a>, Invalid> {
     let name = block.name.ok_or_else(|| required(path.member("name")))?;
     let input = block.input.ok_or_else(|| required(path.member("input")))?;
     let filled = |value: Raw<'a>, field| {
-        let text = value.filled_string().and_then(EscapedText::of);
+        let text = EscapedText::filled(value);
         text.ok_or_else(|| mistyped(path.member(field), "a non-empty string"))
     };
     let (id, name) = (filled(id, "id")?, filled(name, "name")?);

@@ -23,7 +23,7 @@ impl<'a> ChatReader<'a> {
         }
         let mut names = HashSet::new();
         for (index, tool) in tools.elements().enumerate() {
-            let kind = tool.member(b"type").and_then(Raw::text);
+            let kind = tool.kind();
             if kind.as_deref().is_some_and(|kind| kind != "custom") {
                 self.needs_native(format!("tools[{index}].type"));
                 self.has_server_tools = true;
@@ -77,7 +77,7 @@ impl<'a> ChatReader<'a> {
     /// With tools that chat has no form for, no choice is kept that may mean one of them; without any tool, none that chat
     /// servers would refuse.
     pub(super) fn tool_choice(&mut self, choice: Raw<'a>) -> Result<(), Invalid> {
-        let chosen = match choice.member(b"type").and_then(Raw::text).as_deref() {
+        let chosen = match choice.kind().as_deref() {
             Some("auto" | "none") if !self.has_tools() => ToolChoice::Unspecified,
             Some("auto") => ToolChoice::Auto,
             Some("any") if self.has_server_tools => ToolChoice::Unspecified,

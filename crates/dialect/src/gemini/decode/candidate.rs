@@ -80,7 +80,7 @@ impl Candidate {
     pub(super) fn part(&mut self, part: Raw<'_>, context: PartContext<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let [signature, thought, call, text, data] =
             part.pick([b"thoughtSignature", b"thought", b"functionCall", b"text", b"inlineData"]);
-        let signature = signature.and_then(Raw::filled_string).and_then(EscapedText::of);
+        let signature = signature.and_then(EscapedText::filled);
         if signature.as_ref().is_some_and(|signature| signature.bytes().len() > MAX_SIGNATURE) {
             return Err(AnswerFault::malformed("the signature of a thought is too long"));
         }
@@ -89,7 +89,7 @@ impl Candidate {
             return self.call(call, signature, context, sink);
         }
         if let Some(text) = text.filter(|text| text.is_string()) {
-            if let Some(text) = text.filled_string().and_then(EscapedText::of) {
+            if let Some(text) = EscapedText::filled(text) {
                 self.text(text, is_reasoning, sink)?;
             }
         } else {
@@ -176,7 +176,7 @@ impl Candidate {
         PartContext { names, answer, memory }: PartContext<'_>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let Some(name) = call.member(b"name").and_then(Raw::filled_string).and_then(EscapedText::of) else {
+        let Some(name) = call.member(b"name").and_then(EscapedText::filled) else {
             return Err(AnswerFault::malformed("a tool call without a name"));
         };
         if self.calls.len() >= MAX_CALLS {
@@ -211,7 +211,7 @@ impl Candidate {
     /// The id of a call: the upstream's, unless it has none or repeats one. A made one depends on nothing but the answer, so
     /// that it is the same however the answer comes.
     fn id_of_call(&self, call: Raw<'_>, called: [&[u8]; 2], answer: Option<&EscapedText<'_>>) -> EscapedText<'static> {
-        let own = call.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+        let own = call.member(b"id").and_then(EscapedText::filled);
         if let Some(id) = own.map(|id| fitting_call_id(&id, CLIENT_IDS))
             && !self.calls.contains(&id)
         {

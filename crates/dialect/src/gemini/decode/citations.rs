@@ -71,11 +71,10 @@ impl Citations {
             lists.flat_map(Raw::elements).try_for_each(|citation| give(citation, citation))?;
         }
         let Some(grounding) = sources.grounding else { return Ok(()) };
-        let pages: Vec<Option<Raw<'_>>> =
-            grounding.member(b"groundingChunks").into_iter().flat_map(Raw::elements).map(page).collect();
-        for support in grounding.member(b"groundingSupports").into_iter().flat_map(Raw::elements) {
+        let pages: Vec<Option<Raw<'_>>> = grounding.elements_of(b"groundingChunks").map(page).collect();
+        for support in grounding.elements_of(b"groundingSupports") {
             let Some(segment) = support.member(b"segment") else { continue };
-            let chunks = support.member(b"groundingChunkIndices").into_iter().flat_map(Raw::elements);
+            let chunks = support.elements_of(b"groundingChunkIndices");
             let chunks = chunks.filter_map(|index| usize::try_from(index.count()?).ok());
             for page in chunks.filter_map(|index| *pages.get(index)?) {
                 give(segment, page)?;

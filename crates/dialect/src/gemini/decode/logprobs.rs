@@ -9,7 +9,7 @@ use crate::json::{Raw, push_comma, push_string};
 /// `logprobs` of chat; `None` if the result has another form.
 pub(super) fn of_chat(result: Raw<'_>) -> Option<String> {
     let chosen: Vec<Raw<'_>> = result.member(b"chosenCandidates")?.elements().collect();
-    let tops: Vec<Raw<'_>> = result.member(b"topCandidates").into_iter().flat_map(Raw::elements).collect();
+    let tops: Vec<Raw<'_>> = result.elements_of(b"topCandidates").collect();
     let mut out = BytesMut::from(&b"{\"content\":["[..]);
     for (place, candidate) in chosen.iter().enumerate() {
         push_comma(&mut out);

@@ -57,7 +57,7 @@ pub(crate) fn choice(value: Raw<'_>) -> ToolChoice<'_> {
     }
     if let Some(allowed) = value.member(b"allowed_tools") {
         let name = |tool: Raw<'_>| named(tool).map(EscapedText::into_owned);
-        let names = allowed.member(b"tools").into_iter().flat_map(Raw::elements).filter_map(name).collect();
+        let names = allowed.elements_of(b"tools").filter_map(name).collect();
         let required = allowed.member(b"mode").and_then(Raw::text).as_deref() == Some("required");
         return ToolChoice::Allowed { required, names };
     }

@@ -68,7 +68,7 @@ impl Item {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> AnswerResult<Item> {
-        let kind = match item.member(b"type").and_then(Raw::text).as_deref() {
+        let kind = match item.kind().as_deref() {
             Some("message") => Kind::Message,
             Some("reasoning") => Kind::Reasoning,
             Some("function_call") => call(item, ToolKind::Function, names, counters, sink)?,
@@ -116,7 +116,7 @@ impl Item {
                 _ => Err(AnswerFault::malformed("a delta of another kind than its item")),
             };
         }
-        let Some(text) = piece.filled_string().and_then(EscapedText::of) else { return Ok(()) };
+        let Some(text) = EscapedText::filled(piece) else { return Ok(()) };
         let call = self.kind;
         hand_on(call, self.part(kind, index, counters)?, text, counters, sink)
     }
@@ -173,10 +173,10 @@ impl Item {
     fn finish_message(&mut self, item: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         let handed_on = self.annotations;
         let mut annotations: u32 = 0;
-        for (index, part) in item.member(b"content").into_iter().flat_map(Raw::elements).enumerate() {
+        for (index, part) in item.elements_of(b"content").enumerate() {
             let (index, is_new) = (index as u64, !self.parts.iter().any(|known| known.index == index as u64));
             let text = |name: &[u8]| part.member(name).filter(|text| text.is_string());
-            match part.member(b"type").and_then(Raw::text).as_deref() {
+            match part.kind().as_deref() {
                 Some("output_text") => {
                     if let Some(text) = text(b"text") {
                         self.whole_part(PartKind::Text, index, text, counters, sink)?;
@@ -191,7 +191,7 @@ impl Item {
                 }
                 _ => {}
             }
-            for annotation in part.member(b"annotations").into_iter().flat_map(Raw::elements) {
+            for annotation in part.elements_of(b"annotations") {
                 annotations = annotations.saturating_add(1);
                 if annotations > handed_on {
                     self.annotate(index, annotation, counters, sink)?;
@@ -203,13 +203,13 @@ impl Item {
 
     fn finish_reasoning(&mut self, item: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         for (list, kind) in [(&b"summary"[..], PartKind::Summary), (b"content", PartKind::Reasoning)] {
-            for (index, part) in item.member(list).into_iter().flat_map(Raw::elements).enumerate() {
+            for (index, part) in item.elements_of(list).enumerate() {
                 if let Some(text) = part.member(b"text").filter(|text| text.is_string()) {
                     self.whole_part(kind, index as u64, text, counters, sink)?;
                 }
             }
         }
-        let sealed = item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of);
+        let sealed = item.member(b"encrypted_content").and_then(EscapedText::filled);
         let Some(sealed) = sealed else { return Ok(()) };
         sink.event(AnswerEvent::Reasoning {
             choice: 0,
@@ -218,7 +218,7 @@ impl Item {
             kind: ReasoningKind::Encrypted,
             text: None,
             sealed: Some(sealed),
-            id: item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of),
+            id: item.member(b"id").and_then(EscapedText::filled),
         })
     }
 
@@ -275,7 +275,7 @@ fn call(
     counters: &mut Counters,
     sink: &mut impl AnswerSink,
 ) -> AnswerResult<Kind> {
-    let text = |name: &[u8]| item.member(name).and_then(Raw::filled_string).and_then(EscapedText::of);
+    let text = |name: &[u8]| item.member(name).and_then(EscapedText::filled);
     let name = text(b"name").ok_or_else(|| AnswerFault::malformed("a call without a name"))?;
     let index = counters.next_call()?;
     let id = match text(b"call_id") {
@@ -320,7 +320,7 @@ fn hand_on(
 }
 
 fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-    let Some(data) = item.member(b"result").and_then(Raw::filled_string).and_then(EscapedText::of) else {
+    let Some(data) = item.member(b"result").and_then(EscapedText::filled) else {
         return Ok(());
     };
     let format = item.member(b"output_format").and_then(Raw::text);
@@ -334,7 +334,7 @@ fn finish_image(item: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
 
 /// The citation in the form of chat. `start`: where the part begins in the text of the answer.
 fn url_citation(annotation: Raw<'_>, start: u64) -> Option<BytesMut> {
-    if annotation.member(b"type").and_then(Raw::text).as_deref() != Some("url_citation") {
+    if annotation.kind().as_deref() != Some("url_citation") {
         return None;
     }
     let url = annotation.member(b"url").and_then(Raw::filled_string)?;

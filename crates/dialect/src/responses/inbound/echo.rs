@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::tools::{declaration, kind_of};
+use super::tools::declaration;
 use crate::{
     json::{Raw, Splice, SpliceAction, push_member},
     neutral::json_value,
@@ -146,7 +146,7 @@ fn complete_format<'a>(format: Raw<'a>, splice: &mut Splice<'a>) {
 
 fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Splice<'a>) {
     splice.elements(tools, |tool, splice| {
-        match kind_of(tool).as_deref() {
+        match tool.kind().as_deref() {
             Some("function") => match flat(tool) {
                 Some(flat) => {
                     let flat = String::from_utf8_lossy(&flat);
@@ -173,7 +173,7 @@ fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Splice<'a>) {
 fn flat(tool: Raw<'_>) -> Option<BytesMut> {
     let (kind, declared) = (tool.member(b"type")?, declaration(tool));
     let is_flat = declared.bytes().as_ptr() == tool.bytes().as_ptr();
-    if is_flat && (declared.member(b"input_schema").is_none() || kind_of(tool).as_deref() != Some("function")) {
+    if is_flat && (declared.member(b"input_schema").is_none() || tool.kind().as_deref() != Some("function")) {
         return None;
     }
     let mut out = BytesMut::from(&b"{\"type\":"[..]);

@@ -153,7 +153,7 @@ impl<'a> ChatReader<'a> {
             .flat_map(Raw::elements)
             .filter_map(|part| part.member(b"text").and_then(EscapedText::of));
         let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
-        let Some(sealed) = sealed.and_then(Raw::filled_string).and_then(EscapedText::of) else {
+        let Some(sealed) = sealed.and_then(EscapedText::filled) else {
             if !texts.is_empty() {
                 self.unsupported.drop("input[].summary");
             }
@@ -173,7 +173,7 @@ impl<'a> ChatReader<'a> {
             Opened::Native => {
                 // The upstream does not know ids that were made here.
                 let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
-                let id = item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let id = item.member(b"id").and_then(EscapedText::filled);
                 for text in texts {
                     push(ReasoningFormat::Responses, ReasoningKind::Summary, Some(text), None, None);
                 }
@@ -196,6 +196,6 @@ impl<'a> ChatReader<'a> {
 fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
     let path = path.member(name);
     let value = item.member(name.as_bytes()).ok_or_else(|| required(path))?;
-    let text = value.filled_string().and_then(EscapedText::of);
+    let text = EscapedText::filled(value);
     text.ok_or_else(|| mistyped(path, "a non-empty string"))
 }

@@ -49,14 +49,14 @@ impl<'a> ChatReader<'a> {
         if !tools.is_array() {
             return Err(mistyped(path, "an array"));
         }
-        let plain = tools.elements().filter(|tool| kind_of(*tool).as_deref() != Some("namespace"));
+        let plain = tools.elements().filter(|tool| tool.kind().as_deref() != Some("namespace"));
         self.tools.names.extend(plain.filter_map(|tool| Some(declaration(tool).member(b"name")?.text()?.into_owned())));
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}[{index}]");
             if !tool.is_object() {
                 return Err(mistyped(&path, "an object"));
             }
-            match kind_of(tool).as_deref() {
+            match tool.kind().as_deref() {
                 Some("function") => self.function((tool, "tools[]"), &path, None)?,
                 Some("custom") => self.custom(tool, &path)?,
                 Some("namespace") => self.namespace(tool, &path)?,
@@ -78,7 +78,7 @@ impl<'a> ChatReader<'a> {
         self.name_others_of_tool(tool, "tools[]", &OF_NAMESPACES);
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}.tools[{index}]");
-            match kind_of(tool).as_deref() {
+            match tool.kind().as_deref() {
                 Some("function") => self.function((tool, "tools[].tools[]"), &path, Some(&namespace))?,
                 _ => return Err(none_of(format!("{path}.type"), tool.member(b"type"), &["function"])),
             }
@@ -88,7 +88,7 @@ impl<'a> ChatReader<'a> {
 
     /// Names the members of a tool that endpoints of other dialects do not get. `place`: where it stands.
     fn name_others_of_tool(&mut self, tool: Raw<'_>, place: &str, known: &[&[u8]]) {
-        let (declared, holder) = (declaration(tool), kind_of(tool).unwrap_or_default());
+        let (declared, holder) = (declaration(tool), tool.kind().unwrap_or_default());
         let has_own_object = declared.bytes().as_ptr() != tool.bytes().as_ptr();
         let inner = if has_own_object { format!("{place}.{holder}") } else { place.to_owned() };
         let outer = has_own_object.then_some((place, tool, &OF_HOLDERS[..]));
@@ -166,7 +166,7 @@ impl<'a> ChatReader<'a> {
         if !choice.is_object() {
             return Err(mistyped("tool_choice", "a string or an object"));
         }
-        match kind_of(choice).as_deref() {
+        match choice.kind().as_deref() {
             Some("function" | "custom") => Ok(ToolChoice::Named(self.named(choice, "tool_choice")?)),
             Some("allowed_tools") => self.allowed_tools(choice),
             Some(_) => {
@@ -189,7 +189,7 @@ impl<'a> ChatReader<'a> {
         };
         let mut names = Vec::new();
         for (index, tool) in tools.elements().enumerate() {
-            match kind_of(tool).as_deref() {
+            match tool.kind().as_deref() {
                 Some("function" | "custom") => names.push(self.named(tool, &format!("tool_choice.tools[{index}]"))?),
                 _ => self.unsupported.drop("tool_choice.tools[]"),
             }
@@ -203,7 +203,7 @@ impl<'a> ChatReader<'a> {
 
     /// The name of a tool that is chosen.
     fn named(&mut self, tool: Raw<'a>, path: &str) -> Result<EscapedText<'a>, Invalid> {
-        let is_custom = kind_of(tool).as_deref() == Some("custom");
+        let is_custom = tool.kind().as_deref() == Some("custom");
         let tool = declaration(tool);
         let name = name_of(tool, path)?;
         Ok(match tool.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom) {
@@ -223,10 +223,6 @@ pub(super) fn declaration(tool: Raw<'_>) -> Raw<'_> {
 pub(crate) fn is_flat(tool: Raw<'_>) -> bool {
     let has = |name: &[u8]| declaration(tool).member(name).is_some();
     (declaration(tool).bytes() == tool.bytes() && has(b"name")) || has(b"input_schema")
-}
-
-pub(super) fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
-    tool.member(b"type").and_then(Raw::text)
 }
 
 fn name_of<'a>(tool: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
