@@ -58,7 +58,9 @@ pub(crate) fn write_request_for(
         alternating_turns(conversation, unsupported)
     };
     let tools = ToolPlan::new(conversation, capabilities, unsupported);
-    let max_tokens = max_tokens(conversation, endpoint, capabilities, unsupported);
+    // Required: without a limit of the client, it is that of the model or of the endpoint.
+    let most = longest_answer(endpoint, capabilities);
+    let max_tokens = conversation.limit_within(most, unsupported).unwrap_or(most);
     let circumstances = Circumstances {
         max_tokens,
         forces_tool: tools.forces_tool(),
@@ -87,22 +89,6 @@ pub(crate) fn write_request_for(
     messages.push(&turns);
     out.put_u8(b'}');
     TranslatedRequest { body: out.freeze(), names, ..TranslatedRequest::default() }
-}
-
-/// `max_tokens` is required: without a limit of the client, it is that of the model or of the endpoint.
-fn max_tokens(
-    conversation: &Conversation<'_>,
-    endpoint: &Endpoint,
-    capabilities: &Capabilities,
-    unsupported: &mut UnsupportedFields,
-) -> u64 {
-    let most = longest_answer(endpoint, capabilities);
-    let Some(wanted) = conversation.max_tokens else { return most };
-    let given = wanted.clamp(1, most);
-    if given != wanted {
-        unsupported.emulate("max_tokens");
-    }
-    given
 }
 
 /// Longest answer of a model at an endpoint, tokens.

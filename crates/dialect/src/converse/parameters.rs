@@ -160,14 +160,8 @@ fn push_effort(
     if !reasoning.is_on() && !reasoning.is_off() {
         return;
     }
-    let wanted = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
-        (true, ..) => Some(Effort::None),
-        (_, Some(effort), _) => Some(effort),
-        (_, None, tokens) => tokens.map(Effort::of_budget),
-    };
-    let efforts = capabilities.efforts;
-    let wanted = wanted.unwrap_or(Effort::Medium);
-    let given = efforts.iter().rev().find(|effort| **effort <= wanted).or_else(|| efforts.first()).copied();
+    let wanted = reasoning.wanted_effort().unwrap_or(Effort::Medium);
+    let given = wanted.nearest(capabilities.efforts);
     let is_nova_off = capabilities.reasoning == ReasoningControl::Nova && reasoning.is_off();
     let Some(given) = given.filter(|_| !is_nova_off) else {
         // A model that does not reason by itself need not be told.

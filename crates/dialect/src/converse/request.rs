@@ -84,12 +84,7 @@ fn max_tokens(
 ) -> Option<u64> {
     let of_model = if is_claude { claude::capabilities(&endpoint.upstream_model).max_output } else { u64::MAX };
     let most = of_model.min(u64::from(endpoint.limits.longest_answer())).max(1);
-    let Some(wanted) = conversation.max_tokens else { return is_claude.then_some(most) };
-    let given = wanted.clamp(1, most);
-    if given != wanted {
-        unsupported.emulate("max_tokens");
-    }
-    Some(given)
+    conversation.limit_within(most, unsupported).or(is_claude.then_some(most))
 }
 
 /// Appends `outputConfig` with the schema, which is a text there. Returns an instruction for what the model cannot be held to.

@@ -23,7 +23,9 @@ pub(super) fn push(
 ) -> Option<String> {
     let mut config = BytesMut::new();
     let mut tier = None;
-    push_max_tokens(conversation, endpoint, &mut config, unsupported);
+    if let Some(limit) = conversation.limit_within(endpoint.limits.longest_answer().into(), unsupported) {
+        push_count(&mut config, b"maxOutputTokens", limit);
+    }
     let has_logprobs = conversation.parameter("logprobs").is_some_and(|value| value.bytes() == b"true");
     for parameter in &conversation.parameters {
         let (name, value) = (&*parameter.name, parameter.value());
@@ -48,20 +50,6 @@ pub(super) fn push(
         push_member(out, b"serviceTier", tier);
     }
     instruction
-}
-
-fn push_max_tokens(
-    conversation: &Conversation<'_>,
-    endpoint: &Endpoint,
-    config: &mut BytesMut,
-    unsupported: &mut UnsupportedFields,
-) {
-    let Some(wanted) = conversation.max_tokens else { return };
-    let given = wanted.clamp(1, u64::from(endpoint.limits.longest_answer()).max(1));
-    if given != wanted {
-        unsupported.emulate("max_tokens");
-    }
-    push_count(config, b"maxOutputTokens", given);
 }
 
 /// False if the parameter has no place here.

@@ -72,13 +72,8 @@ fn budget(
 
 /// The level, and whether it is what was asked for. `None`: as much as the model finds right.
 fn level(reasoning: &Reasoning, levels: &[Effort]) -> (Option<Effort>, bool) {
-    let (wanted, is_reported) = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
-        (true, ..) => (Effort::None, true),
-        (_, Some(effort), _) => (effort, true),
-        (_, None, Some(tokens)) => (Effort::of_budget(tokens), false),
-        (_, None, None) => return (None, true),
-    };
-    let lower = levels.iter().rev().find(|level| **level <= wanted);
-    let given = lower.or_else(|| levels.first()).copied();
-    (given, is_reported && given == Some(wanted))
+    let Some(wanted) = reasoning.wanted_effort() else { return (None, true) };
+    let given = wanted.nearest(levels);
+    let is_said = reasoning.is_off() || reasoning.effort.is_some();
+    (given, is_said && given == Some(wanted))
 }

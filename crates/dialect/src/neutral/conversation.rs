@@ -6,7 +6,7 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{EffortBudgets, ReasoningFormat, RequestedService};
 
 use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
-use crate::json::{Raw, push_member};
+use crate::json::{Raw, push_array};
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +46,16 @@ impl<'a> Conversation<'a> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(Parameter::value)
     }
 
+    /// The client's limit on output tokens, within what an endpoint takes.
+    pub(crate) fn limit_within(&self, most: u64, unsupported: &mut UnsupportedFields) -> Option<u64> {
+        let wanted = self.max_tokens?;
+        let given = wanted.clamp(1, most.max(1));
+        if given != wanted {
+            unsupported.emulate("max_tokens");
+        }
+        Some(given)
+    }
+
     /// Appends a member with the texts that end the answer: the first of those that the API takes.
     pub(crate) fn push_stop(
         &self,
@@ -59,17 +69,12 @@ impl<'a> Conversation<'a> {
         if sent.len() < self.stop.len() {
             unsupported.drop("stop[]");
         }
-        for (place, text) in sent.iter().enumerate() {
-            if place == 0 {
-                push_member(out, name, b"[");
-            } else {
-                out.put_u8(b',');
-            }
-            text.push_quoted(out);
+        let mut texts = BytesMut::new();
+        for text in sent {
+            texts.put_u8(b',');
+            text.push_quoted(&mut texts);
         }
-        if !sent.is_empty() {
-            out.put_u8(b']');
-        }
+        push_array(out, name, &texts);
     }
 
     /// Leaves out what `takes` is false for, which is asked for everything that was given, by its name in chat.
@@ -398,6 +403,11 @@ impl Reasoning {
         asked.or_else(|| self.is_off().then_some(Effort::None))
     }
 
+    /// The effort that was asked for, or the one of the budget that was. `None` if it is left to the model.
+    pub(crate) fn wanted_effort(&self) -> Option<Effort> {
+        if self.is_off() { Some(Effort::None) } else { self.effort.or(self.max_tokens.map(Effort::of_budget)) }
+    }
+
     /// Whether the client asked for reasoning.
     pub(crate) fn is_on(&self) -> bool {
         !self.is_off() && (self.effort.is_some() || self.max_tokens.is_some() || self.enabled == Some(true))
@@ -437,6 +447,11 @@ impl Effort {
             Effort::XHigh => budgets.xhigh,
             Effort::Max => budgets.max,
         })
+    }
+
+    /// The one of `levels`, which are in order, that comes closest: the next lower one, else the next higher one.
+    pub(crate) fn nearest(self, levels: &[Effort]) -> Option<Effort> {
+        levels.iter().rev().find(|level| **level <= self).or(levels.first()).copied()
     }
 
     /// The effort that comes closest to a budget of reasoning tokens.

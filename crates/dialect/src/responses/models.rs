@@ -104,24 +104,6 @@ impl Capabilities {
     pub(crate) fn admits_sampling(&self, reasons: Option<bool>) -> bool {
         self.sampling == Sampling::Any || !reasons.unwrap_or(self.reasons_by_default)
     }
-
-    /// The effort that comes closest: the next lower one, else the next higher one.
-    pub(crate) fn nearest_effort(&self, wanted: Effort) -> Option<Effort> {
-        let lower = self.efforts.iter().rev().find(|effort| **effort <= wanted);
-        lower.or(self.efforts.first()).copied()
-    }
-}
-
-/// The effort of a budget of reasoning tokens.
-pub(crate) const fn effort_of_budget(tokens: u64) -> Effort {
-    match tokens {
-        0..1_025 => Effort::Minimal,
-        1_025..4_096 => Effort::Low,
-        4_096..16_384 => Effort::Medium,
-        16_384..32_768 => Effort::High,
-        32_768..60_000 => Effort::XHigh,
-        _ => Effort::Max,
-    }
 }
 
 #[cfg(test)]
@@ -141,10 +123,10 @@ mod tests {
 
     #[test]
     fn an_effort_that_a_model_lacks_becomes_the_next_lower_one_else_the_next_higher_one() {
-        assert_eq!(RECENT.nearest_effort(Effort::Minimal), Some(Effort::None));
-        assert_eq!(GPT_5.nearest_effort(Effort::Max), Some(Effort::High));
-        assert_eq!(GPT_5.nearest_effort(Effort::None), Some(Effort::Minimal));
-        assert_eq!(PLAIN.nearest_effort(Effort::High), None);
+        assert_eq!(Effort::Minimal.nearest(RECENT.efforts), Some(Effort::None));
+        assert_eq!(Effort::Max.nearest(GPT_5.efforts), Some(Effort::High));
+        assert_eq!(Effort::None.nearest(GPT_5.efforts), Some(Effort::Minimal));
+        assert_eq!(Effort::High.nearest(PLAIN.efforts), None);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `reasoning`: how much the model reasons, and whether the client sees a summary of it.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use pointsman_domain::{AddedMember, AddedMembers};
 
-use super::models::{Capabilities, effort_of_budget};
+use super::models::Capabilities;
 use crate::{
-    json::{push_comma, push_member, push_string},
+    json::{push_object, push_string_member},
     neutral::{Effort, Reasoning, UnsupportedFields},
 };
 
@@ -23,22 +23,17 @@ pub(super) fn plan(
     omits: AddedMembers,
     unsupported: &mut UnsupportedFields,
 ) -> ReasoningPlan {
-    let wanted = if reasoning.is_off() {
-        Some(Effort::None)
-    } else {
-        reasoning.effort.or(reasoning.max_tokens.map(effort_of_budget))
-    };
     if capabilities.efforts.is_empty() {
         if reasoning.is_on() {
             unsupported.drop("reasoning");
         }
         return ReasoningPlan::default();
     }
-    let wanted = wanted.or_else(|| {
+    let wanted = reasoning.wanted_effort().or_else(|| {
         let is_idle = reasoning.is_on() && !capabilities.reasons_by_default;
         is_idle.then_some(Effort::Medium)
     });
-    let effort = wanted.and_then(|wanted| capabilities.nearest_effort(wanted));
+    let effort = wanted.and_then(|wanted| wanted.nearest(capabilities.efforts));
     // A budget of tokens has no form but an effort.
     if effort != wanted || (reasoning.max_tokens.is_some() && reasoning.effort.is_none() && !reasoning.is_off()) {
         unsupported.emulate("reasoning");
@@ -55,18 +50,13 @@ impl ReasoningPlan {
 
     /// Appends `,"reasoning":{…}`, unless nothing is asked.
     pub(super) fn push(self, out: &mut BytesMut) {
-        let members = [("effort", self.effort.map(Effort::as_str)), ("summary", self.shows_summary.then_some("auto"))];
-        let mut given = members.into_iter().filter_map(|(name, value)| Some((name, value?))).peekable();
-        if given.peek().is_none() {
-            return;
+        let mut members = BytesMut::new();
+        if let Some(effort) = self.effort {
+            push_string_member(&mut members, b"effort", effort.as_str());
         }
-        push_member(out, b"reasoning", b"{");
-        for (name, value) in given {
-            push_comma(out);
-            push_string(out, name);
-            out.put_u8(b':');
-            push_string(out, value);
+        if self.shows_summary {
+            push_string_member(&mut members, b"summary", "auto");
         }
-        out.put_u8(b'}');
+        push_object(out, b"reasoning", &members);
     }
 }
