@@ -5,11 +5,8 @@ use bytes::{BufMut as _, BytesMut};
 use super::cache_points::CachePoints;
 use crate::{
     claude::schema::{self, object_schema},
-    json::{push_member, push_string_member},
-    neutral::{
-        CUSTOM_INPUT_SCHEMA, Content, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames,
-        UnsupportedFields, description_of_custom, has_tool_history,
-    },
+    json::push_member,
+    neutral::{Content, Conversation, EscapedText, Tool, ToolChoice, ToolNames, UnsupportedFields, has_tool_history},
 };
 
 /// The tools to declare, and the choice among them.
@@ -18,48 +15,26 @@ pub(super) struct ToolPlan<'c, 'a> {
     tools: Vec<&'c Tool<'a>>,
     /// Names of calls in the history, if no tool is declared: the API wants them declared all the same.
     of_history: Vec<&'c EscapedText<'a>>,
-    choice: Choice<'c, 'a>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Choice<'c, 'a> {
-    Unsaid,
-    Auto,
-    Any,
-    Tool(&'c EscapedText<'a>),
+    choice: &'c ToolChoice<'a>,
 }
 
 impl<'c, 'a> ToolPlan<'c, 'a> {
     pub(super) fn new(conversation: &'c Conversation<'a>, unsupported: &mut UnsupportedFields) -> ToolPlan<'c, 'a> {
-        let mut tools: Vec<&Tool<'_>> = conversation.tools.iter().collect();
-        let mut choice = match &conversation.tool_choice {
-            ToolChoice::Unspecified => Choice::Unsaid,
-            ToolChoice::Auto => Choice::Auto,
-            ToolChoice::Required => Choice::Any,
-            ToolChoice::Named(name) => Choice::Tool(name),
-            // There is no word for it: without tools nothing is called.
-            ToolChoice::None if !has_tool_history(conversation) => {
-                if !tools.is_empty() {
-                    unsupported.emulate("tool_choice");
-                }
-                tools.clear();
-                Choice::Unsaid
-            }
-            // Such a request should not have come here.
-            ToolChoice::None => {
+        let (mut tools, mut choice) = conversation.allowed_tools(unsupported);
+        if matches!(choice, ToolChoice::None) {
+            if has_tool_history(conversation) {
+                // Such a request should not have come here.
                 unsupported.drop("tool_choice");
-                Choice::Unsaid
-            }
-            ToolChoice::Allowed { required, names } => {
+            } else if !tools.is_empty() {
+                // There is no word for it: without tools nothing is called.
                 unsupported.emulate("tool_choice");
-                tools.retain(|tool| names.iter().any(|name| name.unescaped() == tool.name.unescaped()));
-                if *required { Choice::Any } else { Choice::Auto }
+                tools.clear();
             }
-        };
+        }
         let of_history = if tools.is_empty() { called_names(conversation) } else { Vec::new() };
-        if tools.is_empty() && matches!(choice, Choice::Any | Choice::Tool(_)) {
+        if tools.is_empty() && choice.forces() {
             unsupported.drop("tool_choice");
-            choice = Choice::Unsaid;
+            choice = &ToolChoice::Unspecified;
         }
         if !of_history.is_empty() {
             unsupported.emulate("tools");
@@ -69,7 +44,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
 
     /// Whether the model must call a tool.
     pub(super) fn forces_tool(&self) -> bool {
-        matches!(self.choice, Choice::Any | Choice::Tool(_))
+        self.choice.forces()
     }
 
     /// The choice as the Messages API writes it, where it also says that one call is the most.
@@ -80,12 +55,12 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         let mut out = BytesMut::new();
         out.put_slice(b"{\"type\":");
         match self.choice {
-            Choice::Unsaid | Choice::Auto => out.put_slice(b"\"auto\""),
-            Choice::Any => out.put_slice(b"\"any\""),
-            Choice::Tool(name) => {
+            ToolChoice::Required => out.put_slice(b"\"any\""),
+            ToolChoice::Named(name) => {
                 out.put_slice(b"\"tool\",\"name\":");
                 names.sent(name).push_quoted(&mut out);
             }
+            _ => out.put_slice(b"\"auto\""),
         }
         out.put_slice(b",\"disable_parallel_tool_use\":true}");
         Some(out)
@@ -119,14 +94,14 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         out.put_u8(b']');
         if with_choice {
             match self.choice {
-                Choice::Unsaid => {}
-                Choice::Auto => push_member(out, b"toolChoice", b"{\"auto\":{}}"),
-                Choice::Any => push_member(out, b"toolChoice", b"{\"any\":{}}"),
-                Choice::Tool(name) => {
+                ToolChoice::Auto => push_member(out, b"toolChoice", b"{\"auto\":{}}"),
+                ToolChoice::Required => push_member(out, b"toolChoice", b"{\"any\":{}}"),
+                ToolChoice::Named(name) => {
                     push_member(out, b"toolChoice", b"{\"tool\":{\"name\":");
                     names.sent(name).push_quoted(out);
                     out.put_slice(b"}}");
                 }
+                ToolChoice::Unspecified | ToolChoice::None | ToolChoice::Allowed { .. } => {}
             }
         }
         out.put_u8(b'}');
@@ -153,26 +128,14 @@ fn begin_tool(name: &EscapedText<'_>, with_comma: bool, out: &mut BytesMut) {
 
 /// Appends description, schema and strictness of a tool.
 fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
-    if tool.kind == ToolKind::Custom {
-        // A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
-        unsupported.emulate("tools[].custom");
-        let description = description_of_custom(tool);
-        if !description.is_empty() {
-            push_string_member(out, b"description", &description);
-        }
-        return push_schema(CUSTOM_INPUT_SCHEMA, out);
-    }
-    // The API refuses a blank description.
-    if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
-        description.push_member(out, b"description");
-    }
+    tool.push_description(out, unsupported);
     let is_strict = tool.strict == Some(true);
     let lowered = tool.parameters.filter(|_| is_strict && can_be_strict).and_then(|schema| schema::lower(schema).ok());
     if let Some(lowered) = lowered {
         push_schema(&lowered, out);
         return push_member(out, b"strict", b"true");
     }
-    push_schema(&object_schema(tool.parameters, unsupported), out);
+    push_schema(&object_schema(tool.function_schema(), unsupported), out);
     if is_strict {
         unsupported.drop("tools[].function.strict");
     }

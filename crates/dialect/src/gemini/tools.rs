@@ -4,11 +4,8 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{models::Capabilities, schema};
 use crate::{
-    json::{Raw, push_comma, push_member, push_string_member},
-    neutral::{
-        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, Tool, ToolChoice, ToolKind, ToolNames, UnsupportedFields,
-        description_of_custom, json_value, with_lone_references,
-    },
+    json::{Raw, push_comma, push_member},
+    neutral::{Conversation, EscapedText, Tool, ToolChoice, ToolNames, UnsupportedFields, with_lone_references},
 };
 
 /// The functions to declare, and which of them the model may or must call.
@@ -44,9 +41,8 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
                 allowed.extend(names);
                 Mode::Any
             }
-            ToolChoice::Allowed { required: false, names } => {
-                unsupported.emulate("tool_choice");
-                tools.retain(|tool| names.iter().any(|name| name.unescaped() == tool.name.unescaped()));
+            ToolChoice::Allowed { required: false, .. } => {
+                (tools, _) = conversation.allowed_tools(unsupported);
                 Mode::Auto
             }
         };
@@ -113,25 +109,10 @@ fn push_declaration(
     if tool.cache_control.is_some() {
         unsupported.drop("tools[].cache_control");
     }
-    match tool.kind {
-        ToolKind::Function => {
-            if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
-                description.push_member(out, b"description");
-            }
-            if let Some(schema) = tool.parameters {
-                push_parameters(schema, capabilities, out, unsupported);
-            }
-        }
-        // A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
-        ToolKind::Custom => {
-            unsupported.emulate("tools[].custom");
-            let description = description_of_custom(tool);
-            if !description.is_empty() {
-                push_string_member(out, b"description", &description);
-            }
-            let schema = std::str::from_utf8(CUSTOM_INPUT_SCHEMA).ok().and_then(json_value);
-            schema.into_iter().for_each(|schema| push_parameters(schema, capabilities, out, unsupported));
-        }
+    tool.push_description(out, unsupported);
+    // The API wants the schema of an object.
+    if let Some(schema) = tool.function_schema().filter(|schema| schema.is_filled()) {
+        push_parameters(schema, capabilities, out, unsupported);
     }
     out.put_u8(b'}');
 }
@@ -143,10 +124,6 @@ fn push_parameters(
     out: &mut BytesMut,
     unsupported: &mut UnsupportedFields,
 ) {
-    // The API wants the schema of an object.
-    if !schema.is_filled() {
-        return;
-    }
     if capabilities.json_schema {
         let schema = with_lone_references(schema, "tools[].function.parameters", unsupported);
         return push_member(out, b"parametersJsonSchema", &schema);

@@ -46,6 +46,18 @@ impl<'a> Conversation<'a> {
         self.parameters.iter().find(|parameter| parameter.name == name).map(Parameter::value)
     }
 
+    /// The tools that may be called, and the choice among them, for an API without a form for [`ToolChoice::Allowed`]: there
+    /// only those that are allowed are declared.
+    pub(crate) fn allowed_tools(&self, unsupported: &mut UnsupportedFields) -> (Vec<&Tool<'a>>, &ToolChoice<'a>) {
+        let ToolChoice::Allowed { required, names } = &self.tool_choice else {
+            return (self.tools.iter().collect(), &self.tool_choice);
+        };
+        unsupported.emulate("tool_choice");
+        let is_allowed = |tool: &&Tool<'_>| names.iter().any(|name| name.unescaped() == tool.name.unescaped());
+        let choice = if *required { &ToolChoice::Required } else { &ToolChoice::Auto };
+        (self.tools.iter().filter(is_allowed).collect(), choice)
+    }
+
     /// The client's limit on output tokens, within what an endpoint takes.
     pub(crate) fn limit_within(&self, most: u64, unsupported: &mut UnsupportedFields) -> Option<u64> {
         let wanted = self.max_tokens?;
@@ -347,6 +359,13 @@ pub(crate) enum ToolChoice<'a> {
     Named(EscapedText<'a>),
     /// Only these tools; `required`: at least one of them.
     Allowed { required: bool, names: Vec<EscapedText<'a>> },
+}
+
+impl ToolChoice<'_> {
+    /// Whether a tool must be called.
+    pub(crate) fn forces(&self) -> bool {
+        matches!(self, ToolChoice::Required | ToolChoice::Named(_) | ToolChoice::Allowed { required: true, .. })
+    }
 }
 
 /// Requested format of the answer.

@@ -2,23 +2,42 @@
 
 use std::borrow::Cow;
 
+use bytes::BytesMut;
+
 use super::{
-    conversation::Tool,
+    conversation::{Tool, ToolKind},
     text::{EscapedText, json_value},
+    unsupported_fields::UnsupportedFields,
 };
-use crate::json::Raw;
+use crate::json::{Raw, push_string_member};
 
 /// The schema of the function that stands for a custom tool.
-pub(crate) const CUSTOM_INPUT_SCHEMA: &[u8] =
-    b"{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}";
+const INPUT_SCHEMA: &str =
+    "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}";
 
-/// The description of the function that stands for a custom tool: what the tool does, and the grammar of its input. Empty
-/// if there is neither.
-pub(crate) fn description_of_custom(tool: &Tool<'_>) -> String {
-    let description = tool.description.as_ref().map_or(Cow::Borrowed(""), EscapedText::unescaped);
-    let parts = [&*description, &*grammar(tool.grammar)];
-    let parts: Vec<&str> = parts.into_iter().filter(|text| !text.is_empty()).collect();
-    parts.join("\n")
+impl<'a> Tool<'a> {
+    /// Appends the description of the function that the tool becomes, unless it is blank, which some providers refuse. That of
+    /// a custom tool ends with the grammar of its input.
+    pub(crate) fn push_description(&self, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
+        if self.kind == ToolKind::Function {
+            if let Some(description) = self.description.as_ref().filter(|text| !text.is_blank()) {
+                description.push_member(out, b"description");
+            }
+            return;
+        }
+        unsupported.emulate("tools[].custom");
+        let description = self.description.as_ref().map_or(Cow::Borrowed(""), EscapedText::unescaped);
+        let parts = [&*description, &*grammar(self.grammar)];
+        let parts: Vec<&str> = parts.into_iter().filter(|text| !text.is_empty()).collect();
+        if !parts.is_empty() {
+            push_string_member(out, b"description", &parts.join("\n"));
+        }
+    }
+
+    /// The schema of the function that the tool becomes. The decoders turn calls of a custom tool back.
+    pub(crate) fn function_schema(&self) -> Option<Raw<'a>> {
+        if self.kind == ToolKind::Custom { Some(Raw::own(INPUT_SCHEMA)) } else { self.parameters }
+    }
 }
 
 /// The free-form input in the arguments of a function that stands for a custom tool; arguments of another form as they are.

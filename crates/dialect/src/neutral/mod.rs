@@ -40,7 +40,7 @@ pub(crate) use conversation::{
     AnswerFormat, ClientChat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
-pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
+pub(crate) use custom_tools::custom_input;
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ChatFact, ReasoningPiece, ReportedTokens, ToolCallPiece};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
