@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use crate::{
     answer::AnswerResult,
     json::{Raw, push_member},
-    neutral::{AnswerEvent, AnswerSink, json_value, url_citation},
+    neutral::{AnswerEvent, AnswerSink, url_citation},
 };
 
 /// Most bytes of the citations of one block; further ones are left out.
@@ -35,7 +35,7 @@ impl Citations {
     /// Fails if the sink does.
     pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> AnswerResult {
         for json in self.noted {
-            let page = json_value(&json).map_or([None; 2], |citation| citation.pick([b"url", b"title"]));
+            let page = Raw::whole(&json).ok().map_or([None; 2], |citation| citation.pick([b"url", b"title"]));
             let [url, title] = page.map(|value| value.and_then(Raw::filled_string));
             sink.event(match url {
                 Some(url) => {
@@ -52,7 +52,7 @@ impl Citations {
 /// Appends the citation that an annotation of chat stands for. Returns false for one that this API has no form for. What the
 /// page says is not known.
 pub(super) fn push_citation(annotation: &[u8], out: &mut BytesMut) -> bool {
-    let value = std::str::from_utf8(annotation).ok().and_then(json_value);
+    let value = Raw::whole_of(annotation);
     let Some(page) = value.and_then(|value| value.member(b"url_citation")) else { return false };
     let Some(url) = page.member(b"url").and_then(Raw::filled_string) else { return false };
     let title = page.member(b"title").and_then(Raw::filled_string).unwrap_or(url);

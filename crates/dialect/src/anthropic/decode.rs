@@ -9,7 +9,7 @@ use super::{finish::finish, usage::Usage};
 use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Cursor, Raw},
+    json::Raw,
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
     refusal,
 };
@@ -116,9 +116,7 @@ impl Decoder {
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
-        let mut cursor = Cursor::new(body);
-        let message = cursor.value()?;
-        cursor.end()?;
+        let message = Raw::whole(body)?;
         let [kind, error, content, id, usage, reason, details] =
             message.pick([b"type", b"error", b"content", b"id", b"usage", b"stop_reason", b"stop_details"]);
         if kind.is_some_and(|kind| kind.inner() == b"error") || error.is_some_and(|error| !error.is_null()) {

@@ -120,9 +120,7 @@ impl Decoder {
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
-        let mut cursor = Cursor::new(body);
-        let answer = cursor.value()?;
-        cursor.end()?;
+        let answer = Raw::whole(body)?;
         let content = answer.member(b"output").and_then(|output| output.member(b"message")?.member(b"content"));
         let Some(content) = content.filter(|content| content.is_array()) else {
             return Err(error::fault_of_body(answer).unwrap_or(AnswerFault::malformed("the answer has no content")));

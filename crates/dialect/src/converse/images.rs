@@ -9,7 +9,7 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     image_list::{ListedImage, image_list},
     image_shape::nearest_ratio,
-    json::{Cursor, Raw, object, push_count, push_member, push_string_member},
+    json::{Raw, object, push_count, push_member, push_string_member, without_mark},
     neutral::{EscapedText, UnsupportedFields},
     percent,
     sanitize::{ERROR_CHARS, clean},
@@ -143,9 +143,7 @@ fn given(body: Raw<'_>) -> impl Iterator<Item = (std::borrow::Cow<'_, [u8]>, Raw
 /// # Errors
 /// When the upstream reports an error, the body is no answer, or all images were kept back.
 pub(crate) fn images_of(body: &str) -> AnswerResult<Bytes> {
-    let mut cursor = Cursor::new(body.strip_prefix('\u{feff}').unwrap_or(body));
-    let answer = cursor.value()?;
-    cursor.end()?;
+    let answer = Raw::whole(without_mark(body))?;
     if let Some(fault) = fault_of_body(answer) {
         return Err(fault);
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     json::Raw,
-    neutral::{EscapedText, UnsupportedFields, json_value},
+    neutral::{EscapedText, UnsupportedFields},
 };
 
 /// A request as other APIs than OpenAI's need it.
@@ -30,7 +30,7 @@ pub(super) struct EmbeddingFields<'b> {
 impl<'b> EmbeddingInput<'b> {
     /// `None` if the input is not text.
     pub(super) fn read(body: &'b str) -> Option<EmbeddingInput<'b>> {
-        let body = json_value(body)?;
+        let body = Raw::whole(body).ok()?;
         let input = body.member(b"input")?;
         let texts: Vec<EscapedText<'b>> = match EscapedText::of(input) {
             Some(text) => vec![text],

@@ -21,7 +21,7 @@ use self::{
 };
 use super::{
     answer::{AnswerFault, AnswerResult},
-    json::{Cursor, push_count, push_member, push_u64},
+    json::{Raw, push_count, push_member, push_u64, without_mark},
     neutral::{EscapedText, UnsupportedFields},
     openai::request::EmbeddingRequest,
     outgoing::OutgoingBody,
@@ -176,9 +176,7 @@ impl EmbeddingApi {
 
     fn read(self, answer: &BufferedAnswer) -> AnswerResult<Vectors<'_>> {
         let text = std::str::from_utf8(&answer.body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
-        let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-        let body = cursor.value()?;
-        cursor.end()?;
+        let body = Raw::whole(without_mark(text))?;
         let vectors = match self {
             EmbeddingApi::OpenAi => return Err(AnswerFault::malformed("not one answer")),
             EmbeddingApi::Google(method) => method.read(body)?,

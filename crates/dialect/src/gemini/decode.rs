@@ -13,7 +13,7 @@ use super::{
 use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Cursor, Raw},
+    json::{Cursor, Raw, without_mark},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
     refusal,
     sanitize::{NAME_CHARS, clean},
@@ -63,11 +63,11 @@ impl Decoder {
         if !event.is_error && (text.is_empty() || text == "[DONE]") {
             return Ok(());
         }
-        match json(text) {
+        match Raw::whole(text) {
             Ok(value) if event.is_error => Err(error::fault(value).unwrap_or_else(unnamed_error)),
             Ok(value) => self.answers(value, sink),
             Err(_) if event.is_error => Err(unnamed_error()),
-            Err(fault) => Err(fault),
+            Err(fault) => Err(fault.into()),
         }
     }
 
@@ -90,7 +90,7 @@ impl Decoder {
     /// # Errors
     /// When the upstream reports an error, or the answer is invalid or incomplete, and those of the sink.
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
-        let value = json(body.strip_prefix('\u{feff}').unwrap_or(body))?;
+        let value = Raw::whole(without_mark(body))?;
         self.answers(value, sink)?;
         self.end()
     }
@@ -194,13 +194,6 @@ impl Decoder {
             finish => sink.event(AnswerEvent::Finished { choice: candidate.choice, finish, native }),
         }
     }
-}
-
-fn json(text: &str) -> AnswerResult<Raw<'_>> {
-    let mut cursor = Cursor::new(text);
-    let value = cursor.value()?;
-    cursor.end()?;
-    Ok(value)
 }
 
 fn unnamed_error() -> AnswerFault {

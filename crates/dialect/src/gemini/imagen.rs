@@ -8,7 +8,7 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     image_list::{ListedImage, image_list},
     image_shape::{class_of, nearest_ratio},
-    json::{Cursor, Raw, object, push_count, push_member, push_object, push_string_member},
+    json::{Raw, object, push_member, push_object, push_string_member, without_mark},
     neutral::{EscapedText, UnsupportedFields},
     sanitize::{ERROR_CHARS, clean},
 };
@@ -96,9 +96,7 @@ fn push_size(
 /// # Errors
 /// When the upstream reports an error, the body is no answer, or all images were kept back.
 pub(crate) fn images_of(body: &str) -> AnswerResult<Bytes> {
-    let mut cursor = Cursor::new(body.strip_prefix('\u{feff}').unwrap_or(body));
-    let answer = cursor.value()?;
-    cursor.end()?;
+    let answer = Raw::whole(without_mark(body))?;
     if let Some(fault) = error::fault(answer) {
         return Err(fault);
     }

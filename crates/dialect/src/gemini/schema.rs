@@ -170,10 +170,9 @@ impl Members<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::neutral::json_value;
 
     fn lowered(schema: &str) -> Option<String> {
-        lower(json_value(schema).unwrap()).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        lower(Raw::whole(schema).unwrap()).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     #[test]

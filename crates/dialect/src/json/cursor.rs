@@ -33,6 +33,23 @@ pub(crate) struct Cursor<'a> {
     has_lone_surrogate: bool,
 }
 
+impl<'a> Raw<'a> {
+    /// The only value of a text.
+    ///
+    /// # Errors
+    /// When the text is not JSON, or more stands behind the value.
+    pub(crate) fn whole(text: &'a str) -> Result<Raw<'a>, JsonFault> {
+        let mut cursor = Cursor::new(text);
+        let value = cursor.value()?;
+        cursor.end().map(|()| value)
+    }
+
+    /// The only value of a text that may be none.
+    pub(crate) fn whole_of(text: &'a [u8]) -> Option<Raw<'a>> {
+        Raw::whole(std::str::from_utf8(text).ok()?).ok()
+    }
+}
+
 impl<'a> Cursor<'a> {
     /// A cursor before the first byte of `text`.
     pub(crate) fn new(text: &'a str) -> Cursor<'a> {

@@ -11,7 +11,7 @@ mod write;
 
 pub(crate) use cursor::{Cursor, JsonFault, MAX_DEPTH, Picked};
 pub(crate) use iterators::Members;
-pub(crate) use raw::{Raw, length_without_escapes, without_escapes};
+pub(crate) use raw::{Raw, length_without_escapes, without_escapes, without_mark};
 pub(crate) use splice::{Splice, SpliceAction, object, quoted, with_first_member, with_first_members};
 pub(crate) use write::{
     push_array, push_comma, push_count, push_key, push_member, push_object, push_quoted, push_string,

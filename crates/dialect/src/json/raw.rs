@@ -4,6 +4,11 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+/// A text without the mark of its encoding that may stand before it.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// One checked JSON value, as written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {

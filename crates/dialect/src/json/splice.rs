@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::{Cursor, JsonFault, Raw, push_string};
+use super::{JsonFault, Raw, push_string};
 
 /// What becomes of a member or an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,10 +109,7 @@ impl<'a> Splice<'a> {
 /// # Errors
 /// When it is anything else.
 pub(crate) fn object(text: &str) -> Result<Raw<'_>, JsonFault> {
-    let mut cursor = Cursor::new(text);
-    let value = cursor.value()?;
-    cursor.end()?;
-    if value.is_object() { Ok(value) } else { Err(JsonFault::Invalid) }
+    Raw::whole(text).and_then(|value| if value.is_object() { Ok(value) } else { Err(JsonFault::Invalid) })
 }
 
 /// A text as a JSON string.
@@ -150,7 +147,7 @@ mod tests {
             ("[0,0 ,1, 0,0,2 ]", "[1,2 ]"),
         ] {
             let mut splice = Splice::new(text);
-            let array = Cursor::new(text).value().unwrap();
+            let array = Raw::whole(text).unwrap();
             splice.elements(
                 array,
                 |element, _| if element.bytes() == b"0" { SpliceAction::Cut } else { SpliceAction::Kept },

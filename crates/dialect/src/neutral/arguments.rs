@@ -2,13 +2,8 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{
-    conversation::ToolKind,
-    lone_halves_replaced,
-    text::{EscapedText, json_value},
-    unsupported_fields::UnsupportedFields,
-};
-use crate::json::push_string;
+use super::{conversation::ToolKind, lone_halves_replaced, text::EscapedText, unsupported_fields::UnsupportedFields};
+use crate::json::{Raw, push_string};
 
 /// Appends the input of a call in the history as a JSON object. The text of a custom tool becomes its member `input`.
 pub(crate) fn push_call_input(
@@ -43,18 +38,18 @@ pub(crate) fn push_arguments_object(text: &EscapedText<'_>, out: &mut BytesMut) 
         out.put_slice(b"{}");
         return true;
     }
-    match json_value(trimmed) {
-        Some(value) if value.is_object() => {
+    match Raw::whole(trimmed) {
+        Ok(value) if value.is_object() => {
             out.put_slice(value.bytes());
             true
         }
-        Some(value) => {
+        Ok(value) => {
             out.put_slice(b"{\"value\":");
             out.put_slice(value.bytes());
             out.put_u8(b'}');
             false
         }
-        None => {
+        Err(_) => {
             out.put_slice(b"{\"INVALID_JSON\":");
             push_string(out, &unescaped);
             out.put_u8(b'}');

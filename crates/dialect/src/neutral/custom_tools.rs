@@ -6,7 +6,7 @@ use bytes::BytesMut;
 
 use super::{
     conversation::{Tool, ToolKind},
-    text::{EscapedText, json_value},
+    text::EscapedText,
     unsupported_fields::UnsupportedFields,
 };
 use crate::json::{Raw, push_string_member};
@@ -42,7 +42,7 @@ impl<'a> Tool<'a> {
 
 /// The free-form input in the arguments of a function that stands for a custom tool; arguments of another form as they are.
 pub(crate) fn custom_input(arguments: &str) -> EscapedText<'static> {
-    let input = json_value(arguments).and_then(|value| value.member(b"input")).and_then(EscapedText::of);
+    let input = Raw::whole(arguments).ok().and_then(|value| value.member(b"input")).and_then(EscapedText::of);
     input.map_or_else(|| EscapedText::escaping(arguments), EscapedText::into_owned)
 }
 

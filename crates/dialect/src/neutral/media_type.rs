@@ -187,7 +187,7 @@ pub(crate) fn data_url(url: &str) -> Option<DataUrl<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::neutral::json_value;
+    use crate::json::Raw;
 
     #[test]
     fn a_type_is_the_given_one_else_that_of_the_data_else_that_of_the_name() {
@@ -224,7 +224,7 @@ mod tests {
             ["data:audio/wav;base64,AAAA", "DATA:audio/wav;BASE64,AAAA", "AAAA", "data:audio\\/wav;base64,AAAA"]
         {
             let quoted = format!("\"{written}\"");
-            let data = EscapedText::of(json_value(&quoted).unwrap()).unwrap();
+            let data = EscapedText::of(Raw::whole(&quoted).unwrap()).unwrap();
             assert_eq!(bare_data(data).unescaped(), "AAAA", "{written}");
         }
     }

@@ -53,7 +53,7 @@ pub(crate) use sealed_reasoning::{ReasoningAssembler, SealedReasoning};
 pub use state_envelope::StateKey;
 pub(crate) use state_envelope::{Envelope, MAX_STATE};
 pub(crate) use surrogates::{SplitPairs, lone_halves_replaced, with_whole_pairs};
-pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
+pub(crate) use text::{EscapedText, is_high_surrogate};
 pub(crate) use tool_arguments::{ObjectScan, ToolArguments, settled_arguments};
 pub(crate) use tool_call_ids::ToolCallIds;
 pub(crate) use tool_call_reader::ToolCallReader;

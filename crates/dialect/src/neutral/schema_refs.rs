@@ -129,12 +129,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::neutral::json_value;
 
     fn written(schema: &Value) -> (Value, Vec<String>) {
         let text = schema.to_string();
         let mut unsupported = UnsupportedFields::default();
-        let written = with_lone_references(json_value(&text).unwrap(), "s", &mut unsupported);
+        let written = with_lone_references(Raw::whole(&text).unwrap(), "s", &mut unsupported);
         let dropped = unsupported.dropped().iter().map(|name| name.to_string()).collect();
         (serde_json::from_slice(&written).unwrap(), dropped)
     }

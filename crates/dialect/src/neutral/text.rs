@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use bytes::BytesMut;
 
-use crate::json::{Cursor, Raw, length_without_escapes, push_member, push_quoted, push_string, without_escapes};
+use crate::json::{Raw, length_without_escapes, push_member, push_quoted, push_string, without_escapes};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -143,21 +143,12 @@ pub(super) fn is_low_surrogate(escape: &[u8]) -> bool {
         if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit())
 }
 
-/// A JSON value in a text, such as the arguments of a call; `None` if the text is no single JSON value.
-pub(crate) fn json_value(text: &str) -> Option<Raw<'_>> {
-    let mut cursor = Cursor::new(text);
-    let value = cursor.value().ok()?;
-    cursor.end().ok()?;
-    Some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn quoted(text: &str) -> EscapedText<'_> {
-        let mut cursor = Cursor::new(text);
-        EscapedText::of(cursor.value().unwrap()).unwrap()
+        EscapedText::of(Raw::whole(text).unwrap()).unwrap()
     }
 
     #[test]

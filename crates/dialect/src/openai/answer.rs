@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64, without_mark},
     neutral::lone_halves_replaced,
     refusal,
 };
@@ -46,7 +46,7 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
 /// The usage that an upstream reports in a body that is not a valid answer, if any.
 pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
-    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let mut cursor = Cursor::new(without_mark(text));
     cursor.pass_byte(b'{').ok()?;
     let (mut first, mut tier, mut reported) = (true, None, None);
     while let Ok(Some(key)) = cursor.key(&mut first) {
@@ -167,7 +167,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn body(&mut self, text: &'a str) -> AnswerResult<Characters> {
-        let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+        let mut cursor = Cursor::new(without_mark(text));
         cursor.pass_byte(b'{')?;
         push_head(&mut self.out, "chat.completion", self.context);
         let mut first = true;

@@ -13,7 +13,7 @@ use crate::{
     json::{Cursor, JsonFault, Raw},
     neutral::{
         AnswerFormat, Conversation, Effort, EscapedText, Parameter, Part, Reasoning, ToolChoice, Turn,
-        UnsupportedFields, json_value,
+        UnsupportedFields,
     },
 };
 
@@ -64,7 +64,7 @@ impl<'a> ConversationReader<'a> {
             self.turns = Some(messages::turns(&mut Cursor::new(value), &mut self.unsupported)?);
             return Ok(());
         }
-        let value = json_value(value).ok_or(JsonFault::Invalid)?;
+        let value = Raw::whole(value).map_err(|_| JsonFault::Invalid)?;
         match &*name {
             "model" => {}
             "tools" => self.tools = Some(value),

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Raw, object},
+    json::{Raw, object, without_mark},
     neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind},
     refusal,
 };
@@ -77,7 +77,7 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::event`].
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
-        self.read(body.strip_prefix('\u{feff}').unwrap_or(body), Form::Whole, sink)?;
+        self.read(without_mark(body), Form::Whole, sink)?;
         if self.choices.is_empty() { Err(AnswerFault::malformed("no choices")) } else { Ok(()) }
     }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Cursor, Raw, push_comma, push_string, push_u64},
+    json::{Cursor, Raw, push_comma, push_string, push_u64, without_mark},
 };
 
 /// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
@@ -28,9 +28,7 @@ pub fn rewrite_embeddings(
     context: &AnswerContext,
 ) -> Result<Answer, AnswerFault> {
     let text = utf8(body)?;
-    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let answer = cursor.value()?;
-    cursor.end()?;
+    let answer = Raw::whole(without_mark(text))?;
     if !answer.is_object() {
         return Err(AnswerFault::malformed("an answer that is no object"));
     }

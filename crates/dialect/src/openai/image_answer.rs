@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Cursor, Raw, push_comma, push_count, push_string, push_string_member, push_u64},
+    json::{Cursor, Raw, push_comma, push_count, push_string, push_string_member, push_u64, without_mark},
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -92,9 +92,7 @@ pub fn rewrite_image_answer(
     context: &AnswerContext,
 ) -> Result<ImageAnswer, AnswerFault> {
     let text = utf8(body)?;
-    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let answer = cursor.value()?;
-    cursor.end()?;
+    let answer = Raw::whole(without_mark(text))?;
     if !answer.is_object() {
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
@@ -290,7 +288,7 @@ mod tests {
 
     fn element(json: &str) -> AnswerResult<MadeImage> {
         let body = Bytes::copy_from_slice(json.as_bytes());
-        let raw = Cursor::new(std::str::from_utf8(&body).unwrap()).value().unwrap();
+        let raw = Raw::whole_of(&body).unwrap();
         image_of_element(raw, &body)
     }
 

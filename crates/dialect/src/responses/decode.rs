@@ -8,7 +8,7 @@ use super::{error, finish::finish, usage};
 use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
-    json::{Cursor, Raw},
+    json::Raw,
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
 };
 
@@ -89,9 +89,7 @@ impl Decoder {
     /// # Errors
     /// When the body is an error or invalid, and those of the sink.
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
-        let mut cursor = Cursor::new(body);
-        let response = cursor.value()?;
-        cursor.end()?;
+        let response = Raw::whole(body)?;
         if response.kind().as_deref() == Some("error") {
             return Err(error::of_event(response));
         }

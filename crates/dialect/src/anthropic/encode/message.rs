@@ -7,7 +7,7 @@ use super::{AnswerForm, MessagesEncoder, Progress, StoppedAt, usage::push_usage}
 use crate::{
     anthropic::finish::stop_reason,
     json::{Raw, push_member, push_string},
-    neutral::{ReportedTokens, json_value},
+    neutral::ReportedTokens,
 };
 
 impl MessagesEncoder {
@@ -78,13 +78,13 @@ impl MessagesEncoder {
     /// The text that ended the answer, one of those that the client asked for; null if it is one, but not known which.
     fn stop_sequence(&self) -> Option<Raw<'_>> {
         let stopped_at = self.stopped_at.as_ref()?;
-        let asked = std::str::from_utf8(&self.opening.stop_sequences).ok().and_then(json_value)?;
+        let asked = Raw::whole_of(&self.opening.stop_sequences)?;
         let mut elements = asked.elements();
         match stopped_at {
             StoppedAt::Text(text) => elements.find(|asked| asked.text().is_some_and(|asked| asked == text.unescaped())),
             StoppedAt::Some => match (elements.next(), elements.next()) {
                 (Some(only), None) => Some(only),
-                _ => json_value("null"),
+                _ => Some(Raw::own("null")),
             },
         }
     }

@@ -6,7 +6,7 @@ use super::{fields::Forwarding, image::ImageRequest, outgoing::ParameterGates};
 use crate::{
     image_shape::{class_of, nearest_ratio},
     json::Raw,
-    neutral::{Content, Conversation, EscapedText, MediaSource, Parameter, Part, Role, Turn, json_value},
+    neutral::{Content, Conversation, EscapedText, MediaSource, Parameter, Part, Role, Turn},
     openai::conversation_reader::read_part,
 };
 
@@ -63,7 +63,7 @@ impl ImageRequest {
     }
 
     fn value(&self, name: &str) -> Option<Raw<'_>> {
-        json_value(std::str::from_utf8(self.envelope.value(name)?).ok()?)
+        Raw::whole_of(self.envelope.value(name)?)
     }
 }
 

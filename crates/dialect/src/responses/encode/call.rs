@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     json::{Raw, push_member, push_quoted, push_string_member},
-    neutral::{EscapedText, ToolKind, json_value},
+    neutral::{EscapedText, ToolKind},
 };
 
 /// A call that has not ended.
@@ -62,7 +62,7 @@ impl ToolCallItem {
     /// Whether its arguments are a whole object. Free text is never known to be whole.
     pub(super) fn is_complete(&self) -> bool {
         let text = EscapedText::plain(std::str::from_utf8(&self.text).unwrap_or_default());
-        self.kind == ToolKind::Function && json_value(&text.unescaped()).is_some_and(Raw::is_object)
+        self.kind == ToolKind::Function && Raw::whole(&text.unescaped()).is_ok_and(Raw::is_object)
     }
 
     /// Adds a piece of the arguments.

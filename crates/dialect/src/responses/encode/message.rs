@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     json::{Raw, push_comma, push_count, push_member, push_quoted},
-    neutral::{EscapedText, json_value},
+    neutral::EscapedText,
 };
 
 /// Kind of a part.
@@ -174,7 +174,7 @@ impl MessageItem {
 
 /// An annotation of this API: of a page, whose members stand in an object of their own in chat, or of a document.
 fn citation(json: &[u8]) -> Option<BytesMut> {
-    let annotation = json_value(std::str::from_utf8(json).ok()?)?;
+    let annotation = Raw::whole_of(json)?;
     let Some(page) = annotation.member(b"url_citation") else { return document_citation(annotation) };
     let url = page.member(b"url").filter(|url| url.is_string())?;
     let number = |name: &[u8]| page.member(name).and_then(Raw::count).unwrap_or(0);

@@ -5,7 +5,6 @@ use bytes::{Bytes, BytesMut};
 use super::tools::declaration;
 use crate::{
     json::{Raw, Splice, SpliceAction, push_member},
-    neutral::json_value,
     responses::namespaces::Namespaces,
 };
 
@@ -79,7 +78,7 @@ impl ResponseEcho {
         let mut out = BytesMut::new();
         if ECHOED.iter().any(|(name, _)| !has(name.as_bytes())) {
             let object = [b"{", self.members.get(1..).unwrap_or_default(), b"}"].concat();
-            let object = std::str::from_utf8(&object).ok().and_then(json_value);
+            let object = Raw::whole_of(&object);
             for (key, value) in object.into_iter().flat_map(Raw::members).filter(|(key, _)| !has(&key.name())) {
                 push_member(&mut out, key.inner(), value.bytes());
             }
@@ -90,7 +89,7 @@ impl ResponseEcho {
     /// The value of a member; `None` if a response repeats none of that name.
     pub(in crate::responses) fn member(&self, name: &[u8]) -> Option<Vec<u8>> {
         let object = [b"{", self.members.get(1..).unwrap_or_default(), b"}"].concat();
-        let object = json_value(std::str::from_utf8(&object).ok()?)?;
+        let object = Raw::whole_of(&object)?;
         object.member(name).map(|value| value.bytes().to_vec())
     }
 
@@ -151,7 +150,10 @@ fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Splice<'a>) {
                 Some(flat) => {
                     let flat = String::from_utf8_lossy(&flat);
                     let mut completed = Splice::new(&flat);
-                    json_value(&flat).into_iter().for_each(|tool| add_missing(tool, &OF_FUNCTIONS, &mut completed));
+                    Raw::whole(&flat)
+                        .ok()
+                        .into_iter()
+                        .for_each(|tool| add_missing(tool, &OF_FUNCTIONS, &mut completed));
                     splice.replace(tool, &completed.finish());
                 }
                 None => add_missing(tool, &OF_FUNCTIONS, splice),
