@@ -8,7 +8,7 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     image_list::{ListedImage, image_list},
     image_shape::{class_of, nearest_ratio},
-    json::{Raw, object, push_member, push_object, push_string_member, without_mark},
+    json::{Raw, object, push_count, push_member, push_object, push_string_member, without_mark},
     neutral::{EscapedText, UnsupportedFields},
     sanitize::{ERROR_CHARS, clean},
 };

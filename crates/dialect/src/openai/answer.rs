@@ -87,14 +87,21 @@ pub(crate) fn utf8(bytes: &[u8]) -> AnswerResult<&str> {
     simdutf8::basic::from_utf8(bytes).or_else(located)
 }
 
+/// The object that an answer is, unless it is an error.
+pub(super) fn whole_answer(body: &[u8]) -> AnswerResult<Raw<'_>> {
+    let answer = Raw::whole(without_mark(utf8(body)?))?;
+    if !answer.is_object() {
+        return Err(AnswerFault::malformed("an answer that is no object"));
+    }
+    error::fault_of_whole(answer).map_or(Ok(answer), Err)
+}
+
 /// JSON in one line, as events have it: between its tokens a line end is as good as a space.
 ///
 /// # Errors
 /// When it is not valid.
 pub(crate) fn one_line(json: &[u8]) -> AnswerResult<Vec<u8>> {
-    let mut cursor = Cursor::new(utf8(json)?);
-    cursor.value()?;
-    cursor.end()?;
+    Raw::whole(utf8(json)?)?;
     Ok(json.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }).collect())
 }
 

@@ -7,14 +7,13 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::FinishReason;
 
 use super::{
-    answer::utf8,
-    error,
+    answer::whole_answer,
     request::VectorFormat,
-    usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost, service_name},
+    usage::{ProducedOutput, ReportedUsage, billed_usage, push_cost},
 };
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Cursor, Raw, push_comma, push_string, push_u64, without_mark},
+    json::{Raw, push_comma, push_string, push_u64},
 };
 
 /// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
@@ -27,19 +26,9 @@ pub fn rewrite_embeddings(
     format: VectorFormat,
     context: &AnswerContext,
 ) -> Result<Answer, AnswerFault> {
-    let text = utf8(body)?;
-    let answer = Raw::whole(without_mark(text))?;
-    if !answer.is_object() {
-        return Err(AnswerFault::malformed("an answer that is no object"));
-    }
-    if let Some(fault) = error::fault_of_whole(answer) {
-        return Err(fault);
-    }
+    let answer = whole_answer(body)?;
     let vectors = vectors(answer, inputs)?;
-    let usage = answer.member(b"usage").filter(|usage| usage.is_object());
-    let tier = answer.member(b"service_tier").and_then(service_name);
-    let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
-    let reported = reported.map(|reported| reported.with_tier(tier));
+    let reported = ReportedUsage::of_answer(answer);
     let usage = billed_usage(reported.as_ref(), ProducedOutput::default(), context);
     let cost = context.cost(&usage);
     let mut out = BytesMut::with_capacity(body.len() + 512);

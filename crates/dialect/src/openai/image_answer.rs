@@ -9,14 +9,13 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::FinishReason;
 
 use super::{
-    answer::utf8,
-    error,
+    answer::whole_answer,
     finish::{clean_name, normalise},
-    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost, service_name},
+    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost},
 };
 use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Cursor, Raw, push_comma, push_count, push_string, push_string_member, push_u64, without_mark},
+    json::{Raw, push_comma, push_count, push_member, push_string, push_string_member, push_u64},
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -91,14 +90,7 @@ pub fn rewrite_image_answer(
     origin: ImageOrigin,
     context: &AnswerContext,
 ) -> Result<ImageAnswer, AnswerFault> {
-    let text = utf8(body)?;
-    let answer = Raw::whole(without_mark(text))?;
-    if !answer.is_object() {
-        return Err(AnswerFault::malformed("an answer that is no object"));
-    }
-    if let Some(fault) = error::fault_of_whole(answer) {
-        return Err(fault);
-    }
+    let answer = whole_answer(body)?;
     let images = match origin {
         ImageOrigin::Images => images_of_list(answer, body)?,
         ImageOrigin::Chat => images_of_chat(answer, body)?,
@@ -106,10 +98,7 @@ pub fn rewrite_image_answer(
     if images.is_empty() {
         return Err(filtered(answer).unwrap_or_else(|| AnswerFault::malformed("no image")));
     }
-    let usage = answer.member(b"usage").filter(|usage| usage.is_object());
-    let tier = answer.member(b"service_tier").and_then(service_name);
-    let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
-    let reported = reported.map(|reported| reported.with_tier(tier));
+    let reported = ReportedUsage::of_answer(answer);
     let usage = billed_image_usage(reported.as_ref(), images.len() as u64, context);
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
@@ -144,21 +133,12 @@ impl ImageAnswer {
 
     fn push_usage(&self, out: &mut BytesMut) {
         let usage = &self.outcome.usage;
-        let counts: [(&[u8], u64); 5] = [
-            (b"prompt_tokens", usage.prompt_tokens),
-            (b"completion_tokens", usage.completion_tokens),
-            (b"total_tokens", usage.total_tokens()),
-            (b"input_tokens", usage.prompt_tokens),
-            (b"output_tokens", usage.completion_tokens),
-        ];
-        out.put_slice(b",\"usage\":{");
-        for (name, count) in counts {
-            out.put_u8(b'"');
-            out.put_slice(name);
-            out.put_slice(b"\":");
-            push_u64(out, count);
-            out.put_u8(b',');
-        }
+        push_member(out, b"usage", b"{\"prompt_tokens\":");
+        push_u64(out, usage.prompt_tokens);
+        push_count(out, b"completion_tokens", usage.completion_tokens);
+        push_count(out, b"total_tokens", usage.total_tokens());
+        push_count(out, b"input_tokens", usage.prompt_tokens);
+        push_count(out, b"output_tokens", usage.completion_tokens);
         self.details.push(out);
         push_cost(out, self.outcome.cost.as_ref());
         out.put_u8(b'}');

@@ -107,6 +107,13 @@ impl ReportedUsage {
         Ok(reported)
     }
 
+    /// What a body reports that is no chunk of a stream.
+    pub(super) fn of_answer(answer: Raw<'_>) -> Option<ReportedUsage> {
+        let usage = answer.member(b"usage").filter(|usage| usage.is_object())?;
+        let reported = ReportedUsage::read(&mut Cursor::over(usage)).ok()?;
+        Some(reported.with_tier(answer.member(b"service_tier").and_then(service_name)))
+    }
+
     /// Whether any token count is above 0.
     pub(super) fn is_credible(&self) -> bool {
         [self.prompt, self.completion].iter().flatten().any(|count| *count > 0)
@@ -164,24 +171,29 @@ impl ReportedUsage {
         self.cache_write_1h = count(b"ephemeral_1h_input_tokens").or(self.cache_write_1h);
     }
 
-    /// The input tokens by class: disjoint parts of `prompt_tokens`.
-    fn input_classes(&self, prompt_tokens: u64) -> InputClasses {
-        let cached = self.cached.unwrap_or(0).min(prompt_tokens);
+    /// The usage with these counts. Input tokens that are not plain text are disjoint parts of the prompt, and output tokens
+    /// of audio are at most those that are not reasoning.
+    fn usage(&self, prompt_tokens: u64, completion_tokens: u64, reasoning: u64, context: &AnswerContext) -> Usage {
+        let cached_tokens = self.cached.unwrap_or(0).min(prompt_tokens);
         let by_time = self.cache_write_5m.unwrap_or(0) + self.cache_write_1h.unwrap_or(0);
-        let written = self.cache_write.unwrap_or(by_time).min(prompt_tokens - cached);
-        let [audio, ..] = self.prompt_details;
-        InputClasses {
-            cached,
-            written,
-            written_1h: self.cache_write_1h.unwrap_or(0).min(written),
-            audio: audio.unwrap_or(0).min(prompt_tokens - cached - written),
+        let cache_write_tokens = self.cache_write.unwrap_or(by_time).min(prompt_tokens - cached_tokens);
+        let ([audio, ..], [audio_output, ..]) = (self.prompt_details, self.completion_details);
+        let reasoning_tokens = reasoning.min(completion_tokens);
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens,
+            cache_write_tokens,
+            cache_write_1h_tokens: self.cache_write_1h.unwrap_or(0).min(cache_write_tokens),
+            audio_tokens: audio.unwrap_or(0).min(prompt_tokens - cached_tokens - cache_write_tokens),
+            audio_output_tokens: audio_output.unwrap_or(0).min(completion_tokens - reasoning_tokens),
+            reasoning_tokens,
+            images: u64::from(context.images),
+            web_searches: self.searches.unwrap_or(0),
+            reported_cost: self.cost,
+            estimated: false,
+            service: context.served(self.service),
         }
-    }
-
-    /// Output tokens of audio: at most those that are not reasoning.
-    fn audio_output(&self, plain_tokens: u64) -> u64 {
-        let [audio, ..] = self.completion_details;
-        audio.unwrap_or(0).min(plain_tokens)
     }
 
     fn read_completion_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), JsonFault> {
@@ -199,14 +211,6 @@ impl ReportedUsage {
         let apart = self.prompt.unwrap_or(0) + completion + reasoning;
         Some(if reasoning > 0 && self.total == Some(apart) { completion + reasoning } else { completion })
     }
-}
-
-/// Input tokens that are not plain text.
-struct InputClasses {
-    cached: u64,
-    written: u64,
-    written_1h: u64,
-    audio: u64,
 }
 
 /// The usage to bill for a whole answer: reported figures, repaired, and estimates where no plausible figure was reported.
@@ -242,23 +246,8 @@ pub(super) fn usage_with_later_output(
         Some(_) => reported.reasoning.unwrap_or(0) + later_reasoning,
         None => estimated_reasoning,
     };
-    let reasoning = reasoning.min(completion_tokens);
-    let input = reported.input_classes(prompt_tokens);
-    Usage {
-        prompt_tokens,
-        completion_tokens,
-        cached_tokens: input.cached,
-        cache_write_tokens: input.written,
-        cache_write_1h_tokens: input.written_1h,
-        audio_tokens: input.audio,
-        audio_output_tokens: reported.audio_output(completion_tokens - reasoning),
-        reasoning_tokens: reasoning,
-        images: u64::from(context.images),
-        web_searches: reported.searches.unwrap_or(0),
-        reported_cost: reported.cost,
-        estimated: prompt.is_none() || completion.is_none() || later_completion > 0,
-        service: context.served(reported.service),
-    }
+    let estimated = prompt.is_none() || completion.is_none() || later_completion > 0;
+    Usage { estimated, ..reported.usage(prompt_tokens, completion_tokens, reasoning, context) }
 }
 
 /// The usage to bill for an image call: generated images, and tokens if reported.
@@ -266,23 +255,9 @@ pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64, co
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
     let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);
-    let input = reported.input_classes(prompt_tokens);
-    let reasoning = reported.reasoning.unwrap_or(0).min(completion_tokens);
-    Usage {
-        prompt_tokens,
-        completion_tokens,
-        cached_tokens: input.cached,
-        cache_write_tokens: input.written,
-        cache_write_1h_tokens: input.written_1h,
-        audio_tokens: input.audio,
-        audio_output_tokens: reported.audio_output(completion_tokens - reasoning),
-        reasoning_tokens: reasoning,
-        images: made,
-        web_searches: reported.searches.unwrap_or(0),
-        reported_cost: reported.cost,
-        estimated: reported.prompt.is_none() || reported.completion.is_none(),
-        service: context.served(reported.service),
-    }
+    let reasoning = reported.reasoning.unwrap_or(0);
+    let estimated = reported.prompt.is_none() || reported.completion.is_none();
+    Usage { images: made, estimated, ..reported.usage(prompt_tokens, completion_tokens, reasoning, context) }
 }
 
 /// Image and text tokens of an image call. Client libraries require the split of the input.
@@ -317,9 +292,9 @@ impl ImageDetails {
         ImageDetails { input, output }
     }
 
-    /// Appends the members, without a comma in front.
+    /// Appends the members.
     pub(super) fn push(&self, out: &mut BytesMut) {
-        out.put_slice(b"\"input_tokens_details\":");
+        push_member(out, b"input_tokens_details", b"");
         self.input.push(out);
         if let Some(output) = &self.output {
             push_member(out, b"output_tokens_details", b"");
@@ -347,10 +322,8 @@ pub(super) fn push_usage(
     out.reserve(512);
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, usage.prompt_tokens);
-    out.put_slice(b",\"completion_tokens\":");
-    push_u64(out, usage.completion_tokens);
-    out.put_slice(b",\"total_tokens\":");
-    push_u64(out, usage.total_tokens());
+    push_count(out, b"completion_tokens", usage.completion_tokens);
+    push_count(out, b"total_tokens", usage.total_tokens());
     push_cost(out, cost);
     if usage.estimated {
         out.put_slice(b",\"estimated\":true");
@@ -358,12 +331,10 @@ pub(super) fn push_usage(
     out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
     push_u64(out, usage.cached_tokens);
     if usage.cache_write_tokens > 0 {
-        out.put_slice(b",\"cache_write_tokens\":");
-        push_u64(out, usage.cache_write_tokens);
+        push_count(out, b"cache_write_tokens", usage.cache_write_tokens);
     }
     if usage.cache_write_1h_tokens > 0 {
-        out.put_slice(b",\"cache_write_1h_tokens\":");
-        push_u64(out, usage.cache_write_1h_tokens);
+        push_count(out, b"cache_write_1h_tokens", usage.cache_write_1h_tokens);
     }
     push_details(out, &PROMPT_DETAILS, reported.map(|reported| reported.prompt_details.as_slice()));
     out.put_slice(b"},\"completion_tokens_details\":{\"reasoning_tokens\":");
