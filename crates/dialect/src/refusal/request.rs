@@ -20,249 +20,70 @@ pub(super) const MOST_LOOK_UPS: usize = 16;
 /// Longest string without a space that may be a text, in bytes. Encoded images are longer.
 const LONGEST_WORD: usize = 1024;
 
+/// A list of names.
+macro_rules! names {
+    ($($name:ident)*) => { &[$(stringify!($name)),*] };
+}
+
 /// Members that name something that belongs to the client: a file, a store, an earlier answer.
-const RESOURCES: &[&[u8]] = &[
-    b"file_id",
-    b"file_ids",
-    b"fileId",
-    b"file_uri",
-    b"fileUri",
-    b"file_url",
-    b"document_url",
-    b"document_id",
-    b"library_ids",
-    b"collection_ids",
-    b"previous_response_id",
-    b"conversation",
-    b"conversation_id",
-    b"vector_store_id",
-    b"vector_store_ids",
-    b"fileSearchStoreNames",
-    b"datastore",
-    b"ragCorpus",
-    b"container",
-    b"container_id",
-    b"cachedContent",
-    b"cached_content",
-    b"batch_id",
-    b"thread_id",
-    b"assistant_id",
-    b"prompt_id",
-    b"preset",
-    b"adapter_id",
-    b"lora",
-    b"server_url",
-    b"connector_id",
-    b"guardrailIdentifier",
-    b"guardrailVersion",
-    b"data_sources",
-    b"skill_id",
-    b"voice_id",
-    b"agent_id",
-    b"index_id",
+const RESOURCES: &[&str] = names![
+    file_id file_ids fileId file_uri fileUri file_url document_url document_id library_ids collection_ids
+    previous_response_id conversation conversation_id vector_store_id vector_store_ids fileSearchStoreNames
+    datastore ragCorpus container container_id cachedContent cached_content batch_id thread_id assistant_id
+    prompt_id preset adapter_id lora server_url connector_id guardrailIdentifier guardrailVersion data_sources
+    skill_id voice_id agent_id index_id
 ];
 /// The same, if they hold an object.
-const OBJECTS: &[&[u8]] =
-    &[b"container", b"conversation", b"prompt", b"s3Location", b"guardrailConfig", b"voice", b"fileData"];
+const OBJECTS: &[&str] = names![container conversation prompt s3Location guardrailConfig voice fileData];
 /// Members whose value is text, or a description of text, and which no provider opens, whatever stands in it.
-const TEXTS: &[&[u8]] = &[
-    b"args",
-    b"arguments",
-    b"content",
-    b"default",
-    b"description",
-    b"enum",
-    b"function",
-    b"functionDeclarations",
-    b"function_declarations",
-    b"functions",
-    b"input",
-    b"inputSchema",
-    b"input_schema",
-    b"inputText",
-    b"instructions",
-    b"json_schema",
-    b"metadata",
-    b"output",
-    b"parameters",
-    b"reasoning_content",
-    b"responseSchema",
-    b"response_schema",
-    b"schema",
-    b"system",
-    b"text",
-    b"thinking",
-    b"toolSpec",
+const TEXTS: &[&str] = names![
+    args arguments content default description enum function functionDeclarations function_declarations functions
+    input inputSchema input_schema inputText instructions json_schema metadata output parameters reasoning_content
+    responseSchema response_schema schema system text thinking toolSpec
 ];
 /// The same, if they hold a list.
-const TEXT_LISTS: &[&[u8]] = &[b"enum", b"functionDeclarations", b"function_declarations", b"functions"];
+const TEXT_LISTS: &[&str] = names![enum functionDeclarations function_declarations functions];
 /// Members that name a model. At the top it is the upstream name, which the gateway wrote.
-const MODELS: &[&[u8]] = &[b"model", b"models", b"model_id", b"modelId"];
+const MODELS: &[&str] = names![model models model_id modelId];
 /// Members that choose a tier of service or a region, and their values for the usual one.
-const TIERS: &[&[u8]] = &[b"service_tier", b"serviceTier", b"speed", b"inference_geo"];
-const USUAL_TIERS: &[&str] =
-    &["auto", "default", "global", "standard", "standard_only", "service_tier_unspecified", "unspecified"];
+const TIERS: &[&str] = names![service_tier serviceTier speed inference_geo];
+const USUAL_TIERS: &[&str] = names![auto default global standard standard_only service_tier_unspecified unspecified];
 /// Members that name the client's own user.
-const USERS: &[&[u8]] = &[b"user", b"user_id", b"safety_identifier"];
+const USERS: &[&str] = names![user user_id safety_identifier];
 /// Types of tools that run at the client, so that nothing in them can be refused but their form.
-const CLIENT_TOOLS: &[&str] = &["function", "custom"];
+const CLIENT_TOOLS: &[&str] = names![function custom];
 /// Types of parts of messages that are known here. In a part of another type anything may be looked up.
-const PARTS: &[&str] = &[
-    "document",
-    "file",
-    "image",
-    "image_url",
-    "input_audio",
-    "redacted_thinking",
-    "refusal",
-    "search_result",
-    "text",
-    "thinking",
-    "tool_result",
-    "tool_use",
-    "video_url",
+const PARTS: &[&str] = names![
+    document file image image_url input_audio redacted_thinking refusal search_result text thinking tool_result
+    tool_use video_url
 ];
 /// The same of items of the Responses API, and of their parts.
-const ITEMS: &[&str] = &[
-    "compaction",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "function_call",
-    "function_call_output",
-    "message",
-    "reasoning",
+const ITEMS: &[&str] = names![
+    compaction custom_tool_call custom_tool_call_output function_call function_call_output message reasoning
 ];
-const ITEM_PARTS: &[&str] = &[
-    "input_audio",
-    "input_file",
-    "input_image",
-    "input_text",
-    "output_text",
-    "reasoning_text",
-    "refusal",
-    "summary_text",
-    "text",
+const ITEM_PARTS: &[&str] = names![
+    input_audio input_file input_image input_text output_text reasoning_text refusal summary_text text
 ];
 /// What an entry of `tools` without a type has if it runs at the client.
-const CLIENT_TOOL_MEMBERS: &[&[u8]] =
-    &[b"name", b"function", b"functionDeclarations", b"function_declarations", b"toolSpec", b"cachePoint"];
+const CLIENT_TOOL_MEMBERS: &[&str] =
+    names![name function functionDeclarations function_declarations toolSpec cachePoint];
 /// Members at the top of a body that hold nothing which a provider looks up elsewhere. A member that is not listed may hold
 /// another key, account or model.
-const ORDINARY: &[&[u8]] = &[
-    b"additionalModelRequestFields",
-    b"anthropic_beta",
-    b"anthropic_version",
-    b"aspect_ratio",
-    b"audio",
-    b"background",
-    b"betas",
-    b"cache_control",
-    b"cachedContent",
-    b"chat_template_kwargs",
-    b"content",
-    b"contents",
-    b"context_management",
-    b"conversation",
-    b"dimensions",
-    b"embedding_types",
-    b"embeddingTypes",
-    b"enable_thinking",
-    b"encoding_format",
-    b"frequency_penalty",
-    b"function_call",
-    b"functions",
-    b"generationConfig",
-    b"generation_config",
-    b"imageGenerationConfig",
-    b"image_config",
-    b"include",
-    b"include_reasoning",
-    b"inferenceConfig",
-    b"inference_geo",
-    b"input",
-    b"inputText",
-    b"input_type",
-    b"instances",
-    b"instructions",
-    b"keep_alive",
-    b"logit_bias",
-    b"logprobs",
-    b"max_completion_tokens",
-    b"max_output_tokens",
-    b"max_tokens",
-    b"max_tool_calls",
-    b"messages",
-    b"metadata",
-    b"min_p",
-    b"modalities",
-    b"model",
-    b"moderation",
-    b"n",
-    b"normalize",
-    b"options",
-    b"output_compression",
-    b"output_config",
-    b"output_format",
-    b"parallel_tool_calls",
-    b"parameters",
-    b"performanceConfig",
-    b"prediction",
-    b"presence_penalty",
-    b"previous_response_id",
-    b"prompt",
-    b"prompt_cache_key",
-    b"prompt_cache_retention",
-    b"prompt_mode",
-    b"promptVariables",
-    b"provider",
-    b"quality",
-    b"random_seed",
-    b"reasoning",
-    b"reasoning_effort",
-    b"reasoning_format",
-    b"reasoning_split",
-    b"repetition_penalty",
-    b"requestMetadata",
-    b"requests",
-    b"response_format",
-    b"safe_prompt",
-    b"safety_identifier",
-    b"safetySettings",
-    b"safety_settings",
-    b"seed",
-    b"service_tier",
-    b"serviceTier",
-    b"size",
-    b"speed",
-    b"stop",
-    b"stop_sequences",
-    b"store",
-    b"stream",
-    b"stream_options",
-    b"style",
-    b"system",
-    b"systemInstruction",
-    b"system_instruction",
-    b"taskType",
-    b"temperature",
-    b"text",
-    b"textToImageParams",
-    b"texts",
-    b"thinking",
-    b"thinking_budget",
-    b"tool_choice",
-    b"toolConfig",
-    b"tools",
-    b"top_a",
-    b"top_k",
-    b"top_logprobs",
-    b"top_p",
-    b"truncate",
-    b"truncation",
-    b"usage",
-    b"user",
-    b"user_id",
-    b"verbosity",
+const ORDINARY: &[&str] = names![
+    additionalModelRequestFields anthropic_beta anthropic_version aspect_ratio audio background betas cache_control
+    cachedContent chat_template_kwargs content contents context_management conversation dimensions embedding_types
+    embeddingTypes enable_thinking encoding_format frequency_penalty function_call functions generationConfig
+    generation_config imageGenerationConfig image_config include include_reasoning inferenceConfig inference_geo
+    input inputText input_type instances instructions keep_alive logit_bias logprobs max_completion_tokens
+    max_output_tokens max_tokens max_tool_calls messages metadata min_p modalities model moderation n normalize
+    options output_compression output_config output_format parallel_tool_calls parameters performanceConfig
+    prediction presence_penalty previous_response_id prompt prompt_cache_key prompt_cache_retention prompt_mode
+    promptVariables provider quality random_seed reasoning reasoning_effort reasoning_format reasoning_split
+    repetition_penalty requestMetadata requests response_format safe_prompt safety_identifier safetySettings
+    safety_settings seed service_tier serviceTier size speed stop stop_sequences store stream stream_options style
+    system systemInstruction system_instruction taskType temperature text textToImageParams texts thinking
+    thinking_budget tool_choice toolConfig tools top_a top_k top_logprobs top_p truncate truncation usage user
+    user_id verbosity
 ];
 
 /// What a request holds that a refusal may be about.
@@ -313,7 +134,7 @@ impl<'a> RefusedRequest<'a> {
     pub(super) fn users(&self) -> Vec<String> {
         let Some(body) = self.value() else { return Vec::new() };
         let in_metadata = body.member(b"metadata").and_then(|metadata| metadata.member(b"user_id"));
-        let users = USERS.iter().map(|name| body.member(name)).chain([in_metadata]);
+        let users = USERS.iter().map(|name| body.member(name.as_bytes())).chain([in_metadata]);
         let users = users.flatten().filter_map(Raw::text).map(|user| plain(&user));
         users.filter(|user| !user.is_empty()).collect()
     }
@@ -447,7 +268,7 @@ impl Doubt {
             if is_void {
                 continue;
             }
-            doubt.brings_its_own |= !ORDINARY.contains(&&*name);
+            doubt.brings_its_own |= !is_one_of(ORDINARY, &name);
             // Beside a conversation it is the name of one that is stored.
             doubt.names_a_resource |= &*name == b"prompt" && value.is_string() && is_conversation;
             // Providers behind the provider, or a region: they may lack a model or have no room, as a tier may.
@@ -471,7 +292,7 @@ impl Doubt {
             let name = key.name();
             self.note(&name, value);
             let names_a_model = value.is_string() || value.elements().any(Raw::is_string);
-            self.brings_its_own |= MODELS.contains(&&*name) && names_a_model;
+            self.brings_its_own |= is_one_of(MODELS, &name) && names_a_model;
             if !is_text(&name, value) {
                 self.walk(&name, value);
             }
@@ -485,22 +306,26 @@ impl Doubt {
     fn note(&mut self, name: &[u8], value: Raw<'_>) {
         self.names_a_resource |= is_resource(name, value);
         if let Some(text) = value.text().filter(|_| value.is_string()) {
-            self.chooses_a_tier |= TIERS.contains(&name) && !text.is_empty() && !is_usual_tier(&text);
+            self.chooses_a_tier |= is_one_of(TIERS, name) && !text.is_empty() && !is_usual_tier(&text);
         }
     }
+}
+
+fn is_one_of(list: &[&str], name: &[u8]) -> bool {
+    list.iter().any(|known| known.as_bytes() == name)
 }
 
 /// Whether a member names something that the provider has to look up.
 fn is_resource(name: &[u8], value: Raw<'_>) -> bool {
     let is_named = || value.text().is_some_and(|text| !text.is_empty()) || value.elements().next().is_some();
     let is_address =
-        || !TEXTS.contains(&name) && !name.starts_with(b"$") && value.text().is_some_and(|text| text.contains("://"));
-    (RESOURCES.contains(&name) && is_named()) || (OBJECTS.contains(&name) && value.is_object()) || is_address()
+        || !is_one_of(TEXTS, name) && !name.starts_with(b"$") && value.text().is_some_and(|text| text.contains("://"));
+    (is_one_of(RESOURCES, name) && is_named()) || (is_one_of(OBJECTS, name) && value.is_object()) || is_address()
 }
 
 /// Whether nothing in a member is looked up.
 fn is_text(name: &[u8], value: Raw<'_>) -> bool {
-    TEXTS.contains(&name) && (value.is_object() || TEXT_LISTS.contains(&name))
+    is_one_of(TEXTS, name) && (value.is_object() || is_one_of(TEXT_LISTS, name))
 }
 
 fn is_usual_tier(tier: &str) -> bool {
@@ -515,7 +340,7 @@ fn is_empty(value: Raw<'_>) -> bool {
 fn runs_at_the_provider(tool: Raw<'_>) -> bool {
     match tool.kind() {
         Some(kind) => !CLIENT_TOOLS.contains(&&*kind),
-        None => !CLIENT_TOOL_MEMBERS.iter().any(|name| tool.member(name).is_some()),
+        None => !CLIENT_TOOL_MEMBERS.iter().any(|name| tool.member(name.as_bytes()).is_some()),
     }
 }
 
@@ -523,7 +348,7 @@ fn runs_at_the_provider(tool: Raw<'_>) -> bool {
 fn has_an_unknown_part(message: Raw<'_>) -> bool {
     let has_other = |name: &[u8], known: &[&str]| {
         let elements = message.elements_of(name);
-        let mut types = elements.filter_map(|element| element.member(b"type")?.text());
+        let mut types = elements.filter_map(Raw::kind);
         types.any(|kind| !known.contains(&&*kind))
     };
     has_other(b"content", PARTS) || has_other(b"tool_calls", CLIENT_TOOLS)
