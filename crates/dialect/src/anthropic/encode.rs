@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     answer::{AnswerFault, AnswerResult},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReportedTokens, StateKey},
     stream_error::StreamError,
 };
 
@@ -114,9 +114,7 @@ impl AnswerSink for MessagesEncoder {
             AnswerEvent::Usage(tokens) => self.usage = Some(tokens),
             AnswerEvent::Text { choice: 0, text } if !text.is_empty() => return self.add(Piece::Text(text)),
             AnswerEvent::Refusal { choice: 0, text } => return self.refuse(&text),
-            AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.add(Piece::Reasoning(ReasoningPiece { index, format, kind, text, sealed, id }));
-            }
+            AnswerEvent::Reasoning { choice: 0, index, state } => return self.add(Piece::Reasoning(index, state)),
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 // A call is announced once; a repetition says nothing new.
                 if call < self.calls {

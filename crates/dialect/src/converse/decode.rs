@@ -3,7 +3,6 @@
 //! An event of a stream is an object with one member, named after the type of the event, as in the API's own description.
 //! Blocks of text and of reasoning have no start. The stop reason comes before the usage, so that the end is held back.
 
-use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use super::{error, finish::finish, models::reasoning_format, usage::tokens};
@@ -12,8 +11,7 @@ use crate::{
     frame::StreamEvent,
     json::{Cursor, Raw},
     neutral::{
-        AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ReportedTokens, ToolCallReader, ToolNames,
-        url_citation,
+        AnswerEvent, AnswerSink, EscapedText, ReasoningReader, ReportedTokens, ToolCallReader, ToolNames, url_citation,
     },
 };
 
@@ -41,10 +39,7 @@ enum Block {
     Text {
         start: u64,
     },
-    Reasoning {
-        index: u32,
-        signature: BytesMut,
-    },
+    Reasoning(ReasoningReader),
     Call(ToolCallReader),
     /// Not shown.
     Hidden,
@@ -163,7 +158,7 @@ impl Decoder {
     fn block_start(&mut self, index: u64, start: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
         let Some(call) = start.member(b"toolUse") else { return Ok(()) };
-        let members = (call.member(b"toolUseId"), call.member(b"name"), call.member(b"input"));
+        let members = call.pick([b"toolUseId", b"name", b"input"]);
         let call = ToolCallReader::start(members, &self.names, &mut self.calls, sink)?;
         self.open = Some((index, Block::Call(call)));
         Ok(())
@@ -183,10 +178,7 @@ impl Decoder {
             },
             (b"citation", Block::Text { start, .. }) => cite(value, *start, self.characters, sink),
             (b"citationsContent", Block::Text { .. }) => self.cited_text(value, sink),
-            (b"reasoningContent", Block::Reasoning { index, signature }) => {
-                let thought = ReasoningBlock { index: *index, format: self.reasoning_of };
-                thought.delta(value, signature, sink)
-            }
+            (b"reasoningContent", Block::Reasoning(reasoning)) => reasoning_delta(value, reasoning, sink),
             (b"toolUse", Block::Call(call)) => match value.member(b"input").and_then(EscapedText::filled) {
                 Some(piece) => call.piece(piece, sink),
                 None => Ok(()),
@@ -201,11 +193,7 @@ impl Decoder {
     fn block_of(&mut self, kind: &[u8]) -> AnswerResult<Block> {
         Ok(match kind {
             b"text" | b"citation" | b"citationsContent" => Block::Text { start: self.characters },
-            b"reasoningContent" => {
-                let index = self.thoughts;
-                self.thoughts = self.thoughts.saturating_add(1);
-                Block::Reasoning { index, signature: BytesMut::new() }
-            }
+            b"reasoningContent" => Block::Reasoning(ReasoningReader::start(self.reasoning_of, &mut self.thoughts)),
             b"toolUse" => return Err(AnswerFault::malformed("a piece of a call that has not begun")),
             _ => Block::Hidden,
         })
@@ -232,11 +220,7 @@ impl Decoder {
 
     fn block_stop(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.open.take() {
-            Some((_, Block::Reasoning { index, signature, .. })) if !signature.is_empty() => {
-                let thought = ReasoningBlock { index, format: self.reasoning_of };
-                let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
-                thought.send(ReasoningKind::Text, None, Some(signature), sink)
-            }
+            Some((_, Block::Reasoning(reasoning))) => reasoning.stop(sink),
             Some((_, Block::Call(call))) => call.stop(sink),
             _ => Ok(()),
         }
@@ -267,51 +251,17 @@ fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> AnswerRe
     usage.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
 }
 
-/// Which thought of the answer, and whose.
-#[derive(Debug, Clone, Copy)]
-struct ReasoningBlock {
-    index: u32,
-    format: ReasoningFormat,
-}
-
-impl ReasoningBlock {
-    /// Takes a piece of a stream, or the whole thought of an unstreamed answer.
-    fn delta(self, value: Raw<'_>, signature: &mut BytesMut, sink: &mut impl AnswerSink) -> AnswerResult {
-        let value = value.member(b"reasoningText").unwrap_or(value);
-        for (key, value) in value.members() {
-            match &*key.name() {
-                b"text" => {
-                    if let Some(text) = EscapedText::filled(value) {
-                        self.send(ReasoningKind::Text, Some(text), None, sink)?;
-                    }
-                }
-                b"signature" if value.is_string() => {
-                    if signature.len() + value.inner().len() > MAX_SIGNATURE {
-                        return Err(AnswerFault::malformed("the signature of a thought is too long"));
-                    }
-                    signature.put_slice(value.inner());
-                }
-                b"redactedContent" => {
-                    if let Some(data) = EscapedText::filled(value) {
-                        self.send(ReasoningKind::Encrypted, None, Some(data), sink)?;
-                    }
-                }
-                _ => {}
-            }
+/// Takes a piece of a stream, or the whole reasoning of an unstreamed answer.
+fn reasoning_delta(value: Raw<'_>, reasoning: &mut ReasoningReader, sink: &mut impl AnswerSink) -> AnswerResult {
+    for (key, value) in value.member(b"reasoningText").unwrap_or(value).members() {
+        match (&*key.name(), EscapedText::filled(value)) {
+            (b"text", Some(text)) => reasoning.text(text, sink)?,
+            (b"signature", Some(_)) => reasoning.sign(value)?,
+            (b"redactedContent", Some(data)) => reasoning.encrypted(data, sink)?,
+            _ => {}
         }
-        Ok(())
     }
-
-    fn send(
-        self,
-        kind: ReasoningKind,
-        text: Option<EscapedText<'_>>,
-        sealed: Option<EscapedText<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> AnswerResult {
-        let ReasoningBlock { index, format } = self;
-        sink.event(AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id: None })
-    }
+    Ok(())
 }
 
 /// A citation of a page, or of a document as it came.

@@ -289,7 +289,7 @@ pub(crate) enum MediaSource<'a> {
     Text { head: EscapedText<'a>, text: EscapedText<'a> },
 }
 
-/// Reasoning of an earlier answer, as the provider that wrote it wants it back.
+/// Reasoning of an answer, as the provider that wrote it wants it back, or a piece of it.
 #[derive(Debug, Clone)]
 pub(crate) struct ReasoningState<'a> {
     /// The format, which says which provider made the reasoning.
@@ -304,6 +304,25 @@ pub(crate) struct ReasoningState<'a> {
     pub(crate) id: Option<EscapedText<'a>>,
 }
 
+impl<'a> ReasoningState<'a> {
+    /// Text or a summary.
+    pub(crate) fn shown(format: ReasoningFormat, kind: ReasoningKind, text: EscapedText<'a>) -> ReasoningState<'a> {
+        ReasoningState { format, kind, text: Some(text), sealed: None, id: None }
+    }
+
+    /// A signature, or encrypted data.
+    pub(crate) fn sealed(format: ReasoningFormat, kind: ReasoningKind, sealed: EscapedText<'a>) -> ReasoningState<'a> {
+        ReasoningState { format, kind, text: None, sealed: Some(sealed), id: None }
+    }
+
+    /// The same, independent of the source.
+    pub(crate) fn into_owned(self) -> ReasoningState<'static> {
+        let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
+        let (text, sealed, id) = (own(self.text), own(self.sealed), own(self.id));
+        ReasoningState { format: self.format, kind: self.kind, text, sealed, id }
+    }
+}
+
 /// Type of one element of `reasoning_details`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReasoningKind {
@@ -313,6 +332,17 @@ pub(crate) enum ReasoningKind {
     Summary,
     /// `reasoning.encrypted`
     Encrypted,
+}
+
+impl ReasoningKind {
+    /// Its name, and those of the members with the text and with what is sealed.
+    pub(crate) const fn names(self) -> (&'static str, &'static [u8], &'static [u8]) {
+        match self {
+            ReasoningKind::Text => ("reasoning.text", b"text", b"signature"),
+            ReasoningKind::Summary => ("reasoning.summary", b"summary", b"signature"),
+            ReasoningKind::Encrypted => ("reasoning.encrypted", b"text", b"data"),
+        }
+    }
 }
 
 /// A declared tool.

@@ -1,9 +1,9 @@
 //! Events of an answer, whichever dialect it came in.
 
-use pointsman_domain::{FinishReason, ReasoningFormat, ServedService, ServiceName, Usage};
+use pointsman_domain::{FinishReason, ServedService, ServiceName, Usage};
 
 use super::{
-    conversation::{ReasoningKind, ToolKind},
+    conversation::{ReasoningState, ToolKind},
     text::EscapedText,
 };
 use crate::{answer::AnswerResult, json::Raw};
@@ -17,19 +17,10 @@ pub(crate) enum AnswerEvent<'a> {
     Text { choice: u32, text: EscapedText<'a> },
     /// Text of a refusal.
     Refusal { choice: u32, text: EscapedText<'a> },
-    /// A piece of reasoning. `index` counts the blocks of reasoning within the choice. A piece of `kind`
-    /// [`ReasoningKind::Text`] or [`ReasoningKind::Summary`] has `text`, or only `sealed`: the signature of the text before it
-    /// in the same block. One of [`ReasoningKind::Encrypted`] has `sealed`.
-    Reasoning {
-        choice: u32,
-        index: u32,
-        format: ReasoningFormat,
-        kind: ReasoningKind,
-        text: Option<EscapedText<'a>>,
-        sealed: Option<EscapedText<'a>>,
-        /// Id of the reasoning item, or of the tool call it belongs to.
-        id: Option<EscapedText<'a>>,
-    },
+    /// A piece of reasoning. `index` counts the blocks of reasoning within the choice. A piece of the kinds
+    /// [`ReasoningKind::Text`](super::ReasoningKind::Text) and [`ReasoningKind::Summary`](super::ReasoningKind::Summary) has a
+    /// text, or only the signature of the text before it in the same block. An encrypted one has its data.
+    Reasoning { choice: u32, index: u32, state: ReasoningState<'a> },
     /// The model calls a tool; `call` counts the calls of the choice from 0.
     ToolCallStarted { choice: u32, call: u32, id: EscapedText<'a>, name: EscapedText<'a>, kind: ToolKind },
     /// A piece of the text of a call's arguments.
@@ -85,17 +76,6 @@ pub(crate) struct ToolCallPiece<'a> {
     pub(crate) kind: ToolKind,
     /// A piece of the text of its arguments.
     pub(crate) arguments: EscapedText<'a>,
-}
-
-/// The members of [`AnswerEvent::Reasoning`], without the choice.
-#[derive(Debug)]
-pub(crate) struct ReasoningPiece<'a> {
-    pub(crate) index: u32,
-    pub(crate) format: ReasoningFormat,
-    pub(crate) kind: ReasoningKind,
-    pub(crate) text: Option<EscapedText<'a>>,
-    pub(crate) sealed: Option<EscapedText<'a>>,
-    pub(crate) id: Option<EscapedText<'a>>,
 }
 
 /// Tokens as the upstream counted them, in the arithmetic of chat: the prompt includes what was read from and written to

@@ -18,6 +18,7 @@ mod instruction_media;
 mod media_source;
 pub(crate) mod media_type;
 pub(crate) mod path;
+mod reasoning_reader;
 mod request_body;
 mod schema_refs;
 mod sealed_reasoning;
@@ -41,9 +42,10 @@ pub(crate) use conversation::{
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::custom_input;
-pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ChatFact, ReasoningPiece, ReportedTokens, ToolCallPiece};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ChatFact, ReportedTokens, ToolCallPiece};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
+pub(crate) use reasoning_reader::ReasoningReader;
 pub(crate) use request_body::{
     MemberType, body_members, given, mistyped, none_of, of_type, optional_member, refused, taken,
 };

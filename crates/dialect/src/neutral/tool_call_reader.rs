@@ -34,7 +34,7 @@ pub(crate) struct ToolCallReader {
 impl ToolCallReader {
     /// Begins a call; `calls` counts those of the answer. `id`, `name` and `input` as the upstream gave them.
     pub(crate) fn start(
-        (id, name, input): (Option<Raw<'_>>, Option<Raw<'_>>, Option<Raw<'_>>),
+        [id, name, input]: [Option<Raw<'_>>; 3],
         names: &ToolNames,
         calls: &mut u32,
         sink: &mut impl AnswerSink,

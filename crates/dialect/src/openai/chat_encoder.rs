@@ -6,7 +6,7 @@ use pointsman_domain::ReasoningFormat;
 use super::{
     answer::push_finish,
     chunk_parts::{DONE, chunk_head, push_error_end, push_usage_chunk},
-    completion_writer::{ReasoningDetail, push_image},
+    completion_writer::{push_image, push_reasoning_detail},
     meter::AnswerMeter,
     stream_options::StreamOptions,
     tool_call::{MoreOfCall, ToolCallHead, ToolCallPart},
@@ -75,17 +75,17 @@ impl AnswerSink for ChatEncoder {
             AnswerEvent::Refusal { choice, text } => {
                 self.said(choice, |out| push_text(b"refusal", &text, out));
             }
-            AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id } => {
-                if let (ReasoningFormat::Gemini, Some(id), Some(sealed)) = (format, &id, &sealed) {
+            AnswerEvent::Reasoning { choice, index, state } => {
+                if let (ReasoningFormat::Gemini, Some(id), Some(sealed)) = (state.format, &state.id, &state.sealed) {
                     self.signature = Some((id.clone().into_owned(), sealed.clone().into_owned()));
                 }
                 self.delta(choice, |out| {
-                    if let Some(text) = &text {
+                    if let Some(text) = &state.text {
                         push_text(b"reasoning", text, out);
                         out.put_u8(b',');
                     }
                     out.put_slice(b"\"reasoning_details\":[");
-                    ReasoningDetail { kind, format, index, text: &text, sealed: &sealed, id: &id }.push(out);
+                    push_reasoning_detail(index, &state, out);
                     out.put_u8(b']');
                 });
             }

@@ -6,7 +6,9 @@ use pointsman_domain::{FinishReason, ReasoningFormat};
 use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult},
     json::{Cursor, Raw, push_array, push_comma, push_count, push_member, push_quoted, push_string_member, push_u64},
-    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
+    neutral::{
+        AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReasoningState, ReportedTokens, ToolKind,
+    },
     openai::{
         answer::{MAX_CHOICES, push_finish, push_head},
         chunk_parts::push_usage_member,
@@ -37,7 +39,8 @@ struct Choice {
     has_text: bool,
     refusal: BytesMut,
     reasoning: BytesMut,
-    details: Vec<Detail>,
+    /// Reasoning, each block with its index.
+    details: Vec<(u32, ReasoningState<'static>)>,
     calls: Vec<WrittenToolCall>,
     images: BytesMut,
     annotations: BytesMut,
@@ -45,16 +48,6 @@ struct Choice {
     citations: BytesMut,
     logprobs: Option<Bytes>,
     finish: Option<(FinishReason, String)>,
-}
-
-#[derive(Debug)]
-struct Detail {
-    kind: ReasoningKind,
-    format: ReasoningFormat,
-    index: u32,
-    text: Option<EscapedText<'static>>,
-    sealed: Option<EscapedText<'static>>,
-    id: Option<EscapedText<'static>>,
 }
 
 #[derive(Debug)]
@@ -81,11 +74,7 @@ impl AnswerSink for CompletionWriter {
                 choice.text.put_slice(text.bytes());
             }
             AnswerEvent::Refusal { choice, text } => self.choice(choice)?.refusal.put_slice(text.bytes()),
-            AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id } => {
-                let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
-                let detail = Detail { kind, format, index, text: own(text), sealed: own(sealed), id: own(id) };
-                self.choice(choice)?.reason(detail);
-            }
+            AnswerEvent::Reasoning { choice, index, state } => self.choice(choice)?.reason(index, state.into_owned()),
             AnswerEvent::ToolCallStarted { choice, call, id, name, kind } => {
                 let hidden = self.signatures.iter().position(|(owner, _)| *owner == id);
                 let hidden = hidden.map(|place| self.signatures.swap_remove(place).1);
@@ -194,23 +183,23 @@ impl CompletionWriter {
 
 impl Choice {
     /// Adds a piece of reasoning; pieces of one block are joined.
-    fn reason(&mut self, detail: Detail) {
-        if let Some(text) = &detail.text {
+    fn reason(&mut self, index: u32, piece: ReasoningState<'static>) {
+        if let Some(text) = &piece.text {
             self.reasoning.put_slice(text.bytes());
         }
-        let same = |last: &&mut Detail| {
-            last.kind == detail.kind
-                && last.format == detail.format
-                && last.index == detail.index
-                && detail.kind != ReasoningKind::Encrypted
+        let is_same = |last: &&mut (u32, ReasoningState<'_>)| {
+            (last.0, last.1.kind, last.1.format) == (index, piece.kind, piece.format)
+                && piece.kind != ReasoningKind::Encrypted
         };
-        let Some(last) = self.details.last_mut().filter(same) else { return self.details.push(detail) };
-        last.text = match (last.text.take(), detail.text) {
+        let Some((_, last)) = self.details.last_mut().filter(is_same) else {
+            return self.details.push((index, piece));
+        };
+        last.text = match (last.text.take(), piece.text) {
             (Some(text), Some(more)) => Some(text.joined(&more)),
             (text, more) => text.or(more),
         };
-        last.sealed = detail.sealed.or(last.sealed.take());
-        last.id = detail.id.or(last.id.take());
+        last.sealed = piece.sealed.or(last.sealed.take());
+        last.id = piece.id.or(last.id.take());
     }
 
     /// Adds log probabilities: those of a stream come in pieces.
@@ -228,11 +217,9 @@ impl Choice {
     }
 
     fn signature_of(&self, id: &EscapedText<'_>) -> Option<EscapedText<'static>> {
-        let is_its = |detail: &&Detail| {
-            detail.format == ReasoningFormat::Gemini
-                && detail.id.as_ref().is_some_and(|owner| owner.bytes() == id.bytes())
-        };
-        self.details.iter().rev().find(is_its)?.sealed.clone()
+        let states = self.details.iter().rev().map(|(_, state)| state);
+        let mut of_calls = states.filter(|state| state.format == ReasoningFormat::Gemini);
+        of_calls.find(|state| state.id.as_ref() == Some(id))?.sealed.clone()
     }
 
     /// Appends the choice. `context`: of the answer, if it is for a client.
@@ -250,7 +237,12 @@ impl Choice {
                 push_quoted(out, text);
             }
         }
-        push_list(b"reasoning_details", &self.details, Detail::push, out);
+        push_list(
+            b"reasoning_details",
+            &self.details,
+            |(index, state), out| push_reasoning_detail(*index, state, out),
+            out,
+        );
         match self.calls.first() {
             Some(first) if context.is_some_and(|context| context.legacy_functions) => first.push_function(out),
             _ => push_list(b"tool_calls", &self.calls, WrittenToolCall::push, out),
@@ -279,13 +271,6 @@ impl Choice {
 /// The elements of `content`, if there are any.
 fn logprobs_of_content(value: Raw<'_>) -> Option<&[u8]> {
     value.member(b"content").filter(|list| list.is_filled()).map(Raw::inner)
-}
-
-impl Detail {
-    fn push(&self, out: &mut BytesMut) {
-        let Detail { kind, format, index, text, sealed, id } = self;
-        ReasoningDetail { kind: *kind, format: *format, index: *index, text, sealed, id }.push(out);
-    }
 }
 
 impl WrittenToolCall {
@@ -322,38 +307,22 @@ pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, o
     out.put_slice(b"\"}}");
 }
 
-/// One element of `reasoning_details`.
-#[derive(Debug)]
-pub(super) struct ReasoningDetail<'d, 'a> {
-    pub(super) kind: ReasoningKind,
-    pub(super) format: ReasoningFormat,
-    pub(super) index: u32,
-    pub(super) text: &'d Option<EscapedText<'a>>,
-    pub(super) sealed: &'d Option<EscapedText<'a>>,
-    pub(super) id: &'d Option<EscapedText<'a>>,
-}
-
-impl ReasoningDetail<'_, '_> {
-    pub(super) fn push(&self, out: &mut BytesMut) {
-        let (name, text, sealed): (&str, &[u8], &[u8]) = match self.kind {
-            ReasoningKind::Text => ("reasoning.text", b"text", b"signature"),
-            ReasoningKind::Summary => ("reasoning.summary", b"summary", b"signature"),
-            ReasoningKind::Encrypted => ("reasoning.encrypted", b"text", b"data"),
-        };
-        out.put_slice(b"{\"type\":\"");
-        out.put_slice(name.as_bytes());
-        out.put_u8(b'"');
-        for (name, value) in [(text, self.text), (sealed, self.sealed), (b"id", self.id)] {
-            if let Some(value) = value {
-                value.push_member(out, name);
-            }
+/// Appends an element of `reasoning_details`.
+pub(super) fn push_reasoning_detail(index: u32, state: &ReasoningState<'_>, out: &mut BytesMut) {
+    let (name, text, sealed) = state.kind.names();
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(name.as_bytes());
+    out.put_u8(b'"');
+    for (name, value) in [(text, &state.text), (sealed, &state.sealed), (b"id", &state.id)] {
+        if let Some(value) = value {
+            value.push_member(out, name);
         }
-        out.put_slice(b",\"format\":\"");
-        out.put_slice(self.format.as_str().as_bytes());
-        out.put_slice(b"\",\"index\":");
-        push_u64(out, u64::from(self.index));
-        out.put_u8(b'}');
     }
+    out.put_slice(b",\"format\":\"");
+    out.put_slice(state.format.as_str().as_bytes());
+    out.put_slice(b"\",\"index\":");
+    push_u64(out, u64::from(index));
+    out.put_u8(b'}');
 }
 
 /// Appends a `usage` object.

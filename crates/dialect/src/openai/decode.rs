@@ -19,7 +19,7 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::{Raw, object, without_mark},
-    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind},
+    neutral::{AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReasoningState},
     refusal,
 };
 
@@ -273,14 +273,15 @@ fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl Answe
     let index = detail.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
     let index = index.unwrap_or(place as u32);
     let bytes = shown.as_ref().map_or(0, EscapedText::text_bytes);
-    sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text: shown, sealed, id: text(b"id") })?;
+    let state = ReasoningState { format, kind, text: shown, sealed, id: text(b"id") };
+    sink.event(AnswerEvent::Reasoning { choice, index, state })?;
     Ok(bytes)
 }
 
 /// A thought that is a mere text.
 fn thought(choice: u32, text: EscapedText<'_>) -> AnswerEvent<'_> {
-    let (format, kind) = (ReasoningFormat::Unknown, ReasoningKind::Text);
-    AnswerEvent::Reasoning { choice, index: 0, format, kind, text: Some(text), sealed: None, id: None }
+    let state = ReasoningState::shown(ReasoningFormat::Unknown, ReasoningKind::Text, text);
+    AnswerEvent::Reasoning { choice, index: 0, state }
 }
 
 /// The members of a message or delta.

@@ -20,8 +20,8 @@ use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
     json::Cursor,
     neutral::{
-        AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, SplitPairs, ToolCallPiece, ToolKind, ToolNames,
-        lone_halves_replaced, with_whole_pairs,
+        AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReasoningState, SplitPairs, ToolCallPiece,
+        ToolKind, ToolNames, lone_halves_replaced, with_whole_pairs,
     },
 };
 
@@ -86,22 +86,26 @@ impl<S: AnswerSink> AnswerSink for Metered<'_, S> {
             }
             AnswerEvent::Text { choice, text } => meter.text(choice, TextKind::Content, text, progress, sink)?,
             AnswerEvent::Refusal { choice, text } => meter.text(choice, TextKind::Refusal, text, progress, sink)?,
-            AnswerEvent::Reasoning { choice, index, format, kind, text: Some(text), sealed: None, id: None } => {
-                meter.text(choice, TextKind::Reasoning { index, format, kind }, text, progress, sink)?;
-            }
-            AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id } => {
-                meter.end_text(choice, sink)?;
-                let text = text.map(with_whole_pairs);
-                meter.meter.produced.reasoning_bytes += text.as_ref().map_or(0, EscapedText::text_bytes) as u64;
-                if !meter.meter.context.exclude_reasoning {
-                    meter.content(choice, progress, sink)?;
-                    return sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id });
+            AnswerEvent::Reasoning { choice, index, state } => match state {
+                ReasoningState { format, kind, text: Some(text), sealed: None, id: None } => {
+                    meter.text(choice, TextKind::Reasoning { index, format, kind }, text, progress, sink)?;
                 }
-                meter.hidden(choice, progress, sink)?;
-                if let (ReasoningFormat::Gemini, Some(id), Some(signature)) = (format, id, sealed) {
-                    sink.event(AnswerEvent::ToolCallSignature { id, signature })?;
+                state => {
+                    meter.end_text(choice, sink)?;
+                    let state = ReasoningState { text: state.text.map(with_whole_pairs), ..state };
+                    let bytes = state.text.as_ref().map_or(0, EscapedText::text_bytes);
+                    meter.meter.produced.reasoning_bytes += bytes as u64;
+                    if !meter.meter.context.exclude_reasoning {
+                        meter.content(choice, progress, sink)?;
+                        return sink.event(AnswerEvent::Reasoning { choice, index, state });
+                    }
+                    meter.hidden(choice, progress, sink)?;
+                    if let (ReasoningFormat::Gemini, Some(id), Some(signature)) = (state.format, state.id, state.sealed)
+                    {
+                        sink.event(AnswerEvent::ToolCallSignature { id, signature })?;
+                    }
                 }
-            }
+            },
             AnswerEvent::ToolCallStarted { choice, call, id, name, kind } => {
                 let (id, name) = (Some(id), Some(name));
                 let piece =
@@ -286,8 +290,7 @@ impl EventMeter {
             return self.hidden(choice, progress, sink);
         }
         self.content(choice, progress, sink)?;
-        let (text, sealed, id) = (Some(text), None, None);
-        sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id })
+        sink.event(AnswerEvent::Reasoning { choice, index, state: ReasoningState::shown(format, kind, text) })
     }
 
     /// Ends the text of a choice: half a character that waits becomes U+FFFD.

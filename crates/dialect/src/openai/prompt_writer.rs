@@ -15,8 +15,8 @@ use super::{
 use crate::{
     json::{push_comma, push_member},
     neutral::{
-        CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, Tool, ToolKind,
-        ToolNames, Turn, UnsupportedFields, fitting_call_id,
+        CLIENT_IDS, Content, EscapedText, MediaSource, Part, ReasoningState, Role, Tool, ToolKind, ToolNames, Turn,
+        UnsupportedFields, fitting_call_id,
     },
 };
 
@@ -366,12 +366,8 @@ fn push_source(source: &MediaSource<'_>, out: &mut BytesMut) {
 
 /// Appends an element of `reasoning_details`.
 fn push_detail(state: &ReasoningState<'_>, out: &mut BytesMut) {
-    let (kind, text, sealed): (_, &[u8], &[u8]) = match state.kind {
-        ReasoningKind::Text => ("text", b"text", b"signature"),
-        ReasoningKind::Summary => ("summary", b"summary", b"signature"),
-        ReasoningKind::Encrypted => ("encrypted", b"text", b"data"),
-    };
-    out.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", state.format.as_str()).as_bytes());
+    let (kind, text, sealed) = state.kind.names();
+    out.put_slice(format!("{{\"type\":\"{kind}\",\"format\":\"{}\"", state.format.as_str()).as_bytes());
     // Only reasoning of this format has the id of a call.
     let is_of_call = state.format == ReasoningFormat::Gemini;
     let fitting = |id: &EscapedText<'_>| {

@@ -35,7 +35,7 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::KEEP_ALIVE,
     json::Raw,
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey, ToolKind},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningState, ReportedTokens, StateKey, ToolKind},
     stream_error::StreamError,
 };
 
@@ -102,9 +102,7 @@ impl AnswerSink for ResponsesEncoder {
             AnswerEvent::Usage(tokens) => self.usage = Some(tokens),
             AnswerEvent::Text { choice: 0, text } => return self.text(TextKind::Text, text),
             AnswerEvent::Refusal { choice: 0, text } => return self.text(TextKind::Refusal, text),
-            AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.thought(ReasoningPiece { index, format, kind, text, sealed, id });
-            }
+            AnswerEvent::Reasoning { choice: 0, index, state } => return self.reasoning(index, state),
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 return self.call(call, &id, &name, kind);
             }
@@ -236,18 +234,19 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn thought(&mut self, thought: ReasoningPiece<'_>) -> AnswerResult {
-        if thought.is_empty() {
+    fn reasoning(&mut self, index: u32, piece: ReasoningState<'_>) -> AnswerResult {
+        let bytes = [&piece.text, &piece.sealed].into_iter().flatten().map(|text| text.bytes().len()).sum();
+        if bytes == 0 {
             return Ok(());
         }
-        self.output.charge(thought.bytes())?;
-        let is_open = matches!(&self.open, Some(Open::Reasoning(item)) if item.continues(&thought));
+        self.output.charge(bytes)?;
+        let is_open = matches!(&self.open, Some(Open::Reasoning(item)) if item.continues(index, &piece));
         if !is_open {
             let head = self.next_item("rs")?;
-            self.open = Some(Open::Reasoning(ReasoningItem::begin(head, &thought, &mut self.events)));
+            self.open = Some(Open::Reasoning(ReasoningItem::begin(head, index, &piece, &mut self.events)));
         }
         let Some(Open::Reasoning(item)) = &mut self.open else { return Ok(()) };
-        if item.add(thought, &mut self.events) {
+        if item.add(index, piece, &mut self.events) {
             self.close();
         }
         Ok(())

@@ -1,13 +1,12 @@
 //! One content block of an answer, from its start to its stop.
 
-use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
 use crate::{
     answer::{AnswerFault, AnswerResult},
     anthropic::citations::Citations,
     json::Raw,
-    neutral::{AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolCallReader, ToolNames},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningReader, ToolCallReader, ToolNames},
 };
 
 /// What was counted over all blocks.
@@ -24,6 +23,10 @@ impl Counters {
     pub(super) fn has_calls(&self) -> bool {
         self.calls > 0
     }
+
+    fn reasoning(&mut self) -> ReasoningReader {
+        ReasoningReader::start(ReasoningFormat::Anthropic, &mut self.thoughts)
+    }
 }
 
 /// An unfinished block.
@@ -34,10 +37,7 @@ pub(super) enum Block {
         start: u64,
         citations: Citations,
     },
-    Reasoning {
-        index: u32,
-        signature: BytesMut,
-    },
+    Reasoning(ReasoningReader),
     Call(ToolCallReader),
     /// Not shown.
     Hidden,
@@ -56,11 +56,9 @@ impl Block {
             Some("text") => Block::text(block, counters, sink),
             Some("thinking") => Block::thought(block, counters, sink),
             Some("redacted_thinking") => {
-                let index = counters.next_reasoning();
-                if let Some(data) = block.member(b"data").and_then(Raw::filled_string) {
-                    sink.event(thought(index, ReasoningKind::Encrypted, None, EscapedText::of(data)))?;
-                }
-                Ok(Block::Hidden)
+                let reasoning = counters.reasoning();
+                let data = block.member(b"data").and_then(EscapedText::filled);
+                data.map_or(Ok(()), |data| reasoning.encrypted(data, sink)).map(|()| Block::Hidden)
             }
             Some("tool_use") => Block::call(block, names, counters, sink),
             _ => Ok(Block::Hidden),
@@ -78,10 +76,13 @@ impl Block {
     }
 
     fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult<Block> {
-        let mut thought = Block::Reasoning { index: counters.next_reasoning(), signature: BytesMut::new() };
-        thought.piece(block.member(b"thinking"), counters, sink)?;
-        thought.sign(block.member(b"signature"))?;
-        Ok(thought)
+        let mut reasoning = counters.reasoning();
+        let [text, signature] = block.pick([b"thinking", b"signature"]);
+        if let Some(text) = text.and_then(EscapedText::filled) {
+            reasoning.text(text, sink)?;
+        }
+        signature.map_or(Ok(()), |signature| reasoning.sign(signature))?;
+        Ok(Block::Reasoning(reasoning))
     }
 
     fn call(
@@ -90,7 +91,7 @@ impl Block {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> AnswerResult<Block> {
-        let members = (block.member(b"id"), block.member(b"name"), block.member(b"input"));
+        let members = block.pick([b"id", b"name", b"input"]);
         Ok(Block::Call(ToolCallReader::start(members, names, &mut counters.calls, sink)?))
     }
 
@@ -103,16 +104,18 @@ impl Block {
     ) -> AnswerResult {
         let piece: &[u8] = match self {
             Block::Text { .. } => b"text",
-            Block::Reasoning { .. } => b"thinking",
+            Block::Reasoning(_) => b"thinking",
             Block::Call(_) => b"partial_json",
             Block::Hidden => return Ok(()),
         };
         let [kind, piece] = delta.pick([b"type", piece]);
         match (kind.and_then(Raw::text).as_deref(), &mut *self) {
             (Some("text_delta"), Block::Text { .. })
-            | (Some("thinking_delta"), Block::Reasoning { .. })
+            | (Some("thinking_delta"), Block::Reasoning(_))
             | (Some("input_json_delta"), Block::Call(_)) => self.piece(piece, counters, sink),
-            (Some("signature_delta"), Block::Reasoning { .. }) => self.sign(delta.member(b"signature")),
+            (Some("signature_delta"), Block::Reasoning(reasoning)) => {
+                delta.member(b"signature").map_or(Ok(()), |signature| reasoning.sign(signature))
+            }
             (Some("citations_delta"), Block::Text { citations, .. }) => {
                 if let Some(citation) = delta.member(b"citation") {
                     citations.note(citation);
@@ -130,11 +133,7 @@ impl Block {
     pub(super) fn stop(self, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult {
         match self {
             Block::Text { start, citations } => citations.finish(start, counters.characters, sink),
-            Block::Reasoning { signature, .. } if signature.is_empty() => Ok(()),
-            Block::Reasoning { index, signature } => {
-                let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
-                sink.event(thought(index, ReasoningKind::Text, None, Some(signature)))
-            }
+            Block::Reasoning(reasoning) => reasoning.stop(sink),
             Block::Call(call) => call.stop(sink),
             Block::Hidden => Ok(()),
         }
@@ -148,37 +147,9 @@ impl Block {
                 counters.characters = counters.characters.saturating_add(text.characters());
                 sink.event(AnswerEvent::Text { choice: 0, text })
             }
-            Block::Reasoning { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
+            Block::Reasoning(reasoning) => reasoning.text(text, sink),
             Block::Call(call) => call.piece(text, sink),
             Block::Hidden => Ok(()),
         }
     }
-
-    fn sign(&mut self, piece: Option<Raw<'_>>) -> AnswerResult {
-        let (Block::Reasoning { signature, .. }, Some(piece)) = (self, piece.and_then(Raw::filled_string)) else {
-            return Ok(());
-        };
-        if signature.len() + piece.inner().len() > MAX_SIGNATURE {
-            return Err(AnswerFault::malformed("the signature of a thought is too long"));
-        }
-        signature.put_slice(piece.inner());
-        Ok(())
-    }
-}
-
-impl Counters {
-    fn next_reasoning(&mut self) -> u32 {
-        let index = self.thoughts;
-        self.thoughts = self.thoughts.saturating_add(1);
-        index
-    }
-}
-
-fn thought<'a>(
-    index: u32,
-    kind: ReasoningKind,
-    text: Option<EscapedText<'a>>,
-    sealed: Option<EscapedText<'a>>,
-) -> AnswerEvent<'a> {
-    AnswerEvent::Reasoning { choice: 0, index, format: ReasoningFormat::Anthropic, kind, text, sealed, id: None }
 }

@@ -5,7 +5,7 @@ use pointsman_domain::ReasoningFormat;
 use super::{MessagesEncoder, Open, call::OpenToolCall, piece::Piece};
 use crate::{
     anthropic::foreign_state::{packed_state, with_omitted},
-    neutral::{EscapedText, MAX_STATE, ReasoningKind, ReasoningPiece},
+    neutral::{EscapedText, MAX_STATE, ReasoningKind, ReasoningState},
 };
 
 impl MessagesEncoder {
@@ -21,7 +21,7 @@ impl MessagesEncoder {
         self.begin();
         match piece {
             Piece::Text(text) => self.write_text(text),
-            Piece::Reasoning(thought) => self.write_reasoning(thought),
+            Piece::Reasoning(index, state) => self.write_reasoning(index, state),
             Piece::Citation(citation) => {
                 if let Some(Open::Text { is_cited, .. }) = &mut self.open {
                     *is_cited = true;
@@ -50,8 +50,8 @@ impl MessagesEncoder {
         self.blocks.text(&text);
     }
 
-    fn write_reasoning(&mut self, thought: ReasoningPiece<'_>) {
-        let ReasoningPiece { index, format, kind, text, sealed, id } = thought;
+    fn write_reasoning(&mut self, index: u32, state: ReasoningState<'_>) {
+        let ReasoningState { format, kind, text, sealed, id } = state;
         let sealed = sealed.filter(|sealed| !sealed.is_empty());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.open_reasoning(index, format);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     answer::{AnswerFault, AnswerResult},
-    neutral::{EscapedText, ReasoningPiece, ToolKind},
+    neutral::{EscapedText, ReasoningState, ToolKind},
 };
 
 /// What a waiting piece takes besides its texts, bytes.
@@ -16,7 +16,8 @@ const PIECE_BYTES: usize = 160;
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Text(EscapedText<'a>),
-    Reasoning(ReasoningPiece<'a>),
+    /// With the index of its block.
+    Reasoning(u32, ReasoningState<'a>),
     /// A citation of the text before it, JSON.
     Citation(Bytes),
     /// A call with the arguments that came so far.
@@ -35,7 +36,9 @@ impl Piece<'_> {
         PIECE_BYTES
             + match self {
                 Piece::Text(text) => text.bytes().len(),
-                Piece::Reasoning(ReasoningPiece { text, sealed, id, .. }) => length(text) + length(sealed) + length(id),
+                Piece::Reasoning(_, ReasoningState { text, sealed, id, .. }) => {
+                    length(text) + length(sealed) + length(id)
+                }
                 Piece::Citation(json) => json.len(),
                 Piece::Call { id, name, arguments, .. } => {
                     id.bytes().len() + name.bytes().len() + arguments.bytes().len()
@@ -44,19 +47,9 @@ impl Piece<'_> {
     }
 
     fn into_owned(self) -> Piece<'static> {
-        let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned()),
-            Piece::Reasoning(ReasoningPiece { index, format, kind, text, sealed, id }) => {
-                Piece::Reasoning(ReasoningPiece {
-                    index,
-                    format,
-                    kind,
-                    text: own(text),
-                    sealed: own(sealed),
-                    id: own(id),
-                })
-            }
+            Piece::Reasoning(index, state) => Piece::Reasoning(index, state.into_owned()),
             Piece::Citation(json) => Piece::Citation(json),
             Piece::Call { call, id, name, kind, arguments } => Piece::Call {
                 call,

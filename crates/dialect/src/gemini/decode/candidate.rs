@@ -11,8 +11,8 @@ use crate::{
     gemini::signature_memory::RememberedSignatures,
     json::Raw,
     neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolKind, ToolNames,
-        custom_input, fitting_call_id, made_call_id,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, MAX_SIGNATURE, ReasoningKind, ReasoningState, ToolKind,
+        ToolNames, custom_input, fitting_call_id, made_call_id,
     },
 };
 
@@ -118,7 +118,7 @@ impl Candidate {
         self.has_parts = true;
         if is_reasoning {
             self.is_in_reasoning = true;
-            return sink.event(self.thought(ReasoningKind::Text, Some(text), None, None));
+            return sink.event(self.thought(ReasoningState::shown(ReasoningFormat::Gemini, ReasoningKind::Text, text)));
         }
         self.end_reasoning();
         self.has_content = true;
@@ -141,20 +141,14 @@ impl Candidate {
         sink: &mut impl AnswerSink,
     ) -> AnswerResult {
         self.end_reasoning();
-        let event = self.thought(ReasoningKind::Encrypted, None, Some(signature), id);
+        let state = ReasoningState::sealed(ReasoningFormat::Gemini, ReasoningKind::Encrypted, signature);
+        let event = self.thought(ReasoningState { id, ..state });
         self.thoughts = self.thoughts.saturating_add(1);
         sink.event(event)
     }
 
-    fn thought<'a>(
-        &self,
-        kind: ReasoningKind,
-        text: Option<EscapedText<'a>>,
-        sealed: Option<EscapedText<'a>>,
-        id: Option<EscapedText<'a>>,
-    ) -> AnswerEvent<'a> {
-        let (choice, index, format) = (self.choice, self.thoughts, ReasoningFormat::Gemini);
-        AnswerEvent::Reasoning { choice, index, format, kind, text, sealed, id }
+    fn thought<'a>(&self, state: ReasoningState<'a>) -> AnswerEvent<'a> {
+        AnswerEvent::Reasoning { choice: self.choice, index: self.thoughts, state }
     }
 
     /// Hands on an image. Chat has no form for other media here.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    neutral::{CHAT_NAMES, Conversation, ToolChoice},
+    neutral::{CHAT_NAMES, Conversation, ReasoningKind, ToolChoice},
     openai::request_writer::write_request,
 };
 

@@ -7,7 +7,10 @@ use super::Counters;
 use crate::{
     answer::{AnswerFault, AnswerResult},
     json::{Raw, push_count, push_member},
-    neutral::{AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, fitting_call_id},
+    neutral::{
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ReasoningState, ToolKind, ToolNames,
+        fitting_call_id,
+    },
 };
 
 /// Kind of a part of an item.
@@ -211,15 +214,10 @@ impl Item {
         }
         let sealed = item.member(b"encrypted_content").and_then(EscapedText::filled);
         let Some(sealed) = sealed else { return Ok(()) };
-        sink.event(AnswerEvent::Reasoning {
-            choice: 0,
-            index: counters.next_reasoning(),
-            format: ReasoningFormat::Responses,
-            kind: ReasoningKind::Encrypted,
-            text: None,
-            sealed: Some(sealed),
-            id: item.member(b"id").and_then(EscapedText::filled),
-        })
+        let id = item.member(b"id").and_then(EscapedText::filled);
+        let state = ReasoningState::sealed(ReasoningFormat::Responses, ReasoningKind::Encrypted, sealed);
+        let (index, state) = (counters.next_reasoning(), ReasoningState { id, ..state });
+        sink.event(AnswerEvent::Reasoning { choice: 0, index, state })
     }
 
     /// Hands on a citation of a page; other annotations have no form in chat.
@@ -295,14 +293,9 @@ fn hand_on(
     sink: &mut impl AnswerSink,
 ) -> AnswerResult {
     let (index, id) = (u32::try_from(part.start).unwrap_or(u32::MAX), part.id.take());
-    let reasoning = |kind: ReasoningKind, text| AnswerEvent::Reasoning {
-        choice: 0,
-        index,
-        format: ReasoningFormat::Responses,
-        kind,
-        text: Some(text),
-        sealed: None,
-        id,
+    let reasoning = |kind: ReasoningKind, text| {
+        let state = ReasoningState { id, ..ReasoningState::shown(ReasoningFormat::Responses, kind, text) };
+        AnswerEvent::Reasoning { choice: 0, index, state }
     };
     match (part.kind, item) {
         (PartKind::Text, _) => {

@@ -9,27 +9,17 @@ use super::{
 };
 use crate::{
     json::{push_comma, push_member, push_quoted, push_string_member},
-    neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey},
+    neutral::{EscapedText, ReasoningKind, ReasoningState, StateKey},
     responses::reasoning_state::ForeignReasoning,
 };
 
 /// Beginning of the ids of reasoning items.
 const PREFIX: &[u8] = b"rs_";
 
-impl ReasoningPiece<'_> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes() == 0
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        [&self.text, &self.sealed].into_iter().flatten().map(|text| text.bytes().len()).sum()
-    }
-
-    /// The id of the item at an upstream of this API.
-    fn native_id(&self) -> Option<&[u8]> {
-        let id = self.id.as_ref().filter(|_| self.format == ReasoningFormat::Responses)?;
-        id.bytes().starts_with(PREFIX).then_some(id.bytes())
-    }
+/// The id of the item at an upstream of this API.
+fn native_id<'p>(piece: &'p ReasoningState<'_>) -> Option<&'p [u8]> {
+    let id = piece.id.as_ref().filter(|_| piece.format == ReasoningFormat::Responses)?;
+    id.bytes().starts_with(PREFIX).then_some(id.bytes())
 }
 
 /// An item of reasoning that has not ended.
@@ -56,8 +46,13 @@ pub(super) struct ReasoningItem {
 
 impl ReasoningItem {
     /// Announces an item for this piece. An upstream of this API knows its items by their ids.
-    pub(super) fn begin(head: ItemHead, first: &ReasoningPiece<'_>, events: &mut EventWriter) -> ReasoningItem {
-        let head = match first.native_id() {
+    pub(super) fn begin(
+        head: ItemHead,
+        index: u32,
+        first: &ReasoningState<'_>,
+        events: &mut EventWriter,
+    ) -> ReasoningItem {
+        let head = match native_id(first) {
             Some(id) => head.with_id(id),
             None => head,
         };
@@ -65,7 +60,7 @@ impl ReasoningItem {
             head,
             format: first.format,
             kind: first.kind,
-            index: first.index,
+            index,
             done: BytesMut::from(&b"["[..]),
             parts: 0,
             open: None,
@@ -84,19 +79,19 @@ impl ReasoningItem {
 
     /// Whether the piece is of this item. Items of this API have several blocks, and end with their encrypted content; for
     /// other providers, every block is an item.
-    pub(super) fn continues(&self, thought: &ReasoningPiece<'_>) -> bool {
-        if thought.format != self.format {
+    pub(super) fn continues(&self, index: u32, piece: &ReasoningState<'_>) -> bool {
+        if piece.format != self.format {
             return false;
         }
         match self.format {
-            ReasoningFormat::Responses => thought.native_id().is_none_or(|id| self.head.admits(id)),
-            _ => thought.index == self.index && thought.kind != ReasoningKind::Encrypted,
+            ReasoningFormat::Responses => native_id(piece).is_none_or(|id| self.head.admits(id)),
+            _ => index == self.index && piece.kind != ReasoningKind::Encrypted,
         }
     }
 
     /// Adds a piece. Returns whether the item is at its end.
-    pub(super) fn add(&mut self, thought: ReasoningPiece<'_>, events: &mut EventWriter) -> bool {
-        let ReasoningPiece { index, text, sealed, id, .. } = thought;
+    pub(super) fn add(&mut self, index: u32, piece: ReasoningState<'_>, events: &mut EventWriter) -> bool {
+        let ReasoningState { text, sealed, id, .. } = piece;
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.text(index, text, events);
         }

@@ -380,8 +380,8 @@ proptest! {
             let _ = encoder.event(match kind {
                 0 => AnswerEvent::Text { choice, text: text() },
                 1 => AnswerEvent::Refusal { choice, text: text() },
-                2 => AnswerEvent::Reasoning { choice, index: *number, format: formats[*format], kind: kinds[*number as usize], text: Some(text()), sealed: None, id: Some(text()) },
-                3 => AnswerEvent::Reasoning { choice, index: *number, format: formats[*format], kind: kinds[*number as usize], text: None, sealed: Some(text()), id: None },
+                2 => AnswerEvent::Reasoning { choice, index: *number, state: ReasoningState { format: formats[*format], kind: kinds[*number as usize], text: Some(text()), sealed: None, id: Some(text()) } },
+                3 => AnswerEvent::Reasoning { choice, index: *number, state: ReasoningState { format: formats[*format], kind: kinds[*number as usize], text: None, sealed: Some(text()), id: None } },
                 4 => AnswerEvent::ToolCallStarted { choice, call: *number, id: text(), name: text(), kind: if *format == 0 { ToolKind::Custom } else { ToolKind::Function } },
                 5 => AnswerEvent::ToolCallArguments { choice, call: *number, text: text() },
                 6 => AnswerEvent::Annotation { choice, json: text().bytes().to_vec().into() },

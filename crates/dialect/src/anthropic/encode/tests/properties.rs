@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::neutral::ReasoningKind;
+use crate::neutral::{ReasoningKind, ReasoningState};
 
 /// An event that owns its texts.
 #[derive(Debug, Clone)]
@@ -26,11 +26,13 @@ fn send(encoder: &mut impl AnswerSink, event: &Event) -> AnswerResult {
         Event::Reasoning(index, format, kind, shown, sealed, id) => AnswerEvent::Reasoning {
             choice: 0,
             index: *index,
-            format: *format,
-            kind: *kind,
-            text: optional(shown),
-            sealed: optional(sealed),
-            id: optional(id),
+            state: ReasoningState {
+                format: *format,
+                kind: *kind,
+                text: optional(shown),
+                sealed: optional(sealed),
+                id: optional(id),
+            },
         },
         Event::Call(call, custom) => AnswerEvent::ToolCallStarted {
             choice: 0,
