@@ -15,33 +15,16 @@ use super::{
 };
 
 /// Members of a message request that its count refuses.
-const NOT_COUNTED: [&[u8]; 9] = [
-    b"max_tokens",
-    b"stop_sequences",
-    b"stream",
-    b"temperature",
-    b"top_p",
-    b"top_k",
-    b"metadata",
-    b"service_tier",
-    b"inference_geo",
+const NOT_COUNTED: [&[u8]; 9] = byte_names![
+    max_tokens stop_sequences stream temperature top_p top_k metadata service_tier inference_geo
 ];
 /// Members of a Converse request that are counted.
 const OF_CONVERSE: [&[u8]; 4] = [b"messages", b"system", b"toolConfig", b"additionalModelRequestFields"];
 /// Members of a Gemini request that are counted at Vertex AI.
 const OF_VERTEX: [&[u8]; 4] = [b"contents", b"systemInstruction", b"tools", b"generationConfig"];
 /// Members of a Responses request that are counted.
-const OF_RESPONSES: [&[u8]; 10] = [
-    b"model",
-    b"input",
-    b"instructions",
-    b"parallel_tool_calls",
-    b"personality",
-    b"reasoning",
-    b"text",
-    b"tool_choice",
-    b"tools",
-    b"truncation",
+const OF_RESPONSES: [&[u8]; 10] = byte_names![
+    model input instructions parallel_tool_calls personality reasoning text tool_choice tools truncation
 ];
 /// A limit for a body that has none, where one is required. It has no effect on a count.
 const MAX_TOKENS: u64 = 1_024;

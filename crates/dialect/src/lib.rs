@@ -11,6 +11,16 @@
 //! is a new variant of [`Dialect`](pointsman_domain::Dialect), a new directory, and its arms in `translation`, `upstream_decoder`,
 //! `embeddings` and `count_tokens`.
 
+/// An array of names, each a word.
+macro_rules! names {
+    ($($name:ident)*) => { [$(stringify!($name)),*] };
+}
+
+/// The same as bytes.
+macro_rules! byte_names {
+    ($($name:ident)*) => { [$(stringify!($name).as_bytes()),*] };
+}
+
 #[deny(clippy::float_arithmetic)]
 mod answer;
 mod answer_stream;

@@ -19,7 +19,7 @@ use crate::{
     json::{MAX_DEPTH, Raw},
     neutral::{
         AnswerFormat, ClientChat, Conversation, Effort, EscapedText, MemberType, Parameter, StateKey,
-        UnsupportedFields, body_members, given, mistyped, none_of, optional_member, refused, taken,
+        UnsupportedFields, body_members, check_type, given, mistyped, none_of, optional_member, refused, taken,
     },
 };
 
@@ -150,9 +150,7 @@ impl<'a> ChatReader<'a> {
             return Err(Invalid::field(InvalidReason::ThreadUnsupported, "thread", message));
         }
         let model = given(members, "model").ok_or_else(|| required("model"))?;
-        if model.filled_string().is_none() {
-            return Err(mistyped("model", "a non-empty string"));
-        }
+        check_type(model.filled_string().is_some(), "model", "a non-empty string")?;
         let messages = taken(members, "messages").ok_or_else(|| required("messages"))?;
         let max_tokens = taken(members, "max_tokens");
         if purpose == Purpose::Answer {
@@ -220,9 +218,7 @@ impl<'a> ChatReader<'a> {
 
     /// How much the model thinks, and the format of the answer.
     fn reasoning(&mut self, thinking: Option<Raw<'a>>, config: Option<Raw<'a>>) -> Result<(), Invalid> {
-        if config.is_some_and(|config| !config.is_object()) {
-            return Err(mistyped("output_config", "an object"));
-        }
+        check_type(config.is_none_or(Raw::is_object), "output_config", "an object")?;
         let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| !effort.is_null());
         let reasoning = &mut self.conversation.reasoning;
         if let Some(effort) = effort {
@@ -273,9 +269,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn stop(&mut self, stop: Raw<'a>) -> Result<(), Invalid> {
-        if !stop.is_array() || !stop.elements().all(Raw::is_string) {
-            return Err(mistyped("stop_sequences", "an array of strings"));
-        }
+        check_type(stop.is_array() && stop.elements().all(Raw::is_string), "stop_sequences", "an array of strings")?;
         self.stop_sequences = Bytes::copy_from_slice(stop.bytes());
         let texts = stop.elements().filter_map(EscapedText::of);
         self.conversation.stop = texts.filter(|text| !text.is_empty()).collect();
@@ -285,9 +279,7 @@ impl<'a> ChatReader<'a> {
     /// `user_id` becomes `user`, or its hash where providers would refuse it, such as the JSON of Claude Code. The other members of
     /// `metadata` are the gateway's tags and routing parameters.
     fn metadata(&mut self, metadata: Raw<'a>) -> Result<(), Invalid> {
-        if !metadata.is_object() {
-            return Err(mistyped("metadata", "an object"));
-        }
+        check_type(metadata.is_object(), "metadata", "an object")?;
         let Some(written) = optional_member(metadata, "metadata", "user_id", MemberType::String)? else {
             return Ok(());
         };
@@ -305,9 +297,7 @@ impl<'a> ChatReader<'a> {
     /// A word that is not known is dropped: endpoints of this dialect may know it.
     fn tier(&mut self, tier: Option<Raw<'_>>, speed: Option<Raw<'_>>) -> Result<(), Invalid> {
         for (value, name) in [(tier, "service_tier"), (speed, "speed")] {
-            if value.is_some_and(|value| !value.is_string()) {
-                return Err(mistyped(name, "a string"));
-            }
+            check_type(value.is_none_or(Raw::is_string), name, "a string")?;
         }
         let (tier, speed) = (tier.and_then(Raw::text), speed.and_then(Raw::text));
         if speed.as_deref().is_some_and(|speed| !matches!(speed, "fast" | "standard")) {

@@ -7,22 +7,9 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use crate::json::{Raw, push_comma, push_key, push_string};
 
 /// Members that mean the same there, with plain values.
-const COPIED: [&[u8]; 15] = [
-    b"description",
-    b"title",
-    b"format",
-    b"nullable",
-    b"required",
-    b"minItems",
-    b"maxItems",
-    b"minLength",
-    b"maxLength",
-    b"pattern",
-    b"minimum",
-    b"maximum",
-    b"minProperties",
-    b"maxProperties",
-    b"propertyOrdering",
+const COPIED: [&[u8]; 15] = byte_names![
+    description title format nullable required minItems maxItems minLength maxLength pattern minimum maximum
+    minProperties maxProperties propertyOrdering
 ];
 /// Members that constrain nothing.
 const IGNORED: [&[u8]; 6] = [b"$schema", b"$id", b"$comment", b"examples", b"default", b"example"];

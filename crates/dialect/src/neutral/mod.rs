@@ -47,7 +47,7 @@ pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with
 pub(crate) use path::{Path, shown};
 pub(crate) use reasoning_reader::ReasoningReader;
 pub(crate) use request_body::{
-    MemberType, body_members, given, mistyped, none_of, of_type, optional_member, refused, taken,
+    MemberType, body_members, check_type, given, mistyped, none_of, of_type, optional_member, refused, taken,
 };
 pub use request_body::{refuse_repeated, with_whole_characters};
 pub(crate) use schema_refs::with_lone_references;

@@ -118,6 +118,11 @@ pub(crate) fn mistyped(param: impl Display, expected: &str) -> Invalid {
     Invalid::field(InvalidReason::InvalidType, param.to_string(), format!("'{param}' must be {expected}."))
 }
 
+/// Refuses a value of another type than `expected`.
+pub(crate) fn check_type(fits: bool, param: impl Display, expected: &str) -> Result<(), Invalid> {
+    if fits { Ok(()) } else { Err(mistyped(param, expected)) }
+}
+
 /// A value that is not allowed, in the words of `message`.
 pub(crate) fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
     Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)

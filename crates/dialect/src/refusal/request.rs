@@ -20,13 +20,8 @@ pub(super) const MOST_LOOK_UPS: usize = 16;
 /// Longest string without a space that may be a text, in bytes. Encoded images are longer.
 const LONGEST_WORD: usize = 1024;
 
-/// A list of names.
-macro_rules! names {
-    ($($name:ident)*) => { &[$(stringify!($name)),*] };
-}
-
 /// Members that name something that belongs to the client: a file, a store, an earlier answer.
-const RESOURCES: &[&str] = names![
+const RESOURCES: &[&str] = &names![
     file_id file_ids fileId file_uri fileUri file_url document_url document_id library_ids collection_ids
     previous_response_id conversation conversation_id vector_store_id vector_store_ids fileSearchStoreNames
     datastore ragCorpus container container_id cachedContent cached_content batch_id thread_id assistant_id
@@ -34,42 +29,42 @@ const RESOURCES: &[&str] = names![
     skill_id voice_id agent_id index_id
 ];
 /// The same, if they hold an object.
-const OBJECTS: &[&str] = names![container conversation prompt s3Location guardrailConfig voice fileData];
+const OBJECTS: &[&str] = &names![container conversation prompt s3Location guardrailConfig voice fileData];
 /// Members whose value is text, or a description of text, and which no provider opens, whatever stands in it.
-const TEXTS: &[&str] = names![
+const TEXTS: &[&str] = &names![
     args arguments content default description enum function functionDeclarations function_declarations functions
     input inputSchema input_schema inputText instructions json_schema metadata output parameters reasoning_content
     responseSchema response_schema schema system text thinking toolSpec
 ];
 /// The same, if they hold a list.
-const TEXT_LISTS: &[&str] = names![enum functionDeclarations function_declarations functions];
+const TEXT_LISTS: &[&str] = &names![enum functionDeclarations function_declarations functions];
 /// Members that name a model. At the top it is the upstream name, which the gateway wrote.
-const MODELS: &[&str] = names![model models model_id modelId];
+const MODELS: &[&str] = &names![model models model_id modelId];
 /// Members that choose a tier of service or a region, and their values for the usual one.
-const TIERS: &[&str] = names![service_tier serviceTier speed inference_geo];
-const USUAL_TIERS: &[&str] = names![auto default global standard standard_only service_tier_unspecified unspecified];
+const TIERS: &[&str] = &names![service_tier serviceTier speed inference_geo];
+const USUAL_TIERS: &[&str] = &names![auto default global standard standard_only service_tier_unspecified unspecified];
 /// Members that name the client's own user.
-const USERS: &[&str] = names![user user_id safety_identifier];
+const USERS: &[&str] = &names![user user_id safety_identifier];
 /// Types of tools that run at the client, so that nothing in them can be refused but their form.
-const CLIENT_TOOLS: &[&str] = names![function custom];
+const CLIENT_TOOLS: &[&str] = &names![function custom];
 /// Types of parts of messages that are known here. In a part of another type anything may be looked up.
-const PARTS: &[&str] = names![
+const PARTS: &[&str] = &names![
     document file image image_url input_audio redacted_thinking refusal search_result text thinking tool_result
     tool_use video_url
 ];
 /// The same of items of the Responses API, and of their parts.
-const ITEMS: &[&str] = names![
+const ITEMS: &[&str] = &names![
     compaction custom_tool_call custom_tool_call_output function_call function_call_output message reasoning
 ];
-const ITEM_PARTS: &[&str] = names![
+const ITEM_PARTS: &[&str] = &names![
     input_audio input_file input_image input_text output_text reasoning_text refusal summary_text text
 ];
 /// What an entry of `tools` without a type has if it runs at the client.
 const CLIENT_TOOL_MEMBERS: &[&str] =
-    names![name function functionDeclarations function_declarations toolSpec cachePoint];
+    &names![name function functionDeclarations function_declarations toolSpec cachePoint];
 /// Members at the top of a body that hold nothing which a provider looks up elsewhere. A member that is not listed may hold
 /// another key, account or model.
-const ORDINARY: &[&str] = names![
+const ORDINARY: &[&str] = &names![
     additionalModelRequestFields anthropic_beta anthropic_version aspect_ratio audio background betas cache_control
     cachedContent chat_template_kwargs content contents context_management conversation dimensions embedding_types
     embeddingTypes enable_thinking encoding_format frequency_penalty function_call functions generationConfig

@@ -26,21 +26,15 @@ use crate::{
     json::{MAX_DEPTH, Raw},
     neutral::{
         AnswerFormat, ClientChat, Conversation, Effort, EscapedText, MemberType, Parameter, StateKey,
-        UnsupportedFields, body_members, given, mistyped, none_of, optional_member, refused, taken,
+        UnsupportedFields, body_members, check_type, given, mistyped, none_of, optional_member, refused, taken,
     },
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
 
 /// Parameters with the same name and meaning in chat.
-const SAME: [&str; 8] = [
-    "temperature",
-    "top_p",
-    "service_tier",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "prompt_cache_options",
+const SAME: [&str; 8] = names![
+    temperature top_p service_tier user safety_identifier prompt_cache_key prompt_cache_retention
+    prompt_cache_options
 ];
 
 /// A checked request of this dialect.
@@ -150,9 +144,7 @@ impl<'a> ChatReader<'a> {
     ) -> Result<(), Invalid> {
         self.check_state(members, state)?;
         let model = given(members, "model").ok_or_else(|| required("model"))?;
-        if model.filled_string().is_none() {
-            return Err(mistyped("model", "a non-empty string"));
-        }
+        check_type(model.filled_string().is_some(), "model", "a non-empty string")?;
         let input = taken(members, "input").ok_or_else(|| required("input"))?;
         // Tools first: calls in the history have the names that the tools got.
         if let Some(tools) = taken(members, "tools") {
@@ -210,9 +202,7 @@ impl<'a> ChatReader<'a> {
             if state() != ProviderState::Allowed {
                 return Err(continued(PREVIOUS_RESPONSE_ID));
             }
-            if id.filled_string().is_none() {
-                return Err(mistyped(PREVIOUS_RESPONSE_ID, "a non-empty string"));
-            }
+            check_type(id.filled_string().is_some(), PREVIOUS_RESPONSE_ID, "a non-empty string")?;
             self.needs_native(PREVIOUS_RESPONSE_ID);
         }
         if taken(members, "conversation").is_some() {
@@ -240,9 +230,7 @@ impl<'a> ChatReader<'a> {
 
     /// How the reasoning is summarised is up to the provider.
     fn reasoning(&mut self, reasoning: Raw<'_>) -> Result<(), Invalid> {
-        if !reasoning.is_object() {
-            return Err(mistyped("reasoning", "an object"));
-        }
+        check_type(reasoning.is_object(), "reasoning", "an object")?;
         for (key, value) in reasoning.members().filter(|(_, value)| !value.is_null()) {
             match &*key.name() {
                 b"effort" => {
@@ -259,9 +247,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn text(&mut self, text: Raw<'a>) -> Result<(), Invalid> {
-        if !text.is_object() {
-            return Err(mistyped("text", "an object"));
-        }
+        check_type(text.is_object(), "text", "an object")?;
         for (key, value) in text.members().filter(|(_, value)| !value.is_null()) {
             match &*key.name() {
                 b"format" => self.format(value)?,
@@ -299,9 +285,7 @@ impl<'a> ChatReader<'a> {
     fn logprobs(&mut self, count: Option<Raw<'a>>, include: Option<Raw<'a>>) -> Result<(), Invalid> {
         let mut is_wanted = count.is_some_and(|count| count.bytes() != b"0");
         if let Some(include) = include {
-            if !include.is_array() || !include.elements().all(Raw::is_string) {
-                return Err(mistyped("include", "an array of strings"));
-            }
+            check_type(include.is_array() && include.elements().all(Raw::is_string), "include", "an array of strings")?;
             for wanted in include.elements().filter_map(Raw::text) {
                 match &*wanted {
                     // It is in every answer that has any.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pointsman_domain::{Invalid, ReasoningFormat};
 
-use super::{ChatReader, MAX_MESSAGES, mistyped, refused, required};
+use super::{ChatReader, MAX_MESSAGES, check_type, mistyped, refused, required};
 use crate::{
     anthropic::foreign_state::{ForeignState, unpacked_state},
     json::{Members, Raw},
@@ -103,9 +103,7 @@ impl<'a> Block<'a> {
 impl<'a> ChatReader<'a> {
     pub(super) fn messages(&mut self, system: Option<Raw<'a>>, messages: Raw<'a>) -> Result<(), Invalid> {
         let path = Path::Field("messages");
-        if !messages.is_array() {
-            return Err(mistyped(path, "an array"));
-        }
+        check_type(messages.is_array(), path, "an array")?;
         if let Some(system) = system {
             self.system(system, &Path::Field("system"), true)?;
         }
@@ -144,8 +142,8 @@ impl<'a> ChatReader<'a> {
                 }
                 parts.push(Part::marked(Content::Text(text), block.cache_control));
             }
-        } else if !content.is_string() {
-            return Err(mistyped(path, "a string or an array of text blocks"));
+        } else {
+            check_type(content.is_string(), path, "a string or an array of text blocks")?;
         }
         self.push(Role::System, parts);
         Ok(())
@@ -159,9 +157,7 @@ impl<'a> ChatReader<'a> {
     }
 
     fn message(&mut self, message: &mut Members<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        if !message.is_open() {
-            return Err(mistyped(path, "an object"));
-        }
+        check_type(message.is_open(), path, "an object")?;
         let [role, content] = self.unsupported.pick("messages[]", message, OF_MESSAGES);
         let (role_path, content_path) = (path.member("role"), path.member("content"));
         let role = role.ok_or_else(|| required(role_path))?;
@@ -172,9 +168,7 @@ impl<'a> ChatReader<'a> {
             return Ok(());
         }
         let content = content.ok_or_else(|| required(content_path))?;
-        if !content.is_string() && !content.is_array() {
-            return Err(mistyped(content_path, "a string or an array of blocks"));
-        }
+        check_type(content.is_string() || content.is_array(), content_path, "a string or an array of blocks")?;
         match role.text().as_deref() {
             Some("user") => self.user(content, &content_path),
             Some("assistant") => self.assistant(content, &content_path),
@@ -224,9 +218,11 @@ impl<'a> ChatReader<'a> {
         let is_error = of_type(block.is_error, MemberType::Boolean, || path.member("is_error").to_string())?;
         let content_path = path.member("content");
         let content = block.content.filter(|content| !content.is_null());
-        if content.is_some_and(|content| !content.is_string() && !content.is_array()) {
-            return Err(mistyped(content_path, "a string or an array of blocks"));
-        }
+        check_type(
+            content.is_none_or(|content| content.is_string() || content.is_array()),
+            content_path,
+            "a string or an array of blocks",
+        )?;
         let mut parts = content.map(texts).unwrap_or_default();
         let mut blocks = content.map(Raw::objects);
         while let Some((index, inner)) = blocks.as_mut().and_then(|blocks| blocks.next_object()) {
@@ -329,9 +325,7 @@ fn call<'a>(block: &Block<'a>, path: &Path<'_>) -> Result<Part<'a>, Invalid> {
         text.ok_or_else(|| mistyped(path.member(field), "a non-empty string"))
     };
     let (id, name) = (filled(id, "id")?, filled(name, "name")?);
-    if !input.is_object() {
-        return Err(mistyped(path.member("input"), "an object"));
-    }
+    check_type(input.is_object(), path.member("input"), "an object")?;
     let arguments = EscapedText::escaping(input.written());
     Ok(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Function }))
 }

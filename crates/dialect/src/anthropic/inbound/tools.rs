@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pointsman_domain::Invalid;
 
-use super::{ChatReader, mistyped, refused, required};
+use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::Raw,
     neutral::{EscapedText, MemberType, Tool, ToolChoice, ToolKind, none_of, optional_member},
@@ -18,9 +18,7 @@ const MAX_NAME: usize = 128;
 
 impl<'a> ChatReader<'a> {
     pub(super) fn tools(&mut self, tools: Raw<'a>) -> Result<(), Invalid> {
-        if !tools.is_array() {
-            return Err(mistyped("tools", "an array"));
-        }
+        check_type(tools.is_array(), "tools", "an array")?;
         let mut names = HashSet::new();
         for (index, tool) in tools.elements().enumerate() {
             let kind = tool.kind();
@@ -45,9 +43,7 @@ impl<'a> ChatReader<'a> {
 
     fn tool(&mut self, tool: Raw<'a>, index: usize) -> Result<Tool<'a>, Invalid> {
         let path = format!("tools[{index}]");
-        if !tool.is_object() {
-            return Err(mistyped(&path, "an object"));
-        }
+        check_type(tool.is_object(), &path, "an object")?;
         let name = tool.member(b"name").ok_or_else(|| required(format!("{path}.name")))?;
         let name = name.filled_string().ok_or_else(|| mistyped(format!("{path}.name"), "a non-empty string"))?;
         if name.inner().len() > MAX_NAME || !name.inner().iter().all(is_of_name) {
@@ -56,9 +52,7 @@ impl<'a> ChatReader<'a> {
         }
         let description = optional_member(tool, &path, "description", MemberType::String)?;
         let schema = tool.member(b"input_schema").ok_or_else(|| required(format!("{path}.input_schema")))?;
-        if !schema.is_object() {
-            return Err(mistyped(format!("{path}.input_schema"), "an object"));
-        }
+        check_type(schema.is_object(), format_args!("{path}.input_schema"), "an object")?;
         let strict = optional_member(tool, &path, "strict", MemberType::Boolean)?;
         for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
             self.unsupported.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));

@@ -21,16 +21,8 @@ const MAX_RATE: f64 = 1e9;
 const MAX_FACTOR: f64 = 1e6;
 
 const MEMBERS: [&str; 3] = ["objective", "weights", "endpoints"];
-const ENDPOINT_MEMBERS: [&str; 9] = [
-    "model",
-    "provider",
-    "price",
-    "circuit",
-    "off",
-    "in_flight",
-    "ttft_ms",
-    "tokens_per_second",
-    "failure_probability",
+const ENDPOINT_MEMBERS: [&str; 9] = names![
+    model provider price circuit off in_flight ttft_ms tokens_per_second failure_probability
 ];
 const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
 

@@ -28,20 +28,9 @@ const MILLION: i128 = 1_000_000;
 const NO_QUANTIZATION: &str = "(none)";
 
 /// What a `provider` object may hold; other members are ignored.
-pub const PROVIDER_MEMBERS: [&str; 13] = [
-    "order",
-    "only",
-    "ignore",
-    "quantizations",
-    "allow_fallbacks",
-    "explore",
-    "require_parameters",
-    "data_collection",
-    "zdr",
-    "sort",
-    "max_price",
-    "preferred_max_latency",
-    "preferred_min_throughput",
+pub const PROVIDER_MEMBERS: [&str; 13] = names![
+    order only ignore quantizations allow_fallbacks explore require_parameters data_collection zdr sort max_price
+    preferred_max_latency preferred_min_throughput
 ];
 /// What `max_price` may hold: the prices of the convention. No endpoint has one for audio.
 const PRICES: [&str; 5] = ["prompt", "completion", "request", "image", NO_PRICE];

@@ -10,28 +10,10 @@ use crate::gateway_fields::RoutingField;
 /// Fields that may stand at the top level and in `extra_body` besides.
 const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
 /// Parameters of chats with names long enough that one typing error does not make another word of them.
-const PARAMETERS: [&str; 21] = [
-    "frequency_penalty",
-    "include_reasoning",
-    "logit_bias",
-    "logprobs",
-    "max_completion_tokens",
-    "max_tokens",
-    "messages",
-    "metadata",
-    "modalities",
-    "parallel_tool_calls",
-    "presence_penalty",
-    "reasoning",
-    "reasoning_effort",
-    "repetition_penalty",
-    "response_format",
-    "session_id",
-    "stream",
-    "stream_options",
-    "temperature",
-    "tool_choice",
-    "tools",
+const PARAMETERS: [&str; 21] = names![
+    frequency_penalty include_reasoning logit_bias logprobs max_completion_tokens max_tokens messages metadata
+    modalities parallel_tool_calls presence_penalty reasoning reasoning_effort repetition_penalty response_format
+    session_id stream stream_options temperature tool_choice tools
 ];
 /// Most typing errors of a name that is treated as a misspelling.
 const MAX_TYPING_ERRORS: usize = 2;

@@ -16,16 +16,8 @@ const MAX_LOGPROBS: u64 = 5;
 /// Most elements of `prompt`.
 const MAX_PROMPTS: usize = 2_048;
 /// Members that a chat would be judged by.
-const OF_CHAT: [&[u8]; 9] = [
-    b"tools",
-    b"tool_choice",
-    b"parallel_tool_calls",
-    b"functions",
-    b"function_call",
-    b"modalities",
-    b"audio",
-    b"top_logprobs",
-    b"response_format",
+const OF_CHAT: [&[u8]; 9] = byte_names![
+    tools tool_choice parallel_tool_calls functions function_call modalities audio top_logprobs response_format
 ];
 
 /// Reads a body of `POST /completions`, as the chat that is measured in its place. It may be nested at most `max_depth` deep.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pointsman_domain::Invalid;
 
-use super::{ChatReader, mistyped, refused, required};
+use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::{Members, Raw},
     neutral::{Content, EscapedText, MediaSource, Part, Path, base64::has_odd_base64, media_type::bare_data, none_of},
@@ -104,9 +104,7 @@ impl<'a> ChatReader<'a> {
         if let Some(text) = EscapedText::of(content) {
             return Ok(vec![Part::new(Content::Text(text))]);
         }
-        if !content.is_array() {
-            return Err(mistyped(path, "a string or an array of parts"));
-        }
+        check_type(content.is_array(), path, "a string or an array of parts")?;
         let holder = if matches!(path, Path::Member(_, "output")) { "input[].output[]" } else { "input[].content[]" };
         let (mut parts, mut objects) = (Vec::new(), content.objects());
         while let Some((index, part)) = objects.next_object() {
@@ -170,9 +168,7 @@ impl<'a> ChatReader<'a> {
         if text.is_empty() {
             return Err(refused(path.member(name), format!("'{}' must not be empty.", path.member(name))));
         }
-        if part.filename.is_some_and(|title| !title.is_string()) {
-            return Err(mistyped(path.member("filename"), "a string"));
-        }
+        check_type(part.filename.is_none_or(Raw::is_string), path.member("filename"), "a string")?;
         let title = part.filename.and_then(EscapedText::of);
         self.has_odd_base64 |= name == "file_data" && has_odd_base64(value, true);
         let source = if name == "file_id" { MediaSource::FileId(text) } else { MediaSource::at(text) };

@@ -2,7 +2,7 @@
 
 use pointsman_domain::{Invalid, ReasoningFormat};
 
-use super::{ChatReader, mistyped, refused, required};
+use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::Raw,
     neutral::{
@@ -34,9 +34,7 @@ const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
 
 impl<'a> ChatReader<'a> {
     pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        if !item.is_object() {
-            return Err(mistyped(path, "an object"));
-        }
+        check_type(item.is_object(), path, "an object")?;
         let kind = item.member(b"type").filter(|kind| !kind.is_null());
         let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(path.member("type"), "a string")));
         match kind.transpose()?.as_deref() {

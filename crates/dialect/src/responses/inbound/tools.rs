@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pointsman_domain::Invalid;
 
-use super::{ChatReader, mistyped, required};
+use super::{ChatReader, check_type, mistyped, required};
 use crate::{
     json::Raw,
     neutral::{EscapedText, MemberType, Tool, ToolChoice, ToolKind, none_of, optional_member},
@@ -46,16 +46,12 @@ impl DeclaredTools<'_> {
 impl<'a> ChatReader<'a> {
     /// Adds the tools of a list. Names outside of namespaces come first, because they stay as they are.
     pub(super) fn tools(&mut self, tools: Raw<'a>, path: &str) -> Result<(), Invalid> {
-        if !tools.is_array() {
-            return Err(mistyped(path, "an array"));
-        }
+        check_type(tools.is_array(), path, "an array")?;
         let plain = tools.elements().filter(|tool| tool.kind().as_deref() != Some("namespace"));
         self.tools.names.extend(plain.filter_map(|tool| Some(declaration(tool).member(b"name")?.text()?.into_owned())));
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}[{index}]");
-            if !tool.is_object() {
-                return Err(mistyped(&path, "an object"));
-            }
+            check_type(tool.is_object(), &path, "an object")?;
             match tool.kind().as_deref() {
                 Some("function") => self.function((tool, "tools[]"), &path, None)?,
                 Some("custom") => self.custom(tool, &path)?,
@@ -110,9 +106,7 @@ impl<'a> ChatReader<'a> {
         let strict = optional_member(tool, path, "strict", MemberType::Boolean)?;
         let schema = tool.member(b"parameters").or_else(|| tool.member(b"input_schema"));
         let schema = schema.filter(|schema| !schema.is_null());
-        if schema.is_some_and(|schema| !schema.is_object()) {
-            return Err(mistyped(format!("{path}.parameters"), "an object"));
-        }
+        check_type(schema.is_none_or(Raw::is_object), format_args!("{path}.parameters"), "an object")?;
         self.tools.list.push(Tool {
             name: flat.unwrap_or(name),
             description: description.map(text_of),
@@ -163,9 +157,7 @@ impl<'a> ChatReader<'a> {
                 _ => return Err(none_of("tool_choice", Some(choice), &["auto", "none", "required"])),
             });
         }
-        if !choice.is_object() {
-            return Err(mistyped("tool_choice", "a string or an object"));
-        }
+        check_type(choice.is_object(), "tool_choice", "a string or an object")?;
         match choice.kind().as_deref() {
             Some("function" | "custom") => Ok(ToolChoice::Named(self.named(choice, "tool_choice")?)),
             Some("allowed_tools") => self.allowed_tools(choice),
