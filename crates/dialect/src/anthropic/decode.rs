@@ -10,7 +10,7 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::StreamEvent,
     json::Raw,
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+    neutral::{AnswerEvent, AnswerProgress, AnswerSink, EscapedText, ToolNames},
     refusal,
 };
 
@@ -22,7 +22,7 @@ use block::{Block, Counters};
 #[derive(Debug)]
 pub(crate) struct Decoder {
     names: ToolNames,
-    progress: Progress,
+    progress: AnswerProgress,
     /// Id of the message, to recognise a repeated start.
     id: Option<EscapedText<'static>>,
     /// The unfinished block and its index.
@@ -30,13 +30,6 @@ pub(crate) struct Decoder {
     counters: Counters,
     usage: Usage,
     stop: Option<Stop>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Started,
-    Done,
 }
 
 /// Why the answer stopped.
@@ -57,7 +50,7 @@ impl Decoder {
     pub(crate) fn new(names: ToolNames) -> Decoder {
         Decoder {
             names,
-            progress: Progress::Idle,
+            progress: AnswerProgress::Idle,
             id: None,
             open: None,
             counters: Counters::default(),
@@ -71,7 +64,7 @@ impl Decoder {
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
     pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return Ok(());
         }
         let Some((value, [kind, index, delta])) = event.pick([b"type", b"index", b"delta"])? else { return Ok(()) };
@@ -82,7 +75,7 @@ impl Decoder {
         match kind.as_deref() {
             Some("message_start") => self.message_start(value.member(b"message"), sink),
             Some(kind) if kind.starts_with("content_block_") || kind.starts_with("message_") => {
-                if self.progress == Progress::Idle {
+                if self.progress == AnswerProgress::Idle {
                     return Err(AnswerFault::malformed("the stream does not begin with message_start"));
                 }
                 let index = index.and_then(Raw::count).unwrap_or(0);
@@ -96,7 +89,7 @@ impl Decoder {
 
     /// Whether the message was stopped, so that nothing follows.
     pub(crate) const fn is_done(&self) -> bool {
-        matches!(self.progress, Progress::Done)
+        matches!(self.progress, AnswerProgress::Done)
     }
 
     /// The end of the stream.
@@ -105,8 +98,8 @@ impl Decoder {
     /// When the answer is incomplete, and those of the sink.
     pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         match self.progress {
-            Progress::Done => Ok(()),
-            Progress::Started if self.stop.is_some() => self.finish(sink),
+            AnswerProgress::Done => Ok(()),
+            AnswerProgress::Started if self.stop.is_some() => self.finish(sink),
             _ => Err(AnswerFault::truncated("the stream ended before message_stop")),
         }
     }
@@ -168,7 +161,7 @@ impl Decoder {
             return Err(AnswerFault::malformed("message_start without a message"));
         };
         let [id, usage, content] = message.pick([b"id", b"usage", b"content"]);
-        if self.progress != Progress::Idle {
+        if self.progress != AnswerProgress::Idle {
             let is_same = id.and_then(EscapedText::of) == self.id;
             return if is_same { Ok(()) } else { Err(AnswerFault::malformed("a second message in one stream")) };
         }
@@ -185,7 +178,7 @@ impl Decoder {
     }
 
     fn start(&mut self, id: Option<Raw<'_>>, usage: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
-        self.progress = Progress::Started;
+        self.progress = AnswerProgress::Started;
         self.id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
         usage.into_iter().for_each(|usage| self.usage.merge(usage));
         match &self.id {
@@ -225,7 +218,7 @@ impl Decoder {
 
     fn finish(&mut self, sink: &mut impl AnswerSink) -> AnswerResult {
         self.block_stop(sink)?;
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         let stop = self.stop.take();
         let native = stop.as_ref().map_or(EscapedText::plain(""), |stop| stop.reason.borrowed());
         let finish = finish(&native.unescaped(), self.counters.has_calls());

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     answer::{AnswerFault, AnswerResult},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReportedTokens, StateKey},
+    neutral::{AnswerEvent, AnswerForm, AnswerProgress, AnswerSink, EscapedText, ReportedTokens, StateKey},
     stream_error::StreamError,
 };
 
@@ -60,7 +60,7 @@ pub(crate) struct MessageOpening {
 #[derive(Debug)]
 pub(crate) struct MessagesEncoder {
     opening: MessageOpening,
-    progress: Progress,
+    progress: AnswerProgress,
     blocks: BlockWriter,
     open: Option<Open>,
     waiting: Waiting,
@@ -82,13 +82,6 @@ enum StoppedAt {
     Text(EscapedText<'static>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Started,
-    Done,
-}
-
 /// The block that is open.
 #[derive(Debug)]
 enum Open {
@@ -107,7 +100,7 @@ enum Open {
 
 impl AnswerSink for MessagesEncoder {
     fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return Ok(());
         }
         match event {
@@ -152,7 +145,7 @@ impl MessagesEncoder {
     /// A writer at the beginning of an answer.
     pub(crate) fn new(opening: MessageOpening) -> MessagesEncoder {
         MessagesEncoder {
-            progress: Progress::Idle,
+            progress: AnswerProgress::Idle,
             blocks: BlockWriter::new(opening.form),
             open: None,
             waiting: Waiting::new(opening.max_held_bytes),
@@ -177,7 +170,7 @@ impl MessagesEncoder {
 
     /// Ends the answer. If the upstream finished it with an error, the answer ends with one.
     pub(crate) fn finish(&mut self) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
@@ -186,15 +179,15 @@ impl MessagesEncoder {
         self.begin();
         self.settle();
         self.push_end();
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
     }
 
     /// Ends the answer with an error: an event in a stream, else the whole body.
     pub(crate) fn fail(&mut self, error: &StreamError) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         match self.opening.form {
             AnswerForm::Streamed => push_stream_error(error, &mut self.blocks.out),
             AnswerForm::Whole => {
@@ -207,10 +200,10 @@ impl MessagesEncoder {
     /// Writes something that a client notices and that says nothing. Some clients count pings as silence while a block is
     /// open, so there it is an empty delta.
     pub(crate) fn keep_alive(&mut self) {
-        if self.opening.form == AnswerForm::Whole || self.progress == Progress::Done {
+        if self.opening.form == AnswerForm::Whole || self.progress == AnswerProgress::Done {
             return;
         }
-        if self.progress == Progress::Idle {
+        if self.progress == AnswerProgress::Idle {
             return self.begin();
         }
         match &self.open {

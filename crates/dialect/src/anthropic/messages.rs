@@ -8,7 +8,7 @@ use crate::{
     claude::models::NAMES,
     neutral::{
         BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds, ToolNames,
-        UnsupportedFields, push_call_input,
+        UnsupportedFields,
     },
 };
 
@@ -41,12 +41,7 @@ impl<'a> Blocks<'a> for Breakpoints<'_> {
     fn push_block(messages: &mut Messages<'_, '_, 'a>, part: &Part<'a>) -> bool {
         let place = match &part.content {
             Content::ToolCall { id, name, arguments, kind } => {
-                messages.out.put_slice(b"{\"type\":\"tool_use\",\"id\":");
-                messages.ids.of_call(id).push_quoted(messages.out);
-                messages.out.put_slice(b",\"name\":");
-                messages.names.sent(name).push_quoted(messages.out);
-                messages.out.put_slice(b",\"input\":");
-                push_call_input(*kind, arguments, messages.out, messages.unsupported);
+                messages.push_call(b"{\"type\":\"tool_use\",\"id\":", id, name, (*kind, arguments));
                 "messages[].tool_calls[]"
             }
             Content::ToolResult { id, parts, failed } => {
@@ -90,7 +85,7 @@ fn end_block(messages: &mut Messages<'_, '_, '_>, part: &Part<'_>, place: &'stat
 fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, parts: &[Part<'a>], failed: bool) {
     messages.out.put_slice(b"{\"type\":\"tool_result\",\"tool_use_id\":");
     messages.ids.of_result(id).push_quoted(messages.out);
-    let parts: Vec<&Part<'a>> = parts.iter().filter(|part| !is_blank(part)).collect();
+    let parts: Vec<&Part<'a>> = parts.iter().filter(|part| !part.is_blank()).collect();
     if let [Part { content: Content::Text(text), cache_control: None }] = parts.as_slice() {
         messages.out.put_slice(b",\"content\":");
         text.push_quoted(messages.out);
@@ -102,8 +97,4 @@ fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, pa
     if failed {
         messages.out.put_slice(b",\"is_error\":true");
     }
-}
-
-fn is_blank(part: &Part<'_>) -> bool {
-    matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_blank())
 }

@@ -57,10 +57,7 @@ impl<'a> Parameters<'a> {
                     parameters.cache_control = Some(value);
                     true
                 }
-                "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
-                "n" => value.count() == Some(1),
-                "logprobs" | "store" => value.bytes() == b"false",
-                _ => false,
+                _ => parameter.asks_for_nothing(),
             };
             if !is_kept {
                 unsupported.drop(name);

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::neutral::{
     AlternatingTurn, BlockMessages, Blocks, Content, EscapedText, Part, SealedReasoning, Speaker, ToolCallIds,
-    ToolNames, UnsupportedFields, push_call_input,
+    ToolNames, UnsupportedFields,
 };
 
 /// Writes `system` and `messages`. `is_claude`: the model takes back signed thoughts.
@@ -55,12 +55,7 @@ impl<'a> Blocks<'a> for Written<'_> {
     fn push_block(messages: &mut Messages<'_, '_, 'a>, part: &Part<'a>) -> bool {
         let is_written = match &part.content {
             Content::ToolCall { id, name, arguments, kind } => {
-                messages.out.put_slice(b"{\"toolUse\":{\"toolUseId\":");
-                messages.ids.of_call(id).push_quoted(messages.out);
-                messages.out.put_slice(b",\"name\":");
-                messages.names.sent(name).push_quoted(messages.out);
-                messages.out.put_slice(b",\"input\":");
-                push_call_input(*kind, arguments, messages.out, messages.unsupported);
+                messages.push_call(b"{\"toolUse\":{\"toolUseId\":", id, name, (*kind, arguments));
                 messages.out.put_slice(b"}}");
                 true
             }

@@ -59,10 +59,7 @@ impl<'a> Parameters<'a> {
             let is_kept = match name {
                 "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, unsupported),
                 "service_tier" => parameters.tier(value),
-                "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
-                "n" => value.count() == Some(1),
-                "logprobs" | "store" => value.bytes() == b"false",
-                _ => false,
+                _ => parameter.asks_for_nothing(),
             };
             if !is_kept {
                 unsupported.drop(name);

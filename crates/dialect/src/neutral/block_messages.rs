@@ -6,8 +6,8 @@ use bytes::{BufMut as _, BytesMut};
 use pointsman_domain::ReasoningFormat;
 
 use super::{
-    AlternatingTurn, Content, EscapedText, Part, ReasoningAssembler, SealedReasoning, Speaker, ToolCallIds, ToolNames,
-    UnsupportedFields,
+    AlternatingTurn, Content, EscapedText, Part, ReasoningAssembler, SealedReasoning, Speaker, ToolCallIds, ToolKind,
+    ToolNames, UnsupportedFields, push_call_input,
 };
 use crate::json::push_member;
 
@@ -74,6 +74,21 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
             self.constant(B::EMPTY, Speaker::User);
         }
         self.out.put_slice(b"]}]");
+    }
+
+    /// Appends a call up to the end of its input. `head`: what stands before its id.
+    pub(crate) fn push_call(
+        &mut self,
+        head: &[u8],
+        id: &EscapedText<'a>,
+        name: &EscapedText<'a>,
+        (kind, arguments): (ToolKind, &EscapedText<'a>),
+    ) {
+        self.out.put_slice(head);
+        self.ids.of_call(id).push_quoted(self.out);
+        self.names.sent(name).push_member(self.out, b"name");
+        push_member(self.out, b"input", b"");
+        push_call_input(kind, arguments, self.out, self.unsupported);
     }
 
     fn turn(&mut self, turn: &AlternatingTurn<'a>, is_last: bool) {

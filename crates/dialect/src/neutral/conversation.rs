@@ -162,6 +162,17 @@ impl<'a> Parameter<'a> {
         Parameter { name: Cow::Borrowed(name), value: ParameterValue::Made(value) }
     }
 
+    /// Whether an API without it answers as if it had it.
+    pub(crate) fn asks_for_nothing(&self) -> bool {
+        let value = self.value();
+        match &*self.name {
+            "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
+            "n" => value.count() == Some(1),
+            "logprobs" | "store" => value.bytes() == b"false",
+            _ => false,
+        }
+    }
+
     /// Its value.
     pub(crate) fn value(&self) -> Raw<'_> {
         match &self.value {
@@ -228,6 +239,11 @@ impl<'a> Part<'a> {
     /// A part with the mark that the prompt up to it may be cached, if that is one.
     pub(crate) fn marked(content: Content<'a>, mark: Option<Raw<'a>>) -> Part<'a> {
         Part { content, cache_control: mark.filter(|mark| mark.is_object()) }
+    }
+
+    /// Whether it is a text with nothing but white space.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!(&self.content, Content::Text(text) | Content::Refusal(text) if text.is_blank())
     }
 
     /// The content of the result of a call: nothing but texts are one.

@@ -134,6 +134,17 @@ pub(crate) enum AnswerForm {
     Whole,
 }
 
+/// How far an answer is that is read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerProgress {
+    /// It has not begun.
+    Idle,
+    /// It has begun.
+    Started,
+    /// It has ended.
+    Done,
+}
+
 /// Consumes the events of an answer.
 pub(crate) trait AnswerSink {
     /// Takes the next event.

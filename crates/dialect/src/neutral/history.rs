@@ -85,7 +85,7 @@ fn ends_of_requests(turns: &[Turn<'_>]) -> Vec<bool> {
             let before = is_end;
             match turn.role {
                 Role::System | Role::Developer => {}
-                Role::Assistant if turn.parts.iter().all(is_blank) => {}
+                Role::Assistant if turn.parts.iter().all(Part::is_blank) => {}
                 role => is_end = role == Role::Assistant,
             }
             before
@@ -102,12 +102,12 @@ struct History<'a, 'f> {
 
 impl<'a> History<'a, '_> {
     fn assistant(&mut self, turn: &Turn<'a>) {
-        let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
+        let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !part.is_blank()).cloned().collect();
         self.speak(Speaker::Assistant, parts);
     }
 
     fn user(&mut self, turn: &Turn<'a>) {
-        let mut parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
+        let mut parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !part.is_blank()).cloned().collect();
         if parts.is_empty() {
             self.unsupported.emulate("messages");
             parts.push(Part::new(Content::Text(EscapedText::plain("(empty)"))));
@@ -126,14 +126,15 @@ impl<'a> History<'a, '_> {
         if !turn.parts.iter().all(is_text) {
             self.unsupported.drop("messages[].content[]");
         }
-        let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| is_text(part) && !is_blank(part)).cloned().collect();
+        let parts: Vec<Part<'a>> =
+            turn.parts.iter().filter(|part| is_text(part) && !part.is_blank()).cloned().collect();
         self.speak(Speaker::System, parts);
     }
 
     fn system(&mut self, turn: &Turn<'a>) {
         self.unsupported.emulate("messages[].role");
         let unsupported = &mut *self.unsupported;
-        let tagged = turn.parts.iter().filter(|part| !is_blank(part)).filter_map(|part| match &part.content {
+        let tagged = turn.parts.iter().filter(|part| !part.is_blank()).filter_map(|part| match &part.content {
             Content::Text(text) => {
                 let text = format!("<system>{}</system>", text.unescaped());
                 Some(Part { content: Content::Text(EscapedText::escaping(&text)), cache_control: part.cache_control })
@@ -154,8 +155,4 @@ impl<'a> History<'a, '_> {
             None => self.turns.push(AlternatingTurn { speaker, parts }),
         }
     }
-}
-
-fn is_blank(part: &Part<'_>) -> bool {
-    matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_blank())
 }

@@ -42,7 +42,7 @@ pub(crate) use conversation::{
     ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::custom_input;
-pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ChatFact, ReportedTokens, ToolCallPiece};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerProgress, AnswerSink, ChatFact, ReportedTokens, ToolCallPiece};
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
 pub(crate) use reasoning_reader::ReasoningReader;
@@ -65,6 +65,7 @@ pub(crate) use tool_names::{
     made_call_id,
 };
 pub use unsupported_fields::UnsupportedFields;
+pub(crate) use unsupported_fields::renamed_within;
 
 /// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.
 pub(crate) const MAX_SIGNATURE: usize = 4 * 1_024 * 1_024;

@@ -13,29 +13,32 @@ pub(crate) fn lone_halves_replaced(json: &str) -> Cow<'_, str> {
     if memchr::memmem::find(json.as_bytes(), b"\\u").is_none() {
         return Cow::Borrowed(json);
     }
-    let (mut out, mut at, mut written) = (String::new(), 0, 0);
-    while let Some(found) = memchr::memchr(b'\\', json.as_bytes().get(at..).unwrap_or_default()) {
-        at += found;
-        let rest = json.as_bytes().get(at..).unwrap_or_default();
-        let (is_first, is_second) = (is_high_surrogate(rest), is_low_surrogate(rest));
-        if !is_first && !is_second {
-            at += 2;
-            continue;
-        }
-        if is_first && rest.get(ESCAPE..).is_some_and(is_low_surrogate) {
-            at += 2 * ESCAPE;
-            continue;
-        }
+    let (mut out, mut written) = (String::new(), 0);
+    while let Some(at) = lone_half(json.as_bytes(), written) {
         out.push_str(json.get(written..at).unwrap_or_default());
         out.push('\u{fffd}');
-        at += ESCAPE;
-        written = at;
+        written = at + ESCAPE;
     }
     if written == 0 {
         return Cow::Borrowed(json);
     }
     out.push_str(json.get(written..).unwrap_or_default());
     Cow::Owned(out)
+}
+
+/// Where, from `at` on, the first escape stands that is half of a pair and alone.
+pub(super) fn lone_half(json: &[u8], mut at: usize) -> Option<usize> {
+    while let Some(found) = memchr::memchr(b'\\', json.get(at..).unwrap_or_default()) {
+        at += found;
+        let rest = json.get(at..).unwrap_or_default();
+        let is_pair = || rest.get(ESCAPE..).is_some_and(is_low_surrogate);
+        at += match (is_high_surrogate(rest), is_low_surrogate(rest)) {
+            (false, false) => 2,
+            (true, _) if is_pair() => 2 * ESCAPE,
+            _ => return Some(at),
+        };
+    }
+    None
 }
 
 /// The text with U+FFFD in the place of every half of a pair that stands alone.

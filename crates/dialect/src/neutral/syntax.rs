@@ -5,8 +5,10 @@
 
 use std::str;
 
-use memchr::{memchr2, memmem};
+use memchr::memchr2;
 use pointsman_domain::{Invalid, InvalidReason};
+
+use super::surrogates::lone_half;
 
 /// The body as UTF-8. The vectorised check does not say where a fault is: that is looked up only then.
 ///
@@ -26,7 +28,7 @@ pub(crate) fn check(text: &str, max_depth: usize) -> Result<(), Invalid> {
     if let Some(at) = too_deep(body, max_depth) {
         return Err(broken_at(body, at, &format!("nesting deeper than {max_depth} levels")));
     }
-    if let Some(at) = lone_surrogate(body) {
+    if let Some(at) = lone_half(body, 0) {
         return Err(broken_at(body, at, "half of a surrogate pair"));
     }
     if text.trim_ascii().is_empty() {
@@ -93,44 +95,6 @@ fn string_end(body: &[u8], mut at: usize) -> usize {
         at = found + 2;
     }
     body.len()
-}
-
-/// The position of the first `\u` escape that is half of a pair and stands alone.
-fn lone_surrogate(body: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(skipped) = body.get(at..).and_then(|rest| memmem::find(rest, b"\\u")) {
-        at += skipped;
-        if is_escaped(body, at) {
-            at += 2;
-            continue;
-        }
-        // Text written in ASCII has one after another: those need no new search.
-        while let Some(unit) = utf16_unit(body, at) {
-            at += match unit {
-                0xD800..=0xDBFF if matches!(utf16_unit(body, at + 6), Some(0xDC00..=0xDFFF)) => 12,
-                0xD800..=0xDFFF => return Some(at),
-                _ => 6,
-            };
-        }
-        // What is left is no whole escape; the parser will say so, or it was skipped above.
-        at += usize::from(body.get(at) == Some(&b'\\')) * 2;
-    }
-    None
-}
-
-/// Whether the backslash at this position is itself escaped: an odd number of them stands before it.
-fn is_escaped(body: &[u8], at: usize) -> bool {
-    let before = body.get(..at).unwrap_or_default();
-    before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
-}
-
-/// The unit that a `\uXXXX` at this position stands for; `None` when there is no such escape.
-fn utf16_unit(body: &[u8], at: usize) -> Option<u16> {
-    let [b'\\', b'u', digits @ ..] = body.get(at..)?.first_chunk::<6>()? else { return None };
-    digits.iter().try_fold(0, |unit: u16, digit| {
-        let digit = char::from(*digit).to_digit(16)?;
-        Some(unit << 4 | u16::try_from(digit).ok()?)
-    })
 }
 
 #[cfg(test)]

@@ -61,6 +61,12 @@ fn short_hash(parts: &[&[u8]]) -> u32 {
     hash.finalize().iter().take(4).fold(0, |hash, byte| (hash << 8) | u32::from(*byte))
 }
 
+/// What `others` have in the place of a name, else the name.
+fn other_name<'a>(others: &BTreeMap<String, String>, name: &EscapedText<'a>) -> EscapedText<'a> {
+    let other = if others.is_empty() { None } else { others.get(&*name.unescaped()) };
+    other.map_or_else(|| name.clone(), |other| EscapedText::escaping(other))
+}
+
 /// Names of the tools of one request at the upstream, and what answers must be turned back to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ToolNames {
@@ -108,24 +114,12 @@ impl ToolNames {
 
     /// The name to send for `name`.
     pub(crate) fn sent<'a>(&self, name: &EscapedText<'a>) -> EscapedText<'a> {
-        if self.sent.is_empty() {
-            return name.clone();
-        }
-        match self.sent.get(&*name.unescaped()) {
-            Some(sent) => EscapedText::escaping(sent),
-            None => name.clone(),
-        }
+        other_name(&self.sent, name)
     }
 
     /// The client's name for a name in an answer.
     pub(crate) fn original<'a>(&self, sent: &EscapedText<'a>) -> EscapedText<'a> {
-        if self.original.is_empty() {
-            return sent.clone();
-        }
-        match self.original.get(&*sent.unescaped()) {
-            Some(original) => EscapedText::escaping(original),
-            None => sent.clone(),
-        }
+        other_name(&self.original, sent)
     }
 
     /// Whether the tool of that original name is a custom tool that was declared as a function.

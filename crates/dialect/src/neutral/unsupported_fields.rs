@@ -1,6 +1,6 @@
 //! The fields of a request that an endpoint does not support: dropped, or emulated.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::json::Raw;
 
@@ -67,6 +67,12 @@ impl UnsupportedFields {
     pub fn emulated(&self) -> &[Arc<str>] {
         &self.emulated
     }
+}
+
+/// A field by another name, if it stands within one of these places of chat: each with the client's name for it.
+pub(crate) fn renamed_within<'n>(name: &'n str, places: &[(&str, &str)]) -> Cow<'n, str> {
+    let within = |(chat, own): &(&str, &str)| Some(format!("{own}{}", name.strip_prefix(chat)?));
+    places.iter().find_map(within).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 fn insert(names: &mut Vec<Arc<str>>, name: &str) {

@@ -184,9 +184,21 @@ impl FunctionCall {
     }
 }
 
-/// Names of the members of a call: its type, and the one that holds its arguments.
-fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
-    if is_custom { (b"custom", b"input") } else { (b"function", b"arguments") }
+/// Appends what is called, with the other members of `part`, and ends the element.
+fn push_called(is_custom: bool, name: Option<&[u8]>, arguments: &[u8], part: &ToolCallPart<'_>, out: &mut BytesMut) {
+    out.put_slice(if is_custom { b",\"custom\":{" } else { b",\"function\":{" });
+    if let Some(name) = name {
+        out.put_slice(b"\"name\":\"");
+        out.put_slice(name);
+        out.put_slice(b"\",");
+    }
+    out.put_slice(if is_custom { b"\"input\":\"" } else { b"\"arguments\":\"" });
+    out.put_slice(arguments);
+    out.put_u8(b'"');
+    part.push_function_others(out);
+    out.put_u8(b'}');
+    part.push_others(out);
+    out.put_u8(b'}');
 }
 
 impl ToolCallHead<'_> {
@@ -211,22 +223,8 @@ impl ToolCallHead<'_> {
         }
         out.put_slice(b"\"id\":\"");
         out.put_slice(self.id);
-        let (kind, arguments) = member_names(self.is_custom);
-        out.put_slice(b"\",\"type\":\"");
-        out.put_slice(kind);
-        out.put_slice(b"\",\"");
-        out.put_slice(kind);
-        out.put_slice(b"\":{\"name\":\"");
-        out.put_slice(self.name);
-        out.put_slice(b"\",\"");
-        out.put_slice(arguments);
-        out.put_slice(b"\":\"");
-        out.put_slice(self.arguments);
-        out.put_u8(b'"');
-        part.push_function_others(out);
-        out.put_u8(b'}');
-        part.push_others(out);
-        out.put_u8(b'}');
+        out.put_slice(if self.is_custom { b"\",\"type\":\"custom\"" } else { b"\",\"type\":\"function\"" });
+        push_called(self.is_custom, Some(self.name), self.arguments, part, out);
     }
 }
 
@@ -246,24 +244,7 @@ impl MoreOfCall<'_> {
     pub(super) fn push(&self, part: &ToolCallPart<'_>, out: &mut BytesMut) {
         out.put_slice(b"{\"index\":");
         push_u64(out, self.place as u64);
-        let (kind, arguments) = member_names(self.is_custom);
-        out.put_slice(b",\"");
-        out.put_slice(kind);
-        out.put_slice(b"\":{");
-        if let Some(name) = self.name {
-            out.put_slice(b"\"name\":\"");
-            out.put_slice(name.as_bytes());
-            out.put_slice(b"\",");
-        }
-        out.put_u8(b'"');
-        out.put_slice(arguments);
-        out.put_slice(b"\":\"");
-        out.put_slice(self.arguments);
-        out.put_u8(b'"');
-        part.push_function_others(out);
-        out.put_u8(b'}');
-        part.push_others(out);
-        out.put_u8(b'}');
+        push_called(self.is_custom, self.name.map(str::as_bytes), self.arguments, part, out);
     }
 }
 

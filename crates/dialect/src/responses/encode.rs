@@ -35,7 +35,10 @@ use crate::{
     answer::{AnswerFault, AnswerResult},
     frame::KEEP_ALIVE,
     json::Raw,
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningState, ReportedTokens, StateKey, ToolKind},
+    neutral::{
+        AnswerEvent, AnswerForm, AnswerProgress, AnswerSink, EscapedText, ReasoningState, ReportedTokens, StateKey,
+        ToolKind,
+    },
     stream_error::StreamError,
 };
 
@@ -67,7 +70,7 @@ pub(crate) struct ResponseOpening {
 #[derive(Debug)]
 pub(crate) struct ResponsesEncoder {
     opening: ResponseOpening,
-    progress: Progress,
+    progress: AnswerProgress,
     events: EventWriter,
     output: Output,
     open: Option<Open>,
@@ -79,13 +82,6 @@ pub(crate) struct ResponsesEncoder {
     finish: Option<FinishReason>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Started,
-    Done,
-}
-
 /// The item that is open, other than calls.
 #[derive(Debug)]
 enum Open {
@@ -95,7 +91,7 @@ enum Open {
 
 impl AnswerSink for ResponsesEncoder {
     fn event(&mut self, event: AnswerEvent<'_>) -> AnswerResult {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return Ok(());
         }
         match event {
@@ -130,7 +126,7 @@ impl ResponsesEncoder {
     /// A writer at the beginning of an answer.
     pub(crate) fn new(opening: ResponseOpening) -> ResponsesEncoder {
         ResponsesEncoder {
-            progress: Progress::Idle,
+            progress: AnswerProgress::Idle,
             events: EventWriter::new(opening.form),
             output: Output::new(opening.max_answer_bytes),
             open: None,
@@ -144,7 +140,7 @@ impl ResponsesEncoder {
 
     /// Goes on behind events of an upstream of this API that passed as they came. `next`: the number of the next event.
     pub(crate) fn continue_at(&mut self, next: u64) {
-        self.progress = Progress::Started;
+        self.progress = AnswerProgress::Started;
         self.events.continue_at(next);
     }
 
@@ -160,7 +156,7 @@ impl ResponsesEncoder {
 
     /// Ends the answer. If the upstream finished it with an error, the answer ends with one.
     pub(crate) fn finish(&mut self) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
@@ -168,7 +164,7 @@ impl ResponsesEncoder {
         }
         self.begin();
         self.settle();
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         let state = match self.incomplete_reason() {
             None => ResponseState::Completed,
             Some(reason) => ResponseState::Incomplete(reason),
@@ -178,15 +174,15 @@ impl ResponsesEncoder {
 
     /// Ends the answer with an error: an event in a stream, else the whole body.
     pub(crate) fn fail(&mut self, error: &StreamError) {
-        if self.progress == Progress::Done {
+        if self.progress == AnswerProgress::Done {
             return;
         }
         if self.opening.form == AnswerForm::Whole {
-            self.progress = Progress::Done;
+            self.progress = AnswerProgress::Done;
             return push_error_body(error, &mut self.events.out);
         }
         self.begin();
-        self.progress = Progress::Done;
+        self.progress = AnswerProgress::Done;
         self.keep_unfinished();
         let mut failure = BytesMut::new();
         push_failure(error, &mut failure);
@@ -195,11 +191,11 @@ impl ResponsesEncoder {
 
     /// Writes something that keeps the connection open and says nothing.
     pub(crate) fn keep_alive(&mut self) {
-        if self.opening.form == AnswerForm::Whole || self.progress == Progress::Done {
+        if self.opening.form == AnswerForm::Whole || self.progress == AnswerProgress::Done {
             return;
         }
         match self.progress {
-            Progress::Idle => self.begin(),
+            AnswerProgress::Idle => self.begin(),
             _ => self.events.out.put_slice(KEEP_ALIVE),
         }
     }
@@ -365,10 +361,10 @@ impl ResponsesEncoder {
 
     /// Writes the start of the response, once.
     fn begin(&mut self) {
-        if self.progress != Progress::Idle {
+        if self.progress != AnswerProgress::Idle {
             return;
         }
-        self.progress = Progress::Started;
+        self.progress = AnswerProgress::Started;
         let ResponsesEncoder { opening, output, events, .. } = self;
         for kind in ["created", "in_progress"] {
             events.event(kind, |out| {

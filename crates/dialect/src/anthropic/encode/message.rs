@@ -3,7 +3,7 @@
 use bytes::BufMut as _;
 use pointsman_domain::FinishReason;
 
-use super::{AnswerForm, MessagesEncoder, Progress, StoppedAt, usage::push_usage};
+use super::{AnswerForm, AnswerProgress, MessagesEncoder, StoppedAt, usage::push_usage};
 use crate::{
     anthropic::finish::stop_reason,
     json::{Raw, push_member, push_string},
@@ -13,10 +13,10 @@ use crate::{
 impl MessagesEncoder {
     /// Writes the start of the message, once.
     pub(super) fn begin(&mut self) {
-        if self.progress != Progress::Idle {
+        if self.progress != AnswerProgress::Idle {
             return;
         }
-        self.progress = Progress::Started;
+        self.progress = AnswerProgress::Started;
         let is_streamed = self.opening.form == AnswerForm::Streamed;
         let out = &mut self.blocks.out;
         if is_streamed {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::Raw;
+use crate::{json::Raw, neutral::renamed_within};
 
 const SYSTEM_BREAKPOINT: &str = "system[].cache_control";
 const CONTENT_BREAKPOINT: &str = "messages[].content[].cache_control";
@@ -25,7 +25,7 @@ pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
         "messages[].tool_calls[].function.arguments" => "messages[].content[].input",
         "messages[].reasoning_details" | "reasoning_details" => "messages[].content[].thinking",
         "messages[].content[].image_url" | "messages[].content[].file" => "messages[].content[].source",
-        name => return of_place(name),
+        name => return renamed_within(name, &PLACES),
     })
 }
 
@@ -35,11 +35,6 @@ const PLACES: [(&str, &str); 3] = [
     ("tools[].function.", "tools[]."),
     ("response_format.json_schema", "output_config.format"),
 ];
-
-fn of_place(name: &str) -> Cow<'_, str> {
-    let within = |(chat, own): (&str, &str)| Some(format!("{own}{}", name.strip_prefix(chat)?));
-    PLACES.into_iter().find_map(within).map_or(Cow::Borrowed(name), Cow::Owned)
-}
 
 /// The fields of the client that became this one, where its body tells. `None` where the name alone does. `member`: a
 /// member of the body with a value.

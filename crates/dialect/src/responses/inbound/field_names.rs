@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::Raw;
+use crate::{json::Raw, neutral::renamed_within};
 
 /// The client's name for a field of the chat body.
 pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
@@ -24,7 +24,7 @@ pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
         "messages[].content[].file" => "input[].content[].input_file",
         "messages[].content[].file.filename" => "input[].content[].filename",
         "messages[].content[].image_url.detail" => "input[].content[].detail",
-        name => return of_element(name),
+        name => return renamed_within(name, &PLACES),
     })
 }
 
@@ -34,11 +34,6 @@ const PLACES: [(&str, &str); 3] = [
     ("response_format.json_schema", "text.format"),
     ("messages[].content[]", "input[].content[]"),
 ];
-
-fn of_element(name: &str) -> Cow<'_, str> {
-    let within = |(chat, own): (&str, &str)| Some(format!("{own}{}", name.strip_prefix(chat)?));
-    PLACES.into_iter().find_map(within).map_or(Cow::Borrowed(name), Cow::Owned)
-}
 
 /// The fields of the client that became this one, where its body tells. `None` where the name alone does. `member`: a
 /// member of the body with a value.
