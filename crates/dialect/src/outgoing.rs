@@ -24,7 +24,7 @@ pub struct SentBody {
 }
 
 impl SentBody {
-    pub(super) fn of(first: Bytes, rest: Bytes) -> SentBody {
+    pub(super) fn new(first: Bytes, rest: Bytes) -> SentBody {
         SentBody { parts: [first, rest], whole: OnceLock::new() }
     }
 
@@ -52,7 +52,7 @@ impl Deref for SentBody {
 
 impl From<Bytes> for SentBody {
     fn from(body: Bytes) -> SentBody {
-        SentBody::of(body, Bytes::new())
+        SentBody::new(body, Bytes::new())
     }
 }
 

@@ -100,7 +100,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         let asked = request.conversation_for(catalog, endpoint)?;
         return match endpoint.dialect {
             Dialect::OpenAi => {
-                let server = ChatServer::of(catalog, endpoint, &[]);
+                let server = ChatServer::new(catalog, endpoint, &[]);
                 Some(chat_of(asked, &server, endpoint, true))
             }
             _ => {
@@ -232,7 +232,7 @@ fn written_chat(
 ) -> Option<OutgoingBody> {
     let mut conversation = request.conversation_for(catalog, endpoint, most_output)?;
     conversation.turns = results_behind_calls(conversation.turns, false, &mut conversation.unsupported);
-    let mut server = ChatServer::of(catalog, endpoint, &conversation.turns);
+    let mut server = ChatServer::new(catalog, endpoint, &conversation.turns);
     server.takes_effort |= request.takes_tools_only_without_reasoning(endpoint);
     let has_short_texts = request.message_source.as_ref().is_some_and(|source| source.has_short_texts);
     Some(chat_of(conversation, &server, endpoint, has_short_texts))

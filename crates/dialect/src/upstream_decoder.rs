@@ -17,8 +17,13 @@ use super::{
 impl EventMeter {
     /// The meter of an answer of chat, or of one of another dialect if there is a `translation`. `names`: of tools that a chat
     /// server was sent.
-    pub(super) fn of(translation: Option<&Translation>, names: ToolNames, context: AnswerContext) -> EventMeter {
-        let order = translation.map_or(ToolCallOrder::WholeNames, |translation| ToolCallOrder::of(translation.dialect));
+    pub(super) fn from_translation(
+        translation: Option<&Translation>,
+        names: ToolNames,
+        context: AnswerContext,
+    ) -> EventMeter {
+        let order = translation
+            .map_or(ToolCallOrder::WholeNames, |translation| ToolCallOrder::from_dialect(translation.dialect));
         EventMeter::new(context, order, names)
     }
 }
@@ -50,7 +55,7 @@ macro_rules! each {
 
 impl UpstreamDecoder {
     /// The decoder of answers of chat, or of another dialect if there is a `translation`.
-    pub(super) fn of(translation: Option<&Translation>) -> UpstreamDecoder {
+    pub(super) fn new(translation: Option<&Translation>) -> UpstreamDecoder {
         let Some(translation) = translation else { return UpstreamDecoder::Chat(openai::Decoder::default()) };
         let names = translation.names.clone();
         match translation.dialect {

@@ -39,7 +39,8 @@ pub fn rewrite_whole(
         return rewrite_answer(body, context);
     }
     let text = lone_halves_replaced(utf8(body)?);
-    let mut meter = EventMeter::of(outgoing.translation.as_ref(), outgoing.names.clone(), context.clone());
+    let mut meter =
+        EventMeter::from_translation(outgoing.translation.as_ref(), outgoing.names.clone(), context.clone());
     if let Some(client) = client.filter(|_| outgoing.is_clients_own) {
         decode(&text, outgoing.translation.as_ref(), &mut meter, None::<&mut ClientEncoder>)?;
         let outcome = meter.outcome();
@@ -68,7 +69,7 @@ fn decode(
     meter: &mut EventMeter,
     mut encoder: Option<&mut ClientEncoder>,
 ) -> AnswerResult {
-    let (decoder, mut progress) = (UpstreamDecoder::of(translation), Progress::default());
+    let (decoder, mut progress) = (UpstreamDecoder::new(translation), Progress::default());
     let forgets_finishes = decoder.forgets_finishes();
     let sink = encoder.as_deref_mut();
     decoder.whole(text, &mut Metered { meter: &mut *meter, progress: &mut progress, sink })?;
@@ -98,14 +99,14 @@ pub fn images_of<'b>(
 pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
     let Some(translation) = &outgoing.translation else { return Ok(Cow::Borrowed(body)) };
     let mut completion = CompletionWriter::default();
-    UpstreamDecoder::of(Some(translation)).whole(&lone_halves_replaced(utf8(body)?), &mut completion)?;
+    UpstreamDecoder::new(Some(translation)).whole(&lone_halves_replaced(utf8(body)?), &mut completion)?;
     Ok(Cow::Owned(completion.finish()?))
 }
 
 /// Usage that the upstream reports in a body that is not a valid answer, if any.
 pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context: &AnswerContext) -> Option<Usage> {
     let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
-    let mut meter = EventMeter::of(Some(translation), ToolNames::default(), context.clone());
+    let mut meter = EventMeter::from_translation(Some(translation), ToolNames::default(), context.clone());
     // A fault is expected; what was reported before it counts.
     let _ = decode(utf8(body).ok()?, Some(translation), &mut meter, None);
     meter.answer().reported_usage()

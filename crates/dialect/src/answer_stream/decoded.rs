@@ -36,10 +36,10 @@ impl DecodedStream {
         let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
         let names = outgoing.map(|outgoing| outgoing.names.clone()).unwrap_or_default();
         DecodedStream {
-            decoder: UpstreamDecoder::of(translation),
+            decoder: UpstreamDecoder::new(translation),
             passing: passing.map(|(outgoing, client)| PassingEvents::new(client, outgoing, &context)),
             encoder: ClientEncoder::new(client, &context, options, AnswerForm::Streamed, options.max_event_bytes),
-            meter: EventMeter::of(translation, names, context),
+            meter: EventMeter::from_translation(translation, names, context),
         }
     }
 
@@ -81,7 +81,7 @@ impl DecodedStream {
     /// Takes an answer that came whole in the place of a stream.
     pub(super) fn whole(&mut self, body: &[u8], out: &mut BytesMut) -> AnswerResult {
         self.passing = None;
-        let decoder = std::mem::replace(&mut self.decoder, UpstreamDecoder::of(None));
+        let decoder = std::mem::replace(&mut self.decoder, UpstreamDecoder::new(None));
         let body = one_line(body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body))?;
         let text = lone_halves_replaced(utf8(&body)?);
         decoder.whole(&text, &mut self.metered(&mut Progress::default()).1)?;

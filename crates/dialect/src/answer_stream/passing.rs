@@ -62,7 +62,7 @@ enum Passed {
 }
 
 impl OpenBlock {
-    fn of(start: Raw<'_>) -> Option<OpenBlock> {
+    fn read(start: Raw<'_>) -> Option<OpenBlock> {
         let kind = start.member(b"content_block").and_then(|block| block.member(b"type")).and_then(Raw::text);
         let empty_delta = match kind.as_deref() {
             Some("text") => Some("{\"type\":\"text_delta\",\"text\":\"\"}"),
@@ -304,7 +304,7 @@ impl PassingEvents {
         };
         match &*kind {
             "content_block_start" => {
-                self.open_block = OpenBlock::of(value);
+                self.open_block = OpenBlock::read(value);
                 self.arguments = None;
             }
             "content_block_stop" => self.open_block = None,

@@ -92,7 +92,7 @@ fn block_of_image(source: &MediaSource<'_>) -> Option<Block> {
 
 fn block_of_file(source: &MediaSource<'_>) -> Option<Block> {
     match source {
-        MediaSource::Base64 { media_type, .. } => match FileKind::of(&media_type.unescaped()) {
+        MediaSource::Base64 { media_type, .. } => match FileKind::from_type(&media_type.unescaped()) {
             FileKind::Pdf => Some(Block::Pdf),
             FileKind::Text => Some(Block::Text),
             _ => image_type(&media_type.unescaped()).map(|_| Block::Image),

@@ -162,7 +162,7 @@ impl Decoder {
         };
         let [id, usage, content] = message.pick([b"id", b"usage", b"content"]);
         if self.progress != AnswerProgress::Idle {
-            let is_same = id.and_then(EscapedText::of) == self.id;
+            let is_same = id.and_then(EscapedText::read) == self.id;
             return if is_same { Ok(()) } else { Err(AnswerFault::malformed("a second message in one stream")) };
         }
         self.start(id, usage, sink)?;
@@ -179,7 +179,7 @@ impl Decoder {
 
     fn start(&mut self, id: Option<Raw<'_>>, usage: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         self.progress = AnswerProgress::Started;
-        self.id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
+        self.id = id.and_then(EscapedText::read).map(EscapedText::into_owned);
         usage.into_iter().for_each(|usage| self.usage.merge(usage));
         match &self.id {
             Some(id) => sink.event(AnswerEvent::Started { id: id.borrowed() }),
@@ -210,9 +210,9 @@ impl Decoder {
 
     /// Notes `stop_reason` and what a refusal says.
     fn note_stop(&mut self, reason: Option<Raw<'_>>, details: Option<Raw<'_>>) {
-        let Some(reason) = reason.and_then(EscapedText::of) else { return };
+        let Some(reason) = reason.and_then(EscapedText::read) else { return };
         let explanation = details.and_then(|details| details.member(b"explanation")).and_then(Raw::filled_string);
-        let explanation = explanation.and_then(EscapedText::of).map(EscapedText::into_owned);
+        let explanation = explanation.and_then(EscapedText::read).map(EscapedText::into_owned);
         self.stop = Some(Stop { reason: reason.into_owned(), explanation });
     }
 

@@ -271,7 +271,7 @@ impl<'a> ChatReader<'a> {
     fn stop(&mut self, stop: Raw<'a>) -> Result<(), Invalid> {
         check_type(stop.is_array() && stop.elements().all(Raw::is_string), "stop_sequences", "an array of strings")?;
         self.stop_sequences = Bytes::copy_from_slice(stop.bytes());
-        let texts = stop.elements().filter_map(EscapedText::of);
+        let texts = stop.elements().filter_map(EscapedText::read);
         self.conversation.stop = texts.filter(|text| !text.is_empty()).collect();
         Ok(())
     }

@@ -63,7 +63,7 @@ pub(crate) fn splice_request(body: &str, call: &BodyEdits<'_>) -> Result<Spliced
 /// # Errors
 /// When the body is not a JSON object.
 pub(crate) fn without_blank_answers(body: &str) -> Result<Bytes, JsonFault> {
-    let is_blank = |text: Option<Raw<'_>>| text.and_then(EscapedText::of).is_some_and(|text| text.is_blank());
+    let is_blank = |text: Option<Raw<'_>>| text.and_then(EscapedText::read).is_some_and(|text| text.is_blank());
     let is_blank_block = |block: Raw<'_>| {
         let [kind, text] = block.pick([b"type", b"text"]);
         kind.is_some_and(|kind| kind.inner() == b"text") && is_blank(text)
@@ -130,7 +130,7 @@ pub(crate) fn splice_answer(body: &str, id: &str, model: &str, outcome: &Outcome
     let message = object(body)?;
     let mut repairs = Repairs::default();
     let usage = || ReportedTokens::from(&outcome.usage);
-    repairs.usage = UsageRepair::of(message, &["input_tokens", "output_tokens"], usage);
+    repairs.usage = UsageRepair::find(message, &["input_tokens", "output_tokens"], usage);
     if message.member(b"stop_reason").is_none_or(|reason| !reason.is_string()) {
         repairs.stop_reason = Some(stop_reason(outcome.finish));
     }
@@ -163,13 +163,13 @@ pub(crate) fn splice_event(
             let Some(message) = event.member(b"message").filter(|message| message.is_object()) else { return Ok(None) };
             let begun =
                 || ReportedTokens { prompt: usage().prompt_tokens.max(1), completion: 1, ..ReportedTokens::default() };
-            repairs.usage = UsageRepair::of(message, &["input_tokens", "output_tokens"], begun);
+            repairs.usage = UsageRepair::find(message, &["input_tokens", "output_tokens"], begun);
             repairs.add_missing(message, &mut splice);
             identify(message, id, model, &repairs, &mut splice);
         }
         _ => {
             // What went in was told by `message_start`.
-            repairs.usage = UsageRepair::of(event, &["output_tokens"], || ReportedTokens::from(&usage()));
+            repairs.usage = UsageRepair::find(event, &["output_tokens"], || ReportedTokens::from(&usage()));
             if repairs.usage.is_none() {
                 return Ok(None);
             }
@@ -239,7 +239,7 @@ struct UsageRepair {
 
 impl UsageRepair {
     /// What `usage` of the object lacks of the counts `needed`; `None` if it has all of them.
-    fn of(object: Raw<'_>, needed: &[&'static str], tokens: impl FnOnce() -> ReportedTokens) -> Option<UsageRepair> {
+    fn find(object: Raw<'_>, needed: &[&'static str], tokens: impl FnOnce() -> ReportedTokens) -> Option<UsageRepair> {
         let usage = object.member(b"usage");
         let given = |name: &str| usage?.member(name.as_bytes())?.count();
         if needed.iter().all(|name| given(name).is_some()) {

@@ -236,7 +236,7 @@ fn references(value: Raw<'_>) -> Vec<String> {
 
 fn collect_references(value: Raw<'_>, found: &mut Vec<String>) {
     for (key, value) in value.members() {
-        match EscapedText::of(value).filter(|_| *key.name() == *b"$ref") {
+        match EscapedText::read(value).filter(|_| *key.name() == *b"$ref") {
             Some(reference) => found.push(reference.unescaped().into_owned()),
             None => collect_references(value, found),
         }

@@ -128,7 +128,7 @@ impl Decoder {
             self.block_delta(index as u64, block, sink)?;
             self.block_stop(sink)?;
         }
-        self.stop = answer.member(b"stopReason").and_then(EscapedText::of).map(EscapedText::into_owned);
+        self.stop = answer.member(b"stopReason").and_then(EscapedText::read).map(EscapedText::into_owned);
         self.finish(None, sink)
     }
 
@@ -146,7 +146,7 @@ impl Decoder {
             b"contentBlockStop" => self.block_stop(sink),
             b"messageStop" => {
                 self.block_stop(sink)?;
-                let reason = event.member(b"stopReason").and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
+                let reason = event.member(b"stopReason").and_then(EscapedText::read).unwrap_or(EscapedText::plain(""));
                 self.stop = Some(reason.into_owned());
                 self.refuse_malformed()
             }
@@ -208,7 +208,7 @@ impl Decoder {
     fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let start = self.characters;
         for part in value.elements_of(b"content") {
-            if let Some(text) = part.member(b"text").and_then(EscapedText::of) {
+            if let Some(text) = part.member(b"text").and_then(EscapedText::read) {
                 self.text(text, sink)?;
             }
         }
@@ -276,7 +276,7 @@ fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> 
 }
 
 fn image(value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-    let data = value.member(b"source").and_then(|source| source.member(b"bytes")).and_then(EscapedText::of);
+    let data = value.member(b"source").and_then(|source| source.member(b"bytes")).and_then(EscapedText::read);
     let format = value.member(b"format").and_then(Raw::text);
     let (Some(data), Some(format)) = (data, format) else { return Ok(()) };
     let media_type = EscapedText::escaping(&format!("image/{format}"));

@@ -30,7 +30,7 @@ enum ImageFamily {
 
 impl ImageFamily {
     /// The family that a name belongs to, with or without a region before it.
-    fn of(model: &str) -> Option<ImageFamily> {
+    fn named(model: &str) -> Option<ImageFamily> {
         const FAMILIES: [(&str, ImageFamily); 3] = [
             ("nova-canvas", ImageFamily::Amazon),
             ("titan-image", ImageFamily::Amazon),
@@ -42,7 +42,7 @@ impl ImageFamily {
 
 /// Whether images of the model can be asked for.
 pub(crate) fn makes_images(upstream_model: &str) -> bool {
-    ImageFamily::of(upstream_model).is_some()
+    ImageFamily::named(upstream_model).is_some()
 }
 
 /// The path of a call, relative to the base address.
@@ -54,9 +54,9 @@ pub(crate) fn images_path(endpoint: &Endpoint) -> String {
 /// model that makes no images.
 pub(crate) fn write_images(body: &str, endpoint: &Endpoint, unsupported: &mut UnsupportedFields) -> Option<Bytes> {
     let body = object(body).ok()?;
-    let prompt = EscapedText::of(body.member(b"prompt")?)?;
+    let prompt = EscapedText::read(body.member(b"prompt")?)?;
     let mut out = BytesMut::with_capacity(prompt.bytes().len() + 160);
-    match ImageFamily::of(&endpoint.upstream_model)? {
+    match ImageFamily::named(&endpoint.upstream_model)? {
         ImageFamily::Amazon => push_amazon(body, &prompt, &mut out, unsupported),
         ImageFamily::Stability => push_stability(body, &prompt, &mut out, unsupported),
     }

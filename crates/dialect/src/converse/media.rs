@@ -87,7 +87,7 @@ impl MediaWriter {
             MediaSource::Base64 { media_type, data } => match (named(source, &DOCUMENTS), named(source, &IMAGES)) {
                 (Some(document), _) => document,
                 (None, Some((format, data))) => return block("image", format, data, out),
-                (None, None) if FileKind::of(&media_type.unescaped()) == FileKind::Text => ("txt", data),
+                (None, None) if FileKind::from_type(&media_type.unescaped()) == FileKind::Text => ("txt", data),
                 (None, None) => return false,
             },
             MediaSource::Url(_) | MediaSource::FileId(_) => return false,
@@ -135,7 +135,7 @@ pub(super) fn is_document(content: &Content<'_>) -> bool {
     match source {
         MediaSource::Text { .. } => true,
         MediaSource::Base64 { media_type, .. } => {
-            named(source, &DOCUMENTS).is_some() || FileKind::of(&media_type.unescaped()) == FileKind::Text
+            named(source, &DOCUMENTS).is_some() || FileKind::from_type(&media_type.unescaped()) == FileKind::Text
         }
         MediaSource::Url(_) | MediaSource::FileId(_) => false,
     }

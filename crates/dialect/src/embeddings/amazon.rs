@@ -30,7 +30,7 @@ pub(super) enum AmazonModel {
 
 impl AmazonModel {
     /// The family that a name belongs to, with or without a region before it.
-    pub(super) fn of(model: &str) -> Option<AmazonModel> {
+    pub(super) fn named(model: &str) -> Option<AmazonModel> {
         const FAMILIES: [(&str, AmazonModel); 4] = [
             ("titan-embed-image", AmazonModel::TitanImage),
             ("titan-embed", AmazonModel::Titan),

@@ -23,7 +23,7 @@ pub(super) enum GoogleMethod {
 }
 
 impl GoogleMethod {
-    pub(super) fn of(platform: Platform, model: &str) -> GoogleMethod {
+    pub(super) fn choose(platform: Platform, model: &str) -> GoogleMethod {
         match platform {
             Platform::Native | Platform::Bedrock => GoogleMethod::Batch,
             // Google's own SDK tells them apart in this way.

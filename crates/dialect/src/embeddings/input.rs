@@ -32,9 +32,9 @@ impl<'b> EmbeddingInput<'b> {
     pub(super) fn read(body: &'b str) -> Option<EmbeddingInput<'b>> {
         let body = Raw::whole(body).ok()?;
         let input = body.member(b"input")?;
-        let texts: Vec<EscapedText<'b>> = match EscapedText::of(input) {
+        let texts: Vec<EscapedText<'b>> = match EscapedText::read(input) {
             Some(text) => vec![text],
-            None => input.elements().map(EscapedText::of).collect::<Option<_>>()?,
+            None => input.elements().map(EscapedText::read).collect::<Option<_>>()?,
         };
         if texts.is_empty() {
             return None;

@@ -61,7 +61,7 @@ pub enum EmbeddingSupport {
 
 /// What embeddings of a model can be made of at a provider of this dialect.
 pub fn embedding_support(dialect: Dialect, platform: Platform, upstream_model: &str) -> EmbeddingSupport {
-    match EmbeddingApi::of(dialect, platform, upstream_model) {
+    match EmbeddingApi::choose(dialect, platform, upstream_model) {
         Some(EmbeddingApi::OpenAi) => EmbeddingSupport::TextsAndTokens,
         Some(EmbeddingApi::Google(_) | EmbeddingApi::Amazon(_)) => EmbeddingSupport::Texts,
         None => EmbeddingSupport::None,
@@ -117,15 +117,15 @@ pub fn embedding_tokens(answers: &[BufferedAnswer], endpoint: &Endpoint) -> u64 
 
 impl EmbeddingApi {
     fn of_endpoint(endpoint: &Endpoint) -> Option<EmbeddingApi> {
-        EmbeddingApi::of(endpoint.dialect, endpoint.platform, &endpoint.upstream_model)
+        EmbeddingApi::choose(endpoint.dialect, endpoint.platform, &endpoint.upstream_model)
     }
 
     /// `None` if the model is Amazon's to call and its name does not say how.
-    fn of(dialect: Dialect, platform: Platform, model: &str) -> Option<EmbeddingApi> {
+    fn choose(dialect: Dialect, platform: Platform, model: &str) -> Option<EmbeddingApi> {
         match (dialect, platform) {
-            (Dialect::Gemini, platform) => Some(EmbeddingApi::Google(GoogleMethod::of(platform, model))),
+            (Dialect::Gemini, platform) => Some(EmbeddingApi::Google(GoogleMethod::choose(platform, model))),
             (Dialect::Converse, _) | (Dialect::Anthropic, Platform::Bedrock) => {
-                AmazonModel::of(model).map(EmbeddingApi::Amazon)
+                AmazonModel::named(model).map(EmbeddingApi::Amazon)
             }
             (Dialect::OpenAi | Dialect::Responses | Dialect::Anthropic, _) => Some(EmbeddingApi::OpenAi),
         }

@@ -72,7 +72,7 @@ impl EventStreamSplitter {
             }
             let frame = self.pending.split_to(length).freeze();
             let message = read_message_from(frame).map_err(|_| BadFrame)?;
-            on_frame(Frame::of(&message).ok_or(BadFrame)?)?;
+            on_frame(Frame::read(&message).ok_or(BadFrame)?)?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl EventStreamSplitter {
 
 impl Frame {
     /// The frame of a message; `None` without the headers that every frame has.
-    fn of(message: &Message) -> Option<Frame> {
+    fn read(message: &Message) -> Option<Frame> {
         let header = |name: &str| {
             let header = message.headers().iter().find(|header| header.name().as_str() == name)?;
             header.value().as_string().ok().map(|value| value.as_str())

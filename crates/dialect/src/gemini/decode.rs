@@ -161,7 +161,7 @@ impl Decoder {
         let Decoder { names, id, candidates, memory, .. } = self;
         let context = PartContext { names, answer: id.as_ref(), memory: memory.as_ref() };
         let Some(candidate) = candidates.get_mut(index) else { return Ok(()) };
-        let native = finish_reason.and_then(EscapedText::of).filter(|_| !candidate.is_finished());
+        let native = finish_reason.and_then(EscapedText::read).filter(|_| !candidate.is_finished());
         // Before its parts, so that another provider can still be tried if these are the first ones.
         if let Some(reason) = native.as_ref().map(EscapedText::unescaped).filter(|reason| is_fault(reason)) {
             return Err(ended_with(&reason));

@@ -26,7 +26,7 @@ pub(crate) fn images_path(endpoint: &Endpoint) -> String {
 /// The body for an image request. Fields without a place in this API are named in `unsupported`. `None` without a prompt.
 pub(crate) fn write_images(body: &str, unsupported: &mut UnsupportedFields) -> Option<Bytes> {
     let body = object(body).ok()?;
-    let prompt = EscapedText::of(body.member(b"prompt")?)?;
+    let prompt = EscapedText::read(body.member(b"prompt")?)?;
     let (mut parameters, mut output) = (BytesMut::new(), BytesMut::new());
     let has = |name: &[u8]| body.member(name).is_some_and(|value| !value.is_null());
     for (key, value) in body.members().filter(|(_, value)| !value.is_null()) {

@@ -83,7 +83,7 @@ fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
 
 fn push_inline(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
     out.put_slice(b"{\"inlineData\":{\"mimeType\":");
-    let is_other_text = FileKind::of(media_type) == FileKind::Text && !TEXTS.contains(&media_type);
+    let is_other_text = FileKind::from_type(media_type) == FileKind::Text && !TEXTS.contains(&media_type);
     push_string(
         out,
         match media_type {

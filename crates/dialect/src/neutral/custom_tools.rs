@@ -42,7 +42,7 @@ impl<'a> Tool<'a> {
 
 /// The free-form input in the arguments of a function that stands for a custom tool; arguments of another form as they are.
 pub(crate) fn custom_input(arguments: &str) -> EscapedText<'static> {
-    let input = Raw::whole(arguments).ok().and_then(|value| value.member(b"input")).and_then(EscapedText::of);
+    let input = Raw::whole(arguments).ok().and_then(|value| value.member(b"input")).and_then(EscapedText::read);
     input.map_or_else(|| EscapedText::escaping(arguments), EscapedText::into_owned)
 }
 

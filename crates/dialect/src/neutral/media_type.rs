@@ -107,7 +107,7 @@ const BEGINNINGS: [(&str, &str); 4] =
 
 impl FileKind {
     /// The kind of a type, which is in lower case.
-    pub(crate) fn of(media_type: &str) -> FileKind {
+    pub(crate) fn from_type(media_type: &str) -> FileKind {
         let is_structured_text = || {
             ["+json", "+xml", "+yaml"].iter().any(|suffix| media_type.ends_with(suffix)) || TEXTS.contains(&media_type)
         };
@@ -207,10 +207,10 @@ mod tests {
     fn code_and_data_are_text() {
         for text in ["text/x-rust", "application/json", "application/ld+json", "image/svg+xml"] {
             let expected = if text.starts_with("image/") { FileKind::Image } else { FileKind::Text };
-            assert_eq!(FileKind::of(text), expected, "{text}");
+            assert_eq!(FileKind::from_type(text), expected, "{text}");
         }
         for other in ["application/zip", "application/octet-stream", "nonsense", ""] {
-            assert_eq!(FileKind::of(other), FileKind::Other, "{other}");
+            assert_eq!(FileKind::from_type(other), FileKind::Other, "{other}");
         }
     }
 
@@ -224,7 +224,7 @@ mod tests {
             ["data:audio/wav;base64,AAAA", "DATA:audio/wav;BASE64,AAAA", "AAAA", "data:audio\\/wav;base64,AAAA"]
         {
             let quoted = format!("\"{written}\"");
-            let data = EscapedText::of(Raw::whole(&quoted).unwrap()).unwrap();
+            let data = EscapedText::read(Raw::whole(&quoted).unwrap()).unwrap();
             assert_eq!(bare_data(data).unescaped(), "AAAA", "{written}");
         }
     }

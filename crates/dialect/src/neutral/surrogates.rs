@@ -109,7 +109,7 @@ mod tests {
         let mut out: Vec<String> = Vec::new();
         for piece in pieces {
             let quoted = format!("\"{piece}\"");
-            let text = pairs.escaped(EscapedText::of(Cursor::new(&quoted).value().unwrap()).unwrap());
+            let text = pairs.escaped(EscapedText::read(Cursor::new(&quoted).value().unwrap()).unwrap());
             out.extend(text.map(|text| String::from_utf8(text.bytes().to_vec()).unwrap()));
         }
         out.extend(pairs.rest().map(|text| String::from_utf8(text.bytes().to_vec()).unwrap()));

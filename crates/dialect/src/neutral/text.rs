@@ -12,13 +12,13 @@ pub(crate) struct EscapedText<'a>(Cow<'a, str>);
 
 impl<'a> EscapedText<'a> {
     /// The text of a JSON string; `None` for any other value.
-    pub(crate) fn of(raw: Raw<'a>) -> Option<EscapedText<'a>> {
+    pub(crate) fn read(raw: Raw<'a>) -> Option<EscapedText<'a>> {
         raw.is_string().then(|| EscapedText(Cow::Borrowed(raw.inner_text())))
     }
 
     /// The text of a JSON string that is not empty.
     pub(crate) fn filled(raw: Raw<'a>) -> Option<EscapedText<'a>> {
-        raw.filled_string().and_then(EscapedText::of)
+        raw.filled_string().and_then(EscapedText::read)
     }
 
     /// Escapes `text`.
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn quoted(text: &str) -> EscapedText<'_> {
-        EscapedText::of(Raw::whole(text).unwrap()).unwrap()
+        EscapedText::read(Raw::whole(text).unwrap()).unwrap()
     }
 
     #[test]

@@ -75,13 +75,13 @@ impl ToolArguments {
     /// Whether something is held that follows the object and may say something.
     pub(crate) fn has_begun_another(&self) -> bool {
         matches!(self.stage, Stage::Behind { .. })
-            && !matches!(Opening::of(&self.held), Opening::Undecided { is_empty: true, .. })
+            && !matches!(Opening::read(&self.held), Opening::Undecided { is_empty: true, .. })
     }
 
     /// Appends what is to be passed on at the end. A call without arguments gets an empty object, if it is `whole`.
     pub(crate) fn end(&mut self, whole: bool, out: &mut BytesMut) {
         let held = self.held.split();
-        match (std::mem::replace(&mut self.stage, Stage::Open), Opening::of(&held)) {
+        match (std::mem::replace(&mut self.stage, Stage::Open), Opening::read(&held)) {
             (Stage::Before, Opening::Undecided { is_empty: true, .. }) if !is_one_object(&held) => {
                 if whole || !held.is_empty() {
                     out.put_slice(b"{}");
@@ -93,7 +93,7 @@ impl ToolArguments {
     }
 
     fn before(&mut self, text: &[u8], out: &mut BytesMut) {
-        match Opening::of(text) {
+        match Opening::read(text) {
             Opening::Object(start) => {
                 self.stage = Stage::Object(ObjectScan::Before);
                 let is_after_space = without_space(text).len() == text.len() - start;
@@ -127,7 +127,7 @@ impl ToolArguments {
                 let rest = without_space(text);
                 out.put_slice(text.get(..text.len() - rest.len()).unwrap_or_default());
                 text = rest;
-                match Opening::of(text) {
+                match Opening::read(text) {
                     Opening::Object(start) => text = text.get(start..).unwrap_or_default(),
                     Opening::Undecided { from, .. } if text.len() - from <= MAX_BEFORE => {
                         self.held.put_slice(text.get(from..).unwrap_or_default());
@@ -190,7 +190,7 @@ enum Opening {
 }
 
 impl Opening {
-    fn of(text: &[u8]) -> Opening {
+    fn read(text: &[u8]) -> Opening {
         let (mut rest, mut from) = (without_space(text), 0);
         let first = text.len() - rest.len();
         loop {

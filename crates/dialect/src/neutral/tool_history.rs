@@ -36,7 +36,7 @@ pub(crate) fn results_behind_calls<'a>(
     if are_in_place(&turns) {
         return turns;
     }
-    let mut results = Results::of(&turns);
+    let mut results = Results::collect(&turns);
     let mut left: Vec<Option<Turn<'a>>> = turns.into_iter().map(Some).collect();
     let mut ordered = Vec::with_capacity(left.len());
     for first in 0..left.len() {
@@ -111,7 +111,7 @@ struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    fn of(turns: &[Turn<'a>]) -> Results<'a> {
+    fn collect(turns: &[Turn<'a>]) -> Results<'a> {
         let mut all = Results::default();
         for (place, turn) in turns.iter().enumerate() {
             if let Some((id, _)) = result_of(turn) {

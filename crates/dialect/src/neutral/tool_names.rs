@@ -81,7 +81,7 @@ pub(crate) struct ToolNames {
 impl ToolNames {
     /// Collects the names of all tools and of all calls in the history, in order of appearance.
     pub(crate) fn new(conversation: &Conversation<'_>, rules: NameRules) -> ToolNames {
-        let mut names = ToolNames::of(&conversation.turns, &conversation.tools, rules);
+        let mut names = ToolNames::collect(&conversation.turns, &conversation.tools, rules);
         let custom = conversation.tools.iter().filter(|tool| tool.kind == ToolKind::Custom);
         names.custom.extend(custom.map(|tool| tool.name.unescaped().into_owned()));
         if let ToolChoice::Named(name) = &conversation.tool_choice {
@@ -91,7 +91,7 @@ impl ToolNames {
     }
 
     /// The names of these tools, and of the calls in these messages.
-    pub(crate) fn of(turns: &[Turn<'_>], tools: &[Tool<'_>], rules: NameRules) -> ToolNames {
+    pub(crate) fn collect(turns: &[Turn<'_>], tools: &[Tool<'_>], rules: NameRules) -> ToolNames {
         let mut names = ToolNames::default();
         tools.iter().for_each(|tool| names.add(&tool.name.unescaped(), rules));
         for part in turns.iter().flat_map(|turn| &turn.parts) {

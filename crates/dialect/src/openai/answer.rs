@@ -328,7 +328,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, summary: &mut MessageSummary<'a>) -> AnswerResult {
-        let member = MessageMember::of(&key.name());
+        let member = MessageMember::named(&key.name());
         member.check(value)?;
         summary.measured.add(member, &key.name(), value);
         match member {

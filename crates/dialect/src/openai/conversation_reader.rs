@@ -140,9 +140,9 @@ fn effort(value: Raw<'_>) -> Option<Effort> {
 
 /// A string, or the strings of an array.
 fn texts(value: Raw<'_>) -> Vec<EscapedText<'_>> {
-    match EscapedText::of(value) {
+    match EscapedText::read(value) {
         Some(text) => vec![text],
-        None => value.elements().filter_map(EscapedText::of).collect(),
+        None => value.elements().filter_map(EscapedText::read).collect(),
     }
 }
 
@@ -157,8 +157,8 @@ fn format(value: Raw<'_>) -> AnswerFormat<'_> {
 fn schema_format(value: Raw<'_>) -> Option<AnswerFormat<'_>> {
     let described = value.member(b"json_schema")?;
     Some(AnswerFormat::Schema {
-        name: described.member(b"name").and_then(EscapedText::of).unwrap_or(EscapedText::plain("output")),
-        description: described.member(b"description").and_then(EscapedText::of),
+        name: described.member(b"name").and_then(EscapedText::read).unwrap_or(EscapedText::plain("output")),
+        description: described.member(b"description").and_then(EscapedText::read),
         schema: described.member(b"schema").filter(|schema| schema.is_object())?,
         strict: described.member(b"strict").filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
     })

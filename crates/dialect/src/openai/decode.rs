@@ -92,7 +92,7 @@ impl Decoder {
                 }
                 b"error" if error::is_error(value) => return Err(refusal::fault(value)),
                 b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
-                b"id" => id = EscapedText::of(value),
+                b"id" => id = EscapedText::read(value),
                 b"usage" => usage = Some(value).filter(|value| value.is_object()).or(usage),
                 b"service_tier" => tier = service_name(value),
                 b"choices" if choices.is_some() => return Err(AnswerFault::malformed("two lists of choices")),
@@ -175,7 +175,7 @@ impl Choice {
     /// Reads the text of a completion of a text.
     fn text(&self, text: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> AnswerResult {
         let Some(text) = text.filter(|text| !text.is_null()) else { return Ok(()) };
-        let text = EscapedText::of(text).ok_or_else(|| AnswerFault::malformed("a text that is no string"))?;
+        let text = EscapedText::read(text).ok_or_else(|| AnswerFault::malformed("a text that is no string"))?;
         if text.is_empty() { Ok(()) } else { sink.event(AnswerEvent::Text { choice: self.index, text }) }
     }
 
@@ -184,14 +184,14 @@ impl Choice {
         let mut said = Said::default();
         for (key, value) in message.members() {
             let name = key.name();
-            MessageMember::of(&name).check(value)?;
+            MessageMember::named(&name).check(value)?;
             said.note(&name, value);
         }
         if said.has_reasoning_content {
             sink.event(AnswerEvent::Chat(ChatFact::ReasoningContent))?;
         }
         let parts = said.content.and_then(ContentParts::read);
-        match (said.details, said.thought.and_then(EscapedText::of)) {
+        match (said.details, said.thought.and_then(EscapedText::read)) {
             (Some(details), thought) => {
                 let mut shown = 0;
                 for (place, detail) in details.elements().enumerate() {
@@ -209,7 +209,7 @@ impl Choice {
         }
         let content = match &parts {
             Some(parts) => Some(unquoted(&parts.text)),
-            None => said.content.and_then(EscapedText::of),
+            None => said.content.and_then(EscapedText::read),
         };
         if let Some(text) = content.filter(|text| !text.is_empty()) {
             sink.event(AnswerEvent::Text { choice, text })?;
@@ -260,7 +260,7 @@ impl Choice {
 
 /// Reads an element of `reasoning_details`; says how many bytes of text it shows.
 fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> AnswerResult<usize> {
-    let text = |name: &[u8]| detail.member(name).and_then(EscapedText::of);
+    let text = |name: &[u8]| detail.member(name).and_then(EscapedText::read);
     let (kind, shown, sealed) = match detail.kind().as_deref() {
         Some("reasoning.summary") => {
             (ReasoningKind::Summary, text(b"summary").or_else(|| text(b"text")), text(b"signature"))
@@ -303,7 +303,7 @@ struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn note(&mut self, name: &[u8], value: Raw<'a>) {
-        let member = MessageMember::of(name);
+        let member = MessageMember::named(name);
         match member {
             MessageMember::Content => self.content = Some(value),
             MessageMember::Refusal => self.refusal = Some(value),

@@ -112,7 +112,7 @@ impl<'a> Cutter<'a> {
                 splice.elements(list, |message, splice| {
                     let moved = returned
                         .targets
-                        .and_then(|targets| Returned::of(message, targets, returned.fills && is_answer(message)));
+                        .and_then(|targets| Returned::read(message, targets, returned.fills && is_answer(message)));
                     if let Some(Returned { member, lost }) = &moved {
                         *is_changed = true;
                         lost.iter().for_each(|name| note(name, cut));
@@ -160,7 +160,7 @@ struct Returned {
 impl Returned {
     /// `None` if the message has none, or has it in the member that is the only target already. With `fills`, one without any gets
     /// a blank.
-    fn of(message: Raw<'_>, targets: &[&'static str], fills: bool) -> Option<Returned> {
+    fn read(message: Raw<'_>, targets: &[&'static str], fills: bool) -> Option<Returned> {
         let given = message
             .pick(REASONING.map(|(name, _)| name.as_bytes()))
             .map(|value| value.filter(|value| value.is_filled()));

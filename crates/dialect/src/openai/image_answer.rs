@@ -100,7 +100,7 @@ pub fn rewrite_image_answer(
     }
     let reported = ReportedUsage::of_answer(answer);
     let usage = billed_image_usage(reported.as_ref(), images.len() as u64, context);
-    let details = ImageDetails::of(reported.as_ref(), &usage);
+    let details = ImageDetails::new(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,
         cost: context.cost(&usage),

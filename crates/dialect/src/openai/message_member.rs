@@ -36,7 +36,7 @@ pub(super) enum MessageMember {
 
 impl MessageMember {
     /// The member of that name.
-    pub(super) fn of(name: &[u8]) -> MessageMember {
+    pub(super) fn named(name: &[u8]) -> MessageMember {
         match name {
             b"role" => MessageMember::Role,
             b"content" => MessageMember::Content,

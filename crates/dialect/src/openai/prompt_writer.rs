@@ -31,7 +31,7 @@ pub(crate) struct ChatServer {
 }
 
 impl ChatServer {
-    pub(crate) fn of(catalog: &Catalog, endpoint: &Endpoint, turns: &[Turn<'_>]) -> ChatServer {
+    pub(crate) fn new(catalog: &Catalog, endpoint: &Endpoint, turns: &[Turn<'_>]) -> ChatServer {
         let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
         let is_reasoning = |part: &Part<'_>| matches!(part.content, Content::Reasoning(_));
         let has_reasoning = turns.iter().any(|turn| turn.parts.iter().any(is_reasoning));
@@ -50,7 +50,7 @@ impl ChatServer {
 impl ChatServer {
     pub(crate) fn taking_everything(turns: &[Turn<'_>]) -> ChatServer {
         let id = pointsman_domain::EndpointId::new("acme/m", "acme", "");
-        let mut server = ChatServer::of(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
+        let mut server = ChatServer::new(&Catalog::default(), &Endpoint::with_defaults(id, 0, 0, "m"), turns);
         (server.takes_marks, server.knows_developer_role, server.reasoning.cuts_details) = (true, true, false);
         server
     }

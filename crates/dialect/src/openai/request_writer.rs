@@ -26,7 +26,7 @@ pub(crate) fn write_request(
     unsupported: &mut UnsupportedFields,
 ) -> TranslatedRequest {
     let Conversation { turns, tools, tool_choice, .. } = conversation;
-    let names = ToolNames::of(turns, tools, CHAT_NAMES);
+    let names = ToolNames::collect(turns, tools, CHAT_NAMES);
     let mut out = BytesMut::with_capacity(1_024);
     out.put_slice(b"{\"model\":");
     push_string(&mut out, &endpoint.upstream_model);

@@ -111,7 +111,9 @@ impl<'a> ToolCallPart<'a> {
     pub(super) fn arguments_text(&self) -> EscapedText<'a> {
         match self.arguments {
             None => EscapedText::plain(""),
-            Some(arguments) => EscapedText::of(arguments).unwrap_or_else(|| EscapedText::escaping(arguments.written())),
+            Some(arguments) => {
+                EscapedText::read(arguments).unwrap_or_else(|| EscapedText::escaping(arguments.written()))
+            }
         }
     }
 
@@ -119,8 +121,8 @@ impl<'a> ToolCallPart<'a> {
     pub(super) fn piece(&self) -> ToolCallPiece<'a> {
         ToolCallPiece {
             index: self.index,
-            id: self.id.and_then(EscapedText::of),
-            name: self.name.and_then(EscapedText::of),
+            id: self.id.and_then(EscapedText::read),
+            name: self.name.and_then(EscapedText::read),
             kind: if self.is_custom { ToolKind::Custom } else { ToolKind::Function },
             arguments: self.arguments_text(),
         }

@@ -70,7 +70,7 @@ pub(crate) enum ToolCallOrder {
 
 impl ToolCallOrder {
     /// The order in which an upstream of another dialect than chat sends its calls.
-    pub(crate) fn of(dialect: Dialect) -> ToolCallOrder {
+    pub(crate) fn from_dialect(dialect: Dialect) -> ToolCallOrder {
         match dialect {
             // Its items may overlap.
             Dialect::Responses => ToolCallOrder::Any,

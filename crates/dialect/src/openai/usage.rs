@@ -276,7 +276,7 @@ struct TokenSplit {
 }
 
 impl ImageDetails {
-    pub(super) fn of(reported: Option<&ReportedUsage>, usage: &Usage) -> ImageDetails {
+    pub(super) fn new(reported: Option<&ReportedUsage>, usage: &Usage) -> ImageDetails {
         let reported = reported.copied().unwrap_or_default();
         let [_, image, text] = reported.prompt_details;
         let (image, text) = (image.map(|count| count.min(usage.prompt_tokens)), text);

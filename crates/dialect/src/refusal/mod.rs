@@ -103,8 +103,8 @@ pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
     };
     let request = RefusedRequest::new(call.request);
     let reader = Reader {
-        words: Words::of(&said.message, call.model),
-        inner: Words::of(&said.inner_message, call.model),
+        words: Words::new(&said.message, call.model),
+        inner: Words::new(&said.inner_message, call.model),
         said: &said,
         status: Some(call.status),
         names_a_wait: call.names_a_wait,
@@ -220,7 +220,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Of an error within an answer.
     fn within(said: &'a Said) -> Reader<'a> {
-        let (words, inner) = (Words::of(&said.message, ""), Words::of(&said.inner_message, ""));
+        let (words, inner) = (Words::new(&said.message, ""), Words::new(&said.inner_message, ""));
         Reader { words, inner, said, status: said.status, names_a_wait: false, request: None }
     }
 

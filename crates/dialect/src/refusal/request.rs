@@ -122,7 +122,7 @@ impl<'a> RefusedRequest<'a> {
 
     /// What the request holds that a refusal may be about.
     pub fn doubt(&self) -> Doubt {
-        *self.doubt.get_or_init(|| self.value().map(Doubt::of).unwrap_or_default())
+        *self.doubt.get_or_init(|| self.value().map(Doubt::read).unwrap_or_default())
     }
 
     /// What the client calls its own users, as [`plain`] gives it.
@@ -176,12 +176,12 @@ impl<'a> RefusedRequest<'a> {
     }
 
     fn texts(&self) -> &Texts {
-        self.texts.get_or_init(|| self.value().map(Texts::of).unwrap_or_default())
+        self.texts.get_or_init(|| self.value().map(Texts::read).unwrap_or_default())
     }
 }
 
 impl Texts {
-    fn of(body: Raw<'_>) -> Texts {
+    fn read(body: Raw<'_>) -> Texts {
         let mut texts = Texts::default();
         for (key, value) in body.members() {
             let name = key.name();
@@ -254,7 +254,7 @@ impl Doubt {
         }
     }
 
-    fn of(body: Raw<'_>) -> Doubt {
+    fn read(body: Raw<'_>) -> Doubt {
         let mut doubt = Doubt::default();
         let is_conversation = body.member(b"messages").or_else(|| body.member(b"input")).is_some();
         for (key, value) in body.members() {

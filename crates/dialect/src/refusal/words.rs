@@ -42,7 +42,7 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 impl Words {
-    pub(super) fn of(message: &str, model: &str) -> Words {
+    pub(super) fn new(message: &str, model: &str) -> Words {
         let message: String = plain(message).chars().take(MOST).collect();
         let model = plain(model);
         let named = with_model(&message, &model);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn quoted_parts_of_a_message_are_taken_out() {
-        let check = |message: &str, text: &str| assert_eq!(Words::of(message, "acme-1").text, text, "{message}");
+        let check = |message: &str, text: &str| assert_eq!(Words::new(message, "acme-1").text, text, "{message}");
         check("Unknown parameter: 'invalid_api_key'.", "unknown parameter: ''.");
         check("The model `acme-1` isn't  here", "the model {model} isn't here");
         check("models/acme-1 is not found", "models/{model} is not found");

@@ -249,7 +249,7 @@ impl Decoder {
         }
         self.is_done = true;
         let reason = response.member(b"incomplete_details").and_then(|details| details.member(b"reason"));
-        let native = match reason.and_then(EscapedText::of) {
+        let native = match reason.and_then(EscapedText::read) {
             Some(reason) if &*status == "incomplete" => reason.into_owned(),
             _ => EscapedText::escaping(&status),
         };

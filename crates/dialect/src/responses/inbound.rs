@@ -268,7 +268,7 @@ impl<'a> ChatReader<'a> {
                 let strict = optional_member(format, "text.format", "strict", MemberType::Boolean)?;
                 AnswerFormat::Schema {
                     name: name.ok_or_else(|| required("text.format.name"))?,
-                    description: format.member(b"description").and_then(EscapedText::of),
+                    description: format.member(b"description").and_then(EscapedText::read),
                     schema: schema.ok_or_else(|| required("text.format.schema"))?,
                     strict: strict.map(|strict| strict.bytes() == b"true"),
                 }

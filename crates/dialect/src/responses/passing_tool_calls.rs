@@ -56,7 +56,7 @@ struct ToolCallIdentity {
 }
 
 impl ToolCallIdentity {
-    fn of(event: Raw<'_>, item: Option<Raw<'_>>) -> ToolCallIdentity {
+    fn read(event: Raw<'_>, item: Option<Raw<'_>>) -> ToolCallIdentity {
         let item = item.and_then(Raw::filled_string).map(|id| {
             let mut hasher = DefaultHasher::new();
             hasher.write(id.inner());
@@ -132,7 +132,7 @@ impl PassingToolCalls {
     /// The data with what is passed on of a piece, if that is not all of it.
     fn piece(&mut self, data: &str, event: Raw<'_>) -> Option<Bytes> {
         let piece = event.member(b"delta").filter(|piece| piece.is_string())?;
-        let name = ToolCallIdentity::of(event, event.member(b"item_id"));
+        let name = ToolCallIdentity::read(event, event.member(b"item_id"));
         let open = self.find(name).filter(|call| self.calls.get(*call).is_some_and(|call| call.arguments.is_some()));
         let at = open.or_else(|| self.begin(name, Some(ToolArguments::object())))?;
         let call = self.calls.get_mut(at)?.arguments.as_mut()?;
@@ -153,7 +153,7 @@ impl PassingToolCalls {
     fn end_arguments(&mut self, done: Raw<'_>) -> Option<Bytes> {
         self.passed.clear();
         let item = done.member(b"item_id");
-        let name = ToolCallIdentity::of(done, item);
+        let name = ToolCallIdentity::read(done, item);
         let mut call = match self.find(name) {
             Some(known) => self.calls.get_mut(known)?.arguments.take()?,
             None => {
@@ -174,7 +174,7 @@ impl PassingToolCalls {
         item.member(b"type").filter(|kind| kind.inner() == b"function_call")?;
         self.passed.clear();
         let id = item.member(b"id");
-        let known = self.find(ToolCallIdentity::of(done, id))?;
+        let known = self.find(ToolCallIdentity::read(done, id))?;
         self.calls.get_mut(known)?.arguments.take()?.end(false, &mut self.passed);
         self.delta(done, id)
     }

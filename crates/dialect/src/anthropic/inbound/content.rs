@@ -96,7 +96,7 @@ impl<'a> Block<'a> {
     /// The text of a block of text.
     fn text(&self, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
         let text = self.text.ok_or_else(|| required(path.member("text")))?;
-        EscapedText::of(text).ok_or_else(|| mistyped(path.member("text"), "a string"))
+        EscapedText::read(text).ok_or_else(|| mistyped(path.member("text"), "a string"))
     }
 }
 
@@ -271,7 +271,7 @@ impl<'a> ChatReader<'a> {
     /// Adds reasoning of an earlier answer. A signature of ours holds the state of another provider.
     fn thinking(&mut self, block: &Block<'a>, reasoning: &mut Vec<Part<'a>>) {
         let [shown, signature, data] = [block.thinking, block.signature, block.data]
-            .map(|value| value.and_then(EscapedText::of).filter(|text| !text.is_empty()));
+            .map(|value| value.and_then(EscapedText::read).filter(|text| !text.is_empty()));
         let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
             return self.unsupported.drop("messages[].content[].thinking");
         };
@@ -309,7 +309,7 @@ impl<'a> ChatReader<'a> {
 
 /// The part of a content that is a string; none of another one.
 fn texts(content: Raw<'_>) -> Vec<Part<'_>> {
-    EscapedText::of(content).map(|text| Part::new(Content::Text(text))).into_iter().collect()
+    EscapedText::read(content).map(|text| Part::new(Content::Text(text))).into_iter().collect()
 }
 
 fn is_blank(part: &Part<'_>) -> bool {

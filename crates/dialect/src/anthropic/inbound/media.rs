@@ -64,8 +64,8 @@ impl<'a> ChatReader<'a> {
     ) -> Result<(), Invalid> {
         let path = path.member("source");
         let source = Source::read(block.source.ok_or_else(|| required(path))?);
-        let title = block.title.and_then(EscapedText::of);
-        for text in [title.clone(), block.context.and_then(EscapedText::of)].into_iter().flatten() {
+        let title = block.title.and_then(EscapedText::read);
+        for text in [title.clone(), block.context.and_then(EscapedText::read)].into_iter().flatten() {
             if !text.is_empty() {
                 parts.push(Part::new(Content::Text(text)));
             }
@@ -82,7 +82,7 @@ impl<'a> ChatReader<'a> {
             }
             Some("base64") => {
                 let data = self.data(source.data, &path)?;
-                let media_type = source.media_type.and_then(EscapedText::of);
+                let media_type = source.media_type.and_then(EscapedText::read);
                 MediaSource::of_type(&media_type.unwrap_or(EscapedText::plain("application/pdf")), data)
             }
             Some("url") => MediaSource::Url(web_address(source.url, &path)?),
@@ -110,7 +110,7 @@ impl<'a> ChatReader<'a> {
         parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Invalid> {
         let Some(content) = content else { return Ok(()) };
-        if let Some(text) = EscapedText::of(content) {
+        if let Some(text) = EscapedText::read(content) {
             parts.push(Part::marked(Content::Text(text), breakpoint));
         }
         let path = path.member("content");
@@ -118,7 +118,7 @@ impl<'a> ChatReader<'a> {
         while let Some((index, inner)) = blocks.next() {
             let breakpoint = breakpoint.filter(|_| blocks.peek().is_none());
             let block = Block::read(&mut inner.members());
-            match block.text.and_then(EscapedText::of) {
+            match block.text.and_then(EscapedText::read) {
                 Some(text) => parts.push(Part::marked(Content::Text(text), breakpoint)),
                 None => self.image(&block, &path.item(index), breakpoint, parts)?,
             }
@@ -146,7 +146,7 @@ impl<'a> ChatReader<'a> {
 }
 
 fn needed<'a>(value: Option<Raw<'a>>, source: &Path<'_>, name: &str) -> Result<EscapedText<'a>, Invalid> {
-    value.and_then(EscapedText::of).ok_or_else(|| required(source.member(name)))
+    value.and_then(EscapedText::read).ok_or_else(|| required(source.member(name)))
 }
 
 /// An address that a provider may be given.

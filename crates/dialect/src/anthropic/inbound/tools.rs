@@ -59,7 +59,7 @@ impl<'a> ChatReader<'a> {
         }
         Ok(Tool {
             name: EscapedText::plain(name.inner_text()),
-            description: description.and_then(EscapedText::of),
+            description: description.and_then(EscapedText::read),
             parameters: Some(schema),
             strict: strict.map(|strict| strict.bytes() == b"true"),
             kind: ToolKind::Function,
@@ -79,7 +79,7 @@ impl<'a> ChatReader<'a> {
             Some("none") => ToolChoice::None,
             Some("tool") => {
                 let name = choice.member(b"name").and_then(Raw::filled_string);
-                let name = name.and_then(EscapedText::of).ok_or_else(|| required("tool_choice.name"))?;
+                let name = name.and_then(EscapedText::read).ok_or_else(|| required("tool_choice.name"))?;
                 if self.has_server_tools { ToolChoice::Unspecified } else { ToolChoice::Named(name) }
             }
             _ => {

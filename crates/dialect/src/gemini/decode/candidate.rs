@@ -153,7 +153,7 @@ impl Candidate {
 
     /// Hands on an image. Chat has no form for other media here.
     fn medium(&mut self, data: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        let text = |name: &[u8]| data.member(name).and_then(EscapedText::of);
+        let text = |name: &[u8]| data.member(name).and_then(EscapedText::read);
         self.has_content = true;
         match (text(b"mimeType"), text(b"data")) {
             (Some(media_type), Some(data)) if media_type.unescaped().starts_with("image/") => {

@@ -126,7 +126,7 @@ fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, unsupported: &mut Unsuppo
     } else {
         parts.extend(members.content);
     }
-    parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
+    parts.extend(members.refusal.and_then(EscapedText::read).map(|text| Part::new(Content::Refusal(text))));
     parts.extend(calls);
     parts.extend(members.function_call.and_then(|value| legacy_call(value, unsupported)));
     parts
@@ -156,7 +156,7 @@ fn content_parts<'a>(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedField
         parts.push(ContentPart::read(cursor, unsupported)?.part(unsupported));
         Ok(())
     })?;
-    parts.extend(read.err().and_then(EscapedText::of).map(|text| Part::new(Content::Text(text))));
+    parts.extend(read.err().and_then(EscapedText::read).map(|text| Part::new(Content::Text(text))));
     Ok(parts)
 }
 
@@ -251,7 +251,7 @@ fn file<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Conte
 
 /// The source in the member `url`, or in the value itself.
 fn address<'a>(url: Option<Raw<'a>>, value: Raw<'a>) -> Option<MediaSource<'a>> {
-    text_in(url).or_else(|| EscapedText::of(value)).map(MediaSource::at)
+    text_in(url).or_else(|| EscapedText::read(value)).map(MediaSource::at)
 }
 
 /// A call; `made_id` gives the id of one without. `signatures` gets its thought signature, if it has one.
@@ -264,7 +264,7 @@ fn call<'a>(
     let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"extra_content", b"index"];
     let [id, kind, function, custom, extra, _] = unsupported.pick("messages[].tool_calls[]", members, names);
     signatures.extend(extra.and_then(|extra| signature_of_call(extra, id)));
-    let id = || id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
+    let id = || id.and_then(EscapedText::read).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
     if kind.and_then(Raw::text).as_deref() == Some("custom") {
         let [name, input] = unsupported.pick("messages[].tool_calls[].custom", custom?.members(), [b"name", b"input"]);
         let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
@@ -281,7 +281,7 @@ fn call<'a>(
 }
 
 fn text_in(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
-    value.and_then(EscapedText::of)
+    value.and_then(EscapedText::read)
 }
 
 /// The deprecated `function_call`: its result names the function instead of an id.

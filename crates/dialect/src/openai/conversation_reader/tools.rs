@@ -18,8 +18,8 @@ fn tool<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Option<Tool<
         let names: [&[u8]; 3] = [b"name", b"description", b"format"];
         let [name, description, format] = unsupported.pick("tools[].custom", custom.members(), names);
         return Some(Tool {
-            name: name.and_then(EscapedText::of)?,
-            description: description.and_then(EscapedText::of),
+            name: name.and_then(EscapedText::read)?,
+            description: description.and_then(EscapedText::read),
             parameters: None,
             strict: None,
             kind: ToolKind::Custom,
@@ -36,8 +36,8 @@ pub(super) fn function<'a>(value: Raw<'a>, path: &str, unsupported: &mut Unsuppo
     let names: [&[u8]; 5] = [b"name", b"description", b"parameters", b"strict", b"cache_control"];
     let [name, description, parameters, strict, breakpoint] = unsupported.pick(path, value.members(), names);
     Some(Tool {
-        name: name.and_then(EscapedText::of)?,
-        description: description.and_then(EscapedText::of),
+        name: name.and_then(EscapedText::read)?,
+        description: description.and_then(EscapedText::read),
         parameters: parameters.filter(|schema| schema.is_object()),
         strict: strict.filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
         kind: ToolKind::Function,
@@ -67,5 +67,5 @@ pub(crate) fn choice(value: Raw<'_>) -> ToolChoice<'_> {
 /// The name in `{"function":{"name":…}}`, `{"custom":{"name":…}}` or `{"name":…}`.
 fn named(value: Raw<'_>) -> Option<EscapedText<'_>> {
     let holder = value.member(b"function").or_else(|| value.member(b"custom")).unwrap_or(value);
-    holder.member(b"name").and_then(EscapedText::of)
+    holder.member(b"name").and_then(EscapedText::read)
 }

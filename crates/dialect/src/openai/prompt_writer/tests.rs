@@ -32,7 +32,7 @@ fn call(id: &'static str, name: &'static str) -> Part<'static> {
 /// What a server is sent for these messages, and what is named.
 fn sent(endpoint: &Endpoint, turns: &[Turn<'_>]) -> (Value, UnsupportedFields) {
     let mut unsupported = UnsupportedFields::default();
-    let server = ChatServer::of(&Catalog::default(), endpoint, turns);
+    let server = ChatServer::new(&Catalog::default(), endpoint, turns);
     let conversation = Conversation { turns: turns.to_vec(), ..Conversation::default() };
     let written = write_request(&conversation, &server, endpoint, true, &mut unsupported);
     let body: Value = serde_json::from_slice(&written.body).unwrap();

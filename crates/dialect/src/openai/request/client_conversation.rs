@@ -71,7 +71,7 @@ impl ChatRequest {
         if purpose == ChatPurpose::Chat && found.model.is_none() && found.models.is_empty() {
             return Err(fault::required(&Path::Field("model")));
         }
-        found.tools = DeclaredTools::of(&conversation.tools, limits.max_tools)?;
+        found.tools = DeclaredTools::from_tools(&conversation.tools, limits.max_tools)?;
         let choice = tools::choice_among(&conversation.tool_choice, &names("tool_choice"), &found.tools)?;
         let mut summary = ConversationSummary::new(BodyText(""), limits.max_messages);
         measure(&conversation.turns, &mut summary, &Path::Field(&names("messages")))?;

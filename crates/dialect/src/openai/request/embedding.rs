@@ -97,7 +97,7 @@ impl EmbeddingRequest {
 
     /// What restricts it, and where that stands in its body. Reads the body again.
     pub fn restrictions(&self) -> Vec<Restriction> {
-        restrictions::of(&self.envelope.body)
+        restrictions::read(&self.envelope.body)
     }
 
     /// Names of the members that are not for the gateway alone, sorted.

@@ -130,7 +130,7 @@ impl ImageRequest {
 
     /// What restricts it, and where that stands in its body. Reads the body again.
     pub fn restrictions(&self) -> Vec<Restriction> {
-        restrictions::of(&self.envelope.body)
+        restrictions::read(&self.envelope.body)
     }
 
     /// What the request cannot do without: a model that makes images, and under

@@ -41,7 +41,7 @@ impl ImageRequest {
                 _ => chat.unsupported.drop(&name),
             }
         }
-        let prompt = Part::new(Content::Text(EscapedText::of(self.value("prompt")?)?));
+        let prompt = Part::new(Content::Text(EscapedText::read(self.value("prompt")?)?));
         let references = self.value("input_references").into_iter().flat_map(Raw::elements);
         let mut parts = vec![prompt];
         parts.extend(references.filter_map(|reference| part_of(reference, &mut chat)));
@@ -69,7 +69,7 @@ impl ImageRequest {
 
 /// An image to start from: its address, an object with that, or a whole part of a message.
 fn part_of<'a>(reference: Raw<'a>, chat: &mut Conversation<'a>) -> Option<Part<'a>> {
-    let address = EscapedText::of(reference).or_else(|| reference.member(b"url").and_then(EscapedText::of));
+    let address = EscapedText::read(reference).or_else(|| reference.member(b"url").and_then(EscapedText::read));
     match address {
         Some(address) => Some(Part::new(Content::Image { source: MediaSource::at(address), detail: None })),
         None => read_part(reference, &mut chat.unsupported),

@@ -214,7 +214,7 @@ impl ChatRequest {
 
     /// The restrictions of the request with their paths. Parses the body again.
     pub fn restrictions(&self) -> Vec<Restriction> {
-        restrictions::of(&self.envelope.body)
+        restrictions::read(&self.envelope.body)
     }
 
     /// Names of the members at the top level of the client's body that are not for the gateway alone, sorted.
@@ -275,7 +275,7 @@ impl ChatParts<'_> {
             strict_schema: found.strict_schema.is_some(),
             single_calls: is_single,
             not_understood: not_understood.map(Box::new),
-            schema_limits: found.strict_schema.as_ref().and_then(SchemaLimits::of),
+            schema_limits: found.strict_schema.as_ref().and_then(SchemaLimits::find),
         };
         let prompt_tokens = tally.tokens(limits.tokens_per_image);
         let shape = RequestShape {

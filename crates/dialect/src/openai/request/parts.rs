@@ -218,7 +218,7 @@ impl PartContent {
     }
 
     fn of_file_type(media_type: &str) -> PartContent {
-        let is_other_image = FileKind::of(media_type) == FileKind::Image && !IMAGES.contains(&media_type);
+        let is_other_image = FileKind::from_type(media_type) == FileKind::Image && !IMAGES.contains(&media_type);
         PartContent { other: of_file(media_type), is_other_image, ..PartContent::default() }
     }
 
@@ -347,7 +347,7 @@ fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
 /// What a file needs of an endpoint.
 fn of_file(media_type: &str) -> CapabilitySet {
     let other = CapabilitySet::NONE.with(Capability::OtherMedia);
-    match FileKind::of(media_type) {
+    match FileKind::from_type(media_type) {
         FileKind::Pdf | FileKind::Text | FileKind::Image => CapabilitySet::NONE,
         FileKind::Office => other.with(Capability::OfficeFiles),
         FileKind::Sound | FileKind::Video => of_moving(Some(media_type)),

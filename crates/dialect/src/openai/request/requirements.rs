@@ -68,7 +68,7 @@ pub(super) enum SchemaLimits {
 }
 
 impl SchemaLimits {
-    pub(super) fn of(strict: &StrictSchema<'_>) -> Option<SchemaLimits> {
+    pub(super) fn find(strict: &StrictSchema<'_>) -> Option<SchemaLimits> {
         match lower(strict.schema) {
             Ok(_) => None,
             Err(Unlowered::Open) => Some(SchemaLimits::Open),

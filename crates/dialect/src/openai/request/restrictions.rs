@@ -104,7 +104,7 @@ impl RestrictionKind {
 }
 
 /// The restrictions of a body that was parsed before.
-pub(super) fn of(body: &[u8]) -> Vec<Restriction> {
+pub(super) fn read(body: &[u8]) -> Vec<Restriction> {
     let mut found = Vec::new();
     let path = Path::Field("");
     let object = str::from_utf8(body).ok().and_then(|text| json::whole(text, usize::MAX));
@@ -190,12 +190,12 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, expected: &[(&str, &[&str])]) {
-        let found = of(body.as_bytes());
-        let told: Vec<(&str, Vec<&str>)> =
+        let found = read(body.as_bytes());
+        let listed: Vec<(&str, Vec<&str>)> =
             found.iter().map(|one| (one.path.as_str(), one.entries.iter().map(String::as_str).collect())).collect();
         let expected: Vec<(&str, Vec<&str>)> =
             expected.iter().map(|(path, entries)| (*path, entries.to_vec())).collect();
-        assert_eq!(told, expected, "{body}");
+        assert_eq!(listed, expected, "{body}");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl<'e> Splice<'e> {
         let body = &self.envelope.body;
         let ends = |pending: &ByteSpan| body.get(pending.end..).is_some_and(|left| left.trim_ascii() == b"}");
         if let Some(pending) = self.pending.take_if(|pending| pending.len() >= LEAST_SHARED && ends(pending)) {
-            return SentBody::of(self.out.into(), body.slice(pending.start..));
+            return SentBody::new(self.out.into(), body.slice(pending.start..));
         }
         self.skip();
         self.out.push(b'}');

@@ -41,7 +41,7 @@ pub(super) struct DeclaredTools<'a> {
 
 impl<'a> DeclaredTools<'a> {
     /// The tools of another API. At most so many are allowed.
-    pub(super) fn of(tools: &'a [Tool<'a>], most: usize) -> Result<DeclaredTools<'a>, Invalid> {
+    pub(super) fn from_tools(tools: &'a [Tool<'a>], most: usize) -> Result<DeclaredTools<'a>, Invalid> {
         let path = Path::Field("tools");
         if tools.len() > most {
             return Err(fault::refused(&path, format!("'{path}' may hold at most {most} elements.")));

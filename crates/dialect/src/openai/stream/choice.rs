@@ -137,7 +137,7 @@ impl<'a> Delta<'a> {
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
-            let member = MessageMember::of(&key.name());
+            let member = MessageMember::named(&key.name());
             member.check(value)?;
             delta.measured.add(member, &key.name(), value);
             delta.members += 1;
@@ -409,7 +409,7 @@ impl ChoiceState {
             .filter(|_| !rules.exclude_reasoning && !delta.has_details);
         let mut lacks_reasoning = thought.is_some();
         for (key, value) in object.members() {
-            match MessageMember::of(&key.name()) {
+            match MessageMember::named(&key.name()) {
                 MessageMember::Role => {}
                 MessageMember::Content if value.is_array() => {
                     parts.iter().for_each(|parts| members.push(key.inner(), &parts.text));

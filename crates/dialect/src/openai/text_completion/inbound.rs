@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
     fn member(&mut self, key: Raw<'a>, value: Raw<'a>) -> Result<(), Invalid> {
         match &*key.name() {
             b"suffix" => {
-                let suffix = EscapedText::of(value).ok_or_else(|| mistyped("suffix", "a string"))?;
+                let suffix = EscapedText::read(value).ok_or_else(|| mistyped("suffix", "a string"))?;
                 if !suffix.is_empty() {
                     // It is part of what the model reads.
                     self.message(suffix);
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
 
     /// A text, several texts, or token ids.
     fn prompt(&mut self, prompt: Raw<'a>) -> Result<(), Invalid> {
-        if let Some(text) = EscapedText::of(prompt) {
+        if let Some(text) = EscapedText::read(prompt) {
             self.message(text);
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
             }
             for (index, text) in prompt.elements().enumerate() {
                 let wrong = || mistyped(format!("prompt[{index}]"), "a string like the elements before it");
-                self.message(EscapedText::of(text).ok_or_else(wrong)?);
+                self.message(EscapedText::read(text).ok_or_else(wrong)?);
             }
             return Ok(());
         }

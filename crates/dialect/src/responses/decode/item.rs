@@ -81,7 +81,7 @@ impl Item {
             _ => Kind::Hidden,
         };
         let id = item.member(b"id").filter(|_| matches!(kind, Kind::Reasoning)).and_then(Raw::filled_string);
-        let id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
+        let id = id.and_then(EscapedText::read).map(EscapedText::into_owned);
         Ok(Item { kind, id, parts: Vec::new(), annotations: 0, is_done: false })
     }
 

@@ -101,7 +101,7 @@ impl<'a> ChatReader<'a> {
         path: &Path<'_>,
         mut read: impl FnMut(&mut Self, &ContentPart<'a>, &Path<'_>) -> Result<Option<Part<'a>>, Invalid>,
     ) -> Result<Vec<Part<'a>>, Invalid> {
-        if let Some(text) = EscapedText::of(content) {
+        if let Some(text) = EscapedText::read(content) {
             return Ok(vec![Part::new(Content::Text(text))]);
         }
         check_type(content.is_array(), path, "a string or an array of parts")?;
@@ -143,7 +143,7 @@ impl<'a> ChatReader<'a> {
 
     fn image(&mut self, url: Raw<'a>, detail: Option<Raw<'a>>, path: &Path<'_>) -> Result<Content<'a>, Invalid> {
         let url_path = path.member("image_url");
-        let text = EscapedText::of(url).ok_or_else(|| mistyped(url_path, "a string"))?;
+        let text = EscapedText::read(url).ok_or_else(|| mistyped(url_path, "a string"))?;
         let source = MediaSource::at(text);
         let is_image = match &source {
             MediaSource::Url(url) => is_web_address(&url.unescaped()),
@@ -157,19 +157,19 @@ impl<'a> ChatReader<'a> {
             return Err(none_of(path.member("detail"), detail, &DETAILS));
         }
         self.has_odd_base64 |= has_odd_base64(url, false);
-        Ok(Content::Image { source, detail: detail.and_then(EscapedText::of) })
+        Ok(Content::Image { source, detail: detail.and_then(EscapedText::read) })
     }
 
     fn file(&mut self, part: &ContentPart<'a>, path: &Path<'_>) -> Result<Content<'a>, Invalid> {
         let sources = [("file_data", part.file_data), ("file_url", part.file_url), ("file_id", part.file_id)];
         let given = sources.into_iter().find_map(|(name, value)| Some((name, value?)));
         let (name, value) = given.ok_or_else(|| required(path.member("file_data")))?;
-        let text = EscapedText::of(value).ok_or_else(|| mistyped(path.member(name), "a string"))?;
+        let text = EscapedText::read(value).ok_or_else(|| mistyped(path.member(name), "a string"))?;
         if text.is_empty() {
             return Err(refused(path.member(name), format!("'{}' must not be empty.", path.member(name))));
         }
         check_type(part.filename.is_none_or(Raw::is_string), path.member("filename"), "a string")?;
-        let title = part.filename.and_then(EscapedText::of);
+        let title = part.filename.and_then(EscapedText::read);
         self.has_odd_base64 |= name == "file_data" && has_odd_base64(value, true);
         let source = if name == "file_id" { MediaSource::FileId(text) } else { MediaSource::at(text) };
         Ok(Content::File { source: source.typed(title.as_ref()), name: title })
@@ -197,5 +197,5 @@ fn is_web_address(url: &str) -> bool {
 
 fn needed_text<'a>(text: Option<Raw<'a>>, path: &Path<'_>, name: &str) -> Result<EscapedText<'a>, Invalid> {
     let text = text.ok_or_else(|| required(path.member(name)))?;
-    EscapedText::of(text).ok_or_else(|| mistyped(path.member(name), "a string"))
+    EscapedText::read(text).ok_or_else(|| mistyped(path.member(name), "a string"))
 }

@@ -29,7 +29,7 @@ impl Answer<'_> {
 impl<'a> ChatReader<'a> {
     pub(super) fn messages(&mut self, instructions: Option<Raw<'a>>, input: Raw<'a>) -> Result<(), Invalid> {
         if let Some(instructions) = instructions {
-            let text = EscapedText::of(instructions).ok_or_else(|| mistyped("instructions", "a string"))?;
+            let text = EscapedText::read(instructions).ok_or_else(|| mistyped("instructions", "a string"))?;
             if !text.is_empty() {
                 self.push(Role::Developer, vec![Part::new(Content::Text(text))]);
             }

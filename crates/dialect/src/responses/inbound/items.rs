@@ -122,7 +122,7 @@ impl<'a> ChatReader<'a> {
         let text = if is_custom { "input" } else { "arguments" };
         let text_path = path.member(text);
         let text = item.member(text.as_bytes()).ok_or_else(|| required(text_path))?;
-        let arguments = EscapedText::of(text).ok_or_else(|| mistyped(text_path, "a string"))?;
+        let arguments = EscapedText::read(text).ok_or_else(|| mistyped(text_path, "a string"))?;
         let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
         let flat = namespace.map(|namespace| EscapedText::escaping(&self.tools.flat(&namespace, &name.unescaped())));
         let (name, kind) = (flat.unwrap_or(name), if is_custom { ToolKind::Custom } else { ToolKind::Function });
@@ -149,7 +149,7 @@ impl<'a> ChatReader<'a> {
             .into_iter()
             .flatten()
             .flat_map(Raw::elements)
-            .filter_map(|part| part.member(b"text").and_then(EscapedText::of));
+            .filter_map(|part| part.member(b"text").and_then(EscapedText::read));
         let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
         let Some(sealed) = sealed.and_then(EscapedText::filled) else {
             if !texts.is_empty() {
