@@ -40,11 +40,13 @@ pub struct AnswerContext {
 }
 
 impl AnswerContext {
-    /// The service to bill, if the body of the answer tells `told`.
-    pub(super) fn served(&self, told: ServedService) -> ServedService {
-        let told =
-            ServedService { tier: told.tier.or(self.told.tier), geography: told.geography.or(self.told.geography) };
-        self.service.served(told, self.pricing.as_deref())
+    /// The service to bill, if the body of the answer says `reported`.
+    pub(super) fn served(&self, reported: ServedService) -> ServedService {
+        let reported = ServedService {
+            tier: reported.tier.or(self.told.tier),
+            geography: reported.geography.or(self.told.geography),
+        };
+        self.service.served(reported, self.pricing.as_deref())
     }
 
     /// The word for a finish reason: clients of `functions` know the one of that time.

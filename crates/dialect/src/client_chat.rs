@@ -1,4 +1,4 @@
-//! Requests of other APIs as chats, with mistakes told in the client's names of fields.
+//! Requests of other APIs as chats, with mistakes in the client's names of fields.
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ impl MessageSource {
 pub enum ClientShape {
     /// The Anthropic Messages API.
     Messages {
-        /// Whether the client wants signatures of thoughts without their text.
+        /// Whether the client wants signatures of reasoning without its text.
         omits_thinking: bool,
         /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
         stop_sequences: Bytes,

@@ -48,7 +48,7 @@ pub fn chat_body(
     chat_body_with(request, catalog, endpoint, most_output, SignatureSources::default())
 }
 
-/// As [`chat_body`], with these signatures of thoughts where an endpoint wants any on calls.
+/// As [`chat_body`], with these signatures of reasoning where an endpoint wants any on calls.
 pub fn chat_body_with(
     request: &ChatRequest,
     catalog: &Catalog,
@@ -288,7 +288,7 @@ pub(crate) fn written(
     })
 }
 
-/// Whether an answer refuses a signature of a thought, so that the same chat may be accepted with stand-ins.
+/// Whether an answer refuses a signature of reasoning, so that the same chat may be accepted with stand-ins.
 pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
     dialect == Dialect::Gemini && gemini::refuses_signature(status, body)
 }

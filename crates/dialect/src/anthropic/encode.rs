@@ -42,11 +42,11 @@ pub(crate) struct MessageOpening {
     pub(crate) id: Arc<str>,
     /// The name of the model that the client sees.
     pub(crate) model: Arc<str>,
-    /// Estimated prompt tokens, told at the start of a stream until the upstream has counted them.
+    /// Estimated prompt tokens, reported at the start of a stream until the upstream has counted them.
     pub(crate) prompt_tokens: u32,
     /// Streamed or whole.
     pub(crate) form: AnswerForm,
-    /// Whether the client wants signatures of thoughts without their text.
+    /// Whether the client wants signatures of reasoning without its text.
     pub(crate) omits_thinking: bool,
     /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
     pub(crate) stop_sequences: Bytes,

@@ -1,4 +1,4 @@
-//! Thoughts of other providers in a body that an endpoint of this dialect gets as it came: cut, because their signatures are
+//! Reasoning of other providers in a body that an endpoint of this dialect gets as it came: cut, because their signatures are
 //! the gateway's envelopes, which the endpoint refuses.
 
 use bytes::Bytes;
@@ -8,17 +8,17 @@ use crate::{
     neutral::StateKey,
 };
 
-/// A body without thoughts of other providers.
+/// A body without reasoning of other providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WithoutForeignReasoning {
     /// The body.
     pub(crate) body: Bytes,
-    /// Whether `thinking` was cut too. A turn whose calls have just been answered must begin with a thought of the endpoint
+    /// Whether `thinking` was cut too. A turn whose calls have just been answered must begin with reasoning of the endpoint
     /// itself as long as thinking has a budget, and this one does not any more.
     pub(crate) without_thinking: bool,
 }
 
-/// Cuts the thoughts of other providers, and messages that consist of nothing else. `None` if there are none, or if the body
+/// Cuts the reasoning of other providers, and messages that consist of nothing else. `None` if there is none, or if the body
 /// is no JSON object.
 pub(crate) fn without_foreign_reasoning(body: &str) -> Option<WithoutForeignReasoning> {
     memchr::memmem::find(body.as_bytes(), StateKey::PREFIX.as_bytes())?;
@@ -42,7 +42,7 @@ pub(crate) fn without_foreign_reasoning(body: &str) -> Option<WithoutForeignReas
     Some(WithoutForeignReasoning { body: splice.finish(), without_thinking })
 }
 
-/// Cuts thoughts of other providers in a list of `messages`, and those that consist of nothing else.
+/// Cuts reasoning of other providers in a list of `messages`, and those that consist of nothing else.
 fn cut_messages<'a>(list: Raw<'a>, messages: &[Message<'a>], splice: &mut Splice<'a>) {
     let mut messages = messages.iter();
     splice.elements(list, |element, splice| {
@@ -63,7 +63,7 @@ fn cut_messages<'a>(list: Raw<'a>, messages: &[Message<'a>], splice: &mut Splice
 
 struct Message<'a> {
     is_assistant: bool,
-    /// The blocks, and whether each is a thought of another provider.
+    /// The blocks, and whether each is reasoning of another provider.
     blocks: Vec<(Raw<'a>, bool)>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Whether a block is a thought whose signature, or whose data, is one of our envelopes.
+/// Whether a block is reasoning whose signature, or whose data, is one of our envelopes.
 fn is_foreign(block: Raw<'_>) -> bool {
     let name: &[u8] = match block.kind().as_deref() {
         Some("thinking") => b"signature",
@@ -99,7 +99,7 @@ fn is_foreign(block: Raw<'_>) -> bool {
     block.member(name).and_then(Raw::text).is_some_and(|sealed| sealed.starts_with(StateKey::PREFIX))
 }
 
-/// Whether the last message answers calls, in a turn that has thoughts of another provider.
+/// Whether the last message answers calls, in a turn that has reasoning of another provider.
 fn is_open_turn_foreign(messages: &[Message<'_>]) -> bool {
     let in_turn = |message: &&Message<'_>| message.is_assistant || message.answers_calls();
     messages.last().is_some_and(Message::answers_calls)

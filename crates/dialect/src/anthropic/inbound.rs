@@ -42,7 +42,7 @@ pub(crate) struct InboundMessages<'a> {
     pub(crate) unsupported: UnsupportedFields,
     /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
     pub(crate) native_feature: Option<String>,
-    /// Whether the answer has signatures of thoughts without their text.
+    /// Whether the answer has signatures of reasoning without its text.
     pub(crate) omits_thinking: bool,
     /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
     pub(crate) stop_sequences: Bytes,

@@ -19,8 +19,8 @@ pub(super) fn block_messages<'m, 'o, 'a>(
     out: &'m mut BytesMut,
     unsupported: &'m mut UnsupportedFields,
 ) -> Messages<'m, 'o, 'a> {
-    let (ids, thoughts) = (ToolCallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
-    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), thoughts, open: None }
+    let (ids, reasoning) = (ToolCallIds::new(NAMES), Some(ReasoningFormat::Anthropic));
+    BlockMessages { out, unsupported, names, ids, api: Breakpoints(breakpoints), reasoning, open: None }
 }
 
 pub(super) struct Breakpoints<'o>(&'o mut CacheBreakpoints);
@@ -53,8 +53,8 @@ impl<'a> Blocks<'a> for Breakpoints<'_> {
         end_block(messages, part, place)
     }
 
-    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut) {
-        match thought {
+    fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut) {
+        match sealed {
             SealedReasoning::Encrypted(data) => {
                 out.put_slice(b"{\"type\":\"redacted_thinking\",\"data\":");
                 data.push_quoted(out);

@@ -168,7 +168,7 @@ pub(crate) fn splice_event(
             identify(message, id, model, &repairs, &mut splice);
         }
         _ => {
-            // What went in was told by `message_start`.
+            // What went in was reported by `message_start`.
             repairs.usage = UsageRepair::find(event, &["output_tokens"], || ReportedTokens::from(&usage()));
             if repairs.usage.is_none() {
                 return Ok(None);

@@ -142,7 +142,7 @@ fn budget(reasoning: &Reasoning, circumstances: Circumstances, unsupported: &mut
     ThinkingPlan { thinking: Thinking::Budget(given), effort: None }
 }
 
-/// Whether the last answer called tools, their results are the last message, and the answer does not begin with a thought
+/// Whether the last answer called tools, their results are the last message, and the answer does not begin with reasoning
 /// that can go back, since another provider wrote it. With a budget the API refuses that.
 pub(crate) fn lacks_reasoning_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool {
     let spoken = match turns {
@@ -151,11 +151,11 @@ pub(crate) fn lacks_reasoning_of_open_turn(turns: &[AlternatingTurn<'_>]) -> boo
     };
     let [.., answer, results] = spoken else { return false };
     let has_results = results.parts.iter().any(|part| matches!(part.content, Content::ToolResult { .. }));
-    let mut thoughts = answer.parts.iter().map_while(|part| match &part.content {
+    let mut states = answer.parts.iter().map_while(|part| match &part.content {
         Content::Reasoning(state) => Some(state),
         _ => None,
     });
-    answer.speaker == Speaker::Assistant && has_results && !thoughts.any(is_returnable)
+    answer.speaker == Speaker::Assistant && has_results && !states.any(is_returnable)
 }
 
 /// Whether reasoning of an earlier answer can go back to Claude: it wrote it, and it is signed or encrypted.

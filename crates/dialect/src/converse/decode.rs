@@ -19,14 +19,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Decoder {
     names: ToolNames,
-    /// The format of the thoughts.
+    /// The format of the reasoning.
     reasoning_of: ReasoningFormat,
     has_started: bool,
     is_done: bool,
     /// The unfinished block and its index.
     open: Option<(u64, Block)>,
     calls: u32,
-    thoughts: u32,
+    reasoning_blocks: u32,
     /// Characters of text.
     characters: u64,
     /// Why the answer stopped, until the usage has come.
@@ -55,7 +55,7 @@ impl Decoder {
             is_done: false,
             open: None,
             calls: 0,
-            thoughts: 0,
+            reasoning_blocks: 0,
             characters: 0,
             stop: None,
         }
@@ -193,7 +193,9 @@ impl Decoder {
     fn block_of(&mut self, kind: &[u8]) -> AnswerResult<Block> {
         Ok(match kind {
             b"text" | b"citation" | b"citationsContent" => Block::Text { start: self.characters },
-            b"reasoningContent" => Block::Reasoning(ReasoningReader::start(self.reasoning_of, &mut self.thoughts)),
+            b"reasoningContent" => {
+                Block::Reasoning(ReasoningReader::start(self.reasoning_of, &mut self.reasoning_blocks))
+            }
             b"toolUse" => return Err(AnswerFault::malformed("a piece of a call that has not begun")),
             _ => Block::Hidden,
         })

@@ -13,7 +13,7 @@ use crate::neutral::{
     ToolNames, UnsupportedFields,
 };
 
-/// Writes `system` and `messages`. `is_claude`: the model takes back signed thoughts.
+/// Writes `system` and `messages`. `is_claude`: the model takes back signed reasoning.
 pub(super) fn block_messages<'m, 'o, 'a>(
     is_claude: bool,
     names: &'m ToolNames,
@@ -21,9 +21,9 @@ pub(super) fn block_messages<'m, 'o, 'a>(
     out: &'m mut BytesMut,
     unsupported: &'m mut UnsupportedFields,
 ) -> Messages<'m, 'o, 'a> {
-    let (ids, thoughts) = (ToolCallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
+    let (ids, reasoning) = (ToolCallIds::new(CALL_IDS), is_claude.then_some(ReasoningFormat::Anthropic));
     let api = Written { points, media: MediaWriter::default() };
-    BlockMessages { out, unsupported, names, ids, api, thoughts, open: None }
+    BlockMessages { out, unsupported, names, ids, api, reasoning, open: None }
 }
 
 pub(super) struct Written<'o> {
@@ -71,8 +71,8 @@ impl<'a> Blocks<'a> for Written<'_> {
         is_written
     }
 
-    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut) {
-        match thought {
+    fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut) {
+        match sealed {
             SealedReasoning::Encrypted(data) => {
                 out.put_slice(b"{\"reasoningContent\":{\"redactedContent\":");
                 data.push_quoted(out);

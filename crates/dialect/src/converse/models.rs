@@ -78,7 +78,7 @@ pub(super) fn capabilities(upstream_model: &str) -> Capabilities {
     known
 }
 
-/// Whether the model is a Claude, whose thoughts are signed as at Anthropic.
+/// Whether the model is a Claude, whose reasoning is signed as at Anthropic.
 pub(super) fn is_claude(upstream_model: &str) -> bool {
     capabilities(upstream_model).reasoning == ReasoningControl::Claude
 }

@@ -12,12 +12,12 @@ use crate::{
 
 /// What a message says about a signature that it refuses or misses, in lower case.
 const SIGNATURE: [&str; 3] = ["thought_signature", "thought signature", "thoughtsignature"];
-/// Longest wait that can be told.
+/// Longest wait that can be wait.
 const MAX_WAIT: Duration = Duration::from_secs(1_000_000_000_000);
 /// A limit of a day is waited for so long if the provider names no time.
 const OF_A_DAY: Duration = Duration::from_secs(60);
 
-/// Whether an answer of `status` says that a signature of a thought was refused or missed. The same body with
+/// Whether an answer of `status` says that a signature of reasoning was refused or missed. The same body with
 /// [`super::Signatures::StandIns`] may then be accepted.
 pub(crate) fn refuses_signature(status: u16, body: &[u8]) -> bool {
     let value = std::str::from_utf8(body).ok().and_then(|text| Cursor::new(text).value().ok());
@@ -31,8 +31,8 @@ pub(crate) fn refuses_signature(status: u16, body: &[u8]) -> bool {
 pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
     let value = Cursor::new(std::str::from_utf8(body).ok()?).value().ok()?;
     let error = error_of(value)?;
-    let told = details(error).filter_map(|detail| detail.member(b"retryDelay")?.text()).find_map(|text| seconds(&text));
-    told.or_else(|| {
+    let wait = details(error).filter_map(|detail| detail.member(b"retryDelay")?.text()).find_map(|text| seconds(&text));
+    wait.or_else(|| {
         let message = error.member(b"message")?.text()?.into_owned();
         let (_, rest) = message.split_once("Please retry in ")?;
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;

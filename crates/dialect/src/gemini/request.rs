@@ -34,7 +34,7 @@ pub(crate) fn write_request(
     write_request_with(conversation, endpoint, SignatureSources::default(), unsupported)
 }
 
-/// The body for an endpoint, with these signatures of thoughts. What the endpoint cannot carry is named in `unsupported`.
+/// The body for an endpoint, with these signatures of reasoning. What the endpoint cannot carry is named in `unsupported`.
 pub(crate) fn write_request_with(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,

@@ -1,4 +1,4 @@
-//! Signatures of thoughts, on the way back to the model that gave them.
+//! Signatures of reasoning, on the way back to the model that gave them.
 
 use pointsman_domain::ReasoningFormat;
 
@@ -138,7 +138,7 @@ fn calls<'p, 'a>(turn: &'p AlternatingTurn<'a>) -> impl Iterator<Item = (usize, 
     })
 }
 
-/// The signature of a state that may go back. The model needs no text of its thoughts, and nobody else's state.
+/// The signature of a state that may go back. The model needs no text of its reasoning, and nobody else's state.
 fn returnable<'p, 'a>(
     state: &'p ReasoningState<'a>,
     policy: Signatures,

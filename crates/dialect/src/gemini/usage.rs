@@ -1,4 +1,4 @@
-//! Tokens as the Gemini API counts them: thoughts stand beside the answer, and what was read from a cache is in the prompt.
+//! Tokens as the Gemini API counts them: reasoning stands beside the answer, and what was read from a cache is in the prompt.
 
 use pointsman_domain::{ServedService, ServiceName};
 
@@ -6,7 +6,7 @@ use crate::{json::Raw, neutral::ReportedTokens};
 
 /// The counts of a complete report in the arithmetic of chat; a report without the prompt is of something else.
 pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
-    let [prompt, tools, cached, candidates, thoughts] = usage
+    let [prompt, tools, cached, candidates, reasoning] = usage
         .pick([
             b"promptTokenCount",
             b"toolUsePromptTokenCount",
@@ -23,8 +23,8 @@ pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
         prompt: prompt?.saturating_add(tools.unwrap_or_default()),
         cached,
         audio_prompt: prompts.and_then(audio).map(|audio| audio.saturating_sub(cached_audio)),
-        completion: candidates.unwrap_or_default().saturating_add(thoughts.unwrap_or_default()),
-        reasoning: thoughts,
+        completion: candidates.unwrap_or_default().saturating_add(reasoning.unwrap_or_default()),
+        reasoning,
         audio_completion: completions.and_then(audio),
         service: ServedService { tier: tier(usage), geography: None },
         ..ReportedTokens::default()

@@ -27,8 +27,8 @@ pub(crate) trait Blocks<'a>: Sized {
     /// Appends a part as a block. False if there is no block for it: then what was appended is cut.
     fn push_block(messages: &mut BlockMessages<'_, 'a, Self>, part: &Part<'a>) -> bool;
 
-    /// Appends a thought, exactly as it came.
-    fn push_reasoning(thought: &SealedReasoning<'a>, out: &mut BytesMut);
+    /// Appends reasoning, exactly as it came.
+    fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut);
 }
 
 /// Writes the messages.
@@ -39,8 +39,8 @@ pub(crate) struct BlockMessages<'o, 'a, B> {
     pub(crate) ids: ToolCallIds<'a>,
     /// What the API keeps while they are written.
     pub(crate) api: B,
-    /// Format of the thoughts that the model takes back, if it takes any.
-    pub(crate) thoughts: Option<ReasoningFormat>,
+    /// Format of the reasoning that the model takes back, if it takes any.
+    pub(crate) reasoning: Option<ReasoningFormat>,
     /// The speaker of the message that is being written.
     pub(crate) open: Option<Speaker>,
 }
@@ -93,18 +93,18 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
 
     fn turn(&mut self, turn: &AlternatingTurn<'a>, is_last: bool) {
         let mut is_empty = true;
-        let mut thoughts = ReasoningAssembler::new(self.thoughts);
+        let mut reasoning = ReasoningAssembler::new(self.reasoning);
         let added = B::added_block(turn);
         for (place, part) in turn.parts.iter().enumerate() {
             if let Content::Reasoning(state) = &part.content {
-                if let Some(thought) = thoughts.take(state, self.unsupported) {
+                if let Some(sealed) = reasoning.take(state, self.unsupported) {
                     self.begin(turn.speaker);
-                    B::push_reasoning(&thought, self.out);
+                    B::push_reasoning(&sealed, self.out);
                     is_empty = false;
                 }
                 continue;
             }
-            thoughts.end(self.unsupported);
+            reasoning.end(self.unsupported);
             if let Some((_, block)) = added.filter(|(before, _)| *before == place) {
                 self.unsupported.emulate("messages[].content");
                 self.constant(block, turn.speaker);
@@ -112,7 +112,7 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
             let is_prefill = is_last && turn.speaker == Speaker::Assistant && place + 1 == turn.parts.len();
             is_empty &= !if is_prefill { self.prefill(part) } else { self.part(part, turn.speaker) };
         }
-        thoughts.end(self.unsupported);
+        reasoning.end(self.unsupported);
         if is_empty && turn.speaker == Speaker::User {
             self.constant(B::EMPTY, Speaker::User);
         }

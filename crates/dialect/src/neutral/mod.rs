@@ -67,7 +67,7 @@ pub(crate) use tool_names::{
 pub use unsupported_fields::UnsupportedFields;
 pub(crate) use unsupported_fields::renamed_within;
 
-/// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.
+/// Longest signature of reasoning, or encrypted reasoning, bytes. Signatures of some models hold all of the reasoning.
 pub(crate) const MAX_SIGNATURE: usize = 4 * 1_024 * 1_024;
 
 /// Headers of one upstream request: names in lower case, and values.

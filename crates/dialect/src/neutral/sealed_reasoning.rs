@@ -17,7 +17,7 @@ pub(crate) enum SealedReasoning<'a> {
     Encrypted(EscapedText<'a>),
 }
 
-/// Puts such blocks together from the elements of `reasoning_details`: a client may give the pieces of a streamed thought one by
+/// Puts such blocks together from the elements of `reasoning_details`: a client may give the pieces of streamed reasoning one by
 /// one, the signature last. What is not signed is not sent, and named.
 #[derive(Debug)]
 pub(crate) struct ReasoningAssembler<'p, 'a> {
@@ -27,12 +27,12 @@ pub(crate) struct ReasoningAssembler<'p, 'a> {
 }
 
 impl<'p, 'a> ReasoningAssembler<'p, 'a> {
-    /// For a model that takes back thoughts of this format, or none at all.
+    /// For a model that takes back reasoning of this format, or none at all.
     pub(crate) fn new(format: Option<ReasoningFormat>) -> ReasoningAssembler<'p, 'a> {
         ReasoningAssembler { format, pieces: Vec::new() }
     }
 
-    /// Takes the next element; gives the thought that it completes.
+    /// Takes the next element; gives the reasoning that it completes.
     pub(crate) fn take(
         &mut self,
         state: &'p ReasoningState<'a>,

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use pointsman_domain::ReasoningFormat;
 use sha2::Sha256;
 
-/// Longest state, bytes. A longer one is dropped. The longest are texts of thoughts: 64k tokens of four bytes.
+/// Longest state, bytes. A longer one is dropped. The longest are texts of reasoning: 64k tokens of four bytes.
 pub(crate) const MAX_STATE: usize = 256 * 1024;
 /// Bytes of the authentication code.
 const CODE: usize = 8;

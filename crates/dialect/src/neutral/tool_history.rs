@@ -43,7 +43,7 @@ pub(crate) fn results_behind_calls<'a>(
         let Some(turn) = taken(&mut left, first) else { continue };
         if let Some((id, parts)) = result_of(&turn) {
             unsupported.emulate("messages[].tool_call_id");
-            ordered.push(told(id, parts));
+            ordered.push(as_user_turn(id, parts));
             continue;
         }
         if call_ids(&turn).next().is_none() {
@@ -146,7 +146,7 @@ fn made_result<'a>(id: EscapedText<'a>, failed: bool) -> Turn<'a> {
 }
 
 /// A result of an unknown call, as a text of the user.
-fn told<'a>(id: &EscapedText<'a>, said: &[Part<'a>]) -> Turn<'a> {
+fn as_user_turn<'a>(id: &EscapedText<'a>, said: &[Part<'a>]) -> Turn<'a> {
     let head = EscapedText::escaping(&format!("[tool result {}]", id.unescaped()));
     let said = said.iter().filter(|part| !is_empty(part)).cloned();
     let parts = std::iter::once(Part::new(Content::Text(head))).chain(said).collect();

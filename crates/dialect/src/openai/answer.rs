@@ -453,8 +453,8 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let told = self.reported.unwrap_or_default().with_tier(self.tier);
-        let usage = billed_usage(Some(&told), self.produced, self.context);
+        let reported = self.reported.unwrap_or_default().with_tier(self.tier);
+        let usage = billed_usage(Some(&reported), self.produced, self.context);
         let cost = self.context.cost(&usage);
         push_string_member(
             &mut self.out,
@@ -509,14 +509,14 @@ struct MessageSummary<'a> {
     has_audio: bool,
     /// Whether `reasoning` is there and says something.
     has_reasoning: bool,
-    /// Whether its thoughts have the form that other providers' have.
+    /// Whether its reasoning has the form that other providers' have.
     has_details: bool,
     has_calls: bool,
     function_call: Option<Raw<'a>>,
-    /// A thought that is a mere text.
+    /// Reasoning that is a mere text.
     thought: Option<Raw<'a>>,
     /// Thinking that came as parts of the content.
     parts_reasoning: Option<BytesMut>,
-    /// `reasoning` that is null or empty: another thought takes its place.
+    /// `reasoning` that is null or empty: other reasoning takes its place.
     empty_reasoning: Option<Raw<'a>>,
 }

@@ -356,9 +356,9 @@ pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     if let Some(searches) = tokens.web_searches {
         push_details(b"server_tool_use", &[(b"web_search_requests", Some(searches))], out);
     }
-    for (name, told) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
-        if let Some(told) = told {
-            push_string_member(out, name, told.as_str());
+    for (name, word) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
+        if let Some(word) = word {
+            push_string_member(out, name, word.as_str());
         }
     }
     out.put_u8(b'}');

@@ -110,8 +110,8 @@ impl Decoder {
         if let Some(tier) = tier {
             sink.event(AnswerEvent::Chat(ChatFact::Tier(tier)))?;
         }
-        let told = usage.map_or(Ok(()), |usage| sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))));
-        read.and(told)
+        let reported = usage.map_or(Ok(()), |usage| sink.event(AnswerEvent::Chat(ChatFact::Usage(usage))));
+        read.and(reported)
     }
 
     fn choices(&mut self, choices: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
@@ -278,7 +278,7 @@ fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl Answe
     Ok(bytes)
 }
 
-/// A thought that is a mere text.
+/// Reasoning that is a mere text.
 fn thought(choice: u32, text: EscapedText<'_>) -> AnswerEvent<'_> {
     let state = ReasoningState::shown(ReasoningFormat::Unknown, ReasoningKind::Text, text);
     AnswerEvent::Reasoning { choice, index: 0, state }

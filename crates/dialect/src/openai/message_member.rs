@@ -81,7 +81,7 @@ impl MessageMember {
         match self {
             MessageMember::Reasoning => true,
             MessageMember::Content if value.is_array() => {
-                thoughts(value).next().is_some() && !texts(value).any(Raw::is_filled)
+                reasoning(value).next().is_some() && !texts(value).any(Raw::is_filled)
             }
             _ => false,
         }
@@ -109,16 +109,16 @@ impl ContentParts {
     /// Reads `content`. `None` if it is no list.
     pub(super) fn read(content: Raw<'_>) -> Option<ContentParts> {
         content.is_array().then(|| {
-            let reasoning = joined(thoughts(content));
+            let reasoning = joined(reasoning(content));
             ContentParts { text: joined(texts(content)), reasoning: (reasoning.len() > 2).then_some(reasoning) }
         })
     }
 }
 
-/// Appends the only element of the `reasoning_details` of a thought that is a mere text, a JSON string.
-pub(super) fn push_reasoning_details(thought: &[u8], out: &mut BytesMut) {
+/// Appends the only element of the `reasoning_details` of reasoning that is a mere text, a JSON string.
+pub(super) fn push_reasoning_details(text: &[u8], out: &mut BytesMut) {
     out.put_slice(b"{\"type\":\"reasoning.text\",\"text\":");
-    out.put_slice(thought);
+    out.put_slice(text);
     out.put_slice(b",\"format\":\"");
     out.put_slice(ReasoningFormat::Unknown.as_str().as_bytes());
     out.put_slice(b"\",\"index\":0}");
@@ -129,10 +129,10 @@ fn texts(content: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
     content.elements().filter_map(|part| part.member(b"text"))
 }
 
-/// The thoughts among the parts of a content: each a string, or a list of parts that are text.
-fn thoughts(content: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
-    let thoughts = content.elements().filter_map(|part| part.member(b"thinking"));
-    thoughts.flat_map(|thought| thought.filled_string().into_iter().chain(texts(thought)))
+/// The reasoning among the parts of a content: each a string, or a list of parts that are text.
+fn reasoning(content: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
+    let reasoning = content.elements().filter_map(|part| part.member(b"thinking"));
+    reasoning.flat_map(|given| given.filled_string().into_iter().chain(texts(given)))
 }
 
 /// The JSON string of several, as written; what is no string is left out.
@@ -161,7 +161,7 @@ impl OutputLengths {
                 self.text += value.text_bytes();
                 if value.is_array() {
                     self.text += texts(value).map(Raw::text_bytes).sum::<usize>();
-                    self.reasoning = self.reasoning.max(thoughts(value).map(Raw::text_bytes).sum());
+                    self.reasoning = self.reasoning.max(reasoning(value).map(Raw::text_bytes).sum());
                 }
             }
             MessageMember::Reasoning => self.reasoning = self.reasoning.max(value.text_bytes()),

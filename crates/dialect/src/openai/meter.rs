@@ -73,10 +73,10 @@ impl AnswerMeter {
 
     /// The usage so far. Output that came after the last report is estimated, unless the answer is whole.
     pub(crate) fn usage(&self) -> Usage {
-        let (told, produced) = (self.reported.unwrap_or_default().with_tier(self.tier), self.produced);
+        let (reported, produced) = (self.reported.unwrap_or_default().with_tier(self.tier), self.produced);
         match self.end {
-            Some(End::Done) => billed_usage(Some(&told), produced, &self.context),
-            _ => usage_with_later_output(Some(&told), produced, produced.since(&self.covered), &self.context),
+            Some(End::Done) => billed_usage(Some(&reported), produced, &self.context),
+            _ => usage_with_later_output(Some(&reported), produced, produced.since(&self.covered), &self.context),
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) trait ToolCallSink {
     fn more(&mut self, more: &MoreOfCall<'_>, cause: Cause) -> AnswerResult;
 }
 
-/// Why a call is told of.
+/// Why a call is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Its piece came.

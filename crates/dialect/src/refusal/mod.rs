@@ -196,7 +196,7 @@ pub(crate) fn kind_of(dialect: Dialect, status: u16, amazon_type: Option<&str>, 
 
 /// The evidence of a failure that the provider tells. A time-out that it tells of is no silence: it has answered, and a long
 /// prompt may be the reason.
-const fn told(kind: FailureKind) -> Evidence {
+const fn evidence_of(kind: FailureKind) -> Evidence {
     if matches!(kind, FailureKind::Timeout) { Evidence::OF_ONE_CALLER } else { Evidence::None }
 }
 
@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
     fn by_kind(&self, kind: FailureKind) -> Refusal {
         let evidence = Evidence::Unknown { said: self.hash() };
         if self.request.is_none() {
-            return Refusal { evidence: told(kind), ..self.refusal(kind) };
+            return Refusal { evidence: evidence_of(kind), ..self.refusal(kind) };
         }
         let Doubt { brings_its_own, names_a_resource, chooses_a_tier } = self.doubt();
         let is_doubtful = brings_its_own || names_a_resource || chooses_a_tier;
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
             {
                 self.refusal(kind)
             }
-            kind => Refusal { evidence: self.doubt().weigh(kind, told(kind)), ..self.refusal(kind) },
+            kind => Refusal { evidence: self.doubt().weigh(kind, evidence_of(kind)), ..self.refusal(kind) },
         }
     }
 

@@ -315,7 +315,7 @@ impl ResponsesEncoder {
         let (place, done) = match self.open.take() {
             None => return,
             Some(Open::Message(message)) => (message.place(), message.end(status, &mut self.events)),
-            Some(Open::Reasoning(thought)) => (thought.place(), thought.end(&self.opening.state_key, &mut self.events)),
+            Some(Open::Reasoning(item)) => (item.place(), item.end(&self.opening.state_key, &mut self.events)),
         };
         self.output.put(place, done);
     }

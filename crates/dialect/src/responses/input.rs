@@ -73,12 +73,12 @@ impl<'a> Input<'_, 'a> {
     fn assistant(&mut self, parts: &[Part<'a>]) {
         let is_reasoning = |part: &&Part<'_>| matches!(part.content, Content::Reasoning(_));
         let is_item = |part: &&Part<'_>| matches!(part.content, Content::Reasoning(_) | Content::ToolCall { .. });
-        let (thoughts, answer) = parts.split_at(parts.iter().take_while(is_reasoning).count());
+        let (reasoning, answer) = parts.split_at(parts.iter().take_while(is_reasoning).count());
         let (texts, calls) = answer.split_at(answer.iter().take_while(|part| !is_item(part)).count());
-        let complete = thoughts.split_last().map_or(&[][..], |(_, before)| before).iter().rposition(ends_reasoning);
+        let complete = reasoning.split_last().map_or(&[][..], |(_, before)| before).iter().rposition(ends_reasoning);
         match complete {
             Some(end) if !texts.is_empty() && !calls.is_empty() => {
-                let (first, last) = thoughts.split_at(end + 1);
+                let (first, last) = reasoning.split_at(end + 1);
                 [first, texts, last, calls].into_iter().for_each(|parts| self.items(parts));
             }
             _ => self.items(parts),
@@ -205,15 +205,15 @@ impl<'a> Input<'_, 'a> {
         }
     }
 
-    /// Appends the output of a call: one text as a string, anything else as parts. A failure is told in its text.
+    /// Appends the output of a call: one text as a string, anything else as parts. A failure is said in its text.
     fn output(&mut self, parts: &[Part<'a>], failed: bool) {
         let failure = EscapedText::plain("Error: ");
         if failed {
             self.unsupported.emulate("messages[].is_error");
         }
         if let [Part { content: Content::Text(text), .. }] = parts {
-            let told = failed.then(|| failure.clone().joined(text));
-            return told.as_ref().unwrap_or(text).push_member(self.out, b"output");
+            let failed_text = failed.then(|| failure.clone().joined(text));
+            return failed_text.as_ref().unwrap_or(text).push_member(self.out, b"output");
         }
         push_member(self.out, b"output", b"");
         let start = self.out.len();

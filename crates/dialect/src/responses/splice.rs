@@ -213,9 +213,9 @@ impl ResponseIdentity {
     fn identify<'a>(&self, response: Raw<'a>, usage: impl FnOnce() -> Usage, splice: &mut Splice<'a>) {
         let names: Vec<Cow<'_, [u8]>> = response.members().map(|(key, _)| key.name()).collect();
         let has = |name: &[u8]| names.iter().any(|known| **known == *name);
-        let [status, told] = response.pick([b"status", b"usage"]);
+        let [status, reported] = response.pick([b"status", b"usage"]);
         let status = status.and_then(Raw::text);
-        let usage = (has_ended(status.as_deref()) && !is_whole(told)).then(|| {
+        let usage = (has_ended(status.as_deref()) && !is_whole(reported)).then(|| {
             let mut out = BytesMut::new();
             push_usage(&ReportedTokens::from(&usage()), &mut out);
             out
@@ -270,7 +270,7 @@ fn has_ended(status: Option<&str>) -> bool {
     matches!(status, Some("completed" | "incomplete"))
 }
 
-/// Whether all counts are told.
+/// Whether all counts are given.
 fn is_whole(usage: Option<Raw<'_>>) -> bool {
     let has = |name: &[u8]| usage?.member(name)?.count();
     [&b"input_tokens"[..], b"output_tokens", b"total_tokens"].iter().all(|name| has(name).is_some())

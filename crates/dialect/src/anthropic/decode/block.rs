@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     calls: u32,
-    thoughts: u32,
+    reasoning_blocks: u32,
     /// Characters of text.
     characters: u64,
 }
@@ -25,7 +25,7 @@ impl Counters {
     }
 
     fn reasoning(&mut self) -> ReasoningReader {
-        ReasoningReader::start(ReasoningFormat::Anthropic, &mut self.thoughts)
+        ReasoningReader::start(ReasoningFormat::Anthropic, &mut self.reasoning_blocks)
     }
 }
 
@@ -54,7 +54,7 @@ impl Block {
         let kind = block.kind();
         match kind.as_deref() {
             Some("text") => Block::text(block, counters, sink),
-            Some("thinking") => Block::thought(block, counters, sink),
+            Some("thinking") => Block::reasoning(block, counters, sink),
             Some("redacted_thinking") => {
                 let reasoning = counters.reasoning();
                 let data = block.member(b"data").and_then(EscapedText::filled);
@@ -75,7 +75,7 @@ impl Block {
         Ok(text)
     }
 
-    fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult<Block> {
+    fn reasoning(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> AnswerResult<Block> {
         let mut reasoning = counters.reasoning();
         let [text, signature] = block.pick([b"thinking", b"signature"]);
         if let Some(text) = text.and_then(EscapedText::filled) {

@@ -66,7 +66,7 @@ impl BlockWriter {
         self.end_start(b"\",\"signature\":\"\"}");
     }
 
-    pub(super) fn thought(&mut self, text: &EscapedText<'_>) {
+    pub(super) fn reasoning(&mut self, text: &EscapedText<'_>) {
         self.piece(b"thinking_delta\",\"thinking\":\"", text);
     }
 
@@ -80,7 +80,7 @@ impl BlockWriter {
         self.out.put_u8(b'}');
     }
 
-    /// A thought that nobody can read. It has no deltas.
+    /// Reasoning that nobody can read. It has no deltas.
     pub(super) fn redacted(&mut self, data: &EscapedText<'_>) {
         self.begin(b"{\"type\":\"redacted_thinking\",\"data\":");
         data.push_quoted(&mut self.out);
@@ -122,7 +122,7 @@ impl BlockWriter {
         let empty = EscapedText::plain("");
         match kind {
             BlockKind::Text => self.text(&empty),
-            BlockKind::Thinking => self.thought(&empty),
+            BlockKind::Thinking => self.reasoning(&empty),
             BlockKind::Call => self.fragment(&empty),
         }
     }

@@ -83,7 +83,7 @@ impl MessagesEncoder {
         }
     }
 
-    /// Opens a thought, unless it is the one that is open.
+    /// Opens a block of reasoning, unless it is the one that is open.
     fn open_reasoning(&mut self, index: u32, format: ReasoningFormat) {
         let is_open =
             matches!(&self.open, Some(Open::Reasoning { index: at, format: of, .. }) if (*at, *of) == (index, format));
@@ -94,11 +94,11 @@ impl MessagesEncoder {
         }
     }
 
-    /// Writes a piece of the open thought. For a client that wants no text it is kept instead, to be sealed, if the provider
+    /// Writes a piece of the open reasoning. For a client that wants no text it is kept instead, to be sealed, if the provider
     /// is one that wants its text back.
     fn show_reasoning(&mut self, text: &EscapedText<'_>) {
         if !self.opening.omits_thinking {
-            return self.blocks.thought(text);
+            return self.blocks.reasoning(text);
         }
         if let Some(Open::Reasoning { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open {
             let fits = |kept: &EscapedText<'_>| kept.bytes().len() + text.bytes().len() <= MAX_STATE;
@@ -114,7 +114,7 @@ impl MessagesEncoder {
         self.close_signed(None);
     }
 
-    /// Closes the open block. A thought without a signature gets an envelope, in which there is at most its text.
+    /// Closes the open block. Reasoning without a signature gets an envelope, in which there is at most its text.
     fn close_signed(&mut self, signature: Option<&EscapedText<'_>>) {
         match self.open.take() {
             None => {}

@@ -286,7 +286,7 @@ impl<'a> ChatReader<'a> {
                 push(ReasoningFormat::Anthropic, ReasoningKind::Encrypted, None, data, None);
             }
             Envelope::Foreign => push(ReasoningFormat::Anthropic, ReasoningKind::Text, shown, signature, None),
-            // Its provider refuses a thought without its signature.
+            // Its provider refuses reasoning without its signature.
             Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
             Envelope::Genuine { format, state } => {
                 let ForeignState { data, id, omitted } = unpacked_state(&state);

@@ -35,7 +35,7 @@ pub(super) struct Candidate {
     /// Ids of its calls, as the client knows them.
     calls: Vec<EscapedText<'static>>,
     /// Blocks of reasoning that have ended.
-    thoughts: u32,
+    reasoning_blocks: u32,
     is_in_reasoning: bool,
     /// Whether there was a text, a call or a medium.
     pub(super) has_content: bool,
@@ -94,7 +94,7 @@ impl Candidate {
             }
         } else {
             self.has_parts = true;
-            // A draft within a thought is not the image.
+            // A draft within reasoning is not the image.
             if let Some(data) = data.filter(|data| data.is_object() && !is_reasoning) {
                 self.end_reasoning();
                 self.medium(data, sink)?;
@@ -118,7 +118,11 @@ impl Candidate {
         self.has_parts = true;
         if is_reasoning {
             self.is_in_reasoning = true;
-            return sink.event(self.thought(ReasoningState::shown(ReasoningFormat::Gemini, ReasoningKind::Text, text)));
+            return sink.event(self.reasoning(ReasoningState::shown(
+                ReasoningFormat::Gemini,
+                ReasoningKind::Text,
+                text,
+            )));
         }
         self.end_reasoning();
         self.has_content = true;
@@ -129,7 +133,7 @@ impl Candidate {
     /// Ends the block of reasoning that is open, if one is.
     fn end_reasoning(&mut self) {
         if std::mem::take(&mut self.is_in_reasoning) {
-            self.thoughts = self.thoughts.saturating_add(1);
+            self.reasoning_blocks = self.reasoning_blocks.saturating_add(1);
         }
     }
 
@@ -142,13 +146,13 @@ impl Candidate {
     ) -> AnswerResult {
         self.end_reasoning();
         let state = ReasoningState::sealed(ReasoningFormat::Gemini, ReasoningKind::Encrypted, signature);
-        let event = self.thought(ReasoningState { id, ..state });
-        self.thoughts = self.thoughts.saturating_add(1);
+        let event = self.reasoning(ReasoningState { id, ..state });
+        self.reasoning_blocks = self.reasoning_blocks.saturating_add(1);
         sink.event(event)
     }
 
-    fn thought<'a>(&self, state: ReasoningState<'a>) -> AnswerEvent<'a> {
-        AnswerEvent::Reasoning { choice: self.choice, index: self.thoughts, state }
+    fn reasoning<'a>(&self, state: ReasoningState<'a>) -> AnswerEvent<'a> {
+        AnswerEvent::Reasoning { choice: self.choice, index: self.reasoning_blocks, state }
     }
 
     /// Hands on an image. Chat has no form for other media here.

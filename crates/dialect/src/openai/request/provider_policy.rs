@@ -35,7 +35,7 @@ pub const PROVIDER_MEMBERS: [&str; 13] = names![
 /// What `max_price` may hold: the prices of the convention. No endpoint has one for audio.
 const PRICES: [&str; 5] = ["prompt", "completion", "request", "image", NO_PRICE];
 const NO_PRICE: &str = "audio";
-/// Most members without effect of which is told.
+/// Most members without effect that are reported.
 pub(super) const MAX_UNKNOWN_MEMBERS: usize = 8;
 
 /// Collects the `provider` objects of one request.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{json::Raw, neutral::Path};
 
-/// Most restrictions that are told of one body.
+/// Most restrictions that are reported of one body.
 const MAX_RESTRICTIONS: usize = 64;
 
 /// One restriction of a request, as it words it.

@@ -62,9 +62,9 @@ pub(super) struct Delta<'a> {
     text: Option<Raw<'a>>,
     /// Whether there is anything but that text, a role and empty members.
     has_more: bool,
-    /// A thought that is a mere text.
+    /// Reasoning that is a mere text.
     thought: Option<Raw<'a>>,
-    /// Whether its thoughts have the form that other providers' have.
+    /// Whether its reasoning has the form that other providers' have.
     has_details: bool,
 }
 

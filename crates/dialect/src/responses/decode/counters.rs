@@ -17,7 +17,7 @@ const MAX_PARTS: u32 = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     calls: u32,
-    thoughts: u32,
+    reasoning_blocks: u32,
     parts: u32,
     /// Characters of text.
     characters: u64,
@@ -51,8 +51,8 @@ impl Counters {
 
     /// The index of the next block of reasoning.
     pub(super) fn next_reasoning(&mut self) -> u32 {
-        let index = self.thoughts;
-        self.thoughts = self.thoughts.saturating_add(1);
+        let index = self.reasoning_blocks;
+        self.reasoning_blocks = self.reasoning_blocks.saturating_add(1);
         index
     }
 
