@@ -22,13 +22,8 @@ impl Usage {
     /// Merges a `usage` object: a count replaces the earlier one, but no zero replaces another number.
     pub(super) fn merge(&mut self, usage: Raw<'_>) {
         self.merge_counts(usage);
-        let [output, tools, speed, tier, geography, iterations] = usage.pick([
-            b"output_tokens_details",
-            b"server_tool_use",
-            b"speed",
-            b"service_tier",
-            b"inference_geo",
-            b"iterations",
+        let [output, tools, speed, tier, geography, iterations] = usage.pick(byte_names![
+            output_tokens_details server_tool_use speed service_tier inference_geo iterations
         ]);
         let count = |holder: Option<Raw<'_>>, name: &[u8]| holder?.member(name)?.count();
         replace(&mut self.thinking, count(output, b"thinking_tokens"));

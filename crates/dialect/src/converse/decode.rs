@@ -133,20 +133,15 @@ impl Decoder {
     }
 
     fn event_of_message(&mut self, name: &[u8], event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        let index = event.member(b"contentBlockIndex").and_then(Raw::count).unwrap_or(0);
+        let [index, start, delta, reason] = event.pick([b"contentBlockIndex", b"start", b"delta", b"stopReason"]);
+        let index = index.and_then(Raw::count).unwrap_or(0);
         match name {
-            b"contentBlockStart" => match event.member(b"start") {
-                Some(start) => self.block_start(index, start, sink),
-                None => Ok(()),
-            },
-            b"contentBlockDelta" => match event.member(b"delta") {
-                Some(delta) => self.block_delta(index, delta, sink),
-                None => Ok(()),
-            },
+            b"contentBlockStart" => start.map_or(Ok(()), |start| self.block_start(index, start, sink)),
+            b"contentBlockDelta" => delta.map_or(Ok(()), |delta| self.block_delta(index, delta, sink)),
             b"contentBlockStop" => self.block_stop(sink),
             b"messageStop" => {
                 self.block_stop(sink)?;
-                let reason = event.member(b"stopReason").and_then(EscapedText::read).unwrap_or(EscapedText::plain(""));
+                let reason = reason.and_then(EscapedText::read).unwrap_or(EscapedText::plain(""));
                 self.stop = Some(reason.into_owned());
                 self.refuse_malformed()
             }

@@ -144,13 +144,8 @@ impl Decoder {
     }
 
     fn candidate(&mut self, place: usize, value: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        let [index, finish_reason, content, citation, grounding, logprobs] = value.pick([
-            b"index",
-            b"finishReason",
-            b"content",
-            b"citationMetadata",
-            b"groundingMetadata",
-            b"logprobsResult",
+        let [index, finish_reason, content, citation, grounding, logprobs] = value.pick(byte_names![
+            index finishReason content citationMetadata groundingMetadata logprobsResult
         ]);
         let index = index.and_then(Raw::count).map_or(Some(place), |index| usize::try_from(index).ok());
         let index =

@@ -7,12 +7,9 @@ use crate::{json::Raw, neutral::ReportedTokens};
 /// The counts of a complete report in the arithmetic of chat; a report without the prompt is of something else.
 pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
     let [prompt, tools, cached, candidates, reasoning] = usage
-        .pick([
-            b"promptTokenCount",
-            b"toolUsePromptTokenCount",
-            b"cachedContentTokenCount",
-            b"candidatesTokenCount",
-            b"thoughtsTokenCount",
+        .pick(byte_names![
+            promptTokenCount toolUsePromptTokenCount cachedContentTokenCount candidatesTokenCount
+            thoughtsTokenCount
         ])
         .map(|count| count.and_then(Raw::count));
     let [prompts, caches, completions] =

@@ -61,14 +61,9 @@ impl<S: AnswerSink> AnswerSink for Unmetered<'_, S> {
 
 /// The tokens in a `usage` of this API, such as the gateway's own.
 pub(super) fn tokens(usage: Raw<'_>) -> ReportedTokens {
-    let [prompt, prompt_parts, completion, completion_parts, writes, tools, sources] = usage.pick([
-        b"prompt_tokens",
-        b"prompt_tokens_details",
-        b"completion_tokens",
-        b"completion_tokens_details",
-        b"cache_creation",
-        b"server_tool_use",
-        b"num_sources_used",
+    let [prompt, prompt_parts, completion, completion_parts, writes, tools, sources] = usage.pick(byte_names![
+        prompt_tokens prompt_tokens_details completion_tokens completion_tokens_details cache_creation
+        server_tool_use num_sources_used
     ]);
     let [prompt, completion, sources] = [prompt, completion, sources].map(|count| count.and_then(Raw::count));
     let [cached, cache_write, prompt_write_1h, audio_prompt] =

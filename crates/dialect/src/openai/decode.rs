@@ -137,15 +137,8 @@ impl Decoder {
 
 impl Choice {
     fn read(&mut self, choice: Raw<'_>, form: Form, sink: &mut impl AnswerSink) -> AnswerResult {
-        let names: [&[u8]; 8] = [
-            b"text",
-            b"delta",
-            b"message",
-            b"logprobs",
-            b"finish_reason",
-            b"native_finish_reason",
-            b"stop_reason",
-            b"matched_stop",
+        let names: [&[u8]; 8] = byte_names![
+            text delta message logprobs finish_reason native_finish_reason stop_reason matched_stop
         ];
         let [text, delta, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
         let index = self.index;

@@ -21,6 +21,27 @@ use item::{Item, PartKind};
 /// Most items of an answer.
 const MAX_ITEMS: usize = 1_024;
 
+/// An event with the members that most of its kinds have.
+struct ResponseEvent<'a> {
+    value: Raw<'a>,
+    /// The place of its item in the output.
+    place: Option<u64>,
+    /// The place of its part in the item, for a part of the content and of the summary.
+    content: u64,
+    summary: u64,
+    /// A piece of a text.
+    delta: Option<Raw<'a>>,
+    logprobs: Option<Raw<'a>>,
+    item: Option<Raw<'a>>,
+    response: Option<Raw<'a>>,
+}
+
+impl ResponseEvent<'_> {
+    fn part(&self, kind: PartKind) -> u64 {
+        if kind == PartKind::Summary { self.summary } else { self.content }
+    }
+}
+
 /// Reads one answer.
 #[derive(Debug)]
 pub(crate) struct Decoder {
@@ -47,16 +68,24 @@ impl Decoder {
             return Ok(());
         }
         let Some(value) = event.value()? else { return Ok(()) };
-        let kind = value.kind();
+        let names: [&[u8]; 9] = byte_names![
+            type error output_index content_index summary_index delta logprobs item response
+        ];
+        let [kind, error, place, content, summary, delta, logprobs, item, response] = value.pick(names);
+        let kind = kind.and_then(Raw::text);
         if event.is_error || kind.as_deref() == Some("error") {
             return Err(error::of_event(value));
         }
+        let [place, content, summary] = [place, content, summary].map(|number| number.and_then(Raw::count));
+        let (content, summary) = (content.unwrap_or(0), summary.unwrap_or(0));
+        let delta = delta.filter(|delta| delta.is_string());
+        let event = ResponseEvent { value, place, content, summary, delta, logprobs, item, response };
         match kind.as_deref() {
             Some(kind) => match kind.strip_prefix("response.") {
-                Some(kind) => self.event_of_response(kind, value, sink),
+                Some(kind) => self.event_of_response(kind, &event, sink),
                 None => Ok(()),
             },
-            None if value.member(b"error").is_some_and(|error| !error.is_null()) => Err(error::of_event(value)),
+            None if error.is_some_and(|error| !error.is_null()) => Err(error::of_event(value)),
             None => Err(AnswerFault::malformed("an event without a type")),
         }
     }
@@ -90,54 +119,53 @@ impl Decoder {
     /// When the body is an error or invalid, and those of the sink.
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> AnswerResult {
         let response = Raw::whole(body)?;
-        if response.kind().as_deref() == Some("error") {
+        let [kind, error, output] = response.pick([b"type", b"error", b"output"]);
+        if kind.and_then(Raw::text).as_deref() == Some("error") {
             return Err(error::of_event(response));
         }
-        if response.member(b"error").is_some_and(|error| !error.is_null()) {
+        if error.is_some_and(|error| !error.is_null()) {
             return Err(error::of_response(response));
         }
-        if !response.member(b"output").is_some_and(Raw::is_array) {
+        if !output.is_some_and(Raw::is_array) {
             return Err(AnswerFault::malformed("the response has no output"));
         }
         self.finish(response, sink)
     }
 
-    fn event_of_response(&mut self, kind: &str, event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        let text = |name: &[u8]| event.member(name).filter(|text| text.is_string());
+    fn event_of_response(&mut self, kind: &str, event: &ResponseEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         match kind {
-            "created" | "in_progress" | "queued" => match event.member(b"response") {
+            "created" | "in_progress" | "queued" => match event.response {
                 Some(response) => self.start(response, sink),
                 None => Ok(()),
             },
             "output_item.added" => self.item_added(event, sink),
             "output_item.done" => {
-                let Some(item) = event.member(b"item").filter(|item| item.is_object()) else { return Ok(()) };
+                let Some(item) = event.item.filter(|item| item.is_object()) else { return Ok(()) };
                 self.item_done(self.place_of(event), item, sink)
             }
             "output_text.delta" => {
-                self.piece(event, PartKind::Text, text(b"delta"), sink)?;
-                let logprobs = event.member(b"logprobs").filter(|list| list.is_filled());
+                self.piece(event, PartKind::Text, sink)?;
+                let logprobs = event.logprobs.filter(|list| list.is_filled());
                 logprobs.map_or(Ok(()), |list| self.counters.logprobs(list, sink))
             }
-            "output_text.done" => self.rest(event, PartKind::Text, text(b"text"), sink),
-            "refusal.delta" => self.piece(event, PartKind::Refusal, text(b"delta"), sink),
-            "refusal.done" => self.rest(event, PartKind::Refusal, text(b"refusal"), sink),
-            "reasoning_summary_text.delta" => self.piece(event, PartKind::Summary, text(b"delta"), sink),
-            "reasoning_summary_text.done" => self.rest(event, PartKind::Summary, text(b"text"), sink),
-            "reasoning_text.delta" => self.piece(event, PartKind::Reasoning, text(b"delta"), sink),
-            "reasoning_text.done" => self.rest(event, PartKind::Reasoning, text(b"text"), sink),
+            "output_text.done" => self.rest(event, PartKind::Text, b"text", sink),
+            "refusal.delta" => self.piece(event, PartKind::Refusal, sink),
+            "refusal.done" => self.rest(event, PartKind::Refusal, b"refusal", sink),
+            "reasoning_summary_text.delta" => self.piece(event, PartKind::Summary, sink),
+            "reasoning_summary_text.done" => self.rest(event, PartKind::Summary, b"text", sink),
+            "reasoning_text.delta" => self.piece(event, PartKind::Reasoning, sink),
+            "reasoning_text.done" => self.rest(event, PartKind::Reasoning, b"text", sink),
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
-                self.piece(event, PartKind::Arguments, text(b"delta"), sink)
+                self.piece(event, PartKind::Arguments, sink)
             }
-            "function_call_arguments.done" => self.rest(event, PartKind::Arguments, text(b"arguments"), sink),
-            "custom_tool_call_input.done" => self.rest(event, PartKind::Arguments, text(b"input"), sink),
+            "function_call_arguments.done" => self.rest(event, PartKind::Arguments, b"arguments", sink),
+            "custom_tool_call_input.done" => self.rest(event, PartKind::Arguments, b"input", sink),
             "output_text.annotation.added" => {
-                let Some(annotation) = event.member(b"annotation") else { return Ok(()) };
-                let part = part_of(event, PartKind::Text);
+                let Some(annotation) = event.value.member(b"annotation") else { return Ok(()) };
                 let (counters, Some(item)) = self.item(event) else { return Ok(()) };
-                item.annotate(part, annotation, counters, sink)
+                item.annotate(event.part(PartKind::Text), annotation, counters, sink)
             }
-            "completed" | "incomplete" | "failed" | "cancelled" => match event.member(b"response") {
+            "completed" | "incomplete" | "failed" | "cancelled" => match event.response {
                 Some(response) if response.is_object() => self.finish(response, sink),
                 _ => Err(AnswerFault::malformed("the end of a response without the response")),
             },
@@ -154,22 +182,21 @@ impl Decoder {
     }
 
     /// The place of an event's item; that of the last item if the event does not say.
-    fn place_of(&self, event: Raw<'_>) -> u64 {
-        let last = self.items.last().map_or(0, |(place, _)| *place);
-        event.member(b"output_index").and_then(Raw::count).unwrap_or(last)
+    fn place_of(&self, event: &ResponseEvent<'_>) -> u64 {
+        event.place.unwrap_or(self.items.last().map_or(0, |(place, _)| *place))
     }
 
     /// The item that an event belongs to.
-    fn item(&mut self, event: Raw<'_>) -> (&mut Counters, Option<&mut Item>) {
+    fn item(&mut self, event: &ResponseEvent<'_>) -> (&mut Counters, Option<&mut Item>) {
         let place = self.place_of(event);
         let found = self.items.iter_mut().rev().find(|(at, _)| *at == place).map(|(_, item)| item);
         (&mut self.counters, found)
     }
 
-    fn item_added(&mut self, event: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
-        let Some(item) = event.member(b"item").filter(|item| item.is_object()) else { return Ok(()) };
+    fn item_added(&mut self, event: &ResponseEvent<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
+        let Some(item) = event.item.filter(|item| item.is_object()) else { return Ok(()) };
         let next = self.items.last().map_or(0, |(place, _)| place.saturating_add(1));
-        let place = event.member(b"output_index").and_then(Raw::count).unwrap_or(next);
+        let place = event.place.unwrap_or(next);
         if self.items.iter().any(|(at, _)| *at == place) {
             return Ok(());
         }
@@ -197,14 +224,8 @@ impl Decoder {
     }
 
     /// Takes a piece of a part.
-    fn piece(
-        &mut self,
-        event: Raw<'_>,
-        kind: PartKind,
-        piece: Option<Raw<'_>>,
-        sink: &mut impl AnswerSink,
-    ) -> AnswerResult {
-        let Some(piece) = piece else { return Ok(()) };
+    fn piece(&mut self, event: &ResponseEvent<'_>, kind: PartKind, sink: &mut impl AnswerSink) -> AnswerResult {
+        let Some(piece) = event.delta else { return Ok(()) };
         if self.item(event).1.is_none() {
             let Some(item) = Item::implied_by(kind).filter(|_| self.items.len() < MAX_ITEMS) else {
                 return Err(AnswerFault::malformed("a delta of an item that was not added"));
@@ -212,22 +233,22 @@ impl Decoder {
             self.items.push((self.place_of(event), item));
         }
         match self.item(event) {
-            (counters, Some(item)) => item.piece(kind, part_of(event, kind), piece, counters, sink),
+            (counters, Some(item)) => item.piece(kind, event.part(kind), piece, counters, sink),
             _ => Ok(()),
         }
     }
 
-    /// Takes a whole part, if no piece of it came before.
+    /// Takes a whole part, which stands in the member `name`, if no piece of it came before.
     fn rest(
         &mut self,
-        event: Raw<'_>,
+        event: &ResponseEvent<'_>,
         kind: PartKind,
-        whole: Option<Raw<'_>>,
+        name: &[u8],
         sink: &mut impl AnswerSink,
     ) -> AnswerResult {
-        let part = part_of(event, kind);
+        let whole = event.value.member(name).filter(|text| text.is_string());
         match (self.item(event), whole) {
-            ((counters, Some(item)), Some(whole)) => item.whole_part(kind, part, whole, counters, sink),
+            ((counters, Some(item)), Some(whole)) => item.whole_part(kind, event.part(kind), whole, counters, sink),
             // The whole item follows.
             _ => Ok(()),
         }
@@ -262,10 +283,4 @@ impl Decoder {
         let tokens = usage::tokens(response, self.counters.searches());
         tokens.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
     }
-}
-
-/// The index of an event's part within its item.
-fn part_of(event: Raw<'_>, kind: PartKind) -> u64 {
-    let name: &[u8] = if kind == PartKind::Summary { b"summary_index" } else { b"content_index" };
-    event.member(name).and_then(Raw::count).unwrap_or(0)
 }

@@ -174,7 +174,8 @@ impl Candidate {
         PartContext { names, answer, memory }: PartContext<'_>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let Some(name) = call.member(b"name").and_then(EscapedText::filled) else {
+        let [name, args, id] = call.pick([b"name", b"args", b"id"]);
+        let Some(name) = name.and_then(EscapedText::filled) else {
             return Err(AnswerFault::malformed("a tool call without a name"));
         };
         if self.calls.len() >= MAX_CALLS {
@@ -182,9 +183,8 @@ impl Candidate {
         }
         self.end_reasoning();
         (self.has_parts, self.has_content) = (true, true);
-        let args = call.member(b"args").filter(|args| args.is_object());
-        let args = args.and_then(|args| std::str::from_utf8(args.bytes()).ok()).unwrap_or("{}");
-        let id = self.id_of_call(call, [name.bytes(), args.as_bytes()], answer);
+        let args = args.filter(|args| args.is_object()).map_or("{}", Raw::written);
+        let id = self.id_of_call(id, [name.bytes(), args.as_bytes()], answer);
         if let Some(signature) = signature {
             if let Some(memory) = memory {
                 memory.keep(&id, &signature);
@@ -208,8 +208,13 @@ impl Candidate {
 
     /// The id of a call: the upstream's, unless it has none or repeats one. A made one depends on nothing but the answer, so
     /// that it is the same however the answer comes.
-    fn id_of_call(&self, call: Raw<'_>, called: [&[u8]; 2], answer: Option<&EscapedText<'_>>) -> EscapedText<'static> {
-        let own = call.member(b"id").and_then(EscapedText::filled);
+    fn id_of_call(
+        &self,
+        own: Option<Raw<'_>>,
+        called: [&[u8]; 2],
+        answer: Option<&EscapedText<'_>>,
+    ) -> EscapedText<'static> {
+        let own = own.and_then(EscapedText::filled);
         if let Some(id) = own.map(|id| fitting_call_id(&id, CLIENT_IDS))
             && !self.calls.contains(&id)
         {
