@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pointsman_routing::{
-    quality::{Answers, Posterior},
+    quality::Posterior,
     spend_pace::{CallEnd, SpendPace},
 };
 
@@ -54,7 +54,13 @@ impl Classes {
 pub struct Ratings {
     classes: Classes,
     arms: usize,
-    cells: BTreeMap<usize, Vec<Answers>>,
+    cells: BTreeMap<usize, Vec<Cell>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    accepted: f64,
+    rejected: f64,
 }
 
 impl Ratings {
@@ -91,7 +97,7 @@ impl Ratings {
 
     /// One more.
     pub fn add(&mut self, question: &Question, arm: usize, value: f64) {
-        let cells = self.cells.entry(self.classes.of(question)).or_insert_with(|| vec![Answers::default(); self.arms]);
+        let cells = self.cells.entry(self.classes.of(question)).or_insert_with(|| vec![Cell::default(); self.arms]);
         cells[arm].accepted += value;
         cells[arm].rejected += 1.0 - value;
     }
@@ -102,15 +108,15 @@ impl Ratings {
         let cells = self.cells.get(&self.classes.of(question));
         let drawn = |arm: usize| {
             let of_model = self.overall(arm).at_most(strength);
-            cells.map_or(of_model, |cells| of_model.with(cells[arm]))
+            cells.map_or(of_model, |cells| of_model.with(cells[arm].accepted, cells[arm].rejected))
         };
         (0..self.arms).map(drawn).collect()
     }
 
     /// What is believed of a model by all its ratings.
     fn overall(&self, arm: usize) -> Posterior {
-        let none = Posterior::of_class(Answers::default());
-        self.cells.values().fold(none, |belief, cells| belief.with(cells[arm]))
+        let none = Posterior::of_class(0.0, 0.0);
+        self.cells.values().fold(none, |belief, cells| belief.with(cells[arm].accepted, cells[arm].rejected))
     }
 }
 

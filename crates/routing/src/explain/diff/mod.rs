@@ -43,7 +43,7 @@ pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
 pub use load::{Load, LoadAdjusted, LoadSample};
 pub use open_loop::{Admitted, Nearness, OpenLoop};
 pub use remake::Grade;
-pub(in crate::explain) use remake::{Basis, Planned, Possible};
+pub(in crate::explain) use remake::{Planned, Possible};
 pub use restriction::Restriction;
 pub(in crate::explain) use setup::Setup;
 pub use shadow::{Asked, Shadow, Watched};

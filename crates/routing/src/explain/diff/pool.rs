@@ -244,7 +244,7 @@ impl<'s> Screen<'s> {
         if self.filters.is_none() || self.query.routing.min_quality.is_none() {
             return Some(true);
         }
-        let Tokens { decision, setup } = self.tokens;
+        let Tokens { decision, setup, .. } = self.tokens;
         let (quality, is_told) = setup.quality(decision, self.query, index, of_record.quality);
         let subject = CatalogEndpoint::at(setup.catalog(), index)?;
         is_told.then(|| filter::below_min_quality(self.query, subject, quality).is_none())

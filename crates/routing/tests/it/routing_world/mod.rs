@@ -34,7 +34,7 @@ use pointsman_domain::{
 };
 use pointsman_routing::{
     decide::decide,
-    quality::{Answers, Posterior, QualityTable},
+    quality::{Posterior, QualityTable},
     stats::{
         EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, PromptScales, Snapshot, TokensLeft,
     },
@@ -175,9 +175,8 @@ impl Entry {
     fn quality(&self) -> Option<Quality> {
         let prior = self.score().map(|score| Posterior::of_score(&score));
         let Some((mean, ratings)) = self.pair("rated", ',') else { return prior.map(|prior| prior.quality(0.0)) };
-        let prior = prior.unwrap_or_else(|| Posterior::of_class(Answers::default()));
-        let rated = Answers { accepted: mean * ratings, rejected: (1.0 - mean) * ratings };
-        Some(prior.with(rated).quality(ratings))
+        let prior = prior.unwrap_or_else(|| Posterior::of_class(0.0, 0.0));
+        Some(prior.with(mean * ratings, (1.0 - mean) * ratings).quality(ratings))
     }
 
     fn stats(&self, catalog: &Catalog, endpoint: &Endpoint) -> EndpointStats {
