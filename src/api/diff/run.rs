@@ -343,7 +343,8 @@ impl SecondPass<'_> {
         samples.sort_by_key(|sample| sample.window_ms);
         for sample in &mut samples {
             sample.sample.sort();
-            load.iter().for_each(|load| sample.sample.shifts.adjust(&load.loads));
+            let settled = load.iter().filter(|load| load.is_settled());
+            settled.for_each(|load| sample.sample.shifts.adjust(&load.loads));
         }
         Ok(Passed { tally, samples, open_loop: None, load })
     }

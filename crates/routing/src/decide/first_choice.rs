@@ -6,7 +6,7 @@ use super::{
     exploration, exploration_share, plan,
     pool::CandidatePool,
     pooled_endpoint::{PooledEndpoint, Role},
-    safe_set, scoring,
+    rank, safe_set, scoring,
 };
 
 /// The endpoint that a decision tries first.
@@ -32,9 +32,7 @@ pub(crate) fn first_choice(context: &DecisionContext<'_>, other: Option<u32>) ->
         return None;
     }
     let scoring = scoring(context, &pool);
-    admission::admit_probe(context, &mut pool.candidates, &scoring);
-    let ranked = pool.candidates.iter_mut().filter(|candidate| candidate.role != Role::Excluded);
-    ranked.for_each(|candidate| scoring.rank_one(candidate));
+    rank(context, &mut pool.candidates, &scoring);
     let drawn = drawn(context, &pool);
     let called = || pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded);
     let drawn = drawn.and_then(|drawn| called().find(|candidate| candidate.index == drawn));

@@ -198,23 +198,17 @@ impl Scoring {
         self.score_at(&forecast.noisy, forecast, cost)
     }
 
-    /// Scores the candidates, with noise and without.
+    /// Scores the candidates, with noise and without. Candidates past refusing gates are ranked by the time at which
+    /// these open, without preferences.
     pub(crate) fn rank(&self, candidates: &mut [PooledEndpoint<'_>]) {
         for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Excluded) {
-            self.rank_one(candidate);
-            if candidate.role != Role::Panic {
+            if candidate.role == Role::Panic {
+                candidate.precedence = candidate.order_rank();
+                candidate.rank = candidate.reopens().rank();
+            } else {
+                candidate.rank = self.score(&candidate.forecast, candidate.live.cost);
                 candidate.noiseless = self.noiseless_score(&candidate.forecast, candidate.live.cost);
             }
-        }
-    }
-
-    /// Scores a candidate, with noise. One past a refusing gate is ranked by the time at which that opens, without preferences.
-    pub(crate) fn rank_one(&self, candidate: &mut PooledEndpoint<'_>) {
-        if candidate.role == Role::Panic {
-            candidate.precedence = candidate.order_rank();
-            candidate.rank = candidate.reopens().rank();
-        } else {
-            candidate.rank = self.score(&candidate.forecast, candidate.live.cost);
         }
     }
 

@@ -280,8 +280,8 @@ proptest! {
             [first.predicted.cost, first.predicted.first_token_p50, first.predicted.failure]
         });
         prop_assert_eq!([made.cost, made.first_token, made.failure], figures.map(|figure| figure as f32));
-        let scored = run.iter().flat_map(|decision| decision.candidates.iter().chain(&decision.rivals));
-        let served = first.zip(scored.filter(|one| Some(one.index) == serves).next());
+        let mut scored = run.iter().flat_map(|decision| decision.candidates.iter().chain(&decision.rivals));
+        let served = first.zip(scored.find(|one| Some(one.index) == serves));
         if let Some((first, served)) = served {
             prop_assert_eq!(made.gap, Some((served.score - first.score) as f32));
         }

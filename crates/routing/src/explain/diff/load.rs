@@ -69,6 +69,27 @@ pub struct Load {
 /// By slot of time and endpoint: requests in flight that are added, or seconds of requests.
 type Added = BTreeMap<(i64, EndpointId), f64>;
 
+/// Times of equal length over which rates are taken. The first and the last one are covered in part.
+#[derive(Debug, Clone, Copy)]
+struct Slots {
+    first_ms: i64,
+    last_ms: i64,
+    length_ms: i64,
+}
+
+impl Slots {
+    fn of(self, created_ms: i64) -> i64 {
+        created_ms.div_euclid(self.length_ms)
+    }
+
+    /// Seconds of the slot that are covered, at least one.
+    fn seconds(self, slot: i64) -> f64 {
+        let begin = slot.saturating_mul(self.length_ms);
+        let end = begin.saturating_add(self.length_ms).min(self.last_ms);
+        end.saturating_sub(begin.max(self.first_ms)).max(1_000) as f64 / 1e3
+    }
+}
+
 /// One round: all decisions, made with some load.
 struct Round {
     tally: Tally,
@@ -78,6 +99,14 @@ struct Round {
     chosen: BTreeMap<EndpointId, u64>,
     /// Sums over decisions: requests in flight, knee, and their number.
     loads: BTreeMap<EndpointId, [f64; 3]>,
+}
+
+impl LoadAdjusted {
+    /// Whether shares stand still.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.last_move < STILL
+    }
 }
 
 impl LoadSample {
@@ -109,12 +138,13 @@ impl LoadSample {
     ) -> Option<LoadAdjusted> {
         // So that no order of the records changes a bit.
         self.0.sort_by_key(|one| (one.created_ms, one.draw));
-        let slot_ms = self.slot_ms()?;
-        let per_second = drawn_from as f64 / self.0.len() as f64 / (slot_ms as f64 / 1e3);
-        let mut round = |more: &Added| self.round(more, slot_ms, calibration, &mut goes_on);
+        let slots = self.slots()?;
+        let weight = drawn_from as f64 / self.0.len() as f64;
+        let mut round = |more: &Added| self.round(more, slots, calibration, &mut goes_on);
+        let added = |round: &Round| added(&round.occupied, |slot| weight / slots.seconds(slot));
         let first = round(&Added::new())?;
         let plain = first.tally.estimates();
-        let (mut more, mut last) = (added(&first.occupied, per_second), first);
+        let (mut more, mut last) = (added(&first), first);
         let (mut rounds, mut last_move) = (0, 0.0);
         while rounds < ROUNDS {
             let next = round(&more)?;
@@ -123,24 +153,24 @@ impl LoadSample {
             if last_move < STILL {
                 break;
             }
-            more = halfway(&more, &added(&last.occupied, per_second));
+            more = halfway(&more, &added(&last));
         }
         let adjusted = last.tally.estimates();
-        let loads = self.loads(&last, &more, slot_ms);
+        let loads = self.loads(&last, &more, slots);
         Some(LoadAdjusted { decisions: last.tally.decisions, plain, adjusted, rounds, last_move, loads })
     }
 
-    /// Length of the slots over which rates are taken.
-    fn slot_ms(&self) -> Option<i64> {
-        let (first, last) = (self.0.first()?.created_ms, self.0.last()?.created_ms);
-        let slots = (i64::try_from(self.0.len()).ok()? / SLOT_DECISIONS).max(1);
-        Some((last.saturating_sub(first) / slots).max(LEAST_SLOT_MS))
+    /// The slots over which rates are taken.
+    fn slots(&self) -> Option<Slots> {
+        let (first_ms, last_ms) = (self.0.first()?.created_ms, self.0.last()?.created_ms);
+        let count = (i64::try_from(self.0.len()).ok()? / SLOT_DECISIONS).max(1);
+        Some(Slots { first_ms, last_ms, length_ms: (last_ms.saturating_sub(first_ms) / count).max(LEAST_SLOT_MS) })
     }
 
     fn round(
         &self,
         added: &Added,
-        slot_ms: i64,
+        slots: Slots,
         calibration: &Calibration,
         goes_on: &mut impl FnMut() -> bool,
     ) -> Option<Round> {
@@ -149,7 +179,7 @@ impl LoadSample {
             if !goes_on() {
                 return None;
             }
-            let slot = one.created_ms.div_euclid(slot_ms);
+            let slot = slots.of(one.created_ms);
             let more = |endpoint: EndpointId| added.get(&(slot, endpoint)).copied().unwrap_or_default();
             let loaded = loaded(&one.decision, more);
             let made = one.comparison.decide_under_load(&one.decision, &loaded, &one.tags, calibration);
@@ -159,8 +189,8 @@ impl LoadSample {
     }
 
     /// Mean loads of the endpoints that get more of it, over the decisions.
-    fn loads(&self, round: &Round, added: &Added, slot_ms: i64) -> Vec<Load> {
-        let slots: Vec<i64> = self.0.iter().map(|one| one.created_ms.div_euclid(slot_ms)).collect();
+    fn loads(&self, round: &Round, added: &Added, slots: Slots) -> Vec<Load> {
+        let slots: Vec<i64> = self.0.iter().map(|one| slots.of(one.created_ms)).collect();
         let load = |(endpoint, [in_flight, knee, count]): (&EndpointId, &[f64; 3])| {
             let more: f64 = slots.iter().filter_map(|slot| added.get(&(*slot, *endpoint))).sum();
             let before = in_flight / count.max(1.0);
@@ -218,12 +248,11 @@ fn loaded(decision: &Decision, more: impl Fn(EndpointId) -> f64) -> Decision {
     loaded
 }
 
-/// Requests in flight of the choices after, beyond those of the choices before: how many of them come in a second, times their
-/// seconds.
-fn added([before, after]: &[Added; 2], per_second: f64) -> Added {
+/// Requests in flight of the choices after, beyond those of the choices before: what each of their seconds counts for in its slot.
+fn added([before, after]: &[Added; 2], per_second: impl Fn(i64) -> f64) -> Added {
     let mut added = after.clone();
     before.iter().for_each(|(at, seconds)| *added.entry(*at).or_default() -= seconds);
-    added.values_mut().for_each(|sum| *sum *= per_second);
+    added.iter_mut().for_each(|((slot, _), sum)| *sum *= per_second(*slot));
     added
 }
 
