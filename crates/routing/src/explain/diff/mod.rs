@@ -36,7 +36,7 @@ pub(crate) use comparison::{Choice, Choices};
 pub use comparison::{Comparison, Figures, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
 pub use remake::Grade;
-pub(in crate::explain) use remake::{Basis, Planned, Possible};
+pub(in crate::explain) use remake::{Planned, Possible};
 pub use restriction::Restriction;
 pub(in crate::explain) use setup::Setup;
 pub use shadow::{Asked, Shadow, Watched};

@@ -9,9 +9,7 @@ use super::{
     timeline::{Sighting, Timeline},
 };
 use crate::explain::{
-    diff::{
-        Basis, Calibration, Comparison, Figures, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side, units,
-    },
+    diff::{Calibration, Comparison, Figures, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side, units},
     estimate::outcome_values,
 };
 
