@@ -175,6 +175,14 @@ fn an_endpoint_that_answers_again_within_the_minute_could_have_been_called() {
 }
 
 #[test]
+fn what_an_endpoint_cannot_carry_is_no_ignorance() {
+    let (world, paced) = (World::of(FAR), World::of(&FAR.replace("a/1 200ms", "a/1 200ms paced5")));
+    let all = [1, 2].map(|n| fastest(&paced, n, SECOND_MS));
+    let regret = review(&paced, &all, &[fastest(&world, 1, 20 * SECOND_MS)]);
+    assert_eq!(value(regret.part(Yardstick::Ignorance))[2], 0.0);
+}
+
+#[test]
 fn without_chance_no_endpoint_can_be_compared_alone_and_with_it_the_best_is_found() {
     let world = World::of(FAR);
     let refused = review(&world, &requests(&world, 50), &[]).fixed;
