@@ -4,10 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use pointsman_domain::{Candidate, Catalog, Decision, EndpointId, Generation, Reopens, RoutingPolicy};
 
-use super::{
-    requests::Observed,
-    timeline::{Sighting, Timeline},
-};
+use super::timeline::{Sighting, Timeline};
 use crate::explain::{
     diff::{Calibration, Comparison, Figures, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side, units},
     estimate::{is_limit, outcome_values},
@@ -37,6 +34,17 @@ pub(super) type Expected = [f64; 3];
 pub(super) struct Prospect {
     pub endpoint: EndpointId,
     pub expected: Expected,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// Its request counts.
+    Counted,
+    /// No endpoint could serve it.
+    Unserved,
+    /// It does not come out as it was made.
+    Different,
 }
 
 /// A recorded request with the choices that it could have met.
