@@ -71,9 +71,10 @@ fn the_parts_sum_to_the_total_in_every_figure() {
     let later = World::of("a/1 900ms 50tps $1/2 w3 ok3 | b/2 320ms 50tps $2/4 w3 ok3");
     let known = [fastest(&later, 1, 50 * SECOND_MS)];
     let mut all: Vec<Generation> = (1..=300).map(|seed| fastest(&world, seed, seed as i64 * 100)).collect();
-    // Outcomes that were not predicted.
-    for generation in all.iter_mut().step_by(7) {
-        generation.attempts[0].duration_ms += 700;
+    // The first endpoint is as slow as is known later, and some outcomes are as nobody predicted.
+    for (n, generation) in all.iter_mut().enumerate() {
+        let attempt = &mut generation.attempts[0];
+        attempt.duration_ms += if attempt.endpoint == 0 { 600 } else { 0 } + if n % 7 == 0 { 700 } else { 0 };
     }
     let regret = review(&world, &all, &known);
     let total = value(regret.part(Yardstick::Total));
@@ -97,7 +98,7 @@ fn exploration_is_the_cost_of_chance_that_estimates_tell() {
     let chance = sample.cost_of_chance();
     let regret = review(&world, &all, &[]);
     let [spend, _, seconds] = value(regret.part(Yardstick::Exploration));
-    assert!(seconds > 0.0 && (seconds / chance.total - 1.0).abs() < 0.02, "{seconds} {}", chance.total);
+    assert!(seconds > 0.0 && (seconds / chance.total - 1.0).abs() < 0.1, "{seconds} {}", chance.total);
     assert!((spend / chance.spend - 1.0).abs() < 0.02, "{spend} {}", chance.spend);
     let calm = RoutingPolicy { exploration: 0.0, ..RoutingPolicy::default() };
     let still = World::under(CLOSE, calm);
@@ -116,7 +117,7 @@ fn a_restriction_costs_what_the_endpoint_that_it_leaves_out_would_have_saved_and
         decision.candidates[place].predicted.total_p50
     });
     let [_, _, seconds] = value(regret.part(Yardstick::Restrictions));
-    assert!((seconds - (slow - fast)).abs() < 0.01, "{seconds} instead of {}", slow - fast);
+    assert!((seconds - (slow - fast)).abs() < 0.03, "{seconds} instead of {}", slow - fast);
     let named: Vec<(Restriction, usize)> =
         regret.restricted.iter().map(|one| (one.restriction, one.requests)).collect();
     assert_eq!(named, [(Restriction::Providers, 40)]);
@@ -171,6 +172,14 @@ fn an_endpoint_that_answers_again_within_the_minute_could_have_been_called() {
     let (world, open) = (World::of(FAR), World::of(&FAR.replace("a/1 200ms", "a/1 200ms open5")));
     let regret = review(&open, &[1, 2].map(|n| fastest(&open, n, SECOND_MS)), &[fastest(&world, 1, 20 * SECOND_MS)]);
     assert!(value(regret.part(Yardstick::Ignorance))[2] > 0.5, "{regret:?}");
+}
+
+#[test]
+fn what_an_endpoint_cannot_carry_is_no_ignorance() {
+    let (world, paced) = (World::of(FAR), World::of(&FAR.replace("a/1 200ms", "a/1 200ms paced5")));
+    let all = [1, 2].map(|n| fastest(&paced, n, SECOND_MS));
+    let regret = review(&paced, &all, &[fastest(&world, 1, 20 * SECOND_MS)]);
+    assert_eq!(value(regret.part(Yardstick::Ignorance))[2], 0.0);
 }
 
 #[test]

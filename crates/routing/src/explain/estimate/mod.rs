@@ -27,7 +27,7 @@ pub use observation::{LEAST_PROBABILITY, Observation, Observations};
 pub(in crate::explain) use sample::FEWEST_FAILURES;
 pub use sample::{Bound, CostOfChance, Estimated, Labels, LoggedRequest, Measure, Measured, Sample, SliceOfSample};
 pub use support::Position;
-pub(in crate::explain) use support::outcome_values;
+pub(in crate::explain) use support::{is_limit, outcome_values};
 pub use traffic_shift::{TrafficShift, TrafficShifts};
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn cost_of_chance(choices: &Choices) -> [i128; 3] {
 }
 
 /// Whether an endpoint was left out because it could not carry more.
-const fn is_limit(reason: ExclusionReason) -> bool {
+pub(in crate::explain) const fn is_limit(reason: ExclusionReason) -> bool {
     matches!(reason, ExclusionReason::Paced | ExclusionReason::RateLimited | ExclusionReason::Saturated)
 }
 

@@ -3,9 +3,11 @@
 use pointsman_domain::Objective;
 
 use super::{
+    figure::RegretFigure,
     fixed::Fixed,
     hindsight::{Expected, Reviewed},
-    requests::{Group, Request, Scales},
+    request::{Group, Request},
+    scales::Scales,
 };
 use crate::explain::{
     diff::{Grade, LEAST_CLUSTERS, Restriction},
@@ -33,15 +35,6 @@ pointsman_domain::named! {
         /// What is left of the total.
         Rest = "rest",
     }
-}
-
-/// Dollars, failures or seconds for each request, with the 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RegretFigure {
-    /// The figure.
-    pub value: f64,
-    /// Its interval.
-    pub interval: [f64; 2],
 }
 
 /// What lifting one restriction alone would bring.

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use pointsman_domain::EndpointId;
 
 use super::{
-    figures::RegretFigure,
+    figure::RegretFigure,
     hindsight::{Expected, Prospect},
-    requests::{Request, Scales},
+    request::Request,
+    scales::Scales,
 };
 use crate::{
     decide::noise::quantile,

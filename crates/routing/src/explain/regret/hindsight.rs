@@ -4,13 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use pointsman_domain::{Candidate, Catalog, Decision, EndpointId, Generation, Reopens, RoutingPolicy};
 
-use super::{
-    requests::Observed,
-    timeline::{Sighting, Timeline},
-};
+use super::timeline::{Sighting, Timeline};
 use crate::explain::{
     diff::{Calibration, Comparison, Figures, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side, units},
-    estimate::outcome_values,
+    estimate::{is_limit, outcome_values},
 };
 
 /// How far the last choice knows the future, milliseconds.
@@ -37,6 +34,17 @@ pub(super) type Expected = [f64; 3];
 pub(super) struct Prospect {
     pub endpoint: EndpointId,
     pub expected: Expected,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// Its request counts.
+    Counted,
+    /// No endpoint could serve it.
+    Unserved,
+    /// It does not come out as it was made.
+    Different,
 }
 
 /// A recorded request with the choices that it could have met.
@@ -212,14 +220,16 @@ fn recorded_candidates(decision: &Decision) -> impl Iterator<Item = &Candidate> 
     decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby)
 }
 
-/// Replaces statistics by later ones. What takes requests by then may be called.
+/// Replaces statistics by later ones. What takes requests by then may be called, unless it could not carry more.
 fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t Sighting>) {
+    let limited = decision.excluded.iter().filter(|excluded| is_limit(excluded.reason));
+    let limited: Vec<u32> = limited.map(|excluded| excluded.index).collect();
     let Decision { candidates, rivals, standby, .. } = decision;
     let mut opened = Vec::new();
     for candidate in candidates.iter_mut().chain(rivals).chain(standby) {
         if let Some(sighting) = later(candidate.endpoint) {
             *candidate = sighting.told_to(candidate);
-            if sighting.accepts {
+            if sighting.accepts && !limited.contains(&candidate.index) {
                 opened.push(candidate.index);
             }
         }

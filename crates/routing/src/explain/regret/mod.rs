@@ -9,16 +9,21 @@
 //! What nobody measured within the minute stays unknown: the last of the three choices knows more than the decision did, not
 //! everything.
 
+mod figure;
 mod figures;
 mod fixed;
 mod hindsight;
-mod requests;
+mod regrets;
+mod request;
+mod scales;
 mod timeline;
 
-pub use figures::{LEAST_GROUP, Regret, RegretFigure, Restricted, Yardstick};
+pub use figure::RegretFigure;
+pub use figures::{LEAST_GROUP, Regret, Restricted, Yardstick};
 pub use fixed::{Fixed, FixedEndpoint};
-pub use hindsight::{FORESIGHT_MS, Hindsight};
-pub use requests::{Group, Observed, Regrets};
+pub use hindsight::{FORESIGHT_MS, Hindsight, Observed};
+pub use regrets::Regrets;
+pub use request::Group;
 pub use timeline::Timeline;
 
 pub use super::diff::Restriction;
