@@ -42,8 +42,10 @@ pub struct Feedback {
     published: ArcSwap<Evidence>,
     /// Ratings came or went since evidence was made of them.
     is_changed: AtomicBool,
-    /// Records were deleted, and their ratings with them.
+    /// Records were deleted, and their ratings with them, or the ratings could not be read.
     is_outdated: AtomicBool,
+    /// The last reading failed, which was told.
+    is_unread: AtomicBool,
 }
 
 /// Answers by model and class, and when they were counted.
@@ -165,11 +167,13 @@ impl Feedback {
                 }
                 *self.sums.lock() = sums;
                 self.is_changed.store(true, Relaxed);
+                self.is_unread.store(false, Relaxed);
             }
             Err(fault) => {
-                log::warn!(
-                    "the ratings in the ledger cannot be read, so models are judged by their scores alone: {fault}"
-                );
+                self.is_outdated.store(true, Relaxed);
+                if !self.is_unread.swap(true, Relaxed) {
+                    log::warn!("the ratings in the ledger cannot be read, and are tried again every second: {fault}");
+                }
             }
         }
     }
