@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{process::run, schema};
 
 /// Configurations that are right; each stands behind nothing.
-const GOOD: [&str; 20] = [
+const GOOD: [&str; 22] = [
     "[server]\nbind = \"127.0.0.1:9000\"\nkeep_alive = \"1m 30s\"\nworkers = 2",
     "[server]\nkeep_alive = \"75s\"",
     "[limits]\nmax_body = \"16MiB\"\nmax_header = 65536",
@@ -23,6 +23,11 @@ const GOOD: [&str; 20] = [
     "[[accounts]]\nname = \"shop\"\nteam = \"sales\"\n[[teams]]\nname = \"sales\"\nspend_limit = \"100\"",
     "[[aliases]]\nname = \"quick\"\npreferred_max_latency = { p95 = 0.8 }\nallowed_models = [\"openai/*\"]",
     "[[aliases]]\nname = \"quick\"\npreferred_max_latency = 0.5\nweights = { latency = 1, cost = 0 }",
+    "[[aliases]]\nname = \"good\"\nmin_quality = 0.7\nweights = { quality = 1 }\n[[aliases]]\nname = \"sure\"\n\
+     min_quality = { p10 = 0.7 }\nquality_unknown = \"allow\"\n[routing]\nper_accepted = true\nbalanced = { quality = 0.3 }",
+    "[[models]]\nid = \"openai/gpt-5.6\"\n[models.quality]\nsource = \"own-eval\"\ndate = 2026-11-02\n\
+     code = { score = 0.71, n = 225 }\n[[models.endpoints]]\nprovider = \"openai\"\n\
+     quality = { code = { score = 0.7, n = 9, source = \"own-eval\", date = 2026-11-02 } }",
     "[providers.openai]\napi_key_env = \"MY_KEY\"\npermit_wait = \"50ms\"",
     "[providers.acme]\nbase_url = \"https://api.acme.example/v1\"\nheaders = { x-team = \"a\" }\n[[models]]\nid = \"acme/one\"\n\
      context_length = 8000\npricing = \"unknown\"\nendpoints = [{ provider = \"acme\", upstream_model = \"one\" }]",

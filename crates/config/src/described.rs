@@ -6,7 +6,7 @@ use super::{
     tree::{self, Value},
 };
 
-/// Prices of endpoints are described at their models.
+/// Prices and scores of endpoints are described at their models.
 const PRICED: &str = "models[].endpoints[].";
 
 /// What the reader of a key does not know of it.

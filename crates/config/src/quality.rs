@@ -69,10 +69,10 @@ fn scores(section: &Section<'_>) -> QualityScores {
 
 fn origin(section: &Section<'_>) -> Origin {
     keys! { section:
-        /// Who measured. Required, here or at each class; scores of different sources are not comparable.
-        source = filled() [absent = "required"],
-        /// When it was measured. Required, here or at each class.
-        date = day() [absent = "required", kind = "date"],
+        /// Who measured. Scores of different sources are not comparable.
+        source = filled() [absent = "required at each class"],
+        /// When it was measured.
+        date = day() [absent = "required at each class", kind = "date"],
         /// Under which licence the scores may be used.
         licence = filled() [absent = "none"],
     }

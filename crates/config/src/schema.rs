@@ -14,9 +14,9 @@ const DURATION: &str = r"^\s*(0|([0-9.]+\s*[A-Za-z]+\s*)+)$";
 const SIZE: &str = r"^\s*[0-9]+\s*(B|[kK]B|KiB|MB|MiB|GB|GiB)?\s*$";
 /// Required keys that an entry need not have when it changes an entry of the built-in catalogue.
 const IN_CATALOGUE: [&str; 2] = ["base_url", "upstream_model"];
-/// The prices of endpoints are described at their models.
+/// Prices and scores of endpoints are described at their models.
 const PRICED: &str = "models[].endpoints[]";
-const PRICES: [&str; 3] = ["pricing", "usd_per_million", "usd_each"];
+const PRICES: [&str; 4] = ["pricing", "usd_per_million", "usd_each", "quality"];
 
 /// The schema, as text.
 pub fn schema() -> String {

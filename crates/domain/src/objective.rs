@@ -49,10 +49,10 @@ impl Weights {
         Weights { latency, cost, quality: 0.0 }.checked()
     }
 
-    /// The weights, if all of them are finite and ≥ 0 and their sum is above 0.
+    /// The weights, if all of them are ≥ 0 and their sum is above 0 and finite.
     pub fn checked(self) -> Option<Weights> {
         let all = [self.latency, self.cost, self.quality];
-        let good = all.iter().all(|weight| weight.is_finite() && *weight >= 0.0) && self.sum() > 0.0;
+        let good = all.iter().all(|weight| *weight >= 0.0) && self.sum() > 0.0 && self.sum().is_finite();
         good.then_some(self)
     }
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use expect_test::{Expect, expect};
 use pointsman_config::{Config, Environment, quality_warnings};
 use pointsman_domain::{QualityFloor, Task, UnknownQuality};
 
@@ -21,18 +20,24 @@ fn model(id: &str, keys: &str, of_endpoint: &str) -> String {
     )
 }
 
-#[track_caller]
-fn check(toml: &str, expected: Expect) {
-    expected.assert_eq(&read(toml).map_or_else(|faults| faults, |_| "good\n".to_owned()));
-}
-
-#[track_caller]
-fn warned(models: &str, more: &str, today: &str, expected: Expect) {
+/// What `check` says of these models on a day, sorted.
+fn warned(models: &str, more: &str, today: &str) -> Vec<String> {
     let config = read(&format!("{PROVIDER}{models}{more}")).unwrap();
     let routing = &config.routing;
-    let warnings =
-        quality_warnings(&config.catalog(1), &routing.policy, routing.objective, today.parse().expect("a date"));
-    expected.assert_eq(&warnings.iter().map(|warning| format!("{warning}\n")).collect::<String>());
+    let today = today.parse().expect("a date");
+    let mut warnings = quality_warnings(&config.catalog(1), &routing.policy, routing.objective, today);
+    warnings.sort_unstable();
+    warnings
+}
+
+/// Fails unless reading gives these faults, each known by its place and a part of its text.
+#[track_caller]
+fn refused(toml: &str, expected: &[&str]) {
+    let faults = read(toml).unwrap_err();
+    for part in expected {
+        assert!(faults.lines().any(|fault| fault.starts_with("f:") && fault.contains(part)), "{part}:\n{faults}");
+    }
+    assert_eq!(faults.lines().count(), expected.len(), "{faults}");
 }
 
 #[test]
@@ -53,22 +58,29 @@ fn scores_have_a_source_and_a_date_and_an_endpoint_replaces_those_of_its_model()
 #[test]
 fn a_score_without_source_date_or_number_is_a_fault_with_its_place() {
     let at = |keys: &str| format!("{PROVIDER}{}", model("acme/small", keys, ""));
-    check(
+    refused(
         &at("quality = { code = { score = 0.7, n = 9 } }"),
-        expect![[r#"
-        "#]],
+        &[
+            ":7:20: models[0].quality.code.source: is missing, here and at 'quality'",
+            ":7:20: models[0].quality.code.date: is missing, here and at 'quality'",
+        ],
     );
-    check(
+    refused(
         &at(
             "[models.quality]\nsource = \"\"\ndate = \"soon\"\ncode = { score = 1.5, n = 0 }\nmath = { score = 0.5 }\nchess = {}",
         ),
-        expect![[r#"
-        "#]],
+        &[
+            ":8:10: models[0].quality.source: is empty",
+            ":9:8: models[0].quality.date: is not a day",
+            "models[0].quality.code.score: 1.5 is out of range",
+            "models[0].quality.code.n: 0 is out of range",
+            "models[0].quality.math.n: is missing",
+            "models[0].quality.chess: unknown key",
+        ],
     );
-    check(
+    refused(
         &at("quality = { source = \"own\", date = 2026-11-02 }"),
-        expect![[r#"
-        "#]],
+        &["models[0].quality.general: is missing, and so is every other class"],
     );
 }
 
@@ -86,22 +98,17 @@ fn a_least_quality_is_a_number_or_a_lower_tenth() {
     let sure = of("service/sure");
     assert_eq!(sure.min_quality, Some(QualityFloor::Tenth(0.6)));
     assert_eq!(sure.weights.map(|weights| (weights.latency, weights.quality)), Some((0.5, 2.0)));
-    check(
-        r#"
-[[aliases]]
-name = "a"
-min_quality = 1.2
-quality_unknown = "maybe"
-[[aliases]]
-name = "b"
-min_quality = { p50 = 0.7 }
-[[aliases]]
-name = "c"
-min_quality = "good"
-weights = { quality = -1 }
-"#,
-        expect![[r#"
-        "#]],
+    refused(
+        "[[aliases]]\nname = \"a\"\nmin_quality = 1.2\nquality_unknown = \"maybe\"\n[[aliases]]\nname = \"b\"\n\
+         min_quality = { p50 = 0.7 }\n[[aliases]]\nname = \"c\"\nmin_quality = \"good\"\nweights = { quality = -1 }",
+        &[
+            ":3:15: aliases[0].min_quality: 1.2 is out of range",
+            ":4:19: aliases[0].quality_unknown: 'maybe' is unknown",
+            "aliases[1].min_quality.p10: is missing",
+            "aliases[1].min_quality.p50: unknown key",
+            "aliases[2].min_quality: is not a quality",
+            "aliases[2].weights.quality: -1 is out of range",
+        ],
     );
 }
 
@@ -118,19 +125,23 @@ fn check_names_old_scores_mixed_sources_and_models_without_a_score() {
     ]
     .concat();
     let alias = "[[aliases]]\nname = \"coder\"\ntask = \"code\"\nmin_quality = 0.5\n";
-    warned(
-        &models,
-        alias,
-        "2026-11-28",
-        expect![[r#"
-        "#]],
+    assert_eq!(
+        warned(&models, alias, "2026-11-28"),
+        [
+            "alias 'service/coder' uses quality, and there is no score for code of: acme/plain; it excludes them as \
+             quality_unknown",
+            "scores for code come from several sources, which are not comparable: 'board', 'own-eval'; use one source for \
+             each class",
+            "scores of 'own-eval' for code are older than 180 days (since 2026-03-02): acme/old; measure them again, or \
+             leave them out",
+        ]
     );
-    warned(&scored("acme/one", "own-eval", "2026-03-02"), "", "2026-08-29", expect![""]);
-    warned(
-        &models,
-        "[routing.balanced]\nquality = 0.2\n[[aliases]]\nname = \"some\"\nallowed_models = [\"acme/new\"]\n",
-        "2026-06-01",
-        expect![[r#"
-        "#]],
-    );
+    let alone = scored("acme/one", "own-eval", "2026-03-02");
+    assert!(warned(&alone, "", "2026-08-29").is_empty(), "180 days are not older than 180 days");
+    assert_eq!(warned(&alone, "", "2026-08-30").len(), 1);
+    let weighted = "[routing.balanced]\nquality = 0.2\n[[aliases]]\nname = \"new\"\nallowed_models = [\"acme/new\"]\n";
+    let said = warned(&models, weighted, "2026-06-01");
+    let lowest = "uses quality, and there is no score of: acme/plain; they count with the lowest known quality";
+    assert_eq!(said.iter().filter(|warning| warning.ends_with(lowest)).count(), 2, "{said:#?}");
+    assert!(!said.iter().any(|warning| warning.contains("service/new")), "its models have scores: {said:#?}");
 }

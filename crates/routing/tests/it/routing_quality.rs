@@ -95,10 +95,10 @@ fn the_nearest_relaxation_names_the_least_quality() {
 }
 
 /// Everything that a decision without quality holds, and in which order.
-fn figures(decision: &Decision) -> Vec<(u32, u64, Vec<(&'static str, u64)>)> {
+fn figures(decision: &Decision) -> Vec<String> {
     let of = |one: &Candidate| {
-        let terms = one.terms.iter().map(|term| (term.name, term.value.to_bits())).collect();
-        (one.index, one.score.to_bits(), terms)
+        let terms: Vec<_> = one.terms.iter().map(|term| (term.name, term.value.to_bits())).collect();
+        format!("{} {} {terms:?}", one.index, one.score.to_bits())
     };
     decision.candidates.iter().map(of).collect()
 }
