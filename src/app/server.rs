@@ -45,8 +45,8 @@ use crate::{
         accounts,
         alerts::delivery,
         control::ControlThread,
-        feedback,
         gateway::{Shared, WorkerHandle},
+        quality_upkeep,
         reload::{self, AdoptError, Reload, ReloadTrigger},
         replicas::node,
         series_restore,
@@ -169,7 +169,7 @@ impl Gateway {
         reload::begin(&shared);
         let watchdog = watchdog::start(&shared);
         accounts::start_upkeep(&shared);
-        feedback::start(&shared);
+        quality_upkeep::start(&shared);
         delivery::start(&shared, verdict::findings);
         if let Some(store) = shared.records.ledger.as_ref().filter(|_| shared.records.replicas.is_none()) {
             series_restore::start(store, shared.actors.control.ledger(), &arbiter);

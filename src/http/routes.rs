@@ -273,7 +273,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
             .route(web::post().to(explain::by_body)),
         page(&at("/route/replay")).route(read().to(replay::show)),
         page(&at("/generation")).route(read().to(generation::show)),
-        resource(&at("/generations/{id}/feedback"), "GET, HEAD, POST, DELETE")
+        resource(&at("/generations/{generation}/feedback"), "GET, HEAD, POST, DELETE")
             .route(read().to(feedback::show))
             .route(web::post().to(feedback::rate))
             .route(web::delete().to(feedback::withdraw)),

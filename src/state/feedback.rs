@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -14,7 +14,6 @@ use std::{
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use pointsman_actors::provider_health::AdoptEvidence;
 use pointsman_base::clock;
 use pointsman_domain::{RatingSource, Task};
 use pointsman_ledger::{
@@ -29,11 +28,7 @@ use pointsman_ledger::{
 };
 use pointsman_routing::quality::{Drift, Evidence, RATE_DAYS, Rated, RatingSums, TrafficTable};
 
-use crate::state::gateway::Shared;
-
 const DAY_MS: i64 = 86_400_000;
-/// Time between two looks for ratings that came.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// Age at which the count of answers is read again, when ratings come.
 const TRAFFIC_AGE: Duration = Duration::from_secs(60);
 
@@ -47,8 +42,10 @@ pub struct Feedback {
     published: ArcSwap<Evidence>,
     /// Ratings came or went since evidence was made of them.
     is_changed: AtomicBool,
-    /// Records were deleted, and their ratings with them.
+    /// Records were deleted, and their ratings with them, or the ratings could not be read.
     is_outdated: AtomicBool,
+    /// The last reading failed, which was told.
+    is_unread: AtomicBool,
 }
 
 /// Answers by model and class, and when they were counted.
@@ -155,6 +152,7 @@ impl Feedback {
         self.published.load_full()
     }
 
+    /// Reads the ratings of the ledger. Blocks.
     fn read(&self, ledger: &GenerationStore) {
         let _turn = self.turn.lock();
         match ledger.counted_ratings() {
@@ -169,17 +167,28 @@ impl Feedback {
                 }
                 *self.sums.lock() = sums;
                 self.is_changed.store(true, Relaxed);
+                self.is_unread.store(false, Relaxed);
             }
             Err(fault) => {
-                log::warn!(
-                    "the ratings in the ledger cannot be read, so models are judged by their scores alone: {fault}"
-                );
+                self.is_outdated.store(true, Relaxed);
+                if !self.is_unread.swap(true, Relaxed) {
+                    log::warn!("the ratings in the ledger cannot be read, and are tried again every second: {fault}");
+                }
             }
         }
     }
 
-    /// What the ratings say now, which is published from now on. Reads the disk.
-    fn publish(&self, ledger: &GenerationStore, most_share: f64) -> Arc<Evidence> {
+    /// What is to be done: whether the ledger is to be read anew, and whether there is something to publish.
+    pub fn take_changes(&self) -> (bool, bool) {
+        (self.is_outdated.swap(false, Relaxed), self.is_changed.swap(false, Relaxed))
+    }
+
+    /// What the ratings say now, which is published from now on; `anew` from what the ledger holds. Blocks.
+    pub fn publish(&self, ledger: &GenerationStore, most_share: f64, anew: bool) -> Arc<Evidence> {
+        if anew {
+            self.read(ledger);
+            self.is_changed.store(false, Relaxed);
+        }
         if !self.sums.lock().is_empty() {
             self.count_answers(ledger);
         }
@@ -301,39 +310,6 @@ fn traffic(ledger: &GenerationStore) -> Result<TrafficTable, Fault> {
 }
 
 /// The day of now, since 1970, in UTC.
-fn today() -> i32 {
+pub(super) fn today() -> i32 {
     i32::try_from(clock::unix_millis().div_euclid(DAY_MS)).unwrap_or_default()
-}
-
-/// Publishes what ratings say, once a second at most, until the gateway is dropped. Needs a durable ledger.
-pub fn start(shared: &Arc<Shared>) {
-    let Some(ledger) = shared.records.ledger.clone() else { return };
-    actix_rt::spawn(publish(Arc::downgrade(shared), ledger));
-}
-
-async fn publish(shared: Weak<Shared>, ledger: Arc<GenerationStore>) {
-    let (mut day, mut share) = (today(), None);
-    loop {
-        let Some(shared) = shared.upgrade() else { return };
-        let feedback = &shared.records.feedback;
-        let now = today();
-        let is_new_day = std::mem::replace(&mut day, now) != now;
-        let is_outdated = feedback.is_outdated.swap(false, Relaxed) || is_new_day;
-        let most_share = shared.setup.load().config.feedback.max_share;
-        let is_new_share = share.replace(most_share) != Some(most_share);
-        if feedback.is_changed.swap(false, Relaxed) || is_outdated || is_new_share {
-            let (of, ledger) = (Arc::clone(&shared), Arc::clone(&ledger));
-            let published = actix_rt::task::spawn_blocking(move || {
-                if is_outdated {
-                    of.records.feedback.read(&ledger);
-                }
-                of.records.feedback.publish(&ledger, most_share)
-            });
-            if let Ok(evidence) = published.await {
-                shared.actors.control.health().do_send(AdoptEvidence(evidence));
-            }
-        }
-        drop(shared);
-        actix_rt::time::sleep(INTERVAL).await;
-    }
 }

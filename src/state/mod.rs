@@ -13,6 +13,7 @@ pub mod feedback;
 pub mod gateway;
 pub mod images;
 pub mod live;
+pub mod quality_upkeep;
 pub mod reasoning_seal_key;
 pub mod refused_calls;
 pub mod reload;

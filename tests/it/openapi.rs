@@ -183,7 +183,7 @@ async fn every_answer_fits_its_schema() {
     post("/route/explain", &json!({"generation_id": id})).await.expect(200);
     post("/chat/completions", &json!({"messages": 1})).await.expect(400);
     let feedback = format!("/api/v1/generations/{id}/feedback");
-    let described = "/generations/{id}/feedback";
+    let described = "/generations/{generation}/feedback";
     inference.conforms(Method::POST, described, &feedback, Some(&json!({"value": true}))).await.expect(202);
     post("/feedback", &json!([{"generation_id": id, "value": 0.5, "source": "judge"}])).await.expect(202);
     inference.conforms(Method::DELETE, described, &format!("{feedback}?source=user"), None).await.expect(200);
@@ -211,7 +211,7 @@ async fn all_pages(described: &Described, id: &str) -> usize {
             "/generation" => format!("?id={id}"),
             _ => String::new(),
         };
-        let rated = path.replace("/generations/{id}", &format!("/generations/{id}"));
+        let rated = path.replace("{generation}", id);
         let filled = rated.replace("{id}", "meadow/small").replace("{slug}", "sim-swift").replace("{name}", "test");
         let filled = format!("{}{filled}{query}", base.trim_end_matches('/'));
         let reply = described.conforms(Method::GET, path, &filled, None).await;

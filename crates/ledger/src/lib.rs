@@ -30,6 +30,7 @@ pub mod other_replicas;
 pub mod packed;
 pub mod page;
 pub mod queue;
+mod rating_store;
 pub mod ratings;
 pub mod record;
 pub mod recovery;

@@ -110,16 +110,16 @@ pub(super) fn inference() -> Vec<Operation> {
         get("/generations", "listGenerations", "records", "Generations of this key, newest first")
             .parameters(generations(200))
             .answers("GenerationList"),
-        get("/generations/{id}/feedback", "listRatings", "records", "The ratings of an answer")
-            .parameters([in_path("id", "Id of the generation.", text())])
+        get("/generations/{generation}/feedback", "listRatings", "records", "The ratings of an answer")
+            .parameters([in_path("generation", "Id of the generation.", text())])
             .answers("Ratings"),
-        post("/generations/{id}/feedback", "rateAnswer", "records", "Rate an answer, within seven days")
-            .parameters([in_path("id", "Id of the generation.", text())])
+        post("/generations/{generation}/feedback", "rateAnswer", "records", "Rate an answer, within seven days")
+            .parameters([in_path("generation", "Id of the generation.", text())])
             .takes("RatingRequest")
             .answers_with("202", "Rated"),
-        delete("/generations/{id}/feedback", "withdrawRatings", "records", "Withdraw ratings of an answer")
+        delete("/generations/{generation}/feedback", "withdrawRatings", "records", "Withdraw ratings of an answer")
             .parameters([
-                in_path("id", "Id of the generation.", text()),
+                in_path("generation", "Id of the generation.", text()),
                 query("name", "Only ratings of this name.", text()),
                 query("source", "Only ratings of this source.", json!({ "enum": ["user", "program", "judge"] })),
             ])

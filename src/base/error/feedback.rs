@@ -37,7 +37,7 @@ impl ApiError {
         let message = format!(
             "This answer was rated {MOST_RATINGS} times, changed and withdrawn ratings included. No more are kept; the last ones hold."
         );
-        class::LIMITED.error("too_many_ratings", message)
+        class::LIMITED.error("too_many_ratings", message).never_again()
     }
 
     /// 503: the disk did not take a rating.

@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    evidence::faded,
     posterior::Answers,
-    sums::{Rated, Sum},
+    rated::{Rated, Sum, faded},
 };
 
 /// Ratings that are compared with those before them, and looks in a row that must find a fall. So a constant 0.8 raises an alarm in

@@ -7,6 +7,7 @@ use pointsman_domain::{EndpointId, Task};
 use super::{
     drift::Drift,
     posterior::Answers,
+    rated::faded,
     sums::{Cell, CellKey, RatingSums},
 };
 
@@ -18,11 +19,6 @@ pub const RATE_DAYS: i32 = 30;
 const MOST_RATIO: f64 = 1.5;
 /// Fewest ratings, had or expected, by which rates are compared: chance alone then moves their ratio by 26 %.
 const FEWEST_RATINGS: f64 = 30.0;
-
-/// How much of a rating of `day` is left `today`.
-pub(super) fn faded(today: i32, day: i32, half_life: f64) -> f64 {
-    libm::exp2(-f64::from(today.saturating_sub(day).max(0)) / half_life)
-}
 
 /// Answers of a model for a class within [`RATE_DAYS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,6 +9,7 @@ mod beta;
 mod drift;
 mod evidence;
 mod posterior;
+mod rated;
 mod report;
 mod share;
 mod sums;
@@ -18,8 +19,9 @@ pub(crate) use beta::beta_quantile;
 pub use drift::Drift;
 pub use evidence::{Evidence, RATE_DAYS, Traffic, TrafficTable};
 pub use posterior::Posterior;
+pub use rated::{Rated, UNIT};
 pub use report::{ModelQuality, report};
-pub use sums::{Rated, RatingSums, UNIT};
+pub use sums::RatingSums;
 pub use table::{QualityTable, ScoredEndpoint};
 
 #[cfg(test)]
