@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pointsman_domain::{EndpointId, Objective};
 use pointsman_routing::explain::{
     diff::LEAST_CLUSTERS,
+    estimate::Finding,
     regret::{Fixed, LEAST_GROUP, Regret, RegretFigure, Restricted, Yardstick},
 };
 use serde::Serialize;
@@ -293,7 +294,8 @@ impl RestrictionBody {
 impl FixedBody {
     fn new(fixed: &Fixed, objective: Objective, names: &BTreeMap<EndpointId, String>) -> FixedBody {
         let name = |id: EndpointId| names.get(&id).cloned().unwrap_or_else(|| format!("endpoint {:x}", id.0));
-        let refused = fixed.refused.iter().map(|(endpoint, why)| (name(*endpoint), why.to_string())).collect();
+        let refused =
+            fixed.refused.iter().map(|(endpoint, finding)| (name(*endpoint), why(finding, &name(*endpoint)))).collect();
         let Some(best) = &fixed.best else {
             return FixedBody {
                 endpoint: None,
@@ -307,6 +309,7 @@ impl FixedBody {
             };
         };
         let endpoint = name(best.endpoint);
+        let refusals = best.refusals.iter().map(|finding| why(finding, &endpoint)).collect();
         let sentence = format!(
             "Best endpoint alone: beyond {endpoint} for every request these came to {}, the best of {} that could be compared \
              ({} could not). Not covered: what all of the traffic would do to it.",
@@ -319,8 +322,18 @@ impl FixedBody {
             compared: fixed.compared,
             figures: Some(DifferencesBody::new(&best.figures)),
             sentence,
-            refusals: best.refusals.iter().map(ToString::to_string).collect(),
+            refusals,
             refused,
         }
+    }
+}
+
+/// A rule that refuses an endpoint alone: it is the one that would get more traffic.
+fn why(finding: &Finding, endpoint: &str) -> String {
+    match finding {
+        Finding::Shifted { factor, in_flight, .. } => {
+            Finding::Shifted { endpoint: endpoint.to_owned(), factor: *factor, in_flight: *in_flight }.to_string()
+        }
+        other => other.to_string(),
     }
 }
