@@ -35,7 +35,6 @@ pub(crate) fn query() -> Query {
         split: None,
         exploration: Exploration::NONE,
         latency_margin: 1.0,
-        quality_per_dollar: 0.0,
         today: today(),
     }
 }

@@ -63,7 +63,7 @@ async fn the_cheapest_model_that_is_good_enough_serves_and_the_explanation_says_
     assert!(reason.contains("quality for code 0.71 (own-eval, 2026-11-02, n 225)"), "{reason}");
     assert!(reason.contains("1 by quality_unknown"), "{reason}");
     let replayed = path.replace("explain", "replay");
-    assert_eq!(call(&gateway, Method::GET, &replayed, None).await.1["identical"], true);
+    assert_eq!(call(&gateway, Method::GET, &replayed, None).await.1["data"]["identical"], true);
 }
 
 #[actix_web::test]
@@ -105,7 +105,7 @@ async fn a_class_that_does_not_exist_is_refused_where_quality_decides_and_a_tag_
     let named = json!({ "metadata": { "task": "nightly summary" } });
     let (status, answer) = chat(&gateway, and(ask("service/coder"), named.clone())).await;
     assert_eq!((status, &answer["error"]["param"]), (400, &json!("metadata.task")), "{answer}");
-    let allowed = answer["error"]["allowed_values"].as_array().unwrap();
+    let allowed = answer["error"]["metadata"]["allowed_values"].as_array().unwrap();
     assert!(allowed.contains(&json!("code")) && allowed.len() == 8, "{answer}");
     assert_eq!(chat(&gateway, and(ask("acme/small"), named)).await.0, 200);
     let math = json!({ "metadata": { "task": "math" } });
@@ -118,7 +118,7 @@ async fn a_preview_says_which_quality_would_win() {
     let upstream = saying("Done.");
     let gateway = start(&upstream, ALIAS).await;
     let weights = json!({ "objective": "balanced", "weights": { "latency": 1, "cost": 1, "quality": 1 } });
-    let body = and(ask("service/coder"), and(weights, json!({ "why_not": "acme/small" })));
+    let body = and(ask("service/coder"), and(weights, json!({ "why_not": "acme/large" })));
     let (_, page) = call(&gateway, Method::POST, "/api/v1/route/preview", Some(body)).await;
     let changes = page["why_not"]["would_win_if"].as_array().unwrap_or_else(|| panic!("{page:#}"));
     let named: Vec<&str> = changes.iter().filter_map(|change| change["change"].as_str()).collect();

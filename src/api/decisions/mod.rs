@@ -8,6 +8,7 @@ pub mod preview;
 pub(crate) mod preview_api;
 pub(crate) mod preview_view;
 pub(crate) mod previewed_parameters;
+pub(crate) mod quality_view;
 pub mod replay;
 pub(crate) mod route_view;
 pub(crate) mod sentences;

@@ -5,12 +5,12 @@
 
 use pointsman_domain::{
     AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
-    ExclusionDetail, Generation, Price, Pricing, QualityScore, RoutingParameters, ScoreTerm,
+    ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
 };
 use pointsman_routing::decide::position_and_grade;
 use serde::Serialize;
 
-use super::previewed_parameters::PreviewedParameters;
+use super::{previewed_parameters::PreviewedParameters, quality_view::QualityBody};
 use crate::api::{
     condition::Condition,
     number::{Dollars, Figure, Text},
@@ -98,34 +98,6 @@ pub(crate) struct CandidateBody<'a> {
     /// What it would get of the request; preview only.
     #[serde(flatten)]
     pub(crate) previewed_parameters: Option<&'a PreviewedParameters>,
-}
-
-/// Probability that an answer is acceptable, with four decimals.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Quality"))]
-pub(crate) struct QualityBody<'a> {
-    /// What is believed, by score and ratings.
-    pub(crate) mean: Figure,
-    /// Its lower tenth.
-    pub(crate) p10: Figure,
-    /// Ratings that count in it; old ones count less.
-    pub(crate) ratings: Figure,
-    /// The score of the configuration in force; `null` without one.
-    pub(crate) score: Option<ScoreBody<'a>>,
-}
-
-/// A score of a model or endpoint.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "QualityScore"))]
-pub(crate) struct ScoreBody<'a> {
-    /// Share of acceptable answers.
-    pub(crate) score: Figure,
-    /// Answers that were judged.
-    pub(crate) n: u32,
-    /// Who measured.
-    pub(crate) source: &'a str,
-    /// When.
-    pub(crate) date: Text<chrono::NaiveDate>,
 }
 
 /// Properties that rank before the score.
@@ -302,7 +274,7 @@ impl EstimateBody {
 pub(crate) fn candidates<'a>(decision: &'a Decision, view: CatalogView<'a>, limit: usize) -> Vec<CandidateBody<'a>> {
     let body = |candidate| CandidateBody {
         tier: TierBody::new(decision, candidate),
-        quality: QualityBody::new(decision, candidate, view),
+        quality: quality(decision, candidate, view),
         ..CandidateBody::new(candidate, view)
     };
     decision.candidates.iter().take(limit).map(body).collect()
@@ -394,6 +366,12 @@ impl<'a> CandidateBody<'a> {
     }
 }
 
+fn quality<'a>(decision: &Decision, candidate: &Candidate, view: CatalogView<'a>) -> Option<QualityBody<'a>> {
+    let (quality, task) = (candidate.inputs.quality?, decision.task_class?.task);
+    let endpoint = view.0.find(candidate.index, candidate.endpoint);
+    Some(QualityBody::new(quality, endpoint.and_then(|endpoint| view.0.quality_score(endpoint, task))))
+}
+
 impl TierBody {
     fn new(decision: &Decision, candidate: &Candidate) -> Option<TierBody> {
         let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
@@ -404,26 +382,6 @@ impl TierBody {
             provider_order: (has_order && (position as usize) < provider.order.len()).then_some(position + 1),
             preference_grade: has_preference.then_some(grade),
         })
-    }
-}
-
-impl<'a> QualityBody<'a> {
-    fn new(decision: &Decision, candidate: &Candidate, view: CatalogView<'a>) -> Option<QualityBody<'a>> {
-        let (quality, task) = (candidate.inputs.quality?, decision.task_class?.task);
-        let endpoint = view.0.find(candidate.index, candidate.endpoint);
-        Some(QualityBody {
-            mean: Figure::rounded(quality.mean, 4),
-            p10: Figure::rounded(quality.tenth, 4),
-            ratings: Figure::rounded(quality.ratings, 1),
-            score: endpoint.and_then(|endpoint| view.0.quality_score(endpoint, task)).map(ScoreBody::new),
-        })
-    }
-}
-
-impl<'a> ScoreBody<'a> {
-    pub(crate) fn new(score: &'a QualityScore) -> ScoreBody<'a> {
-        let QualityScore { score, count, source, date, .. } = score;
-        ScoreBody { score: Figure::rounded(*score, 4), n: *count, source, date: Text(*date) }
     }
 }
 

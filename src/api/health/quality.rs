@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     api::{
-        answer::uncached, auth::Reader, decisions::route_view::ScoreBody, models::measurements::rfc_3339,
+        answer::uncached, auth::Reader, decisions::quality_view::ScoreBody, models::measurements::rfc_3339,
         number::Figure,
     },
     base::{error::ApiError, events::PREFIX},

@@ -88,8 +88,8 @@ mod tests {
         expect_test::expect_file!["../../../docs/CLI.md"].assert_eq(&text);
     }
 
-    /// The commands that print results without `--json`: a server, scripts, pages and texts, and records that are JSON or CSV anyway.
-    const WITHOUT_JSON: [&str; 6] = ["serve", "completions", "man", "licenses", "schema", "export"];
+    /// The commands that print results without `--json`: a server, scripts, pages and texts, lines to write, and records that are JSON or CSV anyway.
+    const WITHOUT_JSON: [&str; 7] = ["serve", "completions", "man", "licenses", "schema", "export", "import"];
 
     /// `inherits`: the option of a command above holds for this one too.
     fn assert_json(command: &Command, inherits: bool) {

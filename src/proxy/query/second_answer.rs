@@ -27,6 +27,8 @@ pub fn of_second_answer(
         prefer(alias.weights, &mut routing.weights);
         prefer(alias.preferred_max_latency, &mut routing.preferred_max_latency);
         prefer(alias.preferred_min_throughput, &mut routing.preferred_min_throughput);
+        prefer(alias.min_quality, &mut routing.min_quality);
+        prefer(alias.quality_unknown, &mut routing.quality_unknown);
         let mut objective = Some(query.objective);
         prefer(alias.objective, &mut objective);
         query.objective = objective.unwrap_or(query.objective);

@@ -91,7 +91,7 @@ fn relaxations<'a>(
 
 impl Relaxation {
     /// The largest excess of a figure over its limit, as a ratio (infinite for a limit of 0) and as an amount. Both are 0
-    /// if no filter compares figures.
+    /// if no filter compares figures, and infinite for an unknown quality.
     fn excess(&self) -> [f64; 2] {
         let of = |excluded: &ExcludedEndpoint| match excluded.detail {
             ExclusionDetail::Above { price, limit, .. } => excess_over(price.to_f64(), limit.to_f64()),
@@ -100,6 +100,8 @@ impl Relaxation {
                 let (figure, least) = shortfall.figures();
                 excess_over(least, figure)
             }
+            // What is unknown is no near miss: any known figure is nearer.
+            ExclusionDetail::NoQuality(_) => [f64::INFINITY; 2],
             _ => [0.0, 0.0],
         };
         let largest = |[ratio, amount]: [f64; 2], [other, more]: [f64; 2]| [ratio.max(other), amount.max(more)];

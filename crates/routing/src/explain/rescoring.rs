@@ -77,9 +77,11 @@ impl Rescoring {
     }
 }
 
-/// The known qualities of the recorded candidates.
+/// The known qualities of the recorded candidates. A probe beside others is admitted after the baselines are known.
 fn recorded_qualities(decision: &Decision) -> impl Iterator<Item = Quality> {
-    recorded(decision).filter_map(|candidate| candidate.inputs.quality)
+    let only_probes = recorded(decision).all(|candidate| candidate.probe);
+    let competed = recorded(decision).filter(move |candidate| only_probes || !candidate.probe);
+    competed.filter_map(|candidate| candidate.inputs.quality)
 }
 
 /// The quality that counts for a candidate; `None` where quality does not count.

@@ -63,7 +63,7 @@ struct Fall {
     drift: Drift,
     /// Latest day with ratings when it was found, since 1970: those of earlier days are older.
     day: i32,
-    /// The accounts that rated within the window.
+    /// The accounts that saw it.
     raters: BTreeSet<u64>,
 }
 
@@ -100,9 +100,16 @@ impl DriftWatch {
         if self.falls.len() == MOST_FALLS {
             self.falls.remove(0);
         }
-        let raters = self.window().map(|arrival| arrival.rater).collect();
-        self.falls.push(Fall { drift, day: self.latest_day(), raters });
+        self.falls.push(Fall { drift, day: self.latest_day(), raters: self.witnesses(drift) });
         Some(drift)
+    }
+
+    /// The accounts that saw a fall: their own ratings within the window are nearer to the mean after it than to that before.
+    fn witnesses(&self, Drift { before, after, .. }: Drift) -> BTreeSet<u64> {
+        let mut by: BTreeMap<u64, Answers> = BTreeMap::new();
+        self.window().for_each(|arrival| by.entry(arrival.rater).or_default().add(arrival.sum.answers()));
+        let saw = |answers: &Answers| answers.accepted < 0.5 * (before + after) * answers.total();
+        by.into_iter().filter(|(_, answers)| saw(answers)).map(|(rater, _)| rater).collect()
     }
 
     pub(super) fn remove(&mut self, order: (i64, u64), arrival: Arrival) {

@@ -87,7 +87,7 @@ fn an_allowed_unknown_quality_is_said() {
 
 #[test]
 fn the_nearest_relaxation_names_the_least_quality() {
-    let world = World::of("a/a q0.6 | b/b q0.5 | c/c q0.69 fp8 expired");
+    let world = World::of("a/a q0.6 | b/b q0.5 | c/c q0.69 fp8 expired | d/d");
     let mut query = asked(&world, Objective::Balanced, 0.0);
     least(QualityFloor::Mean(0.7), None)(&mut query);
     let nearest = nearest_relaxation(&world.decide(&query).unwrap_err(), &world.snapshot).unwrap();
@@ -229,6 +229,15 @@ fn a_replay_gives_the_same_bits_and_probabilities_match_the_seeds() {
         let told = candidate.selection_probability.unwrap();
         assert!((counted - told).abs() < 0.03, "{}: {counted} {told}", world.name(candidate.index));
     }
+}
+
+#[test]
+fn where_only_a_probe_has_a_known_quality_it_counts_neither_in_the_decision_nor_in_its_replay() {
+    let world = World::of("a/a 200ms half1 q0.9 | b/b 200ms");
+    let decision = world.decide(&asked(&world, Objective::Balanced, 1.0)).unwrap();
+    assert!(decision.candidates[0].probe && decision.quality.is_none());
+    let again = replay(&decision, &world.snapshot.policy);
+    assert!(again.is_identical(), "{:?}", again.differences);
 }
 
 #[test]

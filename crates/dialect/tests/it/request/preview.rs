@@ -62,7 +62,7 @@ fn mistakes_are_blamed_by_their_path_and_say_what_is_allowed() {
         ),
         (r#"{"weights":{"latency":-1}}"#, "what_if.weights.latency", "invalid_value", &[]),
         (r#"{"weights":{"latency":0,"cost":0}}"#, "what_if.weights", "invalid_value", &[]),
-        (r#"{"weights":{"speed":1}}"#, "what_if.weights.speed", "invalid_value", &["latency", "cost"]),
+        (r#"{"weights":{"speed":1}}"#, "what_if.weights.speed", "invalid_value", &["latency", "cost", "quality"]),
         (r#"{"endpoints":{}}"#, "what_if.endpoints", "invalid_type", &[]),
         (r#"{"endpoints":[7]}"#, "what_if.endpoints[0]", "invalid_type", &[]),
         (r#"{"endpoints":[{"off":true}]}"#, "what_if.endpoints[0].model", "missing_field", &[]),

@@ -318,9 +318,10 @@ fn impossible_bounds_are_refused_with_their_path() {
 #[test]
 fn a_misspelt_weight_price_or_percentile_is_refused_with_the_known_ones() {
     let percentiles = "p50, p75, p90, p95, p99";
+    let weights = "cost, latency, quality";
     for (fields, param, parent, known) in [
-        (r#""weights":{"latency":1,"costs":9}"#, "weights.costs", "weights", "cost, latency"),
-        (r#""metadata":{"weights":"{\"price\":1}"}"#, "metadata.weights.price", "metadata.weights", "cost, latency"),
+        (r#""weights":{"latency":1,"costs":9}"#, "weights.costs", "weights", weights),
+        (r#""metadata":{"weights":"{\"price\":1}"}"#, "metadata.weights.price", "metadata.weights", weights),
         (
             r#""provider":{"max_price":{"promt":0.001}}"#,
             "provider.max_price.promt",
