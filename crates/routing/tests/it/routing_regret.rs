@@ -150,7 +150,8 @@ fn preferences_and_lists_of_models_are_restrictions_too() {
     };
     assert!(value(regret.part(Yardstick::Restrictions))[2] > 0.5, "{regret:?}");
     let both = [Restriction::Order, Restriction::Models].map(alone);
-    assert_eq!(both, [0.0, 0.0], "each stands behind the other");
+    // A model that is allowed again serves second, after the provider that goes first: that helps where the first attempt fails.
+    assert!(both.iter().all(|seconds| (0.0..0.01).contains(seconds)), "each stands behind the other: {both:?}");
 }
 
 #[test]
