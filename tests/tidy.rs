@@ -45,7 +45,7 @@ mod tidy {
     /// A room within a room is named with both.
     const ROUTING_ROOMS: Rooms = &[
         ("stats/seeded_hash", &[]),
-        ("quality", &[]),
+        ("quality", &["stats/seeded_hash"]),
         ("spend_pace", &[]),
         ("stats/model", &["stats/seeded_hash"]),
         ("stats/live", &["stats/seeded_hash", "stats/model"]),

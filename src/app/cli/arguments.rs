@@ -166,7 +166,7 @@ pub(super) enum Subcommands {
     /// Say what another configuration would have brought, from choices that chance made, or why not
     #[command(after_help = ESTIMATE_EXIT_CODES)]
     Estimate(EstimateCommand),
-    /// Show what exploration, restrictions and ignorance cost, and how good one endpoint alone would have been
+    /// Show what exploration, restrictions and ignorance cost, and how good one endpoint alone is
     #[command(after_help = REGRET_EXIT_CODES)]
     Regret(RegretCommand),
     /// Repeat a recorded routing decision, and print 'identical' or the differences

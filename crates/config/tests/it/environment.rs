@@ -111,14 +111,14 @@ fn a_variable_that_names_no_key_is_a_fault_that_names_it() {
         "",
         [("POINTSMAN__LIMIT__MAX_N", "2")],
         expect![[r#"
-            POINTSMAN__LIMIT__MAX_N: limit: unknown section, did you mean 'limits'?; allowed: limits, server, auth, admin, console, reload, service, keys and 21 more
+            POINTSMAN__LIMIT__MAX_N: limit: unknown section, did you mean 'limits'?; allowed: limits, server, auth, admin, console, reload, service, keys and 22 more
         "#]],
     );
     check(
         "",
         [("POINTSMAN__DEBUG", "1")],
         expect![[r#"
-            POINTSMAN__DEBUG: debug: unknown section; allowed: server, auth, admin, console, reload, service, limits, keys and 21 more
+            POINTSMAN__DEBUG: debug: unknown section; allowed: server, auth, admin, console, reload, service, limits, keys and 22 more
         "#]],
     );
     check(

@@ -67,7 +67,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, auth, admin, console, reload, service, limits, keys and 21 more
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, auth, admin, console, reload, service, limits, keys and 22 more
         "#]],
     );
     check(

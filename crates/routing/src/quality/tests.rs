@@ -5,7 +5,7 @@ use pointsman_domain::{EndpointId, Quality, QualityScore, QualityScores, Task};
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::splitmix64;
+use crate::stats::seeded_hash::splitmix64;
 
 const TODAY: i32 = 20_000;
 const ANNA: u64 = 1;
