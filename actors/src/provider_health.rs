@@ -22,7 +22,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult,
 use parking_lot::Mutex;
 use pointsman_domain::{Catalog, EndpointEvent, EventKind, RoutingPolicy, Tick};
 use pointsman_routing::{
-    quality::Evidence,
+    quality::{Evidence, QualityTable},
     stats::{Calibrations, Figures, LiveBoard, Statistics},
 };
 
@@ -141,7 +141,22 @@ pub struct SaveNow;
 /// What ratings say of the quality of answers from now on. Sent when ratings came; no reply.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct AdoptEvidence(pub Arc<Evidence>);
+pub struct AdoptEvidence {
+    /// What they say.
+    pub evidence: Arc<Evidence>,
+    /// The catalog in use when it was sent.
+    pub catalog: Arc<Catalog>,
+    /// What follows for its endpoints. Made by the sender, because it may take tens of milliseconds.
+    pub quality: Arc<QualityTable>,
+}
+
+impl AdoptEvidence {
+    /// With the table for a catalog. May take tens of milliseconds.
+    pub fn new(evidence: Arc<Evidence>, catalog: Arc<Catalog>) -> AdoptEvidence {
+        let quality = Arc::new(QualityTable::of_catalog(&catalog, &evidence));
+        AdoptEvidence { evidence, catalog, quality }
+    }
+}
 
 /// Checks that the actor is alive.
 #[derive(Message)]
@@ -331,8 +346,8 @@ impl Handler<AdoptConfig> for ProviderHealth {
 impl Handler<AdoptEvidence> for ProviderHealth {
     type Result = ();
 
-    fn handle(&mut self, AdoptEvidence(evidence): AdoptEvidence, ctx: &mut Context<Self>) {
-        self.statistics.lock().adopt_evidence(evidence);
+    fn handle(&mut self, adopt: AdoptEvidence, ctx: &mut Context<Self>) {
+        self.statistics.lock().adopt_evidence(adopt.evidence, &adopt.catalog, adopt.quality);
         self.publish_after(PAUSE, ctx);
     }
 }

@@ -61,7 +61,9 @@ impl<T: JsonSchema> JsonSchema for OrNull<T> {
 words! {
     ApiType = ["completions", "image", "embeddings", "messages", "responses"];
     AvailabilityCode = ["model_not_found", "model_deprecated", "constraint_filtered", "no_endpoints"];
-    Change = ["price", "ttft_ms", "tokens_per_second", "failure_probability", "weights.latency"];
+    Change = [
+        "price", "ttft_ms", "tokens_per_second", "failure_probability", "quality", "weights.latency", "weights.quality",
+    ];
     Circuit = ["closed", "open", "half_open"],
         "State of a circuit breaker. `closed`: requests pass. `open`: none pass. `half_open`: one request may pass \
          as a probe.";

@@ -48,7 +48,7 @@ pub struct Feedback {
     is_unread: AtomicBool,
 }
 
-/// Answers by model and class, and when they were counted.
+/// Answers by model, class and account, and when they were counted.
 #[derive(Default)]
 struct Answered {
     at: Option<Instant>,
@@ -285,11 +285,14 @@ fn uncounted(answer: &RatedAnswer, new: &Rating, ratings: &[Rating]) -> Option<&
     match new.source {
         RatingSource::Judge => Some("ratings of judges are shown apart and steer nothing"),
         RatingSource::Program if effective(ratings).any(of_user) => Some("the rating of a user counts in its place"),
-        RatingSource::User | RatingSource::Program => None,
+        RatingSource::User | RatingSource::Program => {
+            let holds = effective(ratings).any(|rating| is_same(rating, new));
+            (!holds).then_some("its idempotency key was sent before, and this is not the rating that holds")
+        }
     }
 }
 
-/// The answers of the last days, by model and class.
+/// The answers of the last days, by model, class and account.
 fn traffic(ledger: &GenerationStore) -> Result<TrafficTable, Fault> {
     let now_ms = clock::unix_millis();
     let since_ms = now_ms.saturating_sub(i64::from(RATE_DAYS) * DAY_MS);
@@ -302,9 +305,10 @@ fn traffic(ledger: &GenerationStore) -> Result<TrafficTable, Fault> {
         let Some(task) = Task::named(key.get(Dimension::Task)).filter(|_| answers > 0) else { continue };
         let model = key.get(Dimension::Model);
         let model = models.entry(model.to_owned()).or_insert_with(|| Arc::from(model));
-        let seen = table.entry((task, Arc::clone(model))).or_default();
-        seen.answers = seen.answers.saturating_add(answers);
-        seen.accounts = seen.accounts.saturating_add(1);
+        // Sixteen hexadecimal digits.
+        let account = u64::from_str_radix(key.get(Dimension::Account), 16).unwrap_or_default();
+        let seen = table.entry((task, Arc::clone(model))).or_default().entry(account).or_default();
+        *seen = seen.saturating_add(answers);
     }
     Ok(table)
 }

@@ -31,9 +31,12 @@ async fn publish(shared: Weak<Shared>, ledger: Arc<GenerationStore>) {
         let anew = is_outdated || is_new_day;
         if anew || is_changed || is_new_share {
             let (of, ledger) = (Arc::clone(&shared), Arc::clone(&ledger));
-            let publish = move || of.records.feedback.publish(&ledger, most_share, anew);
-            if let Ok(evidence) = actix_rt::task::spawn_blocking(publish).await {
-                shared.actors.control.health().do_send(AdoptEvidence(evidence));
+            let publish = move || {
+                let evidence = of.records.feedback.publish(&ledger, most_share, anew);
+                AdoptEvidence::new(evidence, Arc::clone(&of.setup.load().catalog))
+            };
+            if let Ok(adopt) = actix_rt::task::spawn_blocking(publish).await {
+                shared.actors.control.health().do_send(adopt);
             }
         }
         drop(shared);

@@ -9,8 +9,8 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_dialect::ChatRequest;
 use pointsman_domain::{
-    Alias, Catalog, Decision, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced,
-    Target, TaskClass, TaskClassSource, Tick, Usd,
+    Alias, AttemptReason, Catalog, Decision, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy,
+    Sourced, Target, TaskClass, TaskClassSource, Tick, Usage, Usd,
 };
 use pointsman_routing::{
     spend_pace::{CallEnd, SpendPaces},
@@ -174,18 +174,19 @@ impl RequestIntent {
 
     fn record_served(&self, history: &RequestHistory, record: &Generation, now: Tick) {
         let Some(turn) = &self.turn else { return };
-        let served = record.attempts.iter().rfind(|attempt| attempt.served);
-        let endpoint = served.and_then(|served| {
-            let mut plan = record.decision.plan();
-            plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
-        });
-        if let Some(endpoint) = endpoint {
+        // After a cascade later turns begin where this one began.
+        let mut began = record.attempts.iter().filter(|attempt| attempt.reason != AttemptReason::Cascade);
+        let Some(served) = began.rfind(|attempt| attempt.served || attempt.is_set_aside()) else { return };
+        let candidate = record.decision.plan().find(|candidate| candidate.index == served.endpoint);
+        // The tokens that another model found in its cache teach nothing about this one.
+        let usage = Usage { estimated: record.usage.estimated || !served.served, ..record.usage };
+        if let Some(candidate) = candidate {
             history.sessions.served(
                 &self.policy.sticky,
                 turn,
-                endpoint,
+                candidate.endpoint,
                 record.decision.task_class,
-                &record.usage,
+                &usage,
                 now,
             );
         }

@@ -223,7 +223,9 @@ async fn if_the_second_answer_fails_the_client_gets_the_first_and_the_record_say
     assert_eq!((&shown["model"], &shown["attempts"][1]["error_type"]), (&json!("acme/weak"), &json!("server")));
     assert!(near(&find(&shown, "total_cost"), WEAK_COST) && near(&find(&shown, "ledger_cost"), WEAK_COST), "{shown}");
     assert_eq!(counted(&gateway, "invalid_json", "failed").await, 1.0);
-    assert_eq!(Scrape::of(&gateway).await.sum("generations_total", &[("result", "failed")]), 0.0);
+    // No client was saved by an attempt that came to nothing.
+    let ended = async |result| Scrape::of(&gateway).await.sum("generations_total", &[("result", result)]);
+    assert_eq!((ended("failed").await, ended("rescued").await), (0.0, 0.0));
 }
 
 #[actix_web::test]
@@ -292,6 +294,54 @@ async fn the_hourly_budget_of_an_alias_holds() {
     assert!((2..=5).contains(&escalated), "{escalated}");
     assert!(escalated as f64 * STRONG_COST <= 0.0009);
     assert_eq!(counted(&gateway, "empty", "over_budget").await, (20 - escalated) as f64);
+}
+
+#[actix_web::test]
+async fn an_endpoint_without_a_free_place_takes_nothing_of_the_hourly_budget() {
+    let (weak, full, free) = (always(200, &empty()), Upstream::start([Script::new().request()]), strong());
+    let world = World::new()
+        .provider("first", weak.address())
+        .provider_with("second", full.address(), "max_in_flight = 1")
+        .provider("third", free.address())
+        .model(&Model::new("acme/weak").taking(&PARAMETERS).at("first", WEAK, WEAK))
+        .model(&Model::new("acme/strong").taking(&PARAMETERS).at("second", "0", "0.00001").at("third", "0", "0.00002"));
+    // More than five tokens cost at the third, less than they cost at both.
+    let cascade = "cascade = { to = \"acme/strong\", budget = \"0.000125\" }";
+    let alias = "[[aliases]]\nname = \"chat\"\nallowed_models = [\"acme/weak\"]\nobjective = \"cheapest\"";
+    let gateway = world.with(&format!("{alias}\n{cascade}")).start().await;
+    let only = json!({"provider": {"only": ["second"]}});
+    let _holds_its_place = RawClient::chat(&gateway, &and(ask("acme/strong"), only)).await;
+    assert!(full.eventually(PATIENCE, |log| log.requests.len() == 1).await);
+    let reply = gateway.chat(&and(ask("service/chat"), json!({"max_tokens": 5}))).await;
+    reply.expect(200);
+    assert_eq!((headers(&reply), free.bodies().len()), (["acme/strong", "cascade", "2"], 1));
+}
+
+/// Both providers keep prompts in their caches, and the strong model is hardly dearer than the weak one.
+#[actix_web::test]
+async fn a_conversation_stays_with_the_model_that_answers_first() {
+    let usage = json!({"prompt_tokens": 2000, "completion_tokens": 5, "total_tokens": 2005,
+        "prompt_tokens_details": {"cached_tokens": 1900}});
+    let cached = |text: &str| always(200, &answer(json!({"role": "assistant", "content": text}), usage.clone()));
+    let (weak, strong) = (cached(""), cached("Left."));
+    let alias = "[[aliases]]\nname = \"chat\"\nobjective = \"cheapest\"\ncascade = { to = \"service/chat\" }";
+    let prices = |prompt| format!("prompt = \"{prompt}\", completion = \"0.000001\", input_cache_read = \"0.0000001\"");
+    let world = World::new().provider("first", weak.address()).provider("second", strong.address());
+    let world = world.model(&Model::new("acme/weak").priced("first", &prices("0.000001")));
+    let world = world.model(&Model::new("acme/strong").priced("second", &prices("0.0000011")));
+    let gateway = world.with(alias).start().await;
+    let mut chat = ask("service/chat");
+    chat["messages"] =
+        json!([{"role": "system", "content": "Be brief. ".repeat(800)}, {"role": "user", "content": "Which way?"}]);
+    for _ in 0..3 {
+        let reply = gateway.chat(&chat).await;
+        assert_eq!(headers(&reply), ["acme/strong", "cascade", "2"], "{}", reply.text());
+        let shown = explained(&gateway, &reply).await;
+        assert_eq!(shown["attempts"][0]["model"], "acme/weak", "{shown}");
+        let messages = chat["messages"].as_array_mut().unwrap();
+        messages.push(json!({"role": "assistant", "content": "Left."}));
+        messages.push(json!({"role": "user", "content": "And then?"}));
+    }
 }
 
 #[actix_web::test]

@@ -9,6 +9,7 @@ use crate::{
     harness::{Reply, TestGateway},
     patience::eventually,
     process,
+    world::{Model, World},
 };
 
 async fn call(gateway: &TestGateway, key: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
@@ -109,6 +110,27 @@ async fn changed_keys_and_factors_of_prices_are_compared_with_the_configuration_
         let refused = begin(&gateway, body.clone()).await.expect(400);
         assert_eq!(refused["error"]["param"], param, "{body}: {refused}");
     }
+}
+
+#[actix_web::test]
+async fn more_changes_than_can_be_told_apart_are_all_listed_and_one_that_moves_a_choice_is_named() {
+    let stage = Stage::new();
+    let gateway = stage.gateway().await;
+    one_of_each(&gateway).await;
+    let more = |world: World, at: usize| world.model(&Model::new(&format!("zeta/{at:02}")).at("good", "0", "0"));
+    let world = (0..70).fold(stage.world(), more);
+    let flaky = "upstream_model = \"flaky-saved\"";
+    let config = world.toml().replace(flaky, &format!("{flaky}, disabled = true"));
+    let compared = async || {
+        let begun = begin(&gateway, json!({"config": config})).await.expect(202);
+        let id = begun["data"]["id"].as_str().unwrap().to_owned();
+        let shown = async || admin(&gateway, &format!("diff/{id}")).await.expect(200)["data"].take();
+        eventually("it ends", shown, |data| data["state"] != "running").await
+    };
+    let data = eventually("it reads the records", compared, |data| data["report"]["self_tested"] == 4).await;
+    assert_eq!(data["report"]["changes"].as_array().unwrap().len(), 71, "{data:#}");
+    let causes = &data["report"]["causes"];
+    assert_eq!((&causes[0]["changes"], &causes[1]), (&json!(["models.\"acme/saved\""]), &json!(null)), "{data:#}");
 }
 
 #[actix_web::test]

@@ -27,7 +27,7 @@ fn world(first: &Upstream, second: &Upstream, folder: &Folder) -> World {
         .provider("bolt", second.address())
         .model(&Model::new("acme/small").at("acme", PRICE, PRICE))
         .model(&Model::new("acme/large").at("bolt", PRICE, PRICE))
-        .with("[[keys]]\nname = \"other\"\nenv = \"OTHER\"\nrequests_per_minute = 2\n")
+        .with("[[keys]]\nname = \"other\"\nenv = \"OTHER\"\nrequests_per_minute = 4\n")
         .with("[[keys]]\nname = \"chief\"\nenv = \"CHIEF\"\nscopes = [\"admin\"]\n")
         .with("[feedback.labels]\nresolved = 1\nhalf = 0.5\n")
         .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
@@ -91,7 +91,9 @@ async fn a_rating_counts_once_a_later_value_replaces_it_and_withdrawn_it_leaves_
     assert_eq!((&known["task"], &known["ratings"], &known["score"]), (&json!("general"), &json!(1), &json!(null)));
     let accepted = known["quality"]["mean"].as_f64().unwrap();
     rate(&gateway, &id, json!({"value": false, "idempotency_key": "two"})).await;
-    rate(&gateway, &id, first).await;
+    let uncounted = json!({"recorded": true, "counted": false,
+        "why": "its idempotency key was sent before, and this is not the rating that holds"});
+    assert_eq!(rate(&gateway, &id, first.clone()).await, uncounted, "it was replaced");
     let known = quality_of(&gateway, "acme/small").await;
     assert_eq!(known["ratings"], 1);
     assert!(known["quality"]["mean"].as_f64().unwrap() < accepted, "the late repetition changes nothing: {known}");
@@ -102,8 +104,11 @@ async fn a_rating_counts_once_a_later_value_replaces_it_and_withdrawn_it_leaves_
     let explained = gateway.get(&format!("/api/v1/route/explain?id={id}")).await.expect(200);
     assert_eq!(explained["ratings"], shown["data"]);
     assert_eq!(withdraw(&gateway, &path(&id)).await["withdrawn"], 1);
+    assert_eq!(rate(&gateway, &id, first.clone()).await, uncounted, "it was withdrawn");
     assert_eq!(quality(&gateway).await, json!([]));
     assert_eq!(gateway.get(&path(&id)).await.expect(200)["data"], json!([]));
+    assert_eq!(rate(&gateway, &id, json!({"value": true})).await, counted());
+    assert_eq!(rate(&gateway, &id, first).await, counted(), "the same holds again");
 }
 
 #[actix_web::test]
@@ -223,8 +228,14 @@ async fn an_answer_takes_ten_ratings_and_a_call_counts_towards_the_limit_of_the_
     let error = error_of(&gateway.post(&path(&id), &json!({"value": 0.95})).await, 429);
     assert_eq!(error["metadata"]["reason"], "too_many_ratings");
     assert_eq!(gateway.get(&path(&id)).await.expect(200)["data"][0]["value"], 0.9);
-    let rated = async || call(&gateway, OTHER, Method::POST, &path(&id), Some(json!({"value": true}))).await;
-    assert_eq!((rated().await.status, rated().await.status, rated().await.status), (404, 404, 429));
+    let body = |method: &Method| (method == Method::POST).then(|| json!({"value": true}));
+    let called = async |method: Method| call(&gateway, OTHER, method.clone(), &path(&id), body(&method)).await.status;
+    for method in [Method::POST, Method::DELETE, Method::POST, Method::DELETE] {
+        assert_eq!(called(method).await, 404);
+    }
+    for (method, status) in [(Method::POST, 429), (Method::DELETE, 429), (Method::GET, 404)] {
+        assert_eq!(called(method).await, status);
+    }
 }
 
 #[actix_web::test]
@@ -333,4 +344,18 @@ async fn ratings_move_the_quality_that_decisions_read_and_nothing_where_none_is_
     let error = error_of(&gateway.chat(&good_enough).await, 404);
     assert_eq!(error["availability"]["excluded_by"], json!(["quality_below"]));
     gateway.chat(&ask("acme/small")).await.expect(200);
+}
+
+#[actix_web::test]
+async fn an_account_that_rates_all_answers_of_one_model_and_none_of_another_moves_neither() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let mut batch = Vec::new();
+    for _ in 0..20 {
+        gateway.chat(&ask("acme/large")).await.expect(200);
+        batch.push(json!({"generation_id": answered(&gateway).await, "value": false}));
+    }
+    gateway.post("/api/v1/feedback", &json!(batch)).await.expect(202);
+    let known = async || quality_of(&gateway, "acme/small").await;
+    eventually("its ratings are shown only", known, |known| known["selective"] == json!(true)).await;
 }

@@ -167,6 +167,7 @@ mod estimate_command;
 mod explain_command;
 #[cfg(test)]
 mod explore;
+#[cfg(test)]
 mod feedback;
 #[cfg(test)]
 mod folder;

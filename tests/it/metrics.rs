@@ -347,6 +347,7 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
     gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
     gateway.chat(&and(ask("service/quick"), json!({"stream": true}))).await;
     gateway.chat(&ask("acme/dated")).await.expect(200);
+    gateway.chat(&ask("service/paced")).await.expect(200);
     gateway.chat(&ask("acme/priced")).await.expect(200);
     let rated = gateway.chat(&ask("acme/priced")).await.expect(200)["id"].as_str().unwrap().to_owned();
     gateway.post(&format!("/api/v1/generations/{rated}/feedback"), &json!({"value": true})).await.expect(202);
@@ -356,6 +357,7 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
             "prediction_within_p95",
             "prediction_failure_brier",
             "slo_burn_rate",
+            "spend_pace_ratio",
             "routing_memory_writes_total",
             "quality_mean",
         ]

@@ -171,3 +171,34 @@ fn an_import_prints_the_lines_to_write_and_none_once_they_are_written() {
     assert!(newer.text.ends_with(&changed), "only what differs: {}", newer.text);
     assert_eq!(import(&folder, &written, "model,class\n").code, 2);
 }
+
+#[test]
+fn an_import_names_what_several_models_are_called_and_of_two_names_takes_the_later_line() {
+    let folder = Folder::new();
+    let model = |id: &str| {
+        format!(
+            "[[models]]\nid = \"{id}\"\ncontext_length = 9\npricing = {{ prompt = \"0\", completion = \"0\" }}\n\
+             [[models.endpoints]]\nprovider = \"acme\"\nupstream_model = \"{}-2026\"\n",
+            id.replace('/', "-")
+        )
+    };
+    let acme = "[providers.acme]\nbase_url = \"http://10.0.0.1/v1\"\n";
+    let config = [acme, &model("acme/small"), &model("bolt/small"), &model("acme/large")].concat();
+    let scores = "model,class,score,n\nSmall,code,0.5,9\nacme-small-2026,code,0.7,9\nLARGE,code,0.9,9\nacme/large,code,0.8,9\n\
+                  ACME/small,tools,0.4,9\nsmall,tools,0.6,9\n";
+    let imported = import(&folder, &config, scores).text;
+    let block = |id: &str, lines: &[(&str, f64)]| {
+        let line = |(class, score): &(&str, f64)| {
+            format!("+ {class} = {{ score = {score}, n = 9, source = \"own-eval\", date = 2026-11-02 }}\n")
+        };
+        let lines: String = lines.iter().map(line).collect();
+        format!("  [[models]]\n  id = \"{id}\"\n  [models.quality]\n{lines}")
+    };
+    let expected = [
+        block("acme/small", &[("code", 0.7), ("tools", 0.6)]),
+        block("bolt/small", &[("code", 0.5), ("tools", 0.6)]),
+        block("acme/large", &[("code", 0.8)]),
+        "# names of several models, each of which gets the scores: Small (acme/small, bolt/small)\n".to_owned(),
+    ];
+    assert_eq!(imported, expected.concat());
+}

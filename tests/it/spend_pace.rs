@@ -53,6 +53,8 @@ async fn an_alias_keeps_its_mean_cost_with_the_best_mix_of_models_and_says_so() 
     let unused = pace(&gateway).await;
     assert_eq!((&unused["alias"], &unused["calls"]), (&Value::from("service/paced"), &Value::from(0)), "{unused}");
     assert_eq!((&unused["recent_usd_per_1000"], unused["usd_per_1000"].as_f64()), (&Value::Null, Some(0.08)));
+    let metrics = gateway.get("/metrics").await.text();
+    assert!(metrics.contains("pointsman_spend_pace_multiplier{") && !metrics.contains("pointsman_spend_pace_ratio{"));
 
     let (begun, _, _) = spent(&gateway, 10).await;
     assert!(begun <= 10.0 * CEILING + 0.00017, "it begins with what is cheap: {begun}");

@@ -168,6 +168,26 @@ async fn spans_name_the_service_and_hold_no_prompt_answer_or_key() {
 }
 
 #[actix_web::test]
+async fn a_span_says_how_an_answer_was_broken_and_no_name_of_its_schema() {
+    let (collector, weak, strong) = (collector(), saying("{\"canary\": \"1\"}"), saying("{}"));
+    let model = |name: &str| Model::new(name).taking(&["response_format", "structured_outputs"]);
+    let world = World::new()
+        .provider("first", weak.address())
+        .provider("second", strong.address())
+        .model(&model("acme/weak").at("first", "0.000001", "0.000001"))
+        .model(&model("acme/strong").at("second", "0.000002", "0.000002"))
+        .with("[[aliases]]\nname = \"chat\"\nallowed_models = [\"acme/weak\"]\ncascade = { to = \"acme/strong\" }");
+    let gateway = traced(world, collector.address(), "sample_ratio = 1").start().await;
+    let schema = json!({"type": "object", "properties": {"canary": {"type": "number"}}});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "s", "schema": schema}});
+    gateway.chat(&and(ask("service/chat"), json!({"response_format": format}))).await.expect(200);
+    let spans = arrived(&collector, 3).await;
+    check(&spans[1], &json!({"pointsman.attempt.cause": "schema", "pointsman.model": "acme/weak"}));
+    check(&spans[2], &json!({"pointsman.attempt.cause": null, "pointsman.attempt.reason": "cascade"}));
+    assert!(!collector.requests().concat().contains("canary"));
+}
+
+#[actix_web::test]
 async fn a_share_of_zero_keeps_what_failed_fell_back_was_slow_or_is_wanted_by_its_client() {
     let collector = collector();
     let (ill, well) = (always(500, &json!({})), saying("Left."));

@@ -193,13 +193,12 @@ fn models_without_score(
         return None;
     }
     let lacks = |endpoint: &Endpoint, model: &Model| match alias.task {
-        Some(task) => endpoint.quality.get(task).or_else(|| model.quality.get(task)).is_none(),
+        Some(task) => catalog.quality_score(endpoint, task).is_none(),
         None => endpoint.quality.is_empty() && model.quality.is_empty(),
     };
     let without = catalog.models.iter().filter(|model| {
-        let is_allowed = alias.allowed.is_empty() || named_by(&alias.allowed, model);
         let mut served = catalog.endpoints_of(model).filter(|(_, endpoint)| !endpoint.disabled);
-        is_allowed && !named_by(&alias.blocked, model) && served.any(|(_, endpoint)| lacks(endpoint, model))
+        alias.lists(model) && served.any(|(_, endpoint)| lacks(endpoint, model))
     });
     let models: Vec<&str> = without.map(|model| model.id.as_str()).collect();
     let class = alias.task.map_or(String::new(), |task| format!(" for {}", task.as_str()));
@@ -214,10 +213,6 @@ fn models_without_score(
             listed(models.into_iter())
         )
     })
-}
-
-fn named_by(patterns: &[pointsman_domain::ModelPattern], model: &Model) -> bool {
-    patterns.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug))
 }
 
 /// The first names, each once, and how many more there are.

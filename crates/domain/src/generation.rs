@@ -242,11 +242,14 @@ impl Generation {
         self.attempts.iter().any(|attempt| attempt.reason == AttemptReason::Hedge)
     }
 
-    /// Whether it completed although an attempt failed. An attempt that lost a race did not fail.
+    /// Whether it completed although an attempt failed. An attempt that lost a race did not fail, and without the second answer of
+    /// a cascade there is the first.
     pub fn rescued(&self) -> bool {
         let harmless = [AttemptRecord::CANCELLED, AttemptRecord::LOST_RACE];
-        let failed =
-            |attempt: &AttemptRecord| attempt.error_type.as_deref().is_some_and(|kind| !harmless.contains(&kind));
+        let failed = |attempt: &AttemptRecord| {
+            attempt.reason != AttemptReason::Cascade
+                && attempt.error_type.as_deref().is_some_and(|kind| !harmless.contains(&kind))
+        };
         self.status == GenerationStatus::Completed && self.attempts.iter().any(failed)
     }
 

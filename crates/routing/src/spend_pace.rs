@@ -13,6 +13,9 @@ use pointsman_domain::Usd;
 
 /// The multiplier is 0 below the first and never above the second.
 const MULTIPLIERS: [f64; 2] = [1e-4, 100.0];
+/// Multipliers between which the slow part stays. Half of the least one, so that what a call costs beyond its expected cost does not
+/// bring money back into play.
+const LEVELS: [f64; 2] = [MULTIPLIERS[0] / 2.0, MULTIPLIERS[1]];
 /// Gain of the first call, and how many calls make its reciprocal greater by 1, until the last gain is reached. Quick at
 /// first, because nothing is known: the multiplier spans six orders of magnitude.
 const FIRST_GAIN: f64 = 1.0 / 3.0;
@@ -84,7 +87,7 @@ impl SpendPace {
         self.owed * self.ceiling
     }
 
-    /// Calls that were charged.
+    /// Calls that were charged, without those that nobody served.
     pub fn calls(&self) -> u64 {
         self.calls
     }
@@ -100,13 +103,8 @@ impl SpendPace {
         self.calls = self.calls.saturating_add(1);
         self.recent += (ceilings - self.recent) / self.recent_calls();
         self.owe(ceilings - 1.0);
-        let gain = self.gain();
-        let moved = gain * gain / DAMPING * self.owed.clamp(-MOST_MOVING, MOST_MOVING);
-        // Half of the least one, so that what a call costs beyond its expected cost does not bring money back into play.
-        let [least, most] = [MULTIPLIERS[0] / 2.0, MULTIPLIERS[1]].map(libm::log);
-        self.level = (self.level + moved).clamp(least, most);
-        // What is left over where money plays no part is not saved up.
-        self.owed = self.owed.max((least - self.level) / gain);
+        self.move_level(1.0);
+        self.owed = self.owed.max(self.least_owed());
     }
 
     /// Settles a charged call when it ended.
@@ -115,10 +113,36 @@ impl SpendPace {
         let difference = match end {
             CallEnd::Paid(paid) => self.ceilings(paid.to_f64()) - charged,
             CallEnd::Unknown => 0.0,
-            CallEnd::Unserved => 1.0 - charged,
+            CallEnd::Unserved => return self.forget(charged),
         };
         self.recent += difference / self.recent_calls();
         self.owe(difference);
+    }
+
+    /// Does what [`SpendPace::charge`] did the other way round.
+    fn forget(&mut self, charged: f64) {
+        let others = self.recent_calls() - 1.0;
+        let without = self.recent - (charged - self.recent) / others;
+        self.recent = if others > 0.0 { without.max(0.0) } else { 0.0 };
+        let is_above_least = self.owed > self.least_owed();
+        self.move_level(-1.0);
+        if is_above_least {
+            self.owe(1.0 - charged);
+        }
+        self.calls = self.calls.saturating_sub(1);
+    }
+
+    /// Moves the slow part by what is owed after so many calls.
+    fn move_level(&mut self, calls: f64) {
+        let gain = self.gain();
+        let moved = gain * gain / DAMPING * self.owed.clamp(-MOST_MOVING, MOST_MOVING);
+        let [least, most] = LEVELS.map(libm::log);
+        self.level = (self.level + calls * moved).clamp(least, most);
+    }
+
+    /// What is left over where money plays no part is not saved up.
+    fn least_owed(&self) -> f64 {
+        (libm::log(LEVELS[0]) - self.level) / self.gain()
     }
 
     fn ceilings(&self, dollars: f64) -> f64 {
@@ -162,7 +186,8 @@ impl SpendPaces {
         known.or_else(|| SpendPace::new(thousand_calls))
     }
 
-    /// Charges a decided call. The first one under another ceiling begins anew.
+    /// Charges a decided call. The first one under another ceiling begins anew. Of an alias two ceilings are kept, so that calls from
+    /// before a reload and after it do not disturb each other.
     pub fn charge(&self, alias: &str, thousand_calls: Usd, expected: f64) {
         let mut paces = self.0.lock();
         match paces.iter_mut().find(|paced| paced.is(alias, thousand_calls)) {
@@ -170,13 +195,18 @@ impl SpendPaces {
             None => {
                 let Some(mut pace) = SpendPace::new(thousand_calls) else { return };
                 pace.charge(expected);
-                paces.retain(|paced| *paced.alias != *alias);
+                let is_of = |paced: &PacedAlias| *paced.alias == *alias;
+                if paces.iter().filter(|paced| is_of(paced)).count() > 1
+                    && let Some(oldest) = paces.iter().position(is_of)
+                {
+                    paces.remove(oldest);
+                }
                 paces.push(PacedAlias { alias: alias.into(), thousand_calls, pace });
             }
         }
     }
 
-    /// Settles a charged call, unless the ceiling is another one by now.
+    /// Settles a charged call, if the pace of its ceiling is still kept.
     pub fn settle(&self, alias: &str, thousand_calls: Usd, expected: f64, end: CallEnd) {
         if let Some(paced) = self.0.lock().iter_mut().find(|paced| paced.is(alias, thousand_calls)) {
             paced.pace.settle(expected, end);
@@ -282,12 +312,23 @@ mod tests {
     fn calls_that_nobody_served_count_as_if_they_had_not_been() {
         let mut pace = pace("3");
         run(&mut pace, 500, 1.0);
-        let before = pace.owed();
-        for _ in 0..50 {
-            pace.charge(0.01);
-            pace.settle(0.01, CallEnd::Unserved);
-        }
-        assert!((pace.owed() - before).abs() < 1e-9);
+        let unserved = |pace: &mut SpendPace, dollars| {
+            pace.charge(dollars);
+            pace.settle(dollars, CallEnd::Unserved);
+        };
+        let before = pace;
+        (0..3_000).for_each(|_| unserved(&mut pace, 0.01));
+        let parts = |pace: SpendPace| [pace.owed(), pace.recent_mean(), pace.multiplier()];
+        assert!(before.owed() != 0.0 && pace.calls() == before.calls());
+        assert!(parts(before).iter().zip(parts(pace)).all(|(before, after)| (before - after).abs() < 1e-9), "{pace:?}");
+        let mut fresh = SpendPace::new("3".parse().unwrap()).unwrap();
+        (0..3).for_each(|_| unserved(&mut fresh, 0.001));
+        assert_eq!((fresh.calls(), fresh.recent_mean()), (0, 0.0));
+        // Where money plays no part, an outage owes nothing either.
+        let mut ample = SpendPace::new("20".parse().unwrap()).unwrap();
+        run(&mut ample, 2_000, 1.0);
+        (0..3_000).for_each(|_| unserved(&mut ample, 0.01));
+        assert_eq!(ample.quality_per_dollar(), 0.0, "{ample:?}");
     }
 
     #[test]
@@ -310,7 +351,8 @@ mod tests {
 
     #[test]
     fn each_alias_has_a_pace_that_begins_anew_with_another_ceiling() {
-        let (paces, [two, three]) = (SpendPaces::default(), ["2", "3"].map(|ceiling| ceiling.parse().unwrap()));
+        let (paces, [two, three, four]) =
+            (SpendPaces::default(), ["2", "3", "4"].map(|ceiling| ceiling.parse().unwrap()));
         let calls = |alias, ceiling| paces.get(alias, ceiling).map(|pace| pace.calls());
         paces.charge("one", two, 0.001);
         paces.charge("one", two, 0.001);
@@ -319,8 +361,13 @@ mod tests {
         paces.charge("one", three, 0.001);
         // The end of a call that was decided under the ceiling before.
         paces.settle("one", two, 0.001, CallEnd::Paid(Usd::from_f64(9.0).unwrap()));
-        assert_eq!((calls("one", two), calls("one", three)), (Some(0), Some(1)));
         assert!(paces.get("one", three).unwrap().owed() < 0.0);
+        // One from before the reload is decided after it.
+        paces.charge("one", two, 0.001);
+        assert_eq!((calls("one", two), calls("one", three)), (Some(3), Some(1)));
+        paces.charge("one", four, 0.001);
+        let all = [two, three, four].map(|ceiling| calls("one", ceiling));
+        assert_eq!((all, calls("other", two)), ([Some(0), Some(1), Some(1)], Some(1)), "two are kept");
         assert_eq!(calls("one", Usd::ZERO), None);
     }
 

@@ -134,7 +134,7 @@ pub(crate) struct ExplainBody<'a> {
     /// Endpoints among which a draw does no harm. With an `exploration_share` above 0 a draw is from these; otherwise the set
     /// decides nothing and is recorded for later analyses.
     pub(crate) safe_set: Vec<EndpointNames<'a>>,
-    /// Class of a chat's task, for later analyses; it decides nothing. `null` for other calls.
+    /// Class of a chat's task, by which quality counts where it does. `null` for other calls.
     pub(crate) task_class: Option<TaskClassBody>,
     /// The part of a divided alias that the request fell to; absent unless the requested alias has a ladder, rules, shares
     /// or a canary.

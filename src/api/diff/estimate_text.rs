@@ -21,7 +21,8 @@ pub(crate) fn plain(report: &EstimateReport) -> String {
     );
     if !report.not_covered.is_empty() {
         let keys = report.not_covered.join("; ");
-        page += &format!("{:<WIDTH$} {keys}: they change what happens after the choice\n", "not covered");
+        let why = "they change what happens after the choice, or follow what was spent";
+        page += &format!("{:<WIDTH$} {keys}: {why}\n", "not covered");
     }
     page + &sections(report)
 }

@@ -9,8 +9,7 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
-use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy};
+use pointsman_domain::EndpointId;
 use pointsman_ledger::{
     entry::Filter,
     traffic::{Traffic, TrafficRecord, Wanted},
@@ -21,7 +20,7 @@ use pointsman_routing::explain::{
     regret::{FORESIGHT_MS, Hindsight, Observed, Regret, Regrets, Timeline},
 };
 
-use super::run::NoAnswer;
+use super::{comparisons::BySetup, run::NoAnswer};
 
 /// Which records, and how they are told apart.
 pub(crate) struct RegretRequest {
@@ -40,34 +39,6 @@ pub(crate) struct RegretReview {
     pub other_algorithm: u64,
     pub unreadable: u64,
     pub names: BTreeMap<EndpointId, String>,
-}
-
-/// One for each catalog and policy of the records.
-#[derive(Default)]
-struct Hindsights(Mutex<Vec<Known>>);
-
-struct Known {
-    catalog: Arc<Catalog>,
-    policy: Arc<RoutingPolicy>,
-    hindsight: Arc<Hindsight>,
-}
-
-impl Hindsights {
-    fn of(&self, Generation { catalog, policy, .. }: &Generation) -> Arc<Hindsight> {
-        let mut known = self.0.lock();
-        let found = known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
-        if let Some(found) = found {
-            return Arc::clone(&found.hindsight);
-        }
-        let hindsight = Arc::new(Hindsight::new(catalog, policy));
-        let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
-        known.push(Known { catalog, policy, hindsight: Arc::clone(&hindsight) });
-        hindsight
-    }
-
-    fn name(&self, endpoint: EndpointId) -> Option<String> {
-        self.0.lock().iter().find_map(|one| one.hindsight.name(endpoint))
-    }
 }
 
 /// What one thread finds.
@@ -123,9 +94,11 @@ impl Part {
 /// There is no answer.
 pub(crate) fn run(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool) -> Result<RegretReview, NoAnswer> {
     let timeline = timeline(traffic, request, stop)?;
-    let hindsights = Hindsights::default();
+    let hindsights = BySetup::new();
     let step = |part: &mut Part, record: TrafficRecord| {
-        part.add(&hindsights.of(&record.generation), &record, &timeline);
+        let generation = &record.generation;
+        let new = |_: &[_]| Arc::new(Hindsight::new(&generation.catalog, &generation.policy));
+        part.add(&hindsights.of(generation, new), &record, &timeline);
     };
     let folded = traffic.fold(&request.wanted, request.threads, stop, Part::default, step);
     let (parts, reading) = folded.map_err(NoAnswer::Unreadable)?;
@@ -148,7 +121,8 @@ pub(crate) fn run(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool)
         let best = one.fixed.best.as_ref().map(|best| best.endpoint);
         one.fixed.refused.keys().copied().chain(best).collect::<Vec<_>>()
     };
-    let names = regrets.iter().flat_map(endpoints).filter_map(|id| Some((id, hindsights.name(id)?))).collect();
+    let name = |id| hindsights.all().iter().find_map(|one| one.value.name(id));
+    let names = regrets.iter().flat_map(endpoints).filter_map(|id| Some((id, name(id)?))).collect();
     Ok(RegretReview {
         regrets,
         self_tested: whole.identical,

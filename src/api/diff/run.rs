@@ -398,7 +398,7 @@ fn add(
     comparison: &Comparison,
     places: &BTreeMap<String, u32>,
 ) {
-    let bits = comparison.changes().iter().enumerate().filter(|(bit, _)| made.reason >> bit & 1 == 1);
+    let bits = comparison.changes().iter().take(64).enumerate().filter(|(bit, _)| made.reason >> bit & 1 == 1);
     let bits = bits.filter_map(|(_, change)| places.get(&change.to_string())).filter(|place| **place < u64::BITS);
     made.reason = bits.fold(0, |all, place| all | 1 << place);
     let objective = record.generation.decision.objective.value.as_str();

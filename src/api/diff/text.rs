@@ -88,8 +88,8 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     ];
     if !report.not_covered.is_empty() {
         let keys = listed(report.not_covered.iter().map(|change| change.key.clone()));
-        lines
-            .push(("not covered", format!("{keys}: they change what happens after the choice, which no record tells")));
+        let why = "they change what happens after the choice, or follow what was spent; no record tells it";
+        lines.push(("not covered", format!("{keys}: {why}")));
     }
     let never = if answer.none > 0 { " (never measured)" } else { "" };
     lines.push((

@@ -106,9 +106,10 @@ pub(crate) async fn show(by: Authorized, id: PathName) -> Result<HttpResponse, A
 /// Withdraws ratings of an answer: all, or those of a `name`, of a `source`, or of both.
 ///
 /// # Errors
-/// As [`show`].
+/// As [`show`], and 429 at a limit of the key.
 pub(crate) async fn withdraw(by: Authorized, id: PathName) -> Result<HttpResponse, ApiError> {
     let ledger = may_rate(&by)?;
+    let _admitted = by.worker.setup.admission.admit(&by.caller, Moment::at(Instant::now()))?;
     let query = QueryParameters::read(by.query(), &["name", "source"])?;
     let source = query.get("source").map(|name| {
         RatingSource::named(name).ok_or_else(|| {

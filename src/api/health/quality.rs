@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
 use pointsman_domain::{Catalog, Quality};
-use pointsman_routing::quality::{Drift, Evidence, ModelQuality, report};
+use pointsman_routing::quality::{Drift, Evidence, ModelQuality, ScoredEndpoint, report};
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
@@ -31,7 +31,8 @@ pub(crate) async fn show(by: Reader) -> Result<HttpResponse, ApiError> {
 
 /// What is known of the models of a catalog.
 pub(crate) fn known<'a>(catalog: &'a Catalog, evidence: &Evidence) -> Vec<ModelQuality<'a>> {
-    report(catalog.models.iter().map(|model| (model.id.as_str(), &model.quality)), evidence)
+    let models = catalog.models.iter().map(|model| (model.id.as_str(), &model.quality));
+    report(models, ScoredEndpoint::of_catalog(catalog), evidence)
 }
 
 #[derive(Serialize)]

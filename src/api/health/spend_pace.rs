@@ -63,11 +63,16 @@ fn gauges(paces: &[PacedAlias]) -> Result<Vec<MetricFamily>, Error> {
         let gauge = GaugeVec::new(Opts::new(name, help), &["alias"])?;
         registry.register(Box::new(gauge.clone())).map(|()| gauge)
     };
-    let ratio = gauge("spend_pace_ratio", "Mean cost of the last thousand chats by the spend pace; 1: as it is to be")?;
+    let ratio = gauge(
+        "spend_pace_ratio",
+        "Mean cost of the last thousand chats by the spend pace; 1: as it is to be; none before the first",
+    )?;
     let multiplier =
         gauge("spend_pace_multiplier", "Quality that the ceiling of a chat has to buy; 0: money plays no part")?;
     for PacedAlias { alias, pace, .. } in paces {
-        ratio.with_label_values(&[&**alias]).set(pace.recent_mean() / pace.ceiling());
+        if pace.calls() > 0 {
+            ratio.with_label_values(&[&**alias]).set(pace.recent_mean() / pace.ceiling());
+        }
         multiplier.with_label_values(&[&**alias]).set(pace.multiplier());
     }
     Ok(registry.gather())

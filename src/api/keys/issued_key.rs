@@ -86,7 +86,7 @@ pub(crate) struct IssuedKeyBody {
     /// Objective of requests that name none; `null`: that of the alias or of the configuration.
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::Objective>"))]
     objective: Option<String>,
-    /// Class of the tasks of requests that name none, for records only: it decides nothing.
+    /// Class of the tasks of requests that name none: quality counts by it, where it does.
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::Task>"))]
     task: Option<String>,
     /// Names of models that only this key knows, each with the model or alias that it stands for.

@@ -67,7 +67,7 @@ struct KeyMembers {
     #[schemars(length(max = MAX_LIST))]
     blocked_providers: Option<Vec<Text>>,
     objective: Option<words::Objective>,
-    /// Class of the tasks of requests that name none, for records only: it decides nothing.
+    /// Class of the tasks of requests that name none: quality counts by it, where it does.
     task: Option<words::Task>,
     #[schemars(extend("maxProperties" = MAX_LIST))]
     aliases: Option<BTreeMap<String, Text>>,

@@ -37,8 +37,12 @@ pub(super) fn run(request: &CheckRequest, environment: &Environment) -> CommandO
     let (text, code) = match Config::load(request.config.as_deref(), environment) {
         Ok(loaded) => {
             let config = &loaded.config;
-            let text = if request.json { format!("{:#}\n", summary_json(config)) } else { summary(config) };
-            let is_finding = request.strict && !(config.warnings().is_empty() && doubts(config).is_empty());
+            let doubts = doubts(config);
+            let is_finding = request.strict && !(config.warnings().is_empty() && doubts.is_empty());
+            let text = match request.json {
+                true => format!("{:#}\n", summary_json(config, doubts)),
+                false => summary_with(config, &doubts),
+            };
             (text, if is_finding { EXIT_DIFFERENT } else { 0 })
         }
         Err(faults) if request.json => (format!("{:#}\n", faults_json(&faults)), EXIT_CONFIGURATION),
@@ -68,7 +72,7 @@ fn located<const N: usize>(location: &SourceLocation, more: [(&str, &String); N]
     place.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn summary_json(config: &Config) -> Value {
+fn summary_json(config: &Config, doubts: Vec<String>) -> Value {
     let catalog = config.catalog(1);
     let providers = catalog.providers.iter().map(|provider| match &provider.state {
         ProviderState::On => json!({ "slug": provider.slug.as_str(), "on": true }),
@@ -81,7 +85,7 @@ fn summary_json(config: &Config) -> Value {
         json!({ "name": &*key.name, "scopes": scopes, "disabled": key.disabled })
     });
     let warning = |warning: &Warning| located(&warning.location, [("key", &warning.key), ("text", &warning.text)]);
-    let doubts = doubts(config).into_iter().map(|text| json!({ "key": "quality", "text": text }));
+    let doubts = doubts.into_iter().map(|text| json!({ "key": "quality", "text": text }));
     json!({
         "valid": true,
         "source": config.source.to_string(),
@@ -112,15 +116,18 @@ fn callable<'c>(catalog: &'c Catalog, model: &'c Model) -> Vec<&'c str> {
 
 /// The summary: address, providers with reasons, models, keys, warnings and notes.
 pub fn summary(config: &Config) -> String {
+    summary_with(config, &doubts(config))
+}
+
+fn summary_with(config: &Config, doubts: &[String]) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _ = write_summary(&mut page, config);
+    let _ = write_summary(&mut page, config, doubts);
     page
 }
 
-fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
+fn write_summary(page: &mut String, config: &Config, doubts: &[String]) -> std::fmt::Result {
     let catalog = config.catalog(1);
-    let doubts = doubts(config);
     let warnings = config.warnings().len() + doubts.len() + config.start_up_notes().len();
     match warnings {
         0 => writeln!(page, "{}: nothing is wrong.\n", config.source)?,

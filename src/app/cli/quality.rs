@@ -3,19 +3,24 @@
 
 mod scores;
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::PathBuf,
+};
 
 use chrono::NaiveDate;
 use clap::{Args, Subcommand};
 use pointsman_config::Environment;
-use pointsman_domain::{Catalog, Endpoint, Model, QualityScore, Task};
+use pointsman_domain::{Catalog, Model, QualityScore, Task};
 
 use self::scores::{Format, Scored};
 use super::{CommandOutput, EXIT_DIFFERENT, Finished, load, refused, success};
 
 /// Largest file that is read, bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Most unknown models that are named.
+/// Most names in a note.
 const MOST_NAMED: usize = 20;
 
 /// What to do with scores of quality.
@@ -71,18 +76,16 @@ pub(super) fn run(request: &QualityRequest, environment: &Environment) -> Finish
     let text = read(arguments)?;
     let scored = scores::read(&text, arguments.format, arguments.n).map_err(|why| faulty(arguments, &why))?;
     let scored = with_origin(arguments, scored)?;
-    let (mut page, unknown) = difference(&catalog, &scored);
+    let (mut page, names) = difference(&catalog, &scored);
     let is_finding = !page.is_empty();
     if !is_finding {
         page.push_str("# the configuration has these scores already\n");
     }
-    if !unknown.is_empty() {
-        let named: Vec<&str> = unknown.iter().copied().take(MOST_NAMED).collect();
-        let more = unknown.len().saturating_sub(MOST_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "# not in the configuration: {}{more}", named.join(", "));
-    }
+    let unknown = names.values().filter(|one| one.models.is_empty());
+    page.push_str(&note("not in the configuration", unknown.map(|one| one.name.to_owned()).collect()));
+    let several = names.values().filter(|one| one.models.len() > 1);
+    let several = several.map(|one| format!("{} ({})", one.name, one.models.join(", ")));
+    page.push_str(&note("names of several models, each of which gets the scores", several.collect()));
     Ok(if is_finding { CommandOutput { text: page, code: EXIT_DIFFERENT } } else { success(page) })
 }
 
@@ -117,36 +120,61 @@ fn with_origin(
     scored.into_iter().map(complete).collect()
 }
 
-/// The lines to write, and the names that no model has. Of two scores for one class the later line counts.
-fn difference<'s>(catalog: &Catalog, scored: &'s [(String, Task, QualityScore)]) -> (String, BTreeSet<&'s str>) {
-    let mut page = String::new();
-    let mut unknown: BTreeSet<&str> = scored.iter().map(|(name, _, _)| name.as_str()).collect();
-    for model in &catalog.models {
-        let means = |name: &str| is_called(catalog, model, name);
-        unknown.retain(|name| !means(name));
-        let lines: String = Task::ALL
-            .into_iter()
-            .filter_map(|task| {
-                let found = scored.iter().rfind(|(name, of, _)| *of == task && means(name))?;
-                changed(task, model.quality.get(task), &found.2)
-            })
-            .collect();
-        if !lines.is_empty() {
-            let _ = write!(page, "  [[models]]\n  id = {:?}\n  [models.quality]\n{lines}", model.id.as_str());
-        }
-    }
-    (page, unknown)
+/// The scores of a name, whatever its case, and who has that name.
+struct Named<'s> {
+    /// As it was written first.
+    name: &'s str,
+    /// The latest of each class, with its place in the file.
+    scores: BTreeMap<Task, (usize, &'s QualityScore)>,
+    models: Vec<&'s str>,
 }
 
-/// Whether a file means a model by this name: its id with or without the namespace, its permanent name, or a provider's name for it.
-fn is_called(catalog: &Catalog, model: &Model, name: &str) -> bool {
-    let is = |known: &str| known.eq_ignore_ascii_case(name);
+/// The lines to write, and the names of the file. Of two scores for one class the later line counts.
+fn difference<'s>(
+    catalog: &'s Catalog,
+    scored: &'s [(String, Task, QualityScore)],
+) -> (String, BTreeMap<String, Named<'s>>) {
+    let (mut page, mut names) = (String::new(), BTreeMap::<String, Named<'_>>::new());
+    for (at, (name, task, score)) in scored.iter().enumerate() {
+        let new = || Named { name, scores: BTreeMap::new(), models: Vec::new() };
+        names.entry(name.to_ascii_lowercase()).or_insert_with(new).scores.insert(*task, (at, score));
+    }
+    for model in &catalog.models {
+        let mut latest = BTreeMap::<Task, (usize, &QualityScore)>::new();
+        for name in names_of(catalog, model) {
+            let Some(named) = names.get_mut(&name) else { continue };
+            named.models.push(model.id.as_str());
+            for (task, found) in &named.scores {
+                let known = latest.entry(*task).or_insert(*found);
+                *known = if found.0 > known.0 { *found } else { *known };
+            }
+        }
+        let lines = latest.into_iter().filter_map(|(task, (_, score))| changed(task, model.quality.get(task), score));
+        let lines: String = lines.collect();
+        if !lines.is_empty() {
+            let id = quoted(model.id.as_str());
+            // Writing to a string cannot fail.
+            let _ = write!(page, "  [[models]]\n  id = {id}\n  [models.quality]\n{lines}");
+        }
+    }
+    (page, names)
+}
+
+/// What a file may call a model, in lower case: its id with or without the namespace, its permanent name, or a provider's name for it.
+fn names_of(catalog: &Catalog, model: &Model) -> BTreeSet<String> {
     let id = model.id.as_str();
-    let is_upstream = |endpoint: &Endpoint| is(&endpoint.upstream_model);
-    is(id)
-        || is(&model.canonical_slug)
-        || id.rsplit('/').next().is_some_and(is)
-        || catalog.endpoints_of(model).any(|(_, endpoint)| is_upstream(endpoint))
+    let bare = id.rsplit('/').next().unwrap_or(id);
+    let upstream = catalog.endpoints_of(model).map(|(_, endpoint)| &*endpoint.upstream_model);
+    let names = [id, bare, &*model.canonical_slug].into_iter().chain(upstream);
+    names.map(str::to_ascii_lowercase).collect()
+}
+
+/// A line that names some; empty if there are none.
+fn note(what: &str, names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named: Vec<String> = names.into_iter().take(MOST_NAMED).collect();
+    if named.is_empty() { String::new() } else { format!("# {what}: {}{more}\n", named.join(", ")) }
 }
 
 /// The line of a class that goes and the one that comes.

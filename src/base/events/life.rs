@@ -105,7 +105,7 @@ impl QualityDrifted<'_> {
         log::warn!(
             event = "quality_drift";
             "answers of {model} for the class {} have become worse: their last ratings have a mean of {after:.2}, those before of \
-             {before:.2}; earlier ratings of these accounts count half from now on",
+             {before:.2}; earlier ratings of the accounts that saw it count half from now on",
             task.as_str()
         );
     }

@@ -6,9 +6,12 @@
 
 use std::cell::Cell;
 
+use bytes::Bytes;
 use pointsman_base::clock;
-use pointsman_dialect::{Answer, AnswerContext, BufferedAnswer, Outcome, OutgoingBody, broken_answer, lost_parameters};
-use pointsman_domain::{BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Resolved, Target as Asked};
+use pointsman_dialect::{Answer, AnswerContext, Outcome, OutgoingBody, broken_answer, lost_parameters};
+use pointsman_domain::{
+    AttemptReason, BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Resolved, Target as Asked,
+};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
@@ -35,21 +38,23 @@ pub(super) struct FoundAnswer {
 /// The answer of an attempt, if there was room for it.
 pub(super) type Found = Result<FoundAnswer, BufferLimitReached>;
 
-/// What is wrong with the answer of an attempt, if its alias has a cascade.
+/// What is wrong with the answer of an attempt, if its alias has a cascade and it is not the second one.
 pub(super) fn verdict(
     target: &Target<'_>,
     attempt: AttemptHandle<'_>,
     work: &RequestedWork,
-    (answers, outgoing): (&[BufferedAnswer], &OutgoingBody),
+    answer: (&Bytes, &OutgoingBody),
     (context, outcome): (&AnswerContext, &Outcome),
 ) -> Option<BrokenAnswer> {
     let decision = &*target.routed.decision;
     decision.router.as_ref()?;
-    let position = attempt.record_builder.borrow_mut().attempt(attempt.n)?.start.position;
-    let (_, cascade) = of_candidate(decision, &target.routed.catalog, position)?;
+    let start = attempt.record_builder.borrow_mut().attempt(attempt.n)?.start;
+    if start.reason == AttemptReason::Cascade {
+        return None;
+    }
+    let (_, cascade) = of_candidate(decision, &target.routed.catalog, start.position)?;
     let RequestedWork::Chat(chat) = work else { return None };
-    let body = &answers.first()?.body;
-    broken_answer((body, outgoing), chat, &cascade.on, (context, outcome))
+    broken_answer(answer, chat, &cascade.on, (context, outcome))
 }
 
 /// The cascade of the alias to which the candidate at a position belongs, with the name of the alias. A model that the request names
@@ -116,6 +121,7 @@ async fn ask<A: AttemptRunner<Output = Found>>(
     let (now_ms, is_over) = (clock::unix_millis(), Cell::new(false));
     let pays = |plan: &PlanRun, endpoint: u32| {
         let Some(budget) = cascade.budget else { return true };
+        plan.budget.pay_alone();
         let worst = plan.budget.worst_case(&plan.routed.catalog, endpoint);
         let budgets = &worker.shared.access.cascade_budgets;
         let reservation = worst.and_then(|worst| budgets.reserve(alias, worst, budget, now_ms));

@@ -163,6 +163,11 @@ impl RequestBudget {
         state.cascade = Some((state.spent, reservation));
     }
 
+    /// What was reserved of that budget returns to it.
+    pub fn pay_alone(&self) {
+        self.0.borrow_mut().cascade = None;
+    }
+
     /// Settles the request with its actual cost, at the time when it began in Unix milliseconds.
     pub fn settle(&self, cost: Usd, at_ms: i64) {
         let mut state = self.0.borrow_mut();

@@ -147,8 +147,9 @@ impl AttemptRunner for PlainRunner<'_> {
         }
         let answer = answer.map_err(|error| of_request(after_head(error)))?;
         Ok(answer.map(|answer| {
-            let broken =
-                cascade::verdict(target, attempt, self.work, (answers, &outgoing), (&context, &answer.outcome));
+            let broken = answers.first().and_then(|BufferedAnswer { body, .. }| {
+                cascade::verdict(target, attempt, self.work, (body, &outgoing), (&context, &answer.outcome))
+            });
             FoundAnswer { answer, held, broken }
         }))
     }

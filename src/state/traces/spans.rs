@@ -216,7 +216,9 @@ fn attempt_attributes(attempt: &AttemptRecord) -> Vec<KeyValue> {
     all.add("pointsman.attempt.n", i64::from(attempt.n));
     all.add("pointsman.attempt.reason", attempt.reason.as_str());
     all.add("pointsman.attempt.outcome", attempt.outcome().to_owned());
-    all.set("pointsman.attempt.cause", attempt.cause.clone());
+    // Behind the first word stand names of a schema that the client wrote.
+    let cause = attempt.cause.as_deref().and_then(|cause| cause.split(' ').next());
+    all.set("pointsman.attempt.cause", cause.map(str::to_owned));
     all.tokens("pointsman.attempt.queue_ms", Some(attempt.queue_ms).filter(|ms| *ms > 0));
     all.set("pointsman.attempt.cost_usd", attempt.cost.map(|cost| cost.to_string()));
     all.0

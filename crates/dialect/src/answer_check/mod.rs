@@ -6,12 +6,14 @@
 
 mod schema;
 
+use std::cell::Cell;
+
 use bytes::Bytes;
 use pointsman_domain::{BrokenAnswer, CascadeSignal, FinishReason};
 
 use super::{
     answer::{AnswerContext, AnswerFault, Outcome},
-    json::{Cursor, JsonFault},
+    json::{JsonFault, Raw},
     neutral::{AnswerEvent, AnswerFormat, AnswerSink, Conversation, Role, Tool, ToolKind, lone_halves_replaced},
     openai::{EventMeter, request::ChatRequest, utf8},
     outgoing::OutgoingBody,
@@ -39,7 +41,7 @@ pub fn broken_answer(
     let mut meter =
         EventMeter::from_translation(outgoing.translation.as_ref(), outgoing.names.clone(), context.clone());
     decode(&text, outgoing.translation.as_ref(), &mut meter, Some(&mut choices)).ok()?;
-    let check = Check { asked: &asked, request, on, outcome };
+    let check = Check { asked: &asked, request, on, outcome, steps: Cell::new(schema::MOST_STEPS) };
     let mut verdicts = choices.0.iter().map(|choice| check.verdict(choice));
     // Of several answers one that is whole is enough.
     let first = verdicts.next()??;
@@ -105,6 +107,8 @@ struct Check<'c> {
     request: &'c ChatRequest,
     on: &'c [CascadeSignal],
     outcome: &'c Outcome,
+    /// Left for the schema.
+    steps: Cell<usize>,
 }
 
 impl Check<'_> {
@@ -139,7 +143,7 @@ impl Check<'_> {
     }
 
     fn has_broken_call(&self, calls: &[Call]) -> bool {
-        let is_json = |text: &str| text.is_empty() || !matches!(parse(text), Err(fault) if is_wrong(fault));
+        let is_json = |text: &str| text.is_empty() || !matches!(Raw::whole(text), Err(fault) if is_wrong(fault));
         let is_free = |call: &Call, tool: &Tool<'_>| [call.kind, tool.kind].contains(&ToolKind::Custom);
         let tool = |call: &Call| self.asked.tools.iter().find(|tool| *tool.name.unescaped() == *call.name);
         calls.iter().any(|call| tool(call).is_none_or(|tool| !is_free(call, tool) && !is_json(call.arguments.trim())))
@@ -161,20 +165,14 @@ impl Check<'_> {
         if matches!(self.asked.format, AnswerFormat::Text) || self.is_continued() {
             return None;
         }
-        if let Err(fault) = parse(text) {
+        if let Err(fault) = Raw::whole(text) {
             return self.signal(CascadeSignal::InvalidJson, is_wrong(fault));
         }
         let AnswerFormat::Schema { schema, .. } = &self.asked.format else { return None };
         let on = self.signal(CascadeSignal::Schema, true)?;
-        let place = schema::violation(schema.written(), text)?;
+        let place = schema::violation(schema.written(), text, &self.steps)?;
         Some(BrokenAnswer { place: Some(place), ..on })
     }
-}
-
-fn parse(text: &str) -> Result<(), JsonFault> {
-    let mut cursor = Cursor::new(text);
-    cursor.value()?;
-    cursor.end()
 }
 
 /// Whether the text is surely no JSON: one that is nested too deeply was not read.

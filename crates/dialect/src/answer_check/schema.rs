@@ -3,7 +3,10 @@
 //! A schema with any other keyword has no verdict, wherever in it that stands: what the keyword means is not known here.
 //! A description of a place holds names and numbers of the schema, and positions in lists, nothing else of the value.
 
-use std::fmt::Write as _;
+use std::{
+    cell::Cell,
+    fmt::{Display, Write as _},
+};
 
 use serde_json::{Map, Number, Value};
 
@@ -23,26 +26,26 @@ const ANNOTATIONS: [&str; 10] = [
 /// Keywords with a table of named schemas that restrict nothing by themselves.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
-/// Comparisons after which there is no verdict: alternatives of alternatives can need any number. A few tens of
-/// milliseconds.
-const MOST_STEPS: usize = 500_000;
+/// Comparisons for all answers of a call, after which there is no verdict: alternatives of alternatives can need any number. A few
+/// tens of milliseconds.
+pub(super) const MOST_STEPS: usize = 500_000;
 /// Bytes of a text that are counted in one step.
-const BYTES_OF_A_STEP: usize = 64;
+const BYTES_OF_A_STEP: usize = 16;
 /// Nesting of schemas within each other, with what they refer to. Values are nested at most 128 deep.
 const MOST_DEEP: u32 = 200;
 /// Longest description of a place, in characters.
 const MOST_CHARACTERS: usize = 120;
 
 /// The first place where `value` breaks `schema`, and what is expected there: `/items/3/price (number expected)`. `None` if it
-/// follows the schema, or if there is no verdict.
-pub(super) fn violation(schema: &str, value: &str) -> Option<String> {
+/// follows the schema, or if there is no verdict. `steps` are those that are left.
+pub(super) fn violation(schema: &str, value: &str, steps: &Cell<usize>) -> Option<String> {
+    take(steps, steps_of(schema) + steps_of(value))?;
     let schema: Value = serde_json::from_str(schema).ok()?;
     let value: Value = serde_json::from_str(value).ok()?;
     if !is_known(&schema) {
         return None;
     }
-    let mut checker = Checker { root: &schema, steps: MOST_STEPS, depth: 0, place: Vec::new() };
-    match checker.value(&schema, &value) {
+    match Checker::new(&schema, steps).value(&schema, &value) {
         Err(Stop::Broken(place)) => Some(place),
         Ok(()) | Err(Stop::NoVerdict) => None,
     }
@@ -63,12 +66,14 @@ fn is_known_keyword(keywords: &Map<String, Value>, name: &str, value: &Value) ->
         "properties" => value.as_object().is_some_and(all_known),
         _ if DEFINITIONS.contains(&name) => value.as_object().is_some_and(all_known),
         "items" | "additionalProperties" => is_known(value),
-        "anyOf" | "allOf" | "oneOf" => value.as_array().is_some_and(|list| list.iter().all(is_known)),
+        "anyOf" | "allOf" | "oneOf" => {
+            value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_known))
+        }
         "type" => {
             types(value).all(|name| name.is_some_and(|name| TYPES.contains(&name)))
-                && types(value).count() <= TYPES.len()
+                && (1..=TYPES.len()).contains(&types(value).count())
         }
-        "enum" => value.is_array(),
+        "enum" => value.as_array().is_some_and(|list| !list.is_empty()),
         "required" => value.as_array().is_some_and(|names| names.iter().all(Value::is_string)),
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "exclusiveMinimum"
         | "exclusiveMaximum" => value.is_number(),
@@ -97,9 +102,18 @@ fn types(value: &Value) -> impl Iterator<Item = Option<&str>> {
     list.iter().map(Value::as_str)
 }
 
+fn steps_of(text: &str) -> usize {
+    1 + text.len() / BYTES_OF_A_STEP
+}
+
+fn take(steps: &Cell<usize>, cost: usize) -> Option<()> {
+    steps.set(steps.get().checked_sub(cost)?);
+    Some(())
+}
+
 /// Why the check ended.
 enum Stop {
-    /// The value breaks the schema, at this place.
+    /// The value breaks the schema, at this place. Empty for one of several forms, of which nobody asks where it is broken.
     Broken(String),
     NoVerdict,
 }
@@ -116,13 +130,21 @@ enum Step<'s> {
 
 struct Checker<'s> {
     root: &'s Value,
-    steps: usize,
+    steps: &'s Cell<usize>,
     depth: u32,
+    /// How many `anyOf` and `oneOf` are around it.
+    within_forms: u32,
+    /// Whether a `format` was met, which may restrict something after all.
+    has_format: bool,
     /// Where the value stands.
     place: Vec<Step<'s>>,
 }
 
 impl<'s> Checker<'s> {
+    fn new(root: &'s Value, steps: &'s Cell<usize>) -> Checker<'s> {
+        Checker { root, steps, depth: 0, within_forms: 0, has_format: false, place: Vec::new() }
+    }
+
     fn value(&mut self, schema: &'s Value, value: &Value) -> Result<(), Stop> {
         self.step(1)?;
         if self.depth == MOST_DEEP {
@@ -133,7 +155,7 @@ impl<'s> Checker<'s> {
             Value::Object(keywords) => {
                 keywords.iter().try_for_each(|(name, wanted)| self.keyword(keywords, name, wanted, value))
             }
-            Value::Bool(false) => Err(self.broken("nothing expected")),
+            Value::Bool(false) => Err(self.broken(|| "nothing expected")),
             _ => Ok(()),
         };
         self.depth -= 1;
@@ -149,7 +171,9 @@ impl<'s> Checker<'s> {
     ) -> Result<(), Stop> {
         match (name, value) {
             ("$ref", _) => {
-                let referred = wanted.as_str().and_then(|reference| self.root.pointer(reference.get(1..)?));
+                let reference = wanted.as_str().ok_or(Stop::NoVerdict)?;
+                self.step(steps_of(reference))?;
+                let referred = reference.get(1..).and_then(|pointer| self.root.pointer(pointer));
                 self.value(referred.ok_or(Stop::NoVerdict)?, value)
             }
             ("type", _) => {
@@ -159,7 +183,7 @@ impl<'s> Checker<'s> {
             }
             ("const", _) => {
                 let is_it = self.is_same(wanted, value)?;
-                self.expect(is_it, || "another constant expected".to_owned())
+                self.expect(is_it, || "another constant expected")
             }
             ("enum", _) => {
                 for allowed in wanted.as_array().into_iter().flatten() {
@@ -167,7 +191,7 @@ impl<'s> Checker<'s> {
                         return Ok(());
                     }
                 }
-                Err(self.broken("one of the listed values expected"))
+                Err(self.broken(|| "one of the listed values expected"))
             }
             ("anyOf" | "allOf" | "oneOf", _) => self.alternatives(name, wanted, value),
             ("properties" | "required" | "additionalProperties", Value::Object(members)) => {
@@ -181,11 +205,15 @@ impl<'s> Checker<'s> {
                 self.bound(name, wanted, elements.len() as f64, " elements")
             }
             ("minLength" | "maxLength", Value::String(text)) => {
-                self.step(text.len() / BYTES_OF_A_STEP)?;
+                self.step(steps_of(text))?;
                 self.bound(name, wanted, text.chars().count() as f64, " characters")
             }
             ("minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum", Value::Number(number)) => {
                 self.bound(name, wanted, number.as_f64().ok_or(Stop::NoVerdict)?, "")
+            }
+            ("format", _) => {
+                self.has_format = true;
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -193,6 +221,8 @@ impl<'s> Checker<'s> {
 
     fn alternatives(&mut self, name: &str, wanted: &'s Value, value: &Value) -> Result<(), Stop> {
         let (mut met, mut all) = (0, 0);
+        let forms = u32::from(name != "allOf");
+        self.within_forms += forms;
         for schema in wanted.as_array().into_iter().flatten() {
             let steps_into = self.place.len();
             match self.value(schema, value) {
@@ -202,7 +232,10 @@ impl<'s> Checker<'s> {
             }
             all += 1;
         }
+        self.within_forms -= forms;
         match name {
+            // Which of the forms that fit have another format is not known.
+            "oneOf" if met > 1 && self.has_format => Err(Stop::NoVerdict),
             "anyOf" => self.expect(met > 0, || format!("one of {all} forms expected")),
             "oneOf" => self.expect(met == 1, || format!("exactly one of {all} forms expected")),
             _ => Ok(()),
@@ -217,20 +250,21 @@ impl<'s> Checker<'s> {
         members: &Map<String, Value>,
     ) -> Result<(), Stop> {
         let declared = keywords.get("properties").and_then(Value::as_object);
-        self.step(wanted.as_object().map_or(0, Map::len) + wanted.as_array().map_or(0, Vec::len))?;
         match name {
             "properties" => {
                 let known = declared.into_iter().flatten();
+                self.step(known.clone().map(|(name, _)| steps_of(name)).sum())?;
                 let mut given = known.filter_map(|(name, schema)| Some((name, schema, members.get(name)?)));
                 given.try_for_each(|(name, schema, member)| self.within(Step::Member(name), schema, member))
             }
             "required" => {
                 let mut names = wanted.as_array().into_iter().flatten().filter_map(Value::as_str);
+                self.step(names.clone().map(steps_of).sum())?;
                 let missing = names.find(|name| !members.contains_key(*name));
-                missing.map_or(Ok(()), |name| Err(self.broken(&format!("{name} expected"))))
+                missing.map_or(Ok(()), |name| Err(self.broken(|| format!("{name} expected"))))
             }
             _ => {
-                self.step(members.len())?;
+                self.step(members.keys().map(|name| steps_of(name)).sum())?;
                 let is_other = |name: &str| declared.is_none_or(|declared| !declared.contains_key(name));
                 let mut others = members.iter().filter(|(name, _)| is_other(name));
                 others.try_for_each(|(_, member)| self.within(Step::Other, wanted, member))
@@ -256,34 +290,43 @@ impl<'s> Checker<'s> {
         self.expect(is_kept, || format!("{words} {wanted}{unit} expected"))
     }
 
-    fn expect(&self, holds: bool, what: impl FnOnce() -> String) -> Result<(), Stop> {
-        if holds { Ok(()) } else { Err(self.broken(&what())) }
+    fn expect<T: Display>(&self, holds: bool, what: impl FnOnce() -> T) -> Result<(), Stop> {
+        if holds { Ok(()) } else { Err(self.broken(what)) }
     }
 
     fn is_same(&mut self, one: &Value, other: &Value) -> Result<bool, Stop> {
         self.step(1)?;
         Ok(match (one, other) {
             (Value::Number(one), Value::Number(other)) => is_same_number(one, other),
+            (Value::String(one), Value::String(other)) => {
+                self.step(one.len().min(other.len()) / BYTES_OF_A_STEP)?;
+                one == other
+            }
             (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
                 let mut pairs = one.iter().zip(other);
                 pairs.try_fold(true, |same, (one, other)| Ok(same && self.is_same(one, other)?))?
             }
             (Value::Object(one), Value::Object(other)) if one.len() == other.len() => {
-                one.iter().try_fold(true, |same, (name, value)| match other.get(name) {
-                    Some(other) if same => self.is_same(value, other),
-                    _ => Ok(false),
+                one.iter().try_fold(true, |same, (name, value)| {
+                    self.step(steps_of(name))?;
+                    match other.get(name) {
+                        Some(other) if same => self.is_same(value, other),
+                        _ => Ok(false),
+                    }
                 })?
             }
             (one, other) => one == other,
         })
     }
 
-    fn step(&mut self, cost: usize) -> Result<(), Stop> {
-        self.steps = self.steps.checked_sub(cost).ok_or(Stop::NoVerdict)?;
-        Ok(())
+    fn step(&self, cost: usize) -> Result<(), Stop> {
+        take(self.steps, cost).ok_or(Stop::NoVerdict)
     }
 
-    fn broken(&self, what: &str) -> Stop {
+    fn broken<T: Display>(&self, what: impl FnOnce() -> T) -> Stop {
+        if self.within_forms > 0 {
+            return Stop::Broken(String::new());
+        }
         let mut text = String::new();
         for step in &self.place {
             // Writing to a string cannot fail.
@@ -294,7 +337,7 @@ impl<'s> Checker<'s> {
             };
         }
         let place = if text.is_empty() { "/" } else { &text };
-        let whole = format!("{place} ({what})");
+        let whole = format!("{place} ({})", what());
         let shown = whole.chars().map(|c| if c.is_control() { '?' } else { c });
         Stop::Broken(shown.take(MOST_CHARACTERS).collect())
     }
@@ -323,7 +366,8 @@ mod tests {
 
     #[track_caller]
     fn check(schema: &str, value: &str, expected: Option<&str>) {
-        assert_eq!(violation(schema, value).as_deref(), expected, "{schema} {value}");
+        let found = violation(schema, value, &Cell::new(MOST_STEPS));
+        assert_eq!(found.as_deref(), expected, "{schema:.300} {value:.300}");
     }
 
     const ORDER: &str = r##"{
@@ -388,10 +432,69 @@ mod tests {
             r##"{"$ref": "#/$defs/absent"}"##,
             r##"{"$ref": "#/$defs/a", "type": "object", "$defs": {"a": {"type": "object"}}}"##,
             r#"{"minimum": "1", "type": "object"}"#,
+            r#"{"type": []}"#,
+            r#"{"enum": []}"#,
+            r#"{"anyOf": []}"#,
+            r#"{"oneOf": []}"#,
+            r#"{"allOf": [], "type": "object"}"#,
             "[]",
         ] {
             check(unknown, "3", None);
         }
+    }
+
+    #[test]
+    fn forms_that_only_a_format_tells_apart_have_no_verdict() {
+        let forms = r#"{"oneOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "uuid"}]}"#;
+        check(forms, "\"2026-11-28\"", None);
+        check(forms, "3", Some("/ (exactly one of 2 forms expected)"));
+        check(&forms.replace("format", "title"), "\"2026-11-28\"", Some("/ (exactly one of 2 forms expected)"));
+    }
+
+    #[test]
+    fn where_one_of_several_forms_is_broken_is_not_written_down() {
+        let (steps, value) = (Cell::new(MOST_STEPS), Value::from(1));
+        let says = |within_forms: u32, schema: &str| {
+            let schema: Value = serde_json::from_str(schema).unwrap();
+            let mut checker = Checker { within_forms, ..Checker::new(&schema, &steps) };
+            match checker.value(&schema, &value) {
+                Err(Stop::Broken(place)) => place,
+                _ => panic!("{schema} is broken"),
+            }
+        };
+        for schema in ["false", r#"{"type": "null"}"#, r#"{"allOf": [{"enum": [2]}]}"#, r#"{"anyOf": [{"const": 2}]}"#]
+        {
+            assert!(says(0, schema).ends_with("expected)"), "{schema}");
+            assert_eq!(says(1, schema), "", "{schema}");
+        }
+    }
+
+    #[test]
+    fn long_names_and_texts_count_by_their_length() {
+        let name = "x".repeat(100_000);
+        let text = format!("\"{name}\"");
+        let object = format!("{{{text}: {text}}}");
+        for (form, value) in [
+            (format!("{{\"required\": [{text}]}}"), &object),
+            (format!("{{\"properties\": {{{text}: true}}}}"), &object),
+            ("{\"additionalProperties\": true}".to_owned(), &object),
+            (format!("{{\"const\": {text}}}"), &text),
+            (format!("{{\"const\": {object}}}"), &object),
+            (format!("{{\"enum\": [{text}]}}"), &text),
+        ] {
+            let often = |times: usize| {
+                let references = "{\"$ref\": \"#/$defs/a\"},".repeat(times);
+                format!("{{\"allOf\": [{references} false], \"$defs\": {{\"a\": {form}}}}}")
+            };
+            check(&often(10), value, Some("/ (nothing expected)"));
+            check(&often(100), value, None);
+        }
+        let references = format!("{{\"$ref\": \"#/$defs/{name}\"}},").repeat(3);
+        let nested = format!(
+            "{{\"items\": {{\"allOf\": [{references} true]}}, \"maxItems\": 0, \"$defs\": {{\"{name}\": true}}}}"
+        );
+        check(&nested, "[1]", Some("/ (at most 0 elements expected)"));
+        check(&nested, &format!("[{} 1]", "1,".repeat(50)), None);
     }
 
     #[test]

@@ -197,6 +197,13 @@ fn of_several_answers_one_that_is_whole_is_enough() {
     check(json!({"n": 2}), &answers(["", "Left."]), None);
     check(json!({"n": 2}), &answers(["Left.", ""]), None);
     check(json!({"n": 2}), &answers(["", ""]), Some("empty"));
+    // The steps of a check are those of all answers together.
+    let names: serde_json::Map<_, _> = (0..10_000).map(|n| (format!("p{n}"), json!({"type": "null"}))).collect();
+    let mut wide = schema(json!({"items": {"properties": names}}));
+    wide["n"] = json!(2);
+    let wrong = format!("[{} {{\"p1\": 1}}]", "{},".repeat(29));
+    check(wide.clone(), &says(&wrong), Some("schema /29/p1 (null expected)"));
+    check(wide, &answers([&wrong, &wrong]), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::AtomicBool,
     time::{Duration, Instant},
 };
@@ -11,10 +11,12 @@ use pointsman_base::clock;
 use pointsman_domain::{Generation, GenerationId};
 
 use crate::{
+    entry::Filter,
+    fault::Fault,
     generations::{GenerationStore, LedgerBounds},
     record::tests::any_generation,
     settings::Settings,
-    traffic::{Traffic, TrafficRecord, Wanted, export},
+    traffic::{Reading, Traffic, TrafficRecord, Wanted, export},
 };
 
 /// The names of all records, read by two threads.
@@ -26,28 +28,69 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.concat().into_iter().collect()
 }
 
-#[test]
-fn every_record_is_handed_on_once_however_many_catalogs_there_are() {
-    let folder = std::env::temp_dir().join(format!("pointsman-traffic-{}", std::process::id()));
+/// A ledger that holds these.
+fn ledger(name: &str, generations: impl Iterator<Item = Generation>) -> (PathBuf, GenerationStore) {
+    let folder = std::env::temp_dir().join(format!("pointsman-traffic-{name}-{}", std::process::id()));
     let queue = Settings::default().queue;
     let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30, sync: false, queue };
     let store = GenerationStore::open(&folder, bounds).unwrap();
-    let (mut recorder, now_ms) = (store.recorder(0), clock::unix_millis());
-    let mut ids = BTreeSet::new();
-    for number in 0..100 {
-        let id = GenerationId::new(now_ms as u64 / 1_000, [number, 2, 3]);
-        ids.insert(id.as_str().to_owned());
-        // Each has a catalog and a policy of its own.
-        let generation = Generation { id, created_ms: now_ms, key: number % 3, ..any_generation(number * 1_000_000) };
-        drop(recorder.record(&generation, None));
-    }
+    let mut recorder = store.recorder(0);
+    generations.for_each(|generation| drop(recorder.record(&generation, None)));
     recorder.write();
     store.entries().flush(Instant::now() + Duration::from_secs(30)).unwrap();
+    drop(recorder);
+    (folder, store)
+}
+
+/// What is read of the records until this time.
+fn read_until(traffic: &Traffic, until_ms: i64) -> Result<Reading, Fault> {
+    let wanted = Wanted { filter: Filter { until_ms: Some(until_ms), ..Filter::default() }, ..Wanted::default() };
+    Ok(traffic.fold(&wanted, 1, &AtomicBool::new(false), || (), |(), _| ())?.1)
+}
+
+#[test]
+fn parts_of_an_export_that_hold_no_record_of_the_time_are_read_once() {
+    let now_ms = clock::unix_millis();
+    let template = any_generation(7);
+    let generation = |number: u64| Generation {
+        id: GenerationId::new(now_ms as u64 / 1_000, [number, 2, 3]),
+        created_ms: now_ms - if number < 512 { 5_000 } else { 0 },
+        ..template.clone()
+    };
+    let (folder, store) = ledger("parts", (0..1_024).map(generation));
+    let file = folder.join("traffic.pmx");
+    export(&Traffic::open(&folder).unwrap(), &Wanted::default(), &file, now_ms).unwrap();
+    let traffic = Traffic::open(&file).unwrap();
+    assert_eq!(read_until(&traffic, now_ms).unwrap().records, 1_024);
+    // The later part, which is the last one before the summary, can no longer be read.
+    let mut bytes = std::fs::read(&file).unwrap();
+    let end = bytes.len() - 400;
+    bytes[end - 2_000..end].fill(0);
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(read_until(&traffic, now_ms - 1).unwrap(), Reading { records: 512, unreadable: 0 });
+    assert!(read_until(&traffic, now_ms).map_or(true, |reading| reading.unreadable > 0), "but here it is read");
+    drop(store);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn every_record_is_handed_on_once_however_many_catalogs_there_are() {
+    let now_ms = clock::unix_millis();
+    let id = |number| GenerationId::new(now_ms as u64 / 1_000, [number, 2, 3]);
+    let ids: BTreeSet<String> = (0..100).map(|number| id(number).as_str().to_owned()).collect();
+    // Each has a catalog and a policy of its own.
+    let generation = |number: u64| Generation {
+        id: id(number),
+        created_ms: now_ms,
+        key: number % 3,
+        ..any_generation(number * 1_000_000)
+    };
+    let (folder, store) = ledger("each", (0..100).map(generation));
     assert_eq!(names(&folder), ids);
     let file = folder.join("traffic.pmx");
     let exported = export(&Traffic::open(&folder).unwrap(), &Wanted::default(), &file, now_ms).unwrap();
     assert_eq!((exported.records, exported.drawn_from), (100, 100));
     assert_eq!(names(&file).len(), 100);
-    drop((recorder, store));
+    drop(store);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -2,18 +2,20 @@
 //! a catalog or a policy, some records compressed together, or, last, what the file holds.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::File,
     io::{self, BufReader, Read, Seek as _, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::block::{Block, Blocks, TrafficRecord, foreign};
 use crate::{
     database::groups,
+    entry::Filter,
     fault::Fault,
     record::{self, ContentHash},
     version_cache::VersionCache,
@@ -58,6 +60,8 @@ pub(super) struct ExportFile {
     summary: Exported,
     versions: HashMap<ContentHash, Vec<u8>>,
     known: VersionCache,
+    /// Times of the oldest and of the latest record of each part that was read, by the number of its first record.
+    windows: Mutex<BTreeMap<u64, [i64; 2]>>,
 }
 
 impl ExportFile {
@@ -89,6 +93,7 @@ impl ExportFile {
             summary: summary.ok_or_else(cut)?,
             versions,
             known: VersionCache::default(),
+            windows: Mutex::default(),
         })
     }
 
@@ -96,23 +101,32 @@ impl ExportFile {
         &self.summary
     }
 
-    pub(super) fn blocks(&self) -> Result<ExportBlocks, Fault> {
-        Ok(ExportBlocks { frames: Frames::open(&self.path)?, next: 1 })
+    /// All parts but those of which an earlier reading knows that they hold no record of the time.
+    pub(super) fn blocks(&self, filter: &Filter) -> Result<ExportBlocks, Fault> {
+        let lies_apart = |[first, last]: [i64; 2]| {
+            filter.since_ms.is_some_and(|since| last < since) || filter.until_ms.is_some_and(|until| first > until)
+        };
+        let windows = self.windows.lock();
+        let skipped = windows.iter().filter(|(_, window)| lies_apart(**window)).map(|(first, _)| *first).collect();
+        Ok(ExportBlocks { frames: Frames::open(&self.path)?, next: 1, skipped })
     }
 }
 
 pub(super) struct ExportBlocks {
     frames: Frames,
     next: u64,
+    skipped: BTreeSet<u64>,
 }
 
 impl Blocks for ExportBlocks {
     fn next(&mut self) -> Result<Option<Block>, Fault> {
-        while let Some((kind, content)) = self.frames.next()? {
-            if kind == PART {
-                let first = self.next;
-                self.next += RECORDS as u64;
-                return Ok(Some(Block::Part(content, first)));
+        while let Some((kind, length)) = self.frames.head()? {
+            let first = self.next;
+            self.next += if kind == PART { RECORDS as u64 } else { 0 };
+            if kind != PART || self.skipped.contains(&first) {
+                self.frames.skip(length)?;
+            } else {
+                return Ok(self.frames.content(length)?.map(|content| Block::Part(content, first)));
             }
         }
         Ok(None)
@@ -134,6 +148,12 @@ impl Frames {
     }
 
     fn next(&mut self) -> Result<Option<(u8, Vec<u8>)>, Fault> {
+        let Some((kind, length)) = self.head()? else { return Ok(None) };
+        Ok(self.content(length)?.map(|content| (kind, content)))
+    }
+
+    /// Kind and length of the next frame. Its content follows.
+    fn head(&mut self) -> Result<Option<(u8, u32)>, Fault> {
         let mut head = [0; 5];
         match self.0.read_exact(&mut head) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -144,10 +164,18 @@ impl Frames {
         if length > LONGEST {
             return Err(Fault::Damaged("a part of the export".to_owned()));
         }
+        Ok(Some((kind, length)))
+    }
+
+    fn skip(&mut self, length: u32) -> Result<(), Fault> {
+        Ok(self.0.seek_relative(i64::from(length))?)
+    }
+
+    fn content(&mut self, length: u32) -> Result<Option<Vec<u8>>, Fault> {
         let mut content = vec![0; length as usize];
         match self.0.read_exact(&mut content) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            read => Ok(Some((kind, content))).and_then(|frame| read.map(|()| frame).map_err(Fault::from)),
+            read => Ok(read.map(|()| Some(content))?),
         }
     }
 }
@@ -157,12 +185,20 @@ impl ExportFile {
     pub(super) fn read(&self, block: Block, take: &mut dyn FnMut(TrafficRecord)) -> Result<u64, Fault> {
         let Block::Part(packed, first) = block else { return Ok(0) };
         let versions = self.known.over(|hash| self.versions.get(&hash).cloned());
-        let mut unreadable = 0;
+        let (mut unreadable, mut window) = (0, [i64::MAX, i64::MIN]);
         for (number, bytes) in (first..).zip(groups::entries(&groups::expand(&packed)?)) {
             match read_record(bytes, number, &versions) {
-                Some(record) => take(record),
+                Some(record) => {
+                    let (at, [oldest, latest]) = (record.generation.created_ms, window);
+                    window = [oldest.min(at), latest.max(at)];
+                    take(record);
+                }
                 None => unreadable += 1,
             }
+        }
+        // What cannot be read is counted each time.
+        if unreadable == 0 {
+            self.windows.lock().insert(first, window);
         }
         Ok(unreadable)
     }

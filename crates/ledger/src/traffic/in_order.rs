@@ -40,12 +40,13 @@ impl Traffic {
         let (parts, reading) = self.fold(&all, threads, stop, BTreeMap::new, count)?;
         let mut seconds: BTreeMap<i64, u64> = BTreeMap::new();
         parts.into_iter().flatten().for_each(|(second, count)| *seconds.entry(second).or_default() += count);
-        for [first, last] in slices(&seconds) {
+        for slice in slices(&seconds) {
             if stop.load(Relaxed) {
                 break;
             }
-            let since = since_ms.unwrap_or(i64::MIN).max(first * SECOND_MS);
-            let until = until_ms.unwrap_or(i64::MAX).min(last * SECOND_MS + SECOND_MS - 1);
+            let [first, last] = milliseconds(slice);
+            let since = since_ms.unwrap_or(i64::MIN).max(first);
+            let until = until_ms.unwrap_or(i64::MAX).min(last);
             let slice = within(Some(since), Some(until));
             let (parts, _) = self.fold(&slice, threads, stop, Vec::new, Vec::push)?;
             let mut records: Vec<TrafficRecord> = parts.into_iter().flatten().collect();
@@ -69,6 +70,11 @@ fn slices(seconds: &BTreeMap<i64, u64>) -> Vec<[i64; 2]> {
     slices.into_iter().map(|(slice, _)| slice).collect()
 }
 
+/// The first and the last millisecond of seconds.
+const fn milliseconds([first, last]: [i64; 2]) -> [i64; 2] {
+    [first.saturating_mul(SECOND_MS), last.saturating_mul(SECOND_MS).saturating_add(SECOND_MS - 1)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +84,13 @@ mod tests {
         let seconds = [(5, 4_000), (6, 4_000), (9, 4_000), (10, 50_000), (11, 1)];
         assert_eq!(slices(&seconds.into()), [[5, 6], [9, 9], [10, 10], [11, 11]]);
         assert!(slices(&BTreeMap::new()).is_empty());
+    }
+
+    #[test]
+    fn a_slice_holds_its_records_also_at_the_ends_of_time() {
+        for at in [i64::MIN, -1, 0, 1_999, i64::MAX] {
+            let [first, last] = milliseconds([at.div_euclid(SECOND_MS); 2]);
+            assert!((first..=last).contains(&at), "{at}");
+        }
     }
 }

@@ -151,7 +151,7 @@ impl Traffic {
     fn blocks(&self, wanted: &Wanted) -> Result<Box<dyn Blocks + '_>, Fault> {
         Ok(match &self.source {
             Source::Database(database) => Box::new(database.blocks(&wanted.filter)?),
-            Source::Export(file) => Box::new(file.blocks()?),
+            Source::Export(file) => Box::new(file.blocks(&wanted.filter)?),
         })
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The grade of an endpoint of another model than that of the conversation.
-const OTHER_MODEL_GRADE: u32 = 254;
+pub(crate) const OTHER_MODEL_GRADE: u32 = 254;
 
 /// Puts candidates of other models behind, where one of the conversation's model ranks with them.
 pub(crate) fn keep_model(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {

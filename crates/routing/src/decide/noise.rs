@@ -80,7 +80,7 @@ pub(crate) fn normal_share(z: f64) -> f64 {
     0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// By bisection: slow, without magic numbers, and used once.
+/// By bisection: slow, without magic numbers, and not for the hot path.
 pub(crate) fn quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {

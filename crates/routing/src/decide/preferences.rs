@@ -13,6 +13,7 @@ use pointsman_domain::{Decision, Percentile, Prediction, Preference, ScoreInputs
 
 use super::{
     context::DecisionContext,
+    conversation_model::OTHER_MODEL_GRADE,
     filter::CatalogEndpoint,
     pending_tool_calls::{REASONING_LOST_GRADE, loses_reasoning},
     pooled_endpoint::PooledEndpoint,
@@ -22,8 +23,9 @@ use crate::stats::Curve;
 
 /// Width of a grade, ln.
 const STEP: f64 = 0.1;
-/// The last grade of a missed bound, also for anything beyond; the one after it is that of [`REASONING_LOST_GRADE`].
-const LAST: f64 = 254.0;
+/// The last grade of a missed bound, also for anything beyond: those after it are [`OTHER_MODEL_GRADE`] and
+/// [`REASONING_LOST_GRADE`].
+const LAST: u32 = OTHER_MODEL_GRADE - 1;
 /// Weight below which observations count as old.
 const FORGOTTEN: f64 = 0.5;
 /// Margin up to which a target counts as kept.
@@ -62,7 +64,7 @@ fn grade(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> u32 {
 
 /// Grade of a miss by this factor (ln).
 fn step(missed: f64) -> u32 {
-    if missed > 0.0 { libm::floor(1.0 + missed / STEP).min(LAST) as u32 } else { 0 }
+    if missed > 0.0 { libm::floor(1.0 + missed / STEP).min(f64::from(LAST)) as u32 } else { 0 }
 }
 
 /// Grade of a recorded candidate with this prediction, not counting the exception for few observations.

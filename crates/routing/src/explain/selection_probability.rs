@@ -8,7 +8,7 @@
 //! ```
 //!
 //! where `S` are equally likely scores, made from the quantile table that serving takes its noise from: from each of its 1,024
-//! entries where the noise of one estimate matters, from 4,096 points of a lattice over them where that of two or three does.
+//! entries where the noise of one estimate matters, from 4,096 points of a lattice over them where that of several does.
 //!
 //! Uses the record of the decision only, as a replay does. Not for the hot path.
 

@@ -162,6 +162,7 @@ fn claim(decision: &Decision, choice: &Candidate) -> String {
         ScoreUnit::Seconds => "the fastest",
         ScoreUnit::Usd => "the cheapest",
         ScoreUnit::Probability => "the most reliable",
+        ScoreUnit::None if decision.quality.is_some() => "the best balance of time, cost and quality",
         ScoreUnit::None => "the best balance of time and cost",
     };
     match passed_over(decision, choice) {

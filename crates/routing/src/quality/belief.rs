@@ -78,13 +78,14 @@ impl Belief {
     }
 }
 
-/// The answers of all models of each class.
+/// The answers of all models of each class whose ratings may steer.
 pub(super) struct ClassMeans([Answers; Task::ALL.len()]);
 
 impl ClassMeans {
     pub(super) fn of(evidence: &Evidence) -> ClassMeans {
         ClassMeans(Task::ALL.map(|task| {
-            let cells = || evidence.cells.iter().filter(|(key, _)| key.0 == task).map(|(_, cell)| cell);
+            let of_class = || evidence.cells.iter().filter(|(key, _)| key.0 == task).map(|(_, cell)| cell);
+            let cells = || of_class().filter(|cell| !cell.is_selective);
             let raters = || cells().flat_map(|cell| &cell.by).map(|(_, rater, answers)| (*rater, *answers));
             let is_shared = cells().any(|cell| cell.is_shared);
             let cap = Cap::of(raters(), Posterior::of_class(0.0, 0.0).strength(), is_shared, evidence.most_share);

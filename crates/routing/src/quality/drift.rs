@@ -1,8 +1,8 @@
 //! Whether the answers of a model have become worse: the last [`WINDOW`] ratings beside all before them.
 //!
 //! The logarithm of the Bayes factor says how much better two probabilities explain the ratings than one. Beyond [`CERTAIN`] a fall
-//! is announced, once, and older ratings of the accounts that saw it count half from then on: nobody can devalue what others said.
-//! Nothing else happens by itself.
+//! is announced, once, and older ratings of the accounts that saw it count half from then on: what an account said is devalued only
+//! by what it says itself. Nothing else happens by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,11 +112,16 @@ impl DriftWatch {
         by.into_iter().filter(|(_, answers)| saw(answers)).map(|(rater, _)| rater).collect()
     }
 
+    /// Takes a rating away. A fall that it and others had shown, and that those that are left do not, had not been one.
     pub(super) fn remove(&mut self, order: (i64, u64), arrival: Arrival) {
+        let shown = self.current();
         self.count(arrival.taken());
         self.latest.remove(&order);
         let certainty = self.compare().map_or(0.0, |(certainty, _)| certainty);
         self.is_falling &= certainty > 0.0;
+        if shown.is_some_and(|drift| !self.is_falling && order.0 <= drift.found_ms) {
+            self.falls.pop();
+        }
         if certainty <= CERTAIN {
             self.looks = 0;
         }

@@ -8,6 +8,7 @@ use super::{
     drift::Drift,
     posterior::Answers,
     rated::faded,
+    share::most_of_one,
     sums::{Cell, CellKey, RatingSums},
 };
 
@@ -17,17 +18,11 @@ const HALF_LIFE: f64 = 30.0;
 pub const RATE_DAYS: i32 = 30;
 /// Rates that differ by more than this factor are not those of people who rate by chance.
 const MOST_RATIO: f64 = 1.5;
-/// Fewest ratings, had or expected, by which rates are compared: chance alone then moves their ratio by 26 %.
-const FEWEST_RATINGS: f64 = 30.0;
+/// Ratings that are assumed beside those had and those expected, so that a few tell nothing: sixteen do where none are expected.
+const ASSUMED_RATINGS: f64 = 30.0;
 
-/// Answers of a model for a class within [`RATE_DAYS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
-    /// Answers.
-    pub answers: u64,
-    /// Accounts that asked.
-    pub accounts: u32,
-}
+/// Answers of a model for a class within [`RATE_DAYS`], by account.
+pub type Traffic = BTreeMap<u64, u64>;
 
 /// Traffic by class and model.
 pub type TrafficTable = BTreeMap<(Task, Arc<str>), Traffic>;
@@ -55,7 +50,7 @@ pub(super) struct CellEvidence {
     pub(super) by: Vec<(EndpointId, u64, Answers)>,
     /// Several accounts use it, or rate it.
     pub(super) is_shared: bool,
-    /// Its answers are rated much more or less often than others of the class: who rates is not left to chance.
+    /// Accounts rate its answers much more or less often than others of the class: who rates is not left to chance.
     pub(super) is_selective: bool,
     /// Ratings, faded or not.
     pub(super) ratings: u64,
@@ -70,9 +65,8 @@ impl RatingSums {
     pub fn evidence(&self, today: i32, traffic: &TrafficTable, most_share: f64) -> Evidence {
         let rates = Rates::of(&self.used, today, traffic);
         let used = |(key, cell): (&CellKey, &Cell)| {
-            let is_shared = rates.accounts(key) > 1;
-            let mut evidence = CellEvidence::of(cell, today, is_shared);
-            (evidence.rate, evidence.is_selective) = (rates.rate(key), rates.is_selective(key));
+            let mut evidence = CellEvidence::of(cell, today, rates.is_shared(key));
+            (evidence.rate, evidence.is_selective) = (rates.rate(key), rates.is_selective(key, most_share));
             (key.clone(), evidence)
         };
         let judged = |(key, cell): (&CellKey, &Cell)| (key.clone(), CellEvidence::of(cell, today, false));
@@ -115,40 +109,81 @@ impl CellEvidence {
     }
 }
 
-/// How many answers of each model and class were rated, and of how many.
-struct Rates(BTreeMap<CellKey, (f64, Traffic)>);
+/// How many answers of each account were rated, and of how many: of each class and model, and of each class.
+#[derive(Default)]
+struct Rates {
+    cells: BTreeMap<CellKey, BTreeMap<u64, Share>>,
+    classes: BTreeMap<(Task, u64), Share>,
+}
+
+/// Answers, and how many of them were rated.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    answers: f64,
+    ratings: f64,
+}
 
 impl Rates {
     fn of(cells: &BTreeMap<CellKey, Cell>, today: i32, traffic: &TrafficTable) -> Rates {
-        let mut rates: BTreeMap<CellKey, (f64, Traffic)> =
-            traffic.iter().map(|(key, seen)| (key.clone(), (0.0, *seen))).collect();
-        for (key, cell) in cells {
-            rates.entry(key.clone()).or_default().0 = cell.count_since(today.saturating_sub(RATE_DAYS)) as f64;
+        let mut rates = Rates::default();
+        for (key, by) in traffic {
+            by.iter().for_each(|(account, answers)| rates.add(key, *account, *answers as f64, 0.0));
         }
-        Rates(rates)
+        for (key, cell) in cells {
+            let since = cell.counts_since(today.saturating_sub(RATE_DAYS));
+            since.for_each(|(rater, count)| rates.add(key, rater, 0.0, count as f64));
+        }
+        rates
     }
 
-    fn accounts(&self, key: &CellKey) -> u32 {
-        self.0.get(key).map_or(0, |(_, traffic)| traffic.accounts)
+    fn add(&mut self, key: &CellKey, account: u64, answers: f64, ratings: f64) {
+        let of_cell = self.cells.entry(key.clone()).or_default().entry(account).or_default();
+        for share in [of_cell, self.classes.entry((key.0, account)).or_default()] {
+            share.answers += answers;
+            share.ratings += ratings;
+        }
+    }
+
+    fn is_shared(&self, key: &CellKey) -> bool {
+        let asked = |by: &BTreeMap<u64, Share>| by.values().filter(|share| share.answers > 0.0).count();
+        self.cells.get(key).is_some_and(|by| asked(by) > 1)
     }
 
     fn rate(&self, key: &CellKey) -> Option<f64> {
-        let (ratings, traffic) = self.0.get(key)?;
-        (traffic.answers > 0).then(|| (ratings / traffic.answers as f64).min(1.0))
+        let by = self.cells.get(key)?.values();
+        let (ratings, answers) = by.fold((0.0, 0.0), |all, share| (all.0 + share.ratings, all.1 + share.answers));
+        (answers > 0.0).then(|| (ratings / answers).min(1.0))
     }
 
-    /// Whether the answers are rated much more or less often than those of the other models of the class.
-    fn is_selective(&self, key: &CellKey) -> bool {
-        let Some((ratings, traffic)) = self.0.get(key).filter(|(_, traffic)| traffic.answers > 0) else { return false };
-        let others = self.0.iter().filter(|(other, (_, seen))| other.0 == key.0 && *other != key && seen.answers > 0);
-        let (rated, answers) = others.fold((0.0, 0.0), |(rated, answers), (_, (ratings, seen))| {
-            (rated + ratings, answers + seen.answers as f64)
+    /// Whether accounts rate the answers much more or less often than they rate those of the other models of the class. Each is
+    /// compared with itself, and none has more than `most_share` of the comparison where several use the model.
+    fn is_selective(&self, key: &CellKey, most_share: f64) -> bool {
+        let Some(by) = self.cells.get(key) else { return false };
+        let sides = by.iter().map(|(account, own)| {
+            let class = self.classes.get(&(key.0, *account)).copied().unwrap_or_default();
+            own.beside(Share { answers: class.answers - own.answers, ratings: class.ratings - own.ratings })
         });
-        if answers == 0.0 {
-            return false;
+        let sides: Vec<[f64; 2]> = sides.collect();
+        let most = if self.is_shared(key) {
+            most_of_one(sides.iter().map(|[had, expected]| had.max(*expected)).collect(), ASSUMED_RATINGS, most_share)
+        } else {
+            f64::INFINITY
+        };
+        let (mut had, mut expected) = (ASSUMED_RATINGS, ASSUMED_RATINGS);
+        for side in sides {
+            let counted = (most / side[0].max(side[1])).min(1.0);
+            had += counted * side[0];
+            expected += counted * side[1];
         }
-        let expected = traffic.answers as f64 * rated / answers;
-        let is_known = ratings.max(expected) >= FEWEST_RATINGS;
-        is_known && (*ratings > MOST_RATIO * expected || expected > MOST_RATIO * ratings)
+        had > MOST_RATIO * expected || expected > MOST_RATIO * had
+    }
+}
+
+impl Share {
+    /// Ratings that it had, and that it would have had at the rate of others, of as many answers as the smaller side has.
+    fn beside(self, others: Share) -> [f64; 2] {
+        let answers = self.answers.min(others.answers);
+        let of = |share: Share| if answers > 0.0 { share.ratings * answers / share.answers } else { 0.0 };
+        [of(self), of(others)]
     }
 }

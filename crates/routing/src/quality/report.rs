@@ -6,6 +6,7 @@ use super::{
     belief::{Belief, ClassMeans},
     drift::Drift,
     evidence::Evidence,
+    table::{Apart, ScoredEndpoint},
 };
 
 /// What is known of a model for a class.
@@ -17,7 +18,7 @@ pub struct ModelQuality<'a> {
     pub task: Task,
     /// Its score.
     pub score: Option<&'a QualityScore>,
-    /// What is believed now, whether or not it may steer; `None`: unknown.
+    /// What is believed now of endpoints without a score of their own, whether or not it may steer; `None`: unknown.
     pub quality: Option<Quality>,
     /// Ratings of people and programs, faded or not.
     pub ratings: u64,
@@ -33,19 +34,22 @@ pub struct ModelQuality<'a> {
     pub judged: Option<Quality>,
 }
 
-/// What is known of models, in their order, then by class. Classes of which nothing is known are left out.
+/// What is known of models with these endpoints, in the order of the models, then by class. Classes of which nothing is known are left
+/// out.
 pub fn report<'a>(
     models: impl IntoIterator<Item = (&'a str, &'a QualityScores)>,
+    endpoints: impl IntoIterator<Item = ScoredEndpoint<'a>>,
     evidence: &Evidence,
 ) -> Vec<ModelQuality<'a>> {
-    let means = ClassMeans::of(evidence);
+    let (means, apart) = (ClassMeans::of(evidence), Apart::of(endpoints.into_iter()));
     let of = |(model, scores): (&'a str, &'a QualityScores)| Task::ALL.map(|task| (model, task, scores.get(task)));
     let known = models.into_iter().flat_map(of).filter_map(|(model, task, score)| {
         let (cell, judged) = (evidence.cell(task, model), evidence.judged(task, model));
         if score.is_none() && cell.is_none() && judged.is_none() {
             return None;
         }
-        let belief = |cell| Belief::of(score, cell, &|_| true, means.get(task), evidence.most_share);
+        let counts = |id| !apart.contains((model, task), id);
+        let belief = |cell| Belief::of(score, cell, &counts, means.get(task), evidence.most_share);
         let believed = belief(cell);
         Some(ModelQuality {
             model,

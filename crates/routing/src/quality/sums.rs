@@ -74,13 +74,14 @@ impl Cell {
         }
     }
 
-    /// Ratings of answers that were served on this day or later.
-    pub(super) fn count_since(&self, day: i32) -> i64 {
-        self.sums.iter().filter(|((.., served), _)| *served >= day).map(|(_, sum)| sum.count).sum()
+    /// Raters, and ratings of answers that were served on this day or later.
+    pub(super) fn counts_since(&self, day: i32) -> impl Iterator<Item = (u64, i64)> {
+        let since = self.sums.iter().filter(move |((.., served), _)| *served >= day);
+        since.map(|((_, rater, _), sum)| (*rater, sum.count))
     }
 
     /// All ratings.
     pub(super) fn count(&self) -> i64 {
-        self.count_since(i32::MIN)
+        self.sums.values().map(|sum| sum.count).sum()
     }
 }

@@ -29,6 +29,36 @@ pub struct ScoredEndpoint<'a> {
     pub own_scores: &'a QualityScores,
 }
 
+/// Endpoints with a score of their own for a class: ratings there count for no other endpoint of the model.
+pub(super) struct Apart<'a>(BTreeMap<(&'a str, Task), Vec<EndpointId>>);
+
+impl<'a> Apart<'a> {
+    pub(super) fn of(endpoints: impl Iterator<Item = ScoredEndpoint<'a>>) -> Apart<'a> {
+        let mut apart = Apart(BTreeMap::new());
+        for endpoint in endpoints {
+            for (task, _) in endpoint.own_scores.iter() {
+                apart.0.entry((endpoint.model, task)).or_default().push(endpoint.id);
+            }
+        }
+        apart
+    }
+
+    pub(super) fn contains(&self, key: (&str, Task), id: EndpointId) -> bool {
+        self.0.get(&key).is_some_and(|ids| ids.contains(&id))
+    }
+}
+
+impl<'a> ScoredEndpoint<'a> {
+    /// The endpoints of a catalog, in its order.
+    pub fn of_catalog(catalog: &'a Catalog) -> impl Iterator<Item = ScoredEndpoint<'a>> {
+        catalog.endpoints.iter().filter_map(|endpoint| {
+            let model = catalog.model_of(endpoint)?;
+            let (scores, own_scores) = (&model.quality, &endpoint.quality);
+            Some(ScoredEndpoint { id: endpoint.id, model: model.id.as_str(), scores, own_scores })
+        })
+    }
+}
+
 impl QualityTable {
     /// From the endpoints in the order of the catalog, and from ratings. Those with a score of their own learn from nobody else.
     pub fn new<'a>(endpoints: impl Iterator<Item = ScoredEndpoint<'a>>, evidence: &Evidence) -> QualityTable {
@@ -38,12 +68,7 @@ impl QualityTable {
             return QualityTable::default();
         }
         let means = ClassMeans::of(evidence);
-        let mut apart: BTreeMap<(&str, Task), Vec<EndpointId>> = BTreeMap::new();
-        for endpoint in &endpoints {
-            for (task, _) in endpoint.own_scores.iter() {
-                apart.entry((endpoint.model, task)).or_default().push(endpoint.id);
-            }
-        }
+        let apart = Apart::of(endpoints.iter().copied());
         let mut pooled: BTreeMap<(&str, Task), Option<Belief>> = BTreeMap::new();
         let mut quality = |endpoint: &ScoredEndpoint<'a>, task: Task| {
             let cell = evidence.usable(task, endpoint.model);
@@ -54,10 +79,8 @@ impl QualityTable {
             if let Some(score) = endpoint.own_scores.get(task) {
                 return Some(believe(Some(score), &|id| id == endpoint.id)?.of_endpoint(endpoint.id));
             }
-            let belief = pooled.entry(key).or_insert_with(|| {
-                let apart = apart.get(&key).map_or(&[][..], Vec::as_slice);
-                believe(endpoint.scores.get(task), &|id| !apart.contains(&id))
-            });
+            let belief =
+                pooled.entry(key).or_insert_with(|| believe(endpoint.scores.get(task), &|id| !apart.contains(key, id)));
             Some(belief.as_ref()?.of_endpoint(endpoint.id))
         };
         QualityTable { cells: endpoints.iter().map(|endpoint| Task::ALL.map(|task| quality(endpoint, task))).collect() }
@@ -65,12 +88,7 @@ impl QualityTable {
 
     /// From the scores of a catalog, and from ratings.
     pub fn of_catalog(catalog: &Catalog, evidence: &Evidence) -> QualityTable {
-        let endpoints = catalog.endpoints.iter().filter_map(|endpoint| {
-            let model = catalog.model_of(endpoint)?;
-            let (scores, own_scores) = (&model.quality, &endpoint.quality);
-            Some(ScoredEndpoint { id: endpoint.id, model: model.id.as_str(), scores, own_scores })
-        });
-        QualityTable::new(endpoints, evidence)
+        QualityTable::new(ScoredEndpoint::of_catalog(catalog), evidence)
     }
 
     /// The same with another quality of one endpoint.

@@ -5,7 +5,7 @@ use pointsman_domain::{EndpointId, Quality, QualityScore, QualityScores, Task};
 use proptest::prelude::*;
 
 use super::*;
-use crate::stats::seeded_hash::splitmix64;
+use crate::stats::splitmix64;
 
 const TODAY: i32 = 20_000;
 const ANNA: u64 = 1;
@@ -58,13 +58,13 @@ fn quality(sums: &RatingSums, scores: &QualityScores, traffic: &TrafficTable) ->
     table(&[("m/one", "acme")], scores, &sums.evidence(TODAY, traffic, SHARE))[0]
 }
 
-fn traffic(models: &[(&str, u64, u32)]) -> TrafficTable {
-    models
-        .iter()
-        .map(|(model, answers, accounts)| {
-            ((Task::Code, Arc::from(*model)), Traffic { answers: *answers, accounts: *accounts })
-        })
-        .collect()
+/// So many answers of each model, divided evenly among so many accounts, of which Anna's is the first.
+fn traffic(models: &[(&str, u64, u64)]) -> TrafficTable {
+    let of = |(model, answers, accounts): &(&str, u64, u64)| {
+        let by: Traffic = (ANNA..ANNA + accounts).map(|account| (account, answers / accounts)).collect();
+        ((Task::Code, Arc::from(*model)), by)
+    };
+    models.iter().map(of).collect()
 }
 
 fn alone() -> TrafficTable {
@@ -132,10 +132,13 @@ fn an_endpoint_with_a_score_of_its_own_learns_from_no_other_and_no_other_from_it
         own_scores,
     };
     let endpoints = [at("acme", &own), at("bolt", &none), at("crag", &own)];
-    let table = QualityTable::new(endpoints.into_iter(), &sums.evidence(TODAY, &alone(), SHARE));
+    let evidence = sums.evidence(TODAY, &alone(), SHARE);
+    let table = QualityTable::new(endpoints.into_iter(), &evidence);
     let mean = |position| table.get(position, Task::Code).unwrap().mean;
     assert!(mean(0) < 0.02, "{}", mean(0));
     assert_eq!((mean(1), mean(2)), (0.9, 0.6));
+    let shown = report([("m/one", &model)], endpoints, &evidence);
+    assert_eq!((shown[0].quality, shown[0].ratings), (table.get(1, Task::Code), 1_000), "of the others");
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn judges_move_nothing_that_people_say() {
     }
     assert_eq!(quality(&sums, &scores(0.5, 20), &alone()), before);
     let (known, evidence) = (scores(0.5, 20), sums.evidence(TODAY, &alone(), SHARE));
-    let shown = report([("m/one", &known)], &evidence);
+    let shown = report([("m/one", &known)], [], &evidence);
     let judged = shown[0].judged.unwrap();
     assert!(judged.mean < 0.05 && judged.ratings == 500.0, "but it is shown: {judged:?}");
 }
@@ -177,15 +180,60 @@ fn one_account_has_a_quarter_of_the_evidence_of_a_shared_model_however_much_it_r
 fn ratings_at_twice_the_rate_of_other_models_steer_nothing_and_at_a_similar_one_they_do() {
     let of =
         |model: &'static str, from: u64, count: u64| (from..from + count).map(move |order| rated(model, order, false));
-    let sums = sums_of(of("m/one", 0, 100).chain(of("m/other", 500, 50)));
+    let mut sums = sums_of(of("m/one", 0, 100).chain(of("m/other", 500, 50)));
     let known = scores(0.8, 20);
     let steering = |one: u64| quality(&sums, &known, &traffic(&[("m/one", one, 1), ("m/other", 1_000, 1)])).unwrap();
     assert_eq!((steering(1_000).mean, steering(1_000).ratings), (0.8, 0.0));
     assert!(steering(1_600).mean < 0.2, "1.25 times the rate: {:?}", steering(1_600));
     let evidence = sums.evidence(TODAY, &traffic(&[("m/one", 1_000, 1), ("m/other", 1_000, 1)]), SHARE);
-    let shown = report([("m/one", &known)], &evidence);
+    let shown = report([("m/one", &known)], [], &evidence);
     assert!(shown[0].is_selective && shown[0].quality.unwrap().mean < 0.2, "but it is shown: {shown:?}");
     assert_eq!(shown[0].rate, Some(0.1));
+    // Nor do they tell at what a model without a score begins: its one accepted answer is all of its class.
+    sums.add(&rated("m/new", 900, true));
+    let evidence = sums.evidence(TODAY, &traffic(&[("m/one", 1_000, 1), ("m/other", 1_000, 1)]), SHARE);
+    let new = table(&[("m/new", "acme")], &QualityScores::default(), &evidence)[0].unwrap();
+    assert!((new.mean - (1.0 + 2.0 * 2.0 / 3.0) / 3.0).abs() < 1e-12, "{new:?}");
+}
+
+#[test]
+fn one_account_that_rates_all_of_its_answers_of_a_model_keeps_nobody_elses_ratings_from_steering() {
+    let shared = traffic(&[("m/one", 5_000, 5), ("m/other", 5_000, 5)]);
+    let is_selective = |of_anna: u64, of_each: u64| {
+        let of = |model: &'static str, rater, count| {
+            (0..count).map(move |at| Rated { rater, ..rated(model, rater * 10_000 + at, true) })
+        };
+        let others = (2..6).flat_map(|rater| of("m/one", rater, of_each).chain(of("m/other", rater, 50)));
+        let sums = sums_of(of("m/one", ANNA, of_anna).chain(others));
+        let evidence = sums.evidence(TODAY, &shared, SHARE);
+        let known = scores(0.9, 20);
+        let shown = report([("m/one", &known), ("m/other", &known)], [], &evidence);
+        [shown[0].is_selective, shown[1].is_selective]
+    };
+    assert_eq!(is_selective(1_000, 50), [false; 2]);
+    assert_eq!(is_selective(1_000, 150), [true; 2], "all of them do");
+}
+
+#[test]
+fn an_account_that_rates_more_than_others_makes_no_model_selective_by_asking_it_more() {
+    // Anna rates each second answer and asks the first model most, the others rate one in a hundred and ask the second.
+    let by = |anna: u64, others: u64| (ANNA..ANNA + 5).map(move |at| (at, if at == ANNA { anna } else { others }));
+    let traffic = TrafficTable::from([
+        ((Task::Code, "m/one".into()), by(1_000, 200).collect()),
+        ((Task::Code, "m/other".into()), by(200, 1_000).collect()),
+    ]);
+    let of = |model: &'static str, rater: u64, count: u64| {
+        (0..count).map(move |at| Rated { rater, ..rated(model, rater * 10_000 + at, true) })
+    };
+    let ratings = (ANNA..ANNA + 5).flat_map(|rater| {
+        let [one, other] = if rater == ANNA { [500, 100] } else { [2, 10] };
+        of("m/one", rater, one).chain(of("m/other", rater, other))
+    });
+    let evidence = sums_of(ratings).evidence(TODAY, &traffic, SHARE);
+    let known = scores(0.9, 20);
+    let shown = report([("m/one", &known), ("m/other", &known)], [], &evidence);
+    assert!(shown.iter().all(|shown| !shown.is_selective), "{shown:?}");
+    assert!(shown[0].rate > Some(0.25) && shown[1].rate < Some(0.04), "though the rates of all differ: {shown:?}");
 }
 
 /// Uniform draws in the order of a seed.
@@ -231,7 +279,7 @@ fn after_a_fall_what_is_older_counts_half_and_the_fall_is_told_once() {
     let expected = 200.0 * (0.5 * libm::exp2(-10.0 / 30.0) + 1.0);
     assert!((fallen.ratings - expected).abs() < 1e-9, "{fallen:?}, not {expected}");
     let (known, evidence) = (scores(0.5, 20), sums.evidence(TODAY, &alone(), SHARE));
-    let drift = report([("m/one", &known)], &evidence)[0].drift.unwrap();
+    let drift = report([("m/one", &known)], [], &evidence)[0].drift.unwrap();
     assert_eq!(drift.before, 1.0);
 }
 
@@ -248,6 +296,30 @@ fn a_fall_that_one_account_reports_takes_nothing_from_what_others_said() {
         (before.ratings - fair).abs() < 1e-9 && (after.ratings - fair - 100.0).abs() < 1e-9,
         "{before:?} {after:?}"
     );
+}
+
+#[test]
+fn a_fall_that_every_account_sees_halves_what_all_of_them_said_before() {
+    let of_five = |at: u64, day: i32, good: bool| Rated { rater: 2 + at % 5, day, ..rated("m/one", at, good) };
+    let before = (0..300).map(|at| of_five(at, TODAY - 1, at % 11 < 10));
+    let after = (300..400).map(|at| of_five(at, TODAY, false));
+    let fallen = quality(&sums_of(before.chain(after)), &scores(0.9, 20), &alone()).unwrap();
+    let expected = 300.0 * 0.5 * libm::exp2(-1.0 / 30.0) + 100.0;
+    assert!((fallen.ratings - expected).abs() < 1e-9, "{fallen:?}, not {expected}");
+}
+
+#[test]
+fn a_fall_that_was_shown_by_ratings_withdrawn_since_halves_nothing() {
+    let bad = |at: u64| rated("m/one", at, false);
+    let good = |at: u64| Rated { day: TODAY - 1, ..rated("m/one", at, true) };
+    let (of_all, fair) =
+        (|sums: &RatingSums| quality(sums, &scores(0.9, 20), &alone()).unwrap(), sums_of((0..300).map(good)));
+    let mut sums = fair.clone();
+    assert_eq!((300..400).filter_map(|at| sums.add(&bad(at))).count(), 1);
+    sums.remove(&bad(399));
+    assert!(of_all(&sums).ratings < 250.0, "those that are left show it: {:?}", of_all(&sums));
+    (300..399).for_each(|at| sums.remove(&bad(at)));
+    assert_eq!(of_all(&sums), of_all(&fair));
 }
 
 /// Ratings in which everything differs.
@@ -294,7 +366,7 @@ proptest! {
         now in prop_oneof![Just(i32::MIN), Just(i32::MAX), TODAY - 500..TODAY + 500],
         score in prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(0.0), Just(1.0), 0.0..1.0_f64],
         count in any::<u32>(),
-        accounts in 0..3_u32,
+        accounts in 1..3_u64,
         share in 0.01..=1.0_f64,
     ) {
         let evidence = sums_of(ratings).evidence(now, &traffic(&[("m/one", 100, accounts)]), share);

@@ -510,19 +510,23 @@ fn keys_of_breakers_and_statistics_are_named_as_open_loop() {
 }
 
 #[test]
-fn a_cascade_is_named_as_what_happens_after_a_choice() {
+fn cascades_and_spend_paces_are_named_as_what_no_decision_made_again_shows() {
     let cascade = pointsman_domain::Cascade {
         to: "bolt/b".to_owned(),
         on: pointsman_domain::CascadeSignal::SAFE.to_vec(),
         budget: None,
     };
-    let of = |cascade: Option<pointsman_domain::Cascade>| {
-        let auto = pointsman_domain::Alias { cascade: cascade.map(Arc::new), ..alias("service/auto") };
-        World::aliased(TWO, RoutingPolicy::default(), vec![auto])
+    let changes = |change: &dyn Fn(&mut pointsman_domain::Alias)| {
+        let mut auto = alias("service/auto");
+        change(&mut auto);
+        let after = World::aliased(TWO, RoutingPolicy::default(), vec![auto]);
+        let before = World::aliased(TWO, RoutingPolicy::default(), vec![alias("service/auto")]);
+        let changes = between(&before, &after);
+        changes.changes().iter().map(|it| (it.to_string(), it.answerable)).collect::<Vec<_>>()
     };
-    let comparison = between(&of(None), &of(Some(cascade)));
-    let changes: Vec<_> = comparison.changes().iter().map(|it| (it.to_string(), it.answerable)).collect();
-    assert_eq!(changes, [("alias service/auto.cascade".to_owned(), Answerable::AfterChoice)]);
+    let after_choice = |key: &str| vec![(format!("alias service/auto.{key}"), Answerable::AfterChoice)];
+    assert_eq!(changes(&|auto| auto.cascade = Some(Arc::new(cascade.clone()))), after_choice("cascade"));
+    assert_eq!(changes(&|auto| auto.spend_pace = "2.5".parse().ok()), after_choice("spend_pace"));
 }
 
 #[test]

@@ -4,9 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
     EndpointEvent, EndpointId, EventKind, Evidence, Failure, FailureKind, Finding, GateEvent, Prediction,
-    RoutingPolicy, Tick,
+    RoutingPolicy, Task, Tick,
 };
-use pointsman_routing::stats::{Estimates, FailureEffect, Snapshot, Statistics};
+use pointsman_routing::{
+    quality::{Posterior, QualityTable},
+    stats::{Estimates, FailureEffect, Snapshot, Statistics},
+};
 
 use crate::routing_world::World;
 
@@ -310,6 +313,19 @@ fn statistics_survive_a_catalog_with_other_positions() {
     let position = snapshot.catalog.endpoints.iter().position(|endpoint| endpoint.id == rig.endpoint).unwrap();
     assert_eq!(snapshot.endpoints[position].estimates, before);
     assert_eq!(snapshot.endpoints.len(), 3);
+}
+
+#[test]
+fn a_table_of_quality_is_taken_as_it_is_for_the_catalog_in_use_and_made_anew_for_another() {
+    let mut rig = Rig::new();
+    let known = Posterior::of_class(8.0, 2.0).quality(10.0);
+    let table = Arc::new(QualityTable::default().with(1, Task::Code, known));
+    let in_use = rig.statistics.snapshot(1).catalog;
+    rig.statistics.adopt_evidence(Arc::default(), &in_use, Arc::clone(&table));
+    assert!(Arc::ptr_eq(&rig.statistics.snapshot(2).quality, &table));
+    let other = World::of("bolt/b | acme/a@y | acme/a@x").snapshot.catalog;
+    rig.statistics.adopt_evidence(Arc::default(), &other, table);
+    assert!(rig.statistics.snapshot(3).quality.is_empty(), "nothing is known of any endpoint");
 }
 
 #[test]

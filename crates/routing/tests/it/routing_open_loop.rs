@@ -166,6 +166,15 @@ fn under_the_constants_that_were_running_the_recorded_choices_come_out_and_nothi
 }
 
 #[test]
+fn an_answer_that_was_set_aside_is_left_out_because_the_figures_are_those_of_the_second() {
+    let mut records = Gateway::new(RoutingPolicy::default(), in_waves).serve(20, Objective::Cheapest);
+    let first = &mut records[5].attempts[0];
+    (first.served, first.cause) = (false, Some("schema".into()));
+    let (open_loop, _) = looped(&records, RoutingPolicy::default());
+    assert_eq!((open_loop.nearness().attempts, open_loop.nearness().unplaced), (19, 1));
+}
+
+#[test]
 fn a_longer_half_life_moves_decisions_as_a_gateway_that_had_it() {
     let longer =
         StatsPolicy { half_life: Duration::from_secs(600), max_weight: 1_000.0, ..RoutingPolicy::default().stats };

@@ -355,6 +355,12 @@ fn a_preference_is_named_with_its_margin_and_the_endpoint_it_ranked_behind() {
     );
 }
 
+#[test]
+fn a_target_that_is_missed_beyond_all_measure_is_not_taken_for_the_model_of_a_conversation() {
+    let clause = why_chosen("acme/a unseen | bolt/b 90ms", "", preferring(1e-15, 1.0));
+    assert!(clause.contains("preferred_max_latency") && !clause.contains("conversation"), "{clause}");
+}
+
 /// The clause on why an endpoint was chosen.
 fn why_chosen(world: &str, models: &str, ask: impl FnOnce(&mut Query)) -> String {
     let world = World::of(world);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{EndpointId, Generation, Objective, Query, RoutingPolicy, Usd};
+use pointsman_domain::{
+    EndpointId, Generation, Objective, QualityFloor, Query, RoutingPolicy, Source, Sourced, Usd, Weights,
+};
 use pointsman_routing::{
     decide::decide_to_serve,
     explain::{
@@ -14,7 +16,7 @@ use pointsman_routing::{
 
 use crate::{
     routing_diff::{between, recorded},
-    routing_world::{NOW, World},
+    routing_world::{NOW, World, code},
 };
 
 /// Two endpoints that hardly differ in their scores, so that noise chooses.
@@ -126,6 +128,20 @@ fn a_restriction_costs_what_the_endpoint_that_it_leaves_out_would_have_saved_and
 }
 
 #[test]
+fn a_least_quality_is_a_restriction_with_a_name_and_a_cost() {
+    let world = World::of("a/1 200ms 100tps $1/2 q0.5 | b/2 900ms 50tps $2/4 q0.9");
+    let mut query = Query { task_class: Some(code()), ..world.query(Objective::Fastest, "") };
+    query.routing_mut().min_quality = Some(Sourced { value: QualityFloor::Mean(0.7), source: Source::Alias });
+    let all: Vec<Generation> = (1..=40).map(|seed| served(&world, &query, seed, seed as i64 * SECOND_MS)).collect();
+    let regret = review(&world, &all, &[fastest(&world, 1, 500)]);
+    let named: Vec<(&str, usize)> =
+        regret.restricted.iter().map(|one| (one.restriction.as_str(), one.requests)).collect();
+    assert_eq!(named, [("min_quality", 40)]);
+    assert!(regret.restricted[0].figures[2].unwrap().value > 0.5, "{regret:?}");
+    assert_eq!(regret.restricted[0].figures, regret.part(Yardstick::Restrictions));
+}
+
+#[test]
 fn an_endpoint_that_no_record_knows_makes_restrictions_partial_and_costs_nothing() {
     let world = World::of(FAR);
     let all: Vec<Generation> =
@@ -207,6 +223,40 @@ fn without_chance_no_endpoint_can_be_compared_alone_and_with_it_the_best_is_foun
         all.iter().map(|generation| seconds(chosen(generation))).sum::<f64>() / 2_000.0 - seconds(("a/1", "a"))
     };
     assert!(value > 0.0 && least <= truth && truth <= most, "{truth} outside {least} to {most}");
+}
+
+#[test]
+fn what_is_best_alone_follows_from_the_ratio_of_the_weights_of_time_and_cost() {
+    // The second one is cheaper and a little slower.
+    let best = |latency: f64, cost: f64, quality: f64| {
+        let weights = Weights { latency, cost, quality };
+        let policy = RoutingPolicy { exploration: 3.0, balanced: weights, ..RoutingPolicy::default() };
+        let world = World::under("a/1 300ms 50tps $1.2/2.4 w3 ok3 | b/2 330ms 50tps $1/2 w3 ok3", policy);
+        let query = Query { weights, ..world.query(Objective::Balanced, "") };
+        let all: Vec<Generation> = (1..=2_000).map(|seed| served(&world, &query, seed, seed as i64 * 100)).collect();
+        let fixed = review(&world, &all, &[]).fixed;
+        assert_eq!(fixed.compared, 2, "{:?}", fixed.refused);
+        fixed.best.unwrap().endpoint
+    };
+    let [quick, cheap] = [("a/1", "a"), ("b/2", "b")].map(|(model, provider)| EndpointId::new(model, provider, ""));
+    for (latency, cost, quality) in [(0.5, 0.5, 0.0), (1.0, 1.0, 0.0), (3.0, 3.0, 0.0)] {
+        assert_eq!(best(latency, cost, quality), cheap, "{latency} to {cost}");
+    }
+    assert_eq!(best(0.1, 0.001, 0.9), quick, "quality has no figure, and time counts far more than cost");
+}
+
+#[test]
+fn an_endpoint_that_cannot_carry_all_requests_is_not_compared_and_the_others_are() {
+    let policy = RoutingPolicy { exploration: 3.0, ..RoutingPolicy::default() };
+    let world = World::under("a/1 500ms 50tps $1/2 w3 ok3 k3 knee4 | b/2 320ms 50tps $2/4 w3 ok3", policy);
+    let fixed = review(&world, &requests(&world, 2_000), &[]).fixed;
+    let [full, other] = [("a/1", "a"), ("b/2", "b")].map(|(model, provider)| EndpointId::new(model, provider, ""));
+    assert_eq!(fixed.best.as_ref().map(|best| best.endpoint), Some(other));
+    assert_eq!(fixed.refused.keys().collect::<Vec<_>>(), [&full]);
+    let Finding::Shifted { factor, in_flight: [before, after, knee], .. } = fixed.refused[&full] else {
+        panic!("{:?}", fixed.refused)
+    };
+    assert!(before == 3.0 && knee == 4.0 && after > knee && (after / before - factor).abs() < 1e-9, "{fixed:?}");
 }
 
 #[test]

@@ -387,7 +387,7 @@ mod tests {
             let mut typed = String::new();
             for letter in text.chars() {
                 match (letter.is_alphabetic(), below(20)) {
-                    (true, 0) => typed.extend(["e", "", "tt"][below(3)].chars()),
+                    (true, 0) => typed.push_str(["e", "", "tt"][below(3)]),
                     (true, 1..8) => typed.extend(letter.to_uppercase()),
                     (false, 0) if letter == ' ' => typed.push_str("  "),
                     _ => typed.push(letter),

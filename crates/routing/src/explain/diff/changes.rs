@@ -18,7 +18,7 @@ pub enum Answerable {
     Yes,
     /// The key changes statistics, breakers or caches over time: only an open loop over the recorded observations can tell.
     OpenLoop,
-    /// The key changes no choice, but what happens after it.
+    /// The key changes what happens after a choice, or by what was spent before: decisions made again do not show it.
     AfterChoice,
 }
 
@@ -297,15 +297,61 @@ fn aliases(before: &Catalog, after: &Catalog) -> Vec<Change> {
     let of = |catalog: &Catalog, id: &str| catalog.aliases.iter().find(|alias| alias.id == id).map(bare);
     let ids: BTreeSet<&str> = before.aliases.iter().chain(&after.aliases).map(|alias| alias.id.as_str()).collect();
     let change = |id: &str| {
-        let choosing = |catalog| of(catalog, id).map(|alias| Alias { cascade: None, ..alias });
+        let choosing = |catalog| of(catalog, id).map(|alias| Alias { cascade: None, spend_pace: None, ..alias });
         let differs = choosing(before) != choosing(after);
         differs.then(|| exact(format!("alias {id}"), None, Kind::Alias(id.to_owned())))
     };
-    let escalation = |id: &str| {
-        let exact = exact(format!("alias {id}.cascade"), None, Kind::Alias(id.to_owned()));
-        let cascade = |catalog| of(catalog, id).and_then(|alias| alias.cascade);
-        let differs = cascade(before) != cascade(after);
-        differs.then_some(Change { answerable: Answerable::AfterChoice, ..exact })
+    // A record keeps the multiplier that a pace had.
+    let kept = |catalog, id: &str| of(catalog, id).map(|alias| (alias.cascade, alias.spend_pace)).unwrap_or_default();
+    let after_choice = |id: &str| {
+        let [(cascade, pace), (other_cascade, other_pace)] = [before, after].map(|catalog| kept(catalog, id));
+        let keys = [("cascade", cascade != other_cascade), ("spend_pace", pace != other_pace)];
+        let change = |key| exact(format!("alias {id}.{key}"), None, Kind::Alias(id.to_owned()));
+        let changed = keys.into_iter().filter(|(_, differs)| *differs);
+        changed.map(|(key, _)| Change { answerable: Answerable::AfterChoice, ..change(key) }).collect::<Vec<_>>()
     };
-    ids.iter().filter_map(|id| change(id)).chain(ids.iter().filter_map(|id| escalation(id))).collect()
+    ids.iter().filter_map(|id| change(id)).chain(ids.iter().flat_map(|id| after_choice(id))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// All values that differ from this one in one place, with the path of the place.
+    fn changed(value: &Value, path: &str) -> Vec<(String, Value)> {
+        let one = |value: Value| vec![(path.to_owned(), value)];
+        match value {
+            Value::Null | Value::String(_) => Vec::new(),
+            Value::Bool(is) => one(Value::Bool(!is)),
+            Value::Number(number) if number.is_f64() => one(Value::from(number.as_f64().unwrap() + 0.25)),
+            Value::Number(number) => one(Value::from(number.as_u64().unwrap() + 1)),
+            Value::Array(list) => one(Value::Array(list[1..].to_vec())),
+            Value::Object(members) => {
+                let of_member = |(name, member): (&String, &Value)| {
+                    changed(member, &format!("{path}.{name}"))
+                        .into_iter()
+                        .map(|(at, member)| {
+                            let mut members = members.clone();
+                            members.insert(name.clone(), member);
+                            (at, Value::Object(members))
+                        })
+                        .collect::<Vec<_>>()
+                };
+                members.iter().flat_map(of_member).collect()
+            }
+        }
+    }
+
+    #[test]
+    fn every_constant_of_a_policy_has_a_row() {
+        let policy = RoutingPolicy::default();
+        let all = changed(&serde_json::to_value(&policy).unwrap(), "policy");
+        assert!(all.len() > 40, "{}", all.len());
+        for (path, value) in all.into_iter().filter(|(path, _)| path != "policy.version") {
+            let other: RoutingPolicy = serde_json::from_value(value).unwrap();
+            assert!(POLICY.iter().any(|key| (key.differs)(&policy, &other)), "{path}: no row");
+        }
+    }
 }

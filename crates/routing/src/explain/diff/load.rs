@@ -92,6 +92,8 @@ impl Slots {
 
 /// One round: all decisions, made with some load.
 struct Round {
+    /// That load.
+    added: Added,
     tally: Tally,
     /// Seconds by what was chosen, before and after.
     occupied: [Added; 2],
@@ -140,23 +142,23 @@ impl LoadSample {
         self.0.sort_by_key(|one| (one.created_ms, one.draw));
         let slots = self.slots()?;
         let weight = drawn_from as f64 / self.0.len() as f64;
-        let mut round = |more: &Added| self.round(more, slots, calibration, &mut goes_on);
+        let mut round = |more: Added| self.round(more, slots, calibration, &mut goes_on);
         let added = |round: &Round| added(&round.occupied, |slot| weight / slots.seconds(slot));
-        let first = round(&Added::new())?;
+        let first = round(Added::new())?;
         let plain = first.tally.estimates();
         let (mut more, mut last) = (added(&first), first);
         let (mut rounds, mut last_move) = (0, 0.0);
         while rounds < ROUNDS {
-            let next = round(&more)?;
+            let next = round(more)?;
             (rounds, last_move) = (rounds + 1, furthest(&last.chosen, &next.chosen));
             last = next;
             if last_move < STILL {
                 break;
             }
-            more = halfway(&more, &added(&last));
+            more = halfway(&last.added, &added(&last));
         }
         let adjusted = last.tally.estimates();
-        let loads = self.loads(&last, &more, slots);
+        let loads = self.loads(&last, slots);
         Some(LoadAdjusted { decisions: last.tally.decisions, plain, adjusted, rounds, last_move, loads })
     }
 
@@ -169,18 +171,18 @@ impl LoadSample {
 
     fn round(
         &self,
-        added: &Added,
+        added: Added,
         slots: Slots,
         calibration: &Calibration,
         goes_on: &mut impl FnMut() -> bool,
     ) -> Option<Round> {
-        let mut round = Round::new();
+        let mut round = Round::new(added);
         for one in &self.0 {
             if !goes_on() {
                 return None;
             }
             let slot = slots.of(one.created_ms);
-            let more = |endpoint: EndpointId| added.get(&(slot, endpoint)).copied().unwrap_or_default();
+            let more = |endpoint: EndpointId| round.added.get(&(slot, endpoint)).copied().unwrap_or_default();
             let loaded = loaded(&one.decision, more);
             let made = one.comparison.decide_under_load(&one.decision, &loaded, &one.tags, calibration);
             made.into_iter().for_each(|made| round.add(one, slot, &made));
@@ -189,10 +191,10 @@ impl LoadSample {
     }
 
     /// Mean loads of the endpoints that get more of it, over the decisions.
-    fn loads(&self, round: &Round, added: &Added, slots: Slots) -> Vec<Load> {
+    fn loads(&self, round: &Round, slots: Slots) -> Vec<Load> {
         let slots: Vec<i64> = self.0.iter().map(|one| slots.of(one.created_ms)).collect();
         let load = |(endpoint, [in_flight, knee, count]): (&EndpointId, &[f64; 3])| {
-            let more: f64 = slots.iter().filter_map(|slot| added.get(&(*slot, *endpoint))).sum();
+            let more: f64 = slots.iter().filter_map(|slot| round.added.get(&(*slot, *endpoint))).sum();
             let before = in_flight / count.max(1.0);
             let after = (before + more / slots.len().max(1) as f64).max(0.0);
             Load { endpoint: *endpoint, in_flight: [before, after], knee: knee / count.max(1.0) }
@@ -204,8 +206,9 @@ impl LoadSample {
 }
 
 impl Round {
-    fn new() -> Round {
-        Round { tally: Tally::new(0), occupied: Default::default(), chosen: BTreeMap::new(), loads: BTreeMap::new() }
+    fn new(added: Added) -> Round {
+        let (tally, occupied) = (Tally::new(0), Default::default());
+        Round { added, tally, occupied, chosen: BTreeMap::new(), loads: BTreeMap::new() }
     }
 
     fn add(&mut self, sampled: &Sampled, slot: i64, UnderLoad { redecided, seconds }: &UnderLoad) {

@@ -11,10 +11,11 @@ use super::{
 
 /// `before` with those of the changes whose bit is set. `None` if these parts of two catalogs do not fit together.
 pub(super) fn mixture(before: &Side, after: &Side, changes: &[Change], applied: u64) -> Option<Side> {
-    let is_applied =
-        |kind: &Kind| changes.iter().enumerate().any(|(bit, change)| applied >> bit & 1 == 1 && change.kind == *kind);
+    let is_applied = |kind: &Kind| {
+        changes.iter().take(64).enumerate().any(|(bit, change)| applied >> bit & 1 == 1 && change.kind == *kind)
+    };
     let mut policy = (*before.policy).clone();
-    for (_, change) in changes.iter().enumerate().filter(|(bit, _)| applied >> bit & 1 == 1) {
+    for (_, change) in changes.iter().take(64).enumerate().filter(|(bit, _)| applied >> bit & 1 == 1) {
         if let Kind::Policy(key) = change.kind {
             (key.take)(&mut policy, &after.policy);
         }

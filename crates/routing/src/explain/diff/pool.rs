@@ -30,8 +30,15 @@ struct RecordedEndpoint<'r> {
     candidate: Option<&'r Candidate>,
     state: RecordedState,
     gate: Gate,
-    /// Its quality or that it is unknown, if the record tells either.
-    quality: Option<Option<Quality>>,
+    quality: RecordedQuality,
+}
+
+/// What a record tells of the quality of an endpoint.
+#[derive(Clone, Copy)]
+pub(super) enum RecordedQuality {
+    NotRecorded,
+    /// The quality, or that it was unknown.
+    Recorded(Option<Quality>),
 }
 
 /// Role of an endpoint in the recorded decision.
@@ -48,8 +55,12 @@ enum RecordedState {
 }
 
 impl RecordedEndpoint<'_> {
-    const UNKNOWN: RecordedEndpoint<'static> =
-        RecordedEndpoint { candidate: None, state: RecordedState::OutOfPool, gate: Gate::Passing, quality: None };
+    const UNKNOWN: RecordedEndpoint<'static> = RecordedEndpoint {
+        candidate: None,
+        state: RecordedState::OutOfPool,
+        gate: Gate::Passing,
+        quality: RecordedQuality::NotRecorded,
+    };
 }
 
 /// An endpoint that passes the hard filters and whose figures are not in the record.
@@ -77,7 +88,7 @@ pub(super) struct RecordedPool<'r> {
     known: Vec<KnownEndpoint<'r>>,
     pub unknown: Vec<UnknownEndpoint>,
     /// Whether the record tells of every endpoint whether its quality suffices.
-    is_screen_told: bool,
+    is_screen_recorded: bool,
 }
 
 /// An endpoint that passes the hard filters and whose figures are in the record.
@@ -93,13 +104,13 @@ struct KnownEndpoint<'r> {
     output: Option<f64>,
     quality: Option<Quality>,
     /// Whether it includes ratings as the recorded one does.
-    is_quality_told: bool,
+    is_quality_recorded: bool,
 }
 
 impl<'r> RecordedPool<'r> {
     pub(super) fn new(decision: &'r Decision, setup: &Setup, context: &DecisionContext<'_>) -> RecordedPool<'r> {
         let endpoints = recorded_endpoints(decision, setup);
-        let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new(), is_screen_told: true };
+        let mut pool = RecordedPool { known: Vec::new(), unknown: Vec::new(), is_screen_recorded: true };
         let mut seen = vec![false; setup.catalog().endpoints.len()];
         let candidates = with_models(decision, setup);
         let tokens = Tokens { decision, setup, candidates: &candidates };
@@ -117,7 +128,7 @@ impl<'r> RecordedPool<'r> {
                 match screen.has_quality(index, of_record) {
                     Some(false) => continue,
                     Some(true) => {}
-                    None => pool.is_screen_told = false,
+                    None => pool.is_screen_recorded = false,
                 }
                 *seen = true;
                 pool.enter(context, setup, tokens, (rank, index), of_record);
@@ -143,7 +154,7 @@ impl<'r> RecordedPool<'r> {
                     false => tokens.output(stats.facts.model, stats.facts.longest_answer),
                 };
                 let was_probe = candidate.probe && of_record.state == RecordedState::Candidate;
-                let (quality, is_quality_told) =
+                let (quality, is_quality_recorded) =
                     setup.quality(tokens.decision, context.query, index, of_record.quality);
                 let gate = of_record.gate;
                 self.known.push(KnownEndpoint {
@@ -155,7 +166,7 @@ impl<'r> RecordedPool<'r> {
                     was_probe,
                     output,
                     quality,
-                    is_quality_told,
+                    is_quality_recorded,
                 });
             }
             None => self.unknown.push(unknown(context, tokens, (rank, index), template, of_record)),
@@ -183,7 +194,7 @@ impl<'r> RecordedPool<'r> {
         let (policy, query) = (context.policy, context.query);
         let counts = quality_figure(policy, query.objective.value, query.weights).is_some();
         let matters = counts || query.routing.min_quality.is_some();
-        !matters || (self.is_screen_told && self.known.iter().all(|known| known.is_quality_told))
+        !matters || (self.is_screen_recorded && self.known.iter().all(|known| known.is_quality_recorded))
     }
 }
 
@@ -245,9 +256,9 @@ impl<'s> Screen<'s> {
             return Some(true);
         }
         let Tokens { decision, setup, .. } = self.tokens;
-        let (quality, is_told) = setup.quality(decision, self.query, index, of_record.quality);
+        let (quality, is_recorded) = setup.quality(decision, self.query, index, of_record.quality);
         let subject = CatalogEndpoint::at(setup.catalog(), index)?;
-        is_told.then(|| filter::below_min_quality(self.query, subject, quality).is_none())
+        is_recorded.then(|| filter::below_min_quality(self.query, subject, quality).is_none())
     }
 
     /// Tokens that are not recorded count as those with which it was refused, if it was.
@@ -325,12 +336,12 @@ fn recorded_endpoints<'r>(decision: &'r Decision, setup: &Setup) -> Vec<Recorded
     for candidate in decision.candidates.iter().chain(&decision.rivals) {
         at(setup.position(candidate.index), &mut |place| {
             (place.state, place.candidate) = (RecordedState::Candidate, Some(candidate));
-            place.quality = Some(candidate.inputs.quality);
+            place.quality = RecordedQuality::Recorded(candidate.inputs.quality);
         });
     }
     for candidate in &decision.standby {
         at(setup.position(candidate.index), &mut |place| {
-            (place.candidate, place.quality) = (Some(candidate), Some(candidate.inputs.quality));
+            (place.candidate, place.quality) = (Some(candidate), RecordedQuality::Recorded(candidate.inputs.quality));
         });
     }
     for omitted in &decision.omitted {
@@ -342,11 +353,11 @@ fn recorded_endpoints<'r>(decision: &'r Decision, setup: &Setup) -> Vec<Recorded
     endpoints
 }
 
-fn quality(excluded: &ExcludedEndpoint) -> Option<Option<Quality>> {
+fn quality(excluded: &ExcludedEndpoint) -> RecordedQuality {
     match &excluded.detail {
-        ExclusionDetail::Quality(shortfall) => Some(Some(shortfall.quality)),
-        ExclusionDetail::NoQuality(_) => Some(None),
-        _ => None,
+        ExclusionDetail::Quality(shortfall) => RecordedQuality::Recorded(Some(shortfall.quality)),
+        ExclusionDetail::NoQuality(_) => RecordedQuality::Recorded(None),
+        _ => RecordedQuality::NotRecorded,
     }
 }
 

@@ -20,6 +20,8 @@ pointsman_domain::named! {
         Models = "allowed_models and blocked_models",
         /// The highest price and cost.
         Prices = "max_price, max_cost and max_cost_per_1k_tokens",
+        /// The least quality.
+        Quality = "min_quality",
         /// Bounds behind which endpoints rank last.
         Preferences = "preferred_max_latency and preferred_min_throughput",
     }
@@ -48,6 +50,7 @@ impl Restriction {
                 let has_cost = routing.max_cost.is_some() || routing.max_cost_per_1k_tokens.is_some();
                 has_cost || provider.max_price != PriceCeiling::default()
             }
+            Restriction::Quality => routing.min_quality.is_some(),
             Restriction::Preferences => {
                 routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some()
             }
@@ -73,6 +76,7 @@ impl Restriction {
                 provider.max_price = PriceCeiling::default();
                 (routing.max_cost, routing.max_cost_per_1k_tokens) = (None, None);
             }
+            Restriction::Quality => routing.min_quality = None,
             Restriction::Preferences => {
                 (routing.preferred_max_latency, routing.preferred_min_throughput) = (None, None);
             }

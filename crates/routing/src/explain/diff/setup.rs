@@ -4,17 +4,18 @@ use std::{collections::HashMap, sync::Arc};
 
 use pointsman_domain::{
     Alias, AliasSplit, Catalog, Decision, Endpoint, EndpointId, Needs, Objective, ParameterNames, Quality, Query,
-    Resolved, RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, TakenSplit, Target, TaskClass,
-    TaskClassSource, Tick,
+    Resolved, RoutingParameters, RoutingPolicy, Source, Sourced, SplitPart, StickyBy, TakenSplit, Target, Task,
+    TaskClass, TaskClassSource, Tick,
 };
 
 use super::{
     changes::decide_alike,
+    pool::RecordedQuality,
     restriction::{Restriction, without_lists},
     side::{Side, translated},
 };
 use crate::{
-    quality::{Evidence, QualityTable},
+    quality::{Evidence, Posterior, QualityTable},
     split::{Drawn, divide, matching_rule},
     stats::{EndpointStats, Estimates, Fit, OutputLengths, PromptScales, Snapshot, splitmix64},
 };
@@ -27,20 +28,18 @@ pub(in crate::explain) struct Setup {
     /// Position here of each endpoint of the recorded catalog.
     positions: Vec<Option<u32>>,
     by_id: HashMap<EndpointId, u32>,
-    /// Positions in the recorded catalog.
-    recorded_by_id: HashMap<EndpointId, u32>,
     /// Whether endpoints here were in the recorded catalog.
     was_there: Vec<bool>,
     /// Whether they have the prices that they had there.
     same_prices: Vec<bool>,
+    /// Whether they have the scores that they had there, by class.
+    same_scores: Vec<[bool; Task::ALL.len()]>,
     /// Whether this is the setup of the decisions themselves.
     pub is_recorded: bool,
     decides_as_recorded: bool,
     /// Whether nothing else differs but how times count beside costs and failures.
     pub weighs_otherwise: bool,
     recorded: Arc<Catalog>,
-    /// Quality by the scores of that catalog.
-    recorded_quality: QualityTable,
     recorded_policy: Arc<RoutingPolicy>,
     /// What is taken from requests.
     lifted: Vec<Restriction>,
@@ -78,6 +77,11 @@ impl Setup {
         let same_prices = catalog.endpoints.iter();
         let same_prices =
             same_prices.map(|now| before.get(&now.id).is_some_and(|before| is_same(now, before))).collect();
+        let has_score = |now: &Endpoint, task: Task| {
+            before.get(&now.id).is_some_and(|before| belief(recorded, before, task) == belief(catalog, now, task))
+        };
+        let same_scores =
+            catalog.endpoints.iter().map(|endpoint| Task::ALL.map(|task| has_score(endpoint, task))).collect();
         let was_there = catalog.endpoints.iter().map(|endpoint| before.contains_key(&endpoint.id)).collect();
         let stats = catalog.endpoints.iter().map(|endpoint| EndpointStats::new(catalog, endpoint, NOTHING)).collect();
         let snapshot = Snapshot {
@@ -95,14 +99,13 @@ impl Setup {
             objective: side.objective,
             positions,
             by_id,
-            recorded_by_id: positions_in(recorded),
             was_there,
             same_prices,
+            same_scores,
             is_recorded: false,
             decides_as_recorded: decide_alike(&side.policy, recorded_policy),
             weighs_otherwise: decide_alike(&side.policy, &with_weights_of(recorded_policy, &side.policy)),
             recorded: Arc::clone(recorded),
-            recorded_quality: QualityTable::of_catalog(recorded, &Evidence::default()),
             recorded_policy: Arc::clone(recorded_policy),
             lifted: Vec::new(),
         }
@@ -144,18 +147,17 @@ impl Setup {
         decision: &Decision,
         query: &Query,
         index: u32,
-        recorded: Option<Option<Quality>>,
+        recorded: RecordedQuality,
     ) -> (Option<Quality>, bool) {
         let Some(task) = query.task_class.map(|class| class.task) else { return (None, true) };
         let now = self.snapshot.quality.get(index, task);
         let is_same_task = decision.task_class.is_some_and(|class| class.task == task);
-        let before = self.catalog().endpoint(index).and_then(|endpoint| self.recorded_by_id.get(&endpoint.id));
-        let is_same = is_same_task && before.and_then(|before| self.recorded_quality.get(*before, task)) == now;
-        match recorded {
-            Some(recorded) if self.is_recorded || is_same => (recorded, true),
-            Some(recorded) => (now, is_same_task && recorded.is_none_or(|recorded| recorded.ratings <= 0.0)),
-            None => (now, false),
+        let RecordedQuality::Recorded(quality) = recorded else { return (now, false) };
+        let has_score = self.same_scores.get(index as usize).and_then(|of| of.get(task as usize)) == Some(&true);
+        if self.is_recorded || (is_same_task && has_score) {
+            return (quality, true);
         }
+        (now, is_same_task && quality.is_none_or(|quality| quality.ratings <= 0.0))
     }
 
     /// Factor beyond which an endpoint counts as saturated, here and in the record.
@@ -245,6 +247,11 @@ impl Setup {
             _ => recorded,
         }
     }
+}
+
+/// What the score of an endpoint says.
+fn belief(catalog: &Catalog, endpoint: &Endpoint, task: Task) -> Option<Posterior> {
+    catalog.quality_score(endpoint, task).map(Posterior::of_score)
 }
 
 fn positions_in(catalog: &Catalog) -> HashMap<EndpointId, u32> {

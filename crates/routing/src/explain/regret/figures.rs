@@ -177,8 +177,8 @@ fn worth(objective: Objective, requests: &[&Request], before: [Option<f64>; 3]) 
         Objective::Fastest => [0.0, 0.0, seconds],
         Objective::Reliable => [0.0, 1.0, 0.0],
         Objective::Balanced => {
-            let latency = requests.iter().map(|request| request.latency).sum::<f64>() / requests.len().max(1) as f64;
-            [(1.0 - latency) * spend, 0.0, latency * seconds]
+            let time = requests.iter().map(|request| request.time_share).sum::<f64>() / requests.len().max(1) as f64;
+            [(1.0 - time) * spend, 0.0, time * seconds]
         }
     }
 }

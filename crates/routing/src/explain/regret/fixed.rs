@@ -55,7 +55,12 @@ impl Fixed {
         let possible = requests.iter().flat_map(|request| &request.reviewed.possible);
         let endpoints: BTreeSet<EndpointId> = possible.map(|(choice, ..)| choice.endpoint).collect();
         let has_chance = requests.iter().any(|request| has_chance(request));
-        let all = endpoints.into_iter().map(|endpoint| Estimated::new(endpoint, requests, scales, has_chance));
+        let shifts = shifts(requests);
+        let all = endpoints.into_iter().map(|endpoint| {
+            let own = shifts.iter().find(|shift| shift.endpoint == endpoint).map_or(&[][..], std::slice::from_ref);
+            let point = |measure| point(endpoint, requests, scales, measure, (own, has_chance));
+            Estimated { endpoint, points: [0, 1, 2].map(point) }
+        });
         let (mut known, mut refused) = (Vec::new(), BTreeMap::new());
         for estimated in all {
             match estimated.regret(worth) {
@@ -69,6 +74,16 @@ impl Fixed {
     }
 }
 
+/// How the traffic of each endpoint would grow if it had all of it.
+fn shifts(requests: &[&Request]) -> Vec<TrafficShift> {
+    let mut shifts = TrafficShifts::default();
+    for (choice, probability, load) in requests.iter().flat_map(|request| &request.reviewed.possible) {
+        shifts.add(choice.endpoint, [*probability, 1.0], *load);
+    }
+    // Names are added by those who show it: rules look at numbers.
+    shifts.growing(requests.len())
+}
+
 /// Whether another choice was possible.
 fn has_chance(request: &Request) -> bool {
     let is_open = |probability: f64| (LEAST_PROBABILITY..1.0 - LEAST_PROBABILITY).contains(&probability);
@@ -76,20 +91,6 @@ fn has_chance(request: &Request) -> bool {
 }
 
 impl Estimated {
-    fn new(endpoint: EndpointId, requests: &[&Request], scales: &Scales, has_chance: bool) -> Estimated {
-        let mut shifts = TrafficShifts::default();
-        for request in requests {
-            for (choice, probability, load) in &request.reviewed.possible {
-                let alone = if choice.endpoint == endpoint { 1.0 } else { 0.0 };
-                shifts.add(choice.endpoint, [*probability, alone], *load);
-            }
-        }
-        // Names are added by those who show it: rules look at numbers.
-        let shifts = shifts.growing(requests.len());
-        let point = |measure| point(endpoint, requests, scales, measure, (&shifts, has_chance));
-        Estimated { endpoint, points: [0, 1, 2].map(point) }
-    }
-
     /// What the policy came to beyond it, by the objective; the first rule that refuses it, if one does.
     fn regret(&self, worth: Expected) -> Result<f64, Finding> {
         let mut sum = 0.0;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pointsman_domain::Generation;
+use pointsman_domain::{Generation, Weights};
 
 use super::{
     figures::Regret,
@@ -42,7 +42,7 @@ impl Regrets {
             cluster: position.cluster,
             at_ms: generation.created_ms,
             objective,
-            latency: decision.weights.latency,
+            time_share: time_share(decision.weights),
             reviewed,
         });
         Observed::Counted
@@ -77,4 +77,9 @@ impl Regrets {
         groups.sort_by_key(|(requests, _)| std::cmp::Reverse(*requests));
         groups.into_iter().flat_map(|(_, regrets)| regrets).collect()
     }
+}
+
+/// Weight of time beside that of cost, 0 to 1. Quality has no figure here.
+fn time_share(Weights { latency, cost, .. }: Weights) -> f64 {
+    if latency > 0.0 { latency / (latency + cost) } else { 0.0 }
 }

@@ -25,7 +25,7 @@ pub(super) struct Request {
     pub cluster: u64,
     pub at_ms: i64,
     pub objective: Objective,
-    /// Weight of time under `balanced`.
-    pub latency: f64,
+    /// Weight of time beside that of cost under `balanced`, 0 to 1.
+    pub time_share: f64,
     pub reviewed: Reviewed,
 }

@@ -219,9 +219,10 @@ impl Statistics {
         self.catalog = catalog;
     }
 
-    /// What ratings say from now on.
-    pub fn adopt_evidence(&mut self, evidence: Arc<Evidence>) {
-        self.quality = Arc::new(QualityTable::of_catalog(&self.catalog, &evidence));
+    /// What ratings say from now on, and the table that follows for a catalog; for another one than that in use it is made anew.
+    pub fn adopt_evidence(&mut self, evidence: Arc<Evidence>, of: &Arc<Catalog>, quality: Arc<QualityTable>) {
+        let is_in_use = Arc::ptr_eq(&self.catalog, of);
+        self.quality = if is_in_use { quality } else { Arc::new(QualityTable::of_catalog(&self.catalog, &evidence)) };
         self.evidence = evidence;
     }
 

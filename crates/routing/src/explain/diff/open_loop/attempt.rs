@@ -25,13 +25,16 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// `None` for an attempt of a second decision, of which the record holds no figures.
+    /// `None` for an attempt of a second decision and for an answer that was set aside: the record holds no figures of these.
     pub(super) fn new(
         generation: &Generation,
         record: &AttemptRecord,
         (number, caller): (u64, u64),
         admitted: Tick,
     ) -> Option<Attempt> {
+        if record.is_set_aside() {
+            return None;
+        }
         let decision = &generation.decision;
         let candidate = decision.plan().find(|candidate| candidate.index == record.endpoint)?;
         let dispatched = admitted.plus(Duration::from_millis(record.started_ms));
