@@ -48,7 +48,7 @@ pub(crate) struct RoutingMembers {
 #[derive(JsonSchema)]
 #[schemars(inline, untagged, deny_unknown_fields)]
 enum Weights {
-    OfLatency {
+    Latency {
         #[schemars(extend("exclusiveMinimum" = 0))]
         latency: f64,
         #[schemars(range(min = 0))]
@@ -56,7 +56,7 @@ enum Weights {
         #[schemars(range(min = 0))]
         quality: Option<f64>,
     },
-    OfCost {
+    Cost {
         #[schemars(extend("exclusiveMinimum" = 0))]
         cost: f64,
         #[schemars(range(min = 0))]
@@ -64,7 +64,7 @@ enum Weights {
         #[schemars(range(min = 0))]
         quality: Option<f64>,
     },
-    OfQuality {
+    Quality {
         #[schemars(extend("exclusiveMinimum" = 0))]
         quality: f64,
         #[schemars(range(min = 0))]
