@@ -7,7 +7,7 @@
 //! The endpoints of the request's targets (`pool`) pass the hard filters (`filter`). For each one left, live figures
 //! (`live_state`) and published estimates give a forecast (`forecast`). Gates, pacing and load decide which are
 //! candidates (`admission`), the objective's score ranks them (`score`), and `plan` orders the attempts. `outcome`
-//! makes the record. [`first_choice`] is the shorter way for a choice that nobody records.
+//! makes the record. `first_choice` is the shorter way for a choice that nobody records.
 
 pub(crate) mod admission;
 pub(crate) mod candidate_record;

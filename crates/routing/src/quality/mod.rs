@@ -1,7 +1,7 @@
 //! How good the answers of endpoints are: scores that somebody measured, and ratings that clients send.
 //!
 //! A quality is the probability that an answer is acceptable, for one class of task: a beta distribution around the score, with the
-//! ratings on top. Stored are sums of ratings alone ([`sums`]), from which [`evidence`] follows for a day and [`table`] for a catalog.
+//! ratings on top. Stored are sums of ratings alone (`sums`), from which `evidence` follows for a day and `table` for a catalog.
 //! Nothing here reads a clock: days are arguments.
 
 mod belief;
