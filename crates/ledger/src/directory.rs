@@ -37,7 +37,7 @@ const LOCK_FILE: &str = "lock";
 pub struct Directory {
     disk: SystemDisk,
     /// The kernel gives the lock up with the file, also when the process is killed.
-    _lock: File,
+    lock: File,
 }
 
 impl Directory {
@@ -54,7 +54,7 @@ impl Directory {
 
     fn lock(path: &Path, lock: File) -> Result<Directory, Fault> {
         match lock.try_lock() {
-            Ok(()) => Ok(Directory { disk: SystemDisk::new(path), _lock: lock }),
+            Ok(()) => Ok(Directory { disk: SystemDisk::new(path), lock }),
             Err(TryLockError::WouldBlock) => Err(Fault::InUse(path.display().to_string())),
             Err(TryLockError::Error(error)) => Err(Fault::Disk(error)),
         }
@@ -87,6 +87,13 @@ impl Directory {
     /// The files of the directory.
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::new(self.disk.clone())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A process that is just being started has a copy of the open file, and would hold the lock until it runs its program.
+        let _ = self.lock.unlock();
     }
 }
 
