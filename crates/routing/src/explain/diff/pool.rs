@@ -6,7 +6,7 @@ use pointsman_domain::{
     Reopens, Target, Tick,
 };
 
-use super::setup::Setup;
+use super::setup::{RecordedQuality, Setup};
 use crate::{
     decide::{
         context::DecisionContext,
@@ -31,14 +31,6 @@ struct RecordedEndpoint<'r> {
     state: RecordedState,
     gate: Gate,
     quality: RecordedQuality,
-}
-
-/// What a record tells of the quality of an endpoint.
-#[derive(Clone, Copy)]
-pub(super) enum RecordedQuality {
-    NotRecorded,
-    /// The quality, or that it was unknown.
-    Recorded(Option<Quality>),
 }
 
 /// Role of an endpoint in the recorded decision.

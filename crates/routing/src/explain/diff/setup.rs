@@ -10,7 +10,6 @@ use pointsman_domain::{
 
 use super::{
     changes::decide_alike,
-    pool::RecordedQuality,
     restriction::{Restriction, without_lists},
     side::{Side, translated},
 };
@@ -19,6 +18,14 @@ use crate::{
     split::{Drawn, divide, matching_rule},
     stats::{EndpointStats, Estimates, Fit, OutputLengths, PromptScales, Snapshot, splitmix64},
 };
+
+/// What a record tells of the quality of an endpoint.
+#[derive(Clone, Copy)]
+pub(super) enum RecordedQuality {
+    NotRecorded,
+    /// The quality, or that it was unknown.
+    Recorded(Option<Quality>),
+}
 
 /// A [`Side`] prepared for the decisions that were recorded with one catalog.
 pub(in crate::explain) struct Setup {
