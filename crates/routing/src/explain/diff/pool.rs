@@ -378,31 +378,39 @@ const fn gate(RecordedGate { state, until, .. }: RecordedGate) -> Gate {
 fn with_estimates(template: &EndpointStats, candidate: &Candidate, state: RecordedState) -> EndpointStats {
     let (inputs, predicted) = (&candidate.inputs, &candidate.predicted);
     let ratio = |p95: f64, p50: f64| if p50 > 0.0 { p95 / p50 } else { 1.0 };
+    let is_knee_sure = state == RecordedState::HeldBack(ExclusionReason::Saturated);
     EndpointStats {
         estimates: Estimates {
-            fit: Fit {
-                intercept: inputs.intercept,
-                prompt_slope: 0.0,
-                load_exponent: inputs.load_exponent,
-                knee: inputs.knee,
-                variance: inputs.variance,
-                knee_is_sure: state == RecordedState::HeldBack(ExclusionReason::Saturated),
-            },
-            weight: inputs.weight,
-            age: inputs.age,
-            per_token: inputs.per_token,
-            pace_weight: inputs.pace_weight,
-            shown: inputs.shown,
-            per_token_variance: inputs.pace_variance,
             failures: inputs.failures,
             successes: inputs.successes,
             usual_failure: inputs.usual_failure,
-            ..template.estimates
+            ..with_recorded_times(&template.estimates, inputs, is_knee_sure)
         },
         curve: Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope),
         total_p95: ratio(predicted.total_p95, predicted.total_p50),
         first_token_p95: ratio(predicted.first_token_p95, predicted.first_token_p50),
         ..template.clone()
+    }
+}
+
+/// These estimates with the recorded ones of times and pace.
+pub(super) fn with_recorded_times(rest: &Estimates, inputs: &ScoreInputs, is_knee_sure: bool) -> Estimates {
+    Estimates {
+        fit: Fit {
+            intercept: inputs.intercept,
+            prompt_slope: 0.0,
+            load_exponent: inputs.load_exponent,
+            knee: inputs.knee,
+            variance: inputs.variance,
+            knee_is_sure: is_knee_sure,
+        },
+        weight: inputs.weight,
+        age: inputs.age,
+        per_token: inputs.per_token,
+        pace_weight: inputs.pace_weight,
+        shown: inputs.shown,
+        per_token_variance: inputs.pace_variance,
+        ..*rest
     }
 }
 

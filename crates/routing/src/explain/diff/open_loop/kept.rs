@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use pointsman_domain::{Candidate, Decision, EndpointId, ScoreInputs};
 
-use crate::stats::{Curve, EndpointStats, Estimates, Fit};
+use super::super::pool::with_recorded_times;
+use crate::stats::{Curve, EndpointStats};
 
 /// Share of the recorded weight from which on an estimate of its own replaces the recorded one.
 const ENOUGH: f64 = 0.8;
@@ -74,29 +75,9 @@ impl KeptFigures {
             estimates.usual_failure = inputs.usual_failure;
         }
         if !kept.has_times {
-            stats.estimates = with_times(&stats.estimates, inputs);
+            stats.estimates = with_recorded_times(&stats.estimates, inputs, false);
             stats.curve = Curve::new(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
             [stats.first_token_p95, stats.total_p95] = kept.tails;
         }
-    }
-}
-
-fn with_times(estimates: &Estimates, inputs: &ScoreInputs) -> Estimates {
-    Estimates {
-        fit: Fit {
-            intercept: inputs.intercept,
-            prompt_slope: 0.0,
-            load_exponent: inputs.load_exponent,
-            knee: inputs.knee,
-            variance: inputs.variance,
-            knee_is_sure: false,
-        },
-        weight: inputs.weight,
-        age: inputs.age,
-        per_token: inputs.per_token,
-        pace_weight: inputs.pace_weight,
-        shown: inputs.shown,
-        per_token_variance: inputs.pace_variance,
-        ..*estimates
     }
 }
