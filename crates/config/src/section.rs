@@ -463,13 +463,18 @@ impl<'t> Section<'t> {
         Some(&node.value)
     }
 
-    /// A day.
-    pub(super) fn day(&self, key: &'static str) -> Option<NaiveDate> {
-        let text = match self.any(key)? {
+    /// A date or time as text; empty for other values.
+    pub(super) fn time_text(&self, key: &'static str) -> Option<String> {
+        Some(match self.any(key)? {
             Value::Date(date) => date.to_string(),
             Value::Text(text) => text.clone(),
             _ => String::new(),
-        };
+        })
+    }
+
+    /// A day.
+    pub(super) fn day(&self, key: &'static str) -> Option<NaiveDate> {
+        let text = self.time_text(key)?;
         // Years have exactly four digits, as in answers.
         let day = text.parse::<NaiveDate>().ok().filter(|_| text.len() == "2026-11-20".len());
         if day.is_none() {
@@ -594,6 +599,11 @@ impl<'t> Section<'t> {
         self.faults.value(&node.location, path, format!("got {}", node.value.kind()), "a table");
         None
     }
+}
+
+/// The values of an enumeration with their names, for [`Section::choice`].
+pub(super) fn words<T: Copy, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> [(&'static str, T); N] {
+    all.map(|value| (name(value), value))
 }
 
 /// The text of a node. The value of a variable is text even if it looks like a number.
