@@ -25,7 +25,7 @@ use crate::{
         number::Dollars,
         path_name::PathName,
     },
-    base::{error::ApiError, events},
+    base::error::ApiError,
     state::gateway::{GatewayView, Worker},
 };
 
@@ -127,8 +127,7 @@ pub(crate) async fn set(
         HolderKind::Team => Change::PutTeam(read_team(name, members)?),
     };
     let what = format!("sets the {}", kind.word());
-    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
-    audit::record(by, change).await
+    audit::change(by, (&what, name), |registry, actor| registry.record(actor, change)).await
 }
 
 /// Refuses to put the account of the call itself into a disabled team, as [`switch`] refuses to disable its own.
@@ -165,8 +164,8 @@ pub(crate) async fn delete(by: &Authorized, kind: HolderKind, name: &str) -> Res
         return Err(ApiError::no_such(kind.word()));
     }
     let what = format!("removes the {}", kind.word());
-    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
-    audit::record(by, Change::remove(kind, name)).await
+    let change = Change::remove(kind, name);
+    audit::change(by, (&what, name), |registry, actor| registry.record(actor, change)).await
 }
 
 /// Disables an account or a team, wherever it is set up, or enables it again.
@@ -198,11 +197,8 @@ pub(crate) async fn switch(by: &Authorized, kind: HolderKind, name: &str, on: bo
         return Err(ApiError::bad_query("name", message));
     }
     let what = format!("{} the {word}", if on { "enables" } else { "disables" });
-    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
-    let (registry, actor) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by));
-    let name = name.to_owned();
-    let stored = web::block(move || registry.switch_holder(actor, kind, &name, on));
-    stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
+    let holder = name.to_owned();
+    audit::change(by, (&what, name), move |registry, actor| registry.switch_holder(actor, kind, &holder, on)).await
 }
 
 /// Whether the key of a call belongs to this account or team.

@@ -46,8 +46,7 @@ pub(crate) async fn test(by: Administrator) -> Result<HttpResponse, ApiError> {
     if receivers.is_empty() {
         return Err(ApiError::no_such("receiver of alerts"));
     }
-    events::Administered { by: &by.caller.key.name, what: "tests the receivers of alerts", whom: named.as_deref() }
-        .emit();
+    events::administered(&by.caller.key.name, "tests the receivers of alerts", named.as_deref());
     let actor = audit::actor(&by);
     let tests = receivers.into_iter().map(|receiver| {
         let (shared, actor) = (&by.worker.shared, actor.clone());

@@ -44,7 +44,7 @@ pub(crate) async fn reload(by: Administrator) -> Result<HttpResponse, ApiError> 
 /// # Errors
 /// 500 when the reload was interrupted.
 pub(crate) async fn reload_by(by: &Authorized) -> Result<Reload, ApiError> {
-    events::Administered { by: &by.caller.key.name, what: "reloads the configuration", whom: None }.emit();
+    events::administered(&by.caller.key.name, "reloads the configuration", None);
     let shared = by.worker.shared.clone();
     let (registry, actor) = (Arc::clone(&shared.access.registry), audit::actor(by));
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
@@ -53,7 +53,7 @@ pub(crate) async fn reload_by(by: &Authorized) -> Result<Reload, ApiError> {
         let result = reload.outcome.as_str().to_owned();
         let change = Change::Reload { result, settings: reload.changes.clone() };
         // A full disk must not keep a better configuration out.
-        if let Err(error) = audit::store(registry, actor, change).await {
+        if let Err(error) = audit::store(registry, actor, |registry, actor| registry.record(actor, change)).await {
             log::error!("the audit log does not hold the reload: {error}");
         }
         reload

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::audit;
 use crate::{
-    access::{issued::Change, key_state::KeyState, keys::Caller},
+    access::{issued::Change, key_state::KeyState, keys::Caller, registry::Registry},
     api::{
         answer::{Data, uncached},
         auth::{Administrator, Authorized},
@@ -23,7 +23,7 @@ use crate::{
         number::Dollars,
         path_name::PathName,
     },
-    base::{error::ApiError, events},
+    base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };
 
@@ -74,11 +74,10 @@ pub(crate) async fn switch(by: &Authorized, name: &str, on: bool) -> Result<(), 
         return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
     }
     let what = if on { "enables the key" } else { "disables the key" };
-    events::Administered { by: &by.caller.key.name, what, whom: Some(&key.key.name) }.emit();
-    let (registry, actor) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by));
     // An enabled key is as configured, unless the configuration disables it.
     let switched = (!on || key.key.disabled).then_some(on);
-    let stored = web::block(move || match key.is_issued {
+    let name = Arc::clone(&key.key.name);
+    let make = move |registry: &Registry, actor| match key.is_issued {
         true => registry
             .change(actor, key.id, |key| {
                 key.disabled = !on;
@@ -86,8 +85,8 @@ pub(crate) async fn switch(by: &Authorized, name: &str, on: bool) -> Result<(), 
             })
             .map(drop),
         false => registry.switch(actor, &key.key.name, switched),
-    });
-    stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
+    };
+    audit::change(by, (what, &name), make).await
 }
 
 /// The configured and issued keys; with `auth.mode = "none"` the anonymous caller too.

@@ -83,7 +83,8 @@ pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> 
     let before_ms = older_than_secs.map(before);
     by.worker.shared.actors.event_batchers.flush();
     let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
-    audit::record(&by, change).await?;
+    let registry = Arc::clone(&by.worker.shared.access.registry);
+    audit::store(registry, audit::actor(&by), |registry, actor| registry.record(actor, change)).await?;
     let recent = ask(&by.worker.shared.actors.control.ledger(), DeleteRecords { before_ms, owner }).await?;
     let deleted = match by.worker.shared.records.ledger.clone() {
         Some(ledger) => {
@@ -93,7 +94,7 @@ pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> 
         }
         None => recent,
     };
-    events::Administered { by: &by.caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
+    events::administered(&by.caller.key.name, "deletes records:", Some(&deleted.to_string()));
     Ok(uncached(&DeletedBody { deleted }))
 }
 

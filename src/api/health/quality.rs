@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::{HttpResponse, web};
 use pointsman_domain::{Catalog, Quality};
 use pointsman_routing::quality::{Drift, Evidence, ModelQuality, ScoredEndpoint, report};
-use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         answer::uncached, auth::Reader, decisions::quality_view::ScoreBody, models::measurements::rfc_3339,
         number::Figure,
     },
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::gateway::Worker,
 };
 
@@ -139,31 +139,22 @@ impl DriftBody {
 /// The current gauges. Models are those of the configuration.
 pub(crate) async fn families(worker: &Worker) -> Vec<MetricFamily> {
     let (evidence, catalog) = (worker.shared.records.feedback.published(), Arc::clone(&worker.setup.catalog));
-    let gauges = web::block(move || gauges(&catalog, &evidence).unwrap_or_default());
-    gauges.await.unwrap_or_default()
+    web::block(move || metrics(&known(&catalog, &evidence))).await.unwrap_or_default()
 }
 
-fn gauges(catalog: &Catalog, evidence: &Evidence) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauge = |name: &str, help: &str| {
-        let gauge = GaugeVec::new(Opts::new(name, help), &["model", "task"])?;
-        registry.register(Box::new(gauge.clone())).map(|()| gauge)
-    };
-    let mean = gauge("quality_mean", "Share of acceptable answers that is believed, from scores and ratings")?;
-    let tenth = gauge("quality_p10", "Lower tenth of that belief")?;
-    let ratings = gauge("quality_ratings", "Ratings of users and programs in the ledger")?;
-    let selective =
-        gauge("quality_selective", "1 while ratings steer nothing because their rate differs from that of others")?;
-    let drift = gauge("quality_drift", "1 while ratings show that answers have become worse")?;
-    for known in known(catalog, evidence) {
-        let labels = [known.model, known.task.as_str()];
-        if let Some(quality) = known.quality {
-            mean.with_label_values(&labels).set(quality.mean);
-            tenth.with_label_values(&labels).set(quality.tenth);
-        }
-        ratings.with_label_values(&labels).set(known.ratings as f64);
-        selective.with_label_values(&labels).set(f64::from(u8::from(known.is_selective)));
-        drift.with_label_values(&labels).set(f64::from(u8::from(known.drift.is_some())));
-    }
-    Ok(registry.gather())
+fn metrics(known: &[ModelQuality<'_>]) -> Vec<MetricFamily> {
+    Families::of(|families| {
+        let mut gauge = |name: &str, help: &str, of: fn(&ModelQuality<'_>) -> Option<f64>| {
+            let rows = known.iter().filter_map(|it| Some(([it.model, it.task.as_str()], of(it)?)));
+            families.gauges(name, help, ["model", "task"], rows);
+        };
+        let mean = "Share of acceptable answers that is believed, from scores and ratings";
+        gauge("quality_mean", mean, |it| Some(it.quality?.mean));
+        gauge("quality_p10", "Lower tenth of that belief", |it| Some(it.quality?.tenth));
+        gauge("quality_ratings", "Ratings of users and programs in the ledger", |it| Some(it.ratings as f64));
+        let selective = "1 while ratings steer nothing because their rate differs from that of others";
+        gauge("quality_selective", selective, |it| Some(f64::from(u8::from(it.is_selective))));
+        let drift = "1 while ratings show that answers have become worse";
+        gauge("quality_drift", drift, |it| Some(f64::from(u8::from(it.drift.is_some()))));
+    })
 }

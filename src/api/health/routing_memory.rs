@@ -1,7 +1,7 @@
 //! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
 
 use actix_web::HttpResponse;
-use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
         auth::Reader,
         models::measurements::rfc_3339,
     },
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::{
         gateway::{GatewayView, Worker},
         routing_memory::{LoadOutcome, RoutingMemoryStatus},
@@ -100,40 +100,27 @@ impl RoutingMemoryBody {
 
 /// The state of the routing memory as metrics; none without a file.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    let memory = worker.shared.process.memory.as_ref();
-    memory.and_then(|memory| gauges(&memory.status()).ok()).unwrap_or_default()
+    let status = worker.shared.process.memory.as_ref().map(|memory| memory.status());
+    status.map(|status| metrics(&status)).unwrap_or_default()
 }
 
-fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let set = |name: &str, help: &str, value: i64| {
-        let gauge = IntGauge::new(name, help)?;
-        gauge.set(value);
-        registry.register(Box::new(gauge))
-    };
-    let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+fn metrics(status: &RoutingMemoryStatus) -> Vec<MetricFamily> {
     let restored = match &status.loaded {
         LoadOutcome::Loaded { restored, .. } => restored.endpoints,
         LoadOutcome::NoFile | LoadOutcome::Unusable(_) => 0,
     };
-    set(
-        "routing_memory_failing",
-        "1 while the routing memory cannot be written",
-        i64::from(status.write_error.is_some()),
-    )?;
-    set(
-        "routing_memory_restored_endpoints",
-        "Endpoints whose statistics were restored at the start",
-        whole(restored as u64),
-    )?;
-    let saved = "Time of the last write of the routing memory, in Unix seconds; 0 before the first";
-    set("routing_memory_saved_timestamp_seconds", saved, status.saved_at_ms.unwrap_or(0) / 1000)?;
-    let writes = "Attempts to write the routing memory";
-    let writes = IntCounterVec::new(Opts::new("routing_memory_writes_total", writes), &["outcome"])?;
-    writes.with_label_values(&["ok"]).inc_by(status.saves);
-    writes.with_label_values(&["failed"]).inc_by(status.failures);
-    registry.register(Box::new(writes))?;
-    Ok(registry.gather())
+    Families::of(|families| {
+        let failing = f64::from(u8::from(status.write_error.is_some()));
+        families.gauge("routing_memory_failing", "1 while the routing memory cannot be written", failing);
+        let help = "Endpoints whose statistics were restored at the start";
+        families.gauge("routing_memory_restored_endpoints", help, restored as f64);
+        let saved = "Time of the last write of the routing memory, in Unix seconds; 0 before the first";
+        let seconds = status.saved_at_ms.unwrap_or(0) / 1000;
+        families.gauge("routing_memory_saved_timestamp_seconds", saved, seconds as f64);
+        let writes = [(["ok"], status.saves as f64), (["failed"], status.failures as f64)];
+        let help = "Attempts to write the routing memory";
+        families.counters("routing_memory_writes_total", help, ["outcome"], writes);
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! `GET /health/splits`: the parts of divided aliases, and their canaries; the same as gauges.
 
 use actix_web::HttpResponse;
-use pointsman_domain::{Catalog, SplitPart};
+use pointsman_domain::SplitPart;
 use pointsman_routing::split::guard::Arm;
-use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
     api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::{
         canaries::{Canaries, DividedAlias, Trial},
         gateway::Worker,
@@ -126,31 +126,26 @@ impl ArmBody {
 
 /// The current gauges. Aliases and parts are those of the configuration.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    gauges(&worker.shared.records.canaries, &worker.setup.catalog).unwrap_or_default()
-}
-
-fn gauges(canaries: &Canaries, catalog: &Catalog) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauge = |name: &str, help: &str, labels: &[&str]| {
-        let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
-        registry.register(Box::new(gauge.clone())).map(|()| gauge)
-    };
-    let requests = gauge("split_requests", "Ended requests of a part of an alias since the start", &["alias", "part"])?;
-    let serves = gauge("canary_serves", "0 once the canary of the alias has fallen back", &["alias"])?;
-    let failures = gauge("canary_failure_ratio", "Share of failed requests", &["alias", "of"])?;
-    let spend = gauge("canary_spend_dollars", "Mean cost of a request", &["alias", "of"])?;
-    for (alias, divided) in &canaries.report(catalog) {
-        for (part, count) in &divided.parts {
-            requests.with_label_values(&[alias.as_str(), part.name().as_str()]).set(*count as f64);
-        }
-        let Some(trial) = &divided.trial else { continue };
-        serves
-            .with_label_values(&[alias.as_str()])
-            .set(f64::from(u8::from(!canaries.has_stopped(alias, &trial.canary))));
-        for (of, arm) in [("canary", &trial.evidence.canary), ("others", &trial.evidence.others)] {
-            failures.with_label_values(&[alias.as_str(), of]).set(arm.failure_share());
-            spend.with_label_values(&[alias.as_str(), of]).set(arm.mean_spend());
-        }
-    }
-    Ok(registry.gather())
+    let canaries = &worker.shared.records.canaries;
+    let report = canaries.report(&worker.setup.catalog);
+    let trials = || report.iter().filter_map(|(alias, divided)| Some((alias, divided.trial.as_ref()?)));
+    Families::of(|families| {
+        let requests = report.iter().flat_map(|(alias, divided)| {
+            divided.parts.iter().map(move |(part, count)| ([alias.clone(), part.name()], *count as f64))
+        });
+        let help = "Ended requests of a part of an alias since the start";
+        families.gauges("split_requests", help, ["alias", "part"], requests);
+        let serves =
+            trials().map(|(alias, trial)| ([alias], f64::from(u8::from(!canaries.has_stopped(alias, &trial.canary)))));
+        let help = "0 once the canary of the alias has fallen back";
+        families.gauges("canary_serves", help, ["alias"], serves);
+        let mut by_arm = |name: &str, help: &str, of: fn(&Arm) -> f64| {
+            let arms = trials().flat_map(|(alias, Trial { evidence, .. })| {
+                [([&**alias, "canary"], of(&evidence.canary)), ([&**alias, "others"], of(&evidence.others))]
+            });
+            families.gauges(name, help, ["alias", "of"], arms);
+        };
+        by_arm("canary_failure_ratio", "Share of failed requests", Arm::failure_share);
+        by_arm("canary_spend_dollars", "Mean cost of a request", Arm::mean_spend);
+    })
 }
