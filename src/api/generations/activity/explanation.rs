@@ -4,19 +4,16 @@
 use actix_web::HttpResponse;
 use pointsman_base::clock;
 use pointsman_domain::{Usd, shown_dollars};
-use pointsman_ledger::{
-    activity::{
-        ActivityCounters, Sums,
-        explanation::{Bill, Cause, Endpoint, Part, explain},
-        grouping::Dimension,
-    },
-    fault::Fault,
+use pointsman_ledger::activity::{
+    ActivityCounters, Sums,
+    explanation::{Bill, Cause, Endpoint, Part, explain},
+    grouping::Dimension,
 };
 use serde::Serialize;
 
 use super::{
     query::{ActivityQuery, Asked, GroupBy},
-    reading::Sources,
+    reading::{Reading, read_sums},
     view::{Cost, RangeBody},
 };
 use crate::{
@@ -24,10 +21,7 @@ use crate::{
     api::{
         answer::uncached,
         auth::Reader,
-        generations::{
-            generation_list::{Coverage, unreadable},
-            ledger_query::Listed,
-        },
+        generations::{generation_list::Coverage, ledger_query::Listed},
         models::measurements::rfc_3339,
         number::{Dollars, Figure},
     },
@@ -64,20 +58,14 @@ pub(crate) async fn read(
                        or a shorter time.";
         return Err(ApiError::bad_query("since", message));
     };
-    let (sources, asked) = (Sources::of(worker, listed)?, query.clone());
-    let read = move || {
-        let mut reading = match sources.begin(&asked)? {
-            Ok(reading) => reading,
-            Err(unknown) => return Ok(Err(unknown)),
-        };
+    let read = move |asked: &ActivityQuery, mut reading: Reading| {
         let by = GroupBy { dimensions: vec![Dimension::Model, Dimension::Provider], length: None };
         let only = reading.only.clone();
         let now = reading.sums(&asked.grouping(asked.since_ms, &by, &only))?;
         let before = reading.sums(&asked.grouping(before_ms, &by, &only))?;
-        Ok(Ok((bill(before), bill(now), reading.coverage)))
+        Ok((bill(before), bill(now), reading.coverage))
     };
-    let read: Result<_, Fault> = worker.analyse(caller, read).await?;
-    let (before, now, replicas) = read.map_err(unreadable)?.map_err(ApiError::invalid)?;
+    let (before, now, replicas) = read_sums(worker, caller, listed, &query, read).await?;
     Ok(ChangeBody::new(&query, before_ms, (&before, &now), &explain(&before, &now), replicas))
 }
 
