@@ -55,29 +55,39 @@ pub(crate) async fn test(by: Administrator) -> Result<HttpResponse, ApiError> {
     Ok(uncached(&Data { data: join_all(tests).await }))
 }
 
-/// A receiver of alerts.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ReceiverBody<'a> {
-    /// Name of the receiver.
-    pub(crate) name: &'a str,
-    /// Scheme, host and port of its address. The rest may be a secret.
-    pub(crate) place: &'a str,
-    /// Form of the body of an alert.
-    #[cfg_attr(test, schemars(extend("enum" = ["json", "slack"])))]
-    pub(crate) format: &'static str,
-    /// Whether alerts are signed.
-    pub(crate) signed: bool,
-    /// The events that it is told.
-    pub(crate) events: &'a [&'static str],
-    /// Seconds after which an event that lasts is told again.
-    pub(crate) repeat_secs: u64,
-    /// Alerts that wait to be delivered.
-    pub(crate) waiting: usize,
-    /// The last attempt to deliver an alert; `null` before the first.
-    pub(crate) last: Option<DeliveryBody>,
-    /// The events that it was told and that have not ended, at most 100.
-    pub(crate) lasting: Vec<EventBody>,
+view! {
+    /// A receiver of alerts.
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct ReceiverBody<'a> {
+        fn new(receiver: &'a AlertReceiver, mailbox: Option<&Mailbox>) {
+            let lasting = mailbox.into_iter().flat_map(|mailbox| mailbox.watch().lasting());
+            let lasting = lasting.map(|((event, subject), watched)| EventBody {
+                event: event.clone(),
+                subject: Some(subject.clone()).filter(|subject| !subject.is_empty()),
+                since: rfc_3339(watched.since_ms),
+            });
+        }
+
+        /// Name of the receiver.
+        pub(crate) name: &'a str = &receiver.name,
+        /// Scheme, host and port of its address. The rest may be a secret.
+        pub(crate) place: &'a str = &receiver.place,
+        /// Form of the body of an alert.
+        #[cfg_attr(test, schemars(extend("enum" = ["json", "slack"])))]
+        pub(crate) format: &'static str = receiver.format.as_str(),
+        /// Whether alerts are signed.
+        pub(crate) signed: bool = receiver.key.is_some(),
+        /// The events that it is told.
+        pub(crate) events: &'a [&'static str] = &receiver.events,
+        /// Seconds after which an event that lasts is told again.
+        pub(crate) repeat_secs: u64 = receiver.repeat.as_secs(),
+        /// Alerts that wait to be delivered.
+        pub(crate) waiting: usize = mailbox.map_or(0, Mailbox::waiting),
+        /// The last attempt to deliver an alert; `null` before the first.
+        pub(crate) last: Option<DeliveryBody> = mailbox.and_then(Mailbox::last).map(DeliveryBody::new),
+        /// The events that it was told and that have not ended, at most 100.
+        pub(crate) lasting: Vec<EventBody> = lasting.take(MOST_EVENTS).collect(),
+    }
 }
 
 /// An attempt to deliver an alert.
@@ -111,28 +121,6 @@ impl ReceiverBody<'_> {
         view.shared.records.alerts.read(|outbox| {
             receivers.map(|receiver| ReceiverBody::new(receiver, outbox.mailbox(&receiver.name))).collect()
         })
-    }
-}
-
-impl<'a> ReceiverBody<'a> {
-    fn new(receiver: &'a AlertReceiver, mailbox: Option<&Mailbox>) -> ReceiverBody<'a> {
-        let lasting = mailbox.into_iter().flat_map(|mailbox| mailbox.watch().lasting());
-        let lasting = lasting.map(|((event, subject), watched)| EventBody {
-            event: event.clone(),
-            subject: Some(subject.clone()).filter(|subject| !subject.is_empty()),
-            since: rfc_3339(watched.since_ms),
-        });
-        ReceiverBody {
-            name: &receiver.name,
-            place: &receiver.place,
-            format: receiver.format.as_str(),
-            signed: receiver.key.is_some(),
-            events: &receiver.events,
-            repeat_secs: receiver.repeat.as_secs(),
-            waiting: mailbox.map_or(0, Mailbox::waiting),
-            last: mailbox.and_then(Mailbox::last).map(DeliveryBody::new),
-            lasting: lasting.take(MOST_EVENTS).collect(),
-        }
     }
 }
 

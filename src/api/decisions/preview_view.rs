@@ -36,26 +36,40 @@ pub(crate) fn shown(top_n: Option<u32>) -> usize {
     top_n.unwrap_or(DEFAULT_TOP_N) as usize
 }
 
-/// The answer to a preview.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct PreviewBody<'a> {
-    /// Always `route.preview`.
-    object: &'static str,
-    /// When the preview was made, in Unix seconds.
-    created: i64,
-    /// `model` of the request, or the default alias.
-    requested_model: &'a str,
-    /// The alias that was asked for; `null` for a fixed model.
-    router: Option<&'a str>,
-    #[serde(flatten)]
-    pub(crate) decision_body: DecisionBody<'a>,
-    /// Parts of the request without effect: unknown members, and names that match nothing; absent without any.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(crate) warnings: &'a [UnknownField],
-    /// Only with `what_if` in the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) what_if: Option<WhatIfBody<'a>>,
+view! {
+    /// The answer to a preview.
+    #[cfg_attr(test, schemars(inline, description = ""))]
+    pub(crate) struct PreviewBody<'a> {
+        /// The preview of the actual decision and, with `what_if`, of the hypothetical one.
+        pub(crate) fn new(
+            header: PreviewHeader<'a>,
+            actual: &'a RenderedDecision,
+            hypothetical: Option<&'a RenderedDecision>,
+        ) {
+            let router = match &actual.decided {
+                Ok(decision) => decision.router.as_deref(),
+                Err(error) => error.query.router.as_deref(),
+            };
+        }
+
+        /// Always `route.preview`.
+        object: &'static str = "route.preview",
+        /// When the preview was made, in Unix seconds.
+        created: i64 = header.at,
+        /// `model` of the request, or the default alias.
+        requested_model: &'a str = header.model,
+        /// The alias that was asked for; `null` for a fixed model.
+        router: Option<&'a str> = router,
+        #[serde(flatten)]
+        pub(crate) decision_body: DecisionBody<'a> = DecisionBody::new(header, actual),
+        /// Parts of the request without effect: unknown members, and names that match nothing; absent without any.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        pub(crate) warnings: &'a [UnknownField] = header.warnings,
+        /// Only with `what_if` in the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) what_if: Option<WhatIfBody<'a>> =
+            hypothetical.map(|hypothetical| WhatIfBody::new(header, actual, hypothetical)),
+    }
 }
 
 /// A decision, or the reasons why there is none.
@@ -121,29 +135,6 @@ pub(crate) struct RenderedDecision {
     pub(crate) why_not: Option<WhyNot>,
     /// What becomes of the fields of the request at each candidate that is shown, in their order.
     pub(crate) previewed_parameters: Vec<Option<PreviewedParameters>>,
-}
-
-impl<'a> PreviewBody<'a> {
-    /// The preview of the actual decision and, with `what_if`, of the hypothetical one.
-    pub(crate) fn new(
-        header: PreviewHeader<'a>,
-        actual: &'a RenderedDecision,
-        hypothetical: Option<&'a RenderedDecision>,
-    ) -> PreviewBody<'a> {
-        let router = match &actual.decided {
-            Ok(decision) => decision.router.as_deref(),
-            Err(error) => error.query.router.as_deref(),
-        };
-        PreviewBody {
-            object: "route.preview",
-            created: header.at,
-            requested_model: header.model,
-            router,
-            decision_body: DecisionBody::new(header, actual),
-            warnings: header.warnings,
-            what_if: hypothetical.map(|hypothetical| WhatIfBody::new(header, actual, hypothetical)),
-        }
-    }
 }
 
 impl<'a> DecisionBody<'a> {

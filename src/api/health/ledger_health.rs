@@ -10,42 +10,36 @@ use crate::{
     state::gateway::{GatewayView, Worker},
 };
 
-/// State of the ledger. The reason of a failure is in the log only, because it may name files.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct LedgerHealthBody {
-    /// `memory` if records are kept in memory only, `degraded` while the disk of the ledger fails, else `ok`.
-    #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "memory"])))]
-    pub(crate) state: &'static str,
-    /// Since when it is `degraded`; absent otherwise. RFC 3339, UTC, with milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) since: Option<String>,
-    /// Records in memory that are not in the database yet; 0 with `memory`.
-    pub(crate) queued: usize,
-    /// Records lost since the start because neither disk nor memory had room.
-    pub(crate) dropped: u64,
-    /// Only `true`: an earlier ledger was moved to a folder of its own since the start, so what it knows counts against
-    /// no spending limit.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) set_aside: bool,
+view! {
+    /// State of the ledger. The reason of a failure is in the log only, because it may name files.
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct LedgerHealthBody {
+        fn new(status: Option<Status>) {
+            let Some(status) = status else {
+                return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
+            };
+        }
+
+        /// `memory` if records are kept in memory only, `degraded` while the disk of the ledger fails, else `ok`.
+        #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "memory"])))]
+        pub(crate) state: &'static str = if status.trouble.is_some() { "degraded" } else { "ok" },
+        /// Since when it is `degraded`; absent otherwise. RFC 3339, UTC, with milliseconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) since: Option<String> = status.trouble.as_ref().map(|trouble| rfc_3339(trouble.since_ms)),
+        /// Records in memory that are not in the database yet; 0 with `memory`.
+        pub(crate) queued: usize = status.queued,
+        /// Records lost since the start because neither disk nor memory had room.
+        pub(crate) dropped: u64 = status.dropped,
+        /// Only `true`: an earlier ledger was moved to a folder of its own since the start, so what it knows counts against
+        /// no spending limit.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub(crate) set_aside: bool = status.is_set_aside,
+    }
 }
 
 impl LedgerHealthBody {
     pub(crate) fn now(worker: &GatewayView) -> LedgerHealthBody {
         LedgerHealthBody::new(worker.shared.records.ledger.as_ref().map(|ledger| ledger.entries().status()))
-    }
-
-    fn new(status: Option<Status>) -> LedgerHealthBody {
-        let Some(status) = status else {
-            return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
-        };
-        LedgerHealthBody {
-            state: if status.trouble.is_some() { "degraded" } else { "ok" },
-            since: status.trouble.as_ref().map(|trouble| rfc_3339(trouble.since_ms)),
-            queued: status.queued,
-            dropped: status.dropped,
-            set_aside: status.is_set_aside,
-        }
     }
 }
 

@@ -17,27 +17,47 @@ use crate::{
     },
 };
 
-/// State of the routing memory.
-#[derive(Serialize, Default)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct RoutingMemoryBody {
-    /// `off`: statistics are not saved. `failing`: the last attempt to save them failed.
-    #[cfg_attr(test, schemars(extend("enum" = ["ok", "failing", "off"])))]
-    pub(crate) state: &'static str,
-    /// What was restored at the start; `null` if nothing was.
-    pub(crate) restored: Option<RestoredBody>,
-    /// Why a file could not be read at the start, as a sentence; `null` if it could, or if there was none.
-    pub(crate) not_restored: Option<String>,
-    /// When the statistics were last saved since the start; `null` before that. RFC 3339, UTC, with milliseconds.
-    pub(crate) saved_at: Option<String>,
-    /// Size of the file when it was last saved.
-    pub(crate) bytes: u64,
-    /// Times that it was saved since the start.
-    pub(crate) saves: u64,
-    /// Times that saving it failed since the start.
-    pub(crate) failures: u64,
-    /// Why the last attempt to save it failed; `null` if it succeeded.
-    pub(crate) last_error: Option<String>,
+view! {
+    /// State of the routing memory.
+    #[derive(Default)]
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct RoutingMemoryBody {
+        fn new(status: Option<RoutingMemoryStatus>) {
+            let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };
+            let (restored, not_restored) = match status.loaded {
+                LoadOutcome::NoFile => (None, None),
+                LoadOutcome::Unusable(why) => (None, Some(why)),
+                LoadOutcome::Loaded { at_ms, age, restored } => {
+                    let restored = RestoredBody {
+                        learned_at: rfc_3339(at_ms),
+                        age_secs: age.as_secs(),
+                        endpoints: restored.endpoints,
+                        unknown: restored.unknown,
+                        rejected: restored.rejected.len(),
+                    };
+                    (Some(restored), None)
+                }
+            };
+        }
+
+        /// `off`: statistics are not saved. `failing`: the last attempt to save them failed.
+        #[cfg_attr(test, schemars(extend("enum" = ["ok", "failing", "off"])))]
+        pub(crate) state: &'static str = if status.write_error.is_some() { "failing" } else { "ok" },
+        /// What was restored at the start; `null` if nothing was.
+        pub(crate) restored: Option<RestoredBody> = restored,
+        /// Why a file could not be read at the start, as a sentence; `null` if it could, or if there was none.
+        pub(crate) not_restored: Option<String> = not_restored,
+        /// When the statistics were last saved since the start; `null` before that. RFC 3339, UTC, with milliseconds.
+        pub(crate) saved_at: Option<String> = status.saved_at_ms.map(rfc_3339),
+        /// Size of the file when it was last saved.
+        pub(crate) bytes: u64 = status.bytes,
+        /// Times that it was saved since the start.
+        pub(crate) saves: u64 = status.saves,
+        /// Times that saving it failed since the start.
+        pub(crate) failures: u64 = status.failures,
+        /// Why the last attempt to save it failed; `null` if it succeeded.
+        pub(crate) last_error: Option<String> = status.write_error,
+    }
 }
 
 #[derive(Serialize)]
@@ -67,34 +87,6 @@ impl RoutingMemoryBody {
     /// The state now.
     pub(crate) fn now(worker: &GatewayView) -> RoutingMemoryBody {
         RoutingMemoryBody::new(worker.shared.process.memory.as_ref().map(|memory| memory.status()))
-    }
-
-    fn new(status: Option<RoutingMemoryStatus>) -> RoutingMemoryBody {
-        let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };
-        let (restored, not_restored) = match status.loaded {
-            LoadOutcome::NoFile => (None, None),
-            LoadOutcome::Unusable(why) => (None, Some(why)),
-            LoadOutcome::Loaded { at_ms, age, restored } => {
-                let restored = RestoredBody {
-                    learned_at: rfc_3339(at_ms),
-                    age_secs: age.as_secs(),
-                    endpoints: restored.endpoints,
-                    unknown: restored.unknown,
-                    rejected: restored.rejected.len(),
-                };
-                (Some(restored), None)
-            }
-        };
-        RoutingMemoryBody {
-            state: if status.write_error.is_some() { "failing" } else { "ok" },
-            restored,
-            not_restored,
-            saved_at: status.saved_at_ms.map(rfc_3339),
-            bytes: status.bytes,
-            saves: status.saves,
-            failures: status.failures,
-            last_error: status.write_error,
-        }
     }
 }
 

@@ -26,29 +26,36 @@ pub(in crate::api) struct StoresBody {
     redis: Option<StoreBody>,
 }
 
-/// State of a store. The reason of an outage is in the log only, because it may name machines.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct StoreBody {
-    /// `away` while exchanges with the store fail; `degraded` while it refuses commands without which a part is
-    /// missing.
-    #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "away"])))]
-    state: &'static str,
-    /// Beginning of the outage; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
-    /// The last exchange that succeeded; `null` without one since the start. RFC 3339, UTC, with milliseconds.
-    last_exchange: Option<String>,
-    /// Records and changes in memory that wait for the store; older ones wait in the ledger on disk.
-    waiting: u64,
-    /// Rows that it refused since the start because of a value in them, and that this replica alone keeps; absent
-    /// without any.
-    #[serde(skip_serializing_if = "is_zero")]
-    refused_rows: u64,
-    /// Commands that it refuses; absent without any. The log says what is missing without them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::RedisCommand>"))]
-    refused_commands: Vec<&'static str>,
+view! {
+    /// State of a store. The reason of an outage is in the log only, because it may name machines.
+    #[cfg_attr(test, schemars(inline))]
+    struct StoreBody {
+        fn new(reading: StoreReading) {}
+
+        /// `away` while exchanges with the store fail; `degraded` while it refuses commands without which a part is
+        /// missing.
+        #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "away"])))]
+        state: &'static str = match reading.away_since_ms {
+            Some(_) => "away",
+            None if reading.refused_commands.is_empty() => "ok",
+            None => "degraded",
+        },
+        /// Beginning of the outage; absent without one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<String> = reading.away_since_ms.map(rfc_3339),
+        /// The last exchange that succeeded; `null` without one since the start. RFC 3339, UTC, with milliseconds.
+        last_exchange: Option<String> = reading.last_ms.map(rfc_3339),
+        /// Records and changes in memory that wait for the store; older ones wait in the ledger on disk.
+        waiting: u64 = reading.waiting,
+        /// Rows that it refused since the start because of a value in them, and that this replica alone keeps; absent
+        /// without any.
+        #[serde(skip_serializing_if = "is_zero")]
+        refused_rows: u64 = reading.refused_rows,
+        /// Commands that it refuses; absent without any. The log says what is missing without them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::RedisCommand>"))]
+        refused_commands: Vec<&'static str> = reading.refused_commands,
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -64,23 +71,6 @@ impl StoresBody {
     fn new(replicas: &Replicas) -> StoresBody {
         let (postgres, redis) = (replicas.postgres().map(StoreBody::new), replicas.redis().map(StoreBody::new));
         StoresBody { node: replicas.node().to_owned(), postgres, redis }
-    }
-}
-
-impl StoreBody {
-    fn new(reading: StoreReading) -> StoreBody {
-        StoreBody {
-            state: match reading.away_since_ms {
-                Some(_) => "away",
-                None if reading.refused_commands.is_empty() => "ok",
-                None => "degraded",
-            },
-            since: reading.away_since_ms.map(rfc_3339),
-            last_exchange: reading.last_ms.map(rfc_3339),
-            waiting: reading.waiting,
-            refused_rows: reading.refused_rows,
-            refused_commands: reading.refused_commands,
-        }
     }
 }
 

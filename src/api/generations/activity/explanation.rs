@@ -79,34 +79,54 @@ fn bill(sums: Sums) -> Bill {
     bill
 }
 
-/// Why the cost of one period differs from that of another.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ChangeBody {
-    /// The change and its largest parts in a sentence.
-    pub(crate) summary: String,
-    /// The parts, largest first. They add up to `cost.change` exactly.
-    pub(crate) parts: Vec<PartBody>,
-    /// What was spent.
-    pub(crate) cost: Cost,
-    /// The change as a part of the cost before: 0.31 for 31 % more; `null` if that was nothing.
-    pub(crate) change: Option<Figure>,
-    /// Requests in the period.
-    pub(crate) requests: u64,
-    /// Requests in the period before.
-    pub(crate) requests_before: u64,
-    /// Requests of both periods of which costs leave something out, because an endpoint has no known price.
-    pub(crate) unknown_costs: u64,
-    /// Beginning of the period. RFC 3339, UTC, with milliseconds.
-    pub(crate) since: String,
-    /// Its end. RFC 3339, UTC, with milliseconds.
-    pub(crate) until: String,
-    /// The period that it is compared with.
-    pub(crate) before: RangeBody,
-    /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
-    /// replica alone. Absent otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) replicas: Option<Coverage>,
+view! {
+    /// Why the cost of one period differs from that of another.
+    #[cfg_attr(test, schemars(inline, description = ""))]
+    pub(crate) struct ChangeBody {
+        fn new(
+            query: &ActivityQuery,
+            before_ms: i64,
+            (before, now): (&Bill, &Bill),
+            parts: &[Part],
+            replicas: Option<Coverage>,
+        ) {
+            let sum = |bill: &Bill| {
+                bill.values().fold(ActivityCounters::default(), |mut sum, counters| {
+                    sum.add(counters);
+                    sum
+                })
+            };
+            let (before, now) = (sum(before), sum(now));
+        }
+
+        /// The change and its largest parts in a sentence.
+        pub(crate) summary: String = summary(before.cost, now.cost, parts),
+        /// The parts, largest first. They add up to `cost.change` exactly.
+        pub(crate) parts: Vec<PartBody> = parts.iter().map(PartBody::new).collect(),
+        /// What was spent.
+        pub(crate) cost: Cost = Cost::new(now.cost, Some(before.cost)),
+        /// The change as a part of the cost before: 0.31 for 31 % more; `null` if that was nothing.
+        pub(crate) change: Option<Figure> = Figure::part(now.cost - before.cost, before.cost),
+        /// Requests in the period.
+        pub(crate) requests: u64 = now.requests,
+        /// Requests in the period before.
+        pub(crate) requests_before: u64 = before.requests,
+        /// Requests of both periods of which costs leave something out, because an endpoint has no known price.
+        pub(crate) unknown_costs: u64 = now.unknown_costs.saturating_add(before.unknown_costs),
+        /// Beginning of the period. RFC 3339, UTC, with milliseconds.
+        pub(crate) since: String = rfc_3339(query.since_ms),
+        /// Its end. RFC 3339, UTC, with milliseconds.
+        pub(crate) until: String = rfc_3339(query.until_ms),
+        /// The period that it is compared with.
+        pub(crate) before: RangeBody = RangeBody {
+            since: rfc_3339(before_ms),
+            until: rfc_3339(before_ms + query.until_ms - query.since_ms),
+        },
+        /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
+        /// replica alone. Absent otherwise.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) replicas: Option<Coverage> = replicas,
+    }
 }
 
 /// A part of a change.
@@ -123,40 +143,6 @@ pub(crate) struct PartBody {
     pub(crate) text: &'static str,
     /// US dollars that it adds, negative where it takes away.
     pub(crate) change: Dollars,
-}
-
-impl ChangeBody {
-    fn new(
-        query: &ActivityQuery,
-        before_ms: i64,
-        (before, now): (&Bill, &Bill),
-        parts: &[Part],
-        replicas: Option<Coverage>,
-    ) -> ChangeBody {
-        let sum = |bill: &Bill| {
-            bill.values().fold(ActivityCounters::default(), |mut sum, counters| {
-                sum.add(counters);
-                sum
-            })
-        };
-        let (before, now) = (sum(before), sum(now));
-        ChangeBody {
-            summary: summary(before.cost, now.cost, parts),
-            parts: parts.iter().map(PartBody::new).collect(),
-            cost: Cost::new(now.cost, Some(before.cost)),
-            change: Figure::part(now.cost - before.cost, before.cost),
-            requests: now.requests,
-            requests_before: before.requests,
-            unknown_costs: now.unknown_costs.saturating_add(before.unknown_costs),
-            since: rfc_3339(query.since_ms),
-            until: rfc_3339(query.until_ms),
-            before: RangeBody {
-                since: rfc_3339(before_ms),
-                until: rfc_3339(before_ms + query.until_ms - query.since_ms),
-            },
-            replicas,
-        }
-    }
 }
 
 impl PartBody {
