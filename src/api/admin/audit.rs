@@ -146,6 +146,15 @@ pub(crate) async fn change<T: Send + 'static>(
     store(Arc::clone(&by.worker.shared.access.registry), actor(by), make).await
 }
 
+/// Makes a change that is not announced. Runs on a blocking thread.
+///
+/// # Errors
+/// 503 when it cannot be stored.
+pub(crate) async fn record(by: &Authorized, change: Change) -> Result<(), ApiError> {
+    let registry = Arc::clone(&by.worker.shared.access.registry);
+    store(registry, actor(by), |registry, actor| registry.record(actor, change)).await
+}
+
 /// Makes a change on a blocking thread.
 ///
 /// # Errors

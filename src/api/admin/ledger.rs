@@ -83,8 +83,7 @@ pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> 
     let before_ms = older_than_secs.map(before);
     by.worker.shared.actors.event_batchers.flush();
     let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
-    let registry = Arc::clone(&by.worker.shared.access.registry);
-    audit::store(registry, audit::actor(&by), |registry, actor| registry.record(actor, change)).await?;
+    audit::record(&by, change).await?;
     let recent = ask(&by.worker.shared.actors.control.ledger(), DeleteRecords { before_ms, owner }).await?;
     let deleted = match by.worker.shared.records.ledger.clone() {
         Some(ledger) => {
