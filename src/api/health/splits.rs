@@ -35,15 +35,22 @@ pub(crate) struct SplitsBody<'a> {
     pub(crate) data: Vec<DividedBody<'a>>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct DividedBody<'a> {
-    /// The alias.
-    pub(crate) alias: &'a str,
-    /// Its parts that had requests.
-    pub(crate) parts: Vec<PartRequestsBody>,
-    /// Its canary; `null` without one.
-    pub(crate) canary: Option<CanaryBody>,
+view! {
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct DividedBody<'a> {
+        fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) {
+            let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
+            let requests =
+                |(part, requests): &(SplitPart, u64)| PartRequestsBody { part: part.name(), requests: *requests };
+        }
+
+        /// The alias.
+        pub(crate) alias: &'a str = alias,
+        /// Its parts that had requests.
+        pub(crate) parts: Vec<PartRequestsBody> = divided.parts.iter().map(requests).collect(),
+        /// Its canary; `null` without one.
+        pub(crate) canary: Option<CanaryBody> = divided.trial.as_ref().map(canary),
+    }
 }
 
 #[derive(Serialize)]
@@ -55,72 +62,41 @@ pub(crate) struct PartRequestsBody {
     pub(crate) requests: u64,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct CanaryBody {
-    /// Whether it serves: `false` once it has fallen back.
-    pub(crate) serves: bool,
-    /// When it fell back; `null` if it has not, or before the last start. RFC 3339, UTC.
-    pub(crate) fell_back_at: Option<String>,
-    /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not, or before the last start.
-    pub(crate) exceeded: Option<&'static str>,
-    /// Share of the requests that it is to get.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) share: Figure,
-    /// Its requests, until it fell back.
-    pub(crate) canary: ArmBody,
-    /// The other requests of the alias in that time, without those of rules.
-    pub(crate) others: ArmBody,
-}
+view! {
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct CanaryBody {
+        fn new(trial: &Trial, serves: bool) {}
 
-/// What became of requests.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ArmBody {
-    /// Their number.
-    pub(crate) requests: u64,
-    /// Those whose client was shown a failure.
-    pub(crate) failures: u64,
-    /// Mean US dollars of a request, all attempts together.
-    pub(crate) mean_cost: Figure,
-    /// 95th percentile of the milliseconds to the first content, in steps of 5 %; `null` without any.
-    pub(crate) ttft_p95_ms: Option<Figure>,
-}
-
-impl<'a> DividedBody<'a> {
-    fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) -> DividedBody<'a> {
-        let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
-        let requests =
-            |(part, requests): &(SplitPart, u64)| PartRequestsBody { part: part.name(), requests: *requests };
-        DividedBody {
-            alias,
-            parts: divided.parts.iter().map(requests).collect(),
-            canary: divided.trial.as_ref().map(canary),
-        }
+        /// Whether it serves: `false` once it has fallen back.
+        pub(crate) serves: bool = serves,
+        /// When it fell back; `null` if it has not, or before the last start. RFC 3339, UTC.
+        pub(crate) fell_back_at: Option<String> = trial.breach.map(|(_, at_ms)| rfc_3339(at_ms)),
+        /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not, or before the last start.
+        pub(crate) exceeded: Option<&'static str> = trial.breach.map(|(breach, _)| breach.limit),
+        /// Share of the requests that it is to get.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) share: Figure = Figure::rounded(trial.canary.share, 4),
+        /// Its requests, until it fell back.
+        pub(crate) canary: ArmBody = ArmBody::new(&trial.evidence.canary),
+        /// The other requests of the alias in that time, without those of rules.
+        pub(crate) others: ArmBody = ArmBody::new(&trial.evidence.others),
     }
 }
 
-impl CanaryBody {
-    fn new(trial: &Trial, serves: bool) -> CanaryBody {
-        CanaryBody {
-            serves,
-            fell_back_at: trial.breach.map(|(_, at_ms)| rfc_3339(at_ms)),
-            exceeded: trial.breach.map(|(breach, _)| breach.limit),
-            share: Figure::rounded(trial.canary.share, 4),
-            canary: ArmBody::new(&trial.evidence.canary),
-            others: ArmBody::new(&trial.evidence.others),
-        }
-    }
-}
+view! {
+    /// What became of requests.
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct ArmBody {
+        fn new(arm: &Arm) {}
 
-impl ArmBody {
-    fn new(arm: &Arm) -> ArmBody {
-        ArmBody {
-            requests: arm.requests,
-            failures: arm.failures,
-            mean_cost: Figure::significant(arm.mean_spend()),
-            ttft_p95_ms: arm.first_token_p95().map(Figure::millis),
-        }
+        /// Their number.
+        pub(crate) requests: u64 = arm.requests,
+        /// Those whose client was shown a failure.
+        pub(crate) failures: u64 = arm.failures,
+        /// Mean US dollars of a request, all attempts together.
+        pub(crate) mean_cost: Figure = Figure::significant(arm.mean_spend()),
+        /// 95th percentile of the milliseconds to the first content, in steps of 5 %; `null` without any.
+        pub(crate) ttft_p95_ms: Option<Figure> = arm.first_token_p95().map(Figure::millis),
     }
 }
 
