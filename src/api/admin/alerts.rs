@@ -131,26 +131,24 @@ impl DeliveryBody {
     }
 }
 
-/// How a test of a receiver ended.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct TestBody {
-    /// Name of the receiver.
-    receiver: String,
-    /// Whether it took the test.
-    ok: bool,
-    /// The same as a sentence for people.
-    sentence: String,
-}
+view! {
+    /// How a test of a receiver ended.
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct TestBody {
+        fn new(receiver: &AlertReceiver, sent: Result<(), String>) {
+            let AlertReceiver { name, place, .. } = receiver;
+            let ok = sent.is_ok();
+            let sentence = match sent {
+                Ok(()) => format!("'{name}' at {place} took the test."),
+                Err(why) => format!("'{name}' at {place} did not take the test: {why}."),
+            };
+        }
 
-impl TestBody {
-    fn new(receiver: &AlertReceiver, sent: Result<(), String>) -> TestBody {
-        let AlertReceiver { name, place, .. } = receiver;
-        let ok = sent.is_ok();
-        let sentence = match sent {
-            Ok(()) => format!("'{name}' at {place} took the test."),
-            Err(why) => format!("'{name}' at {place} did not take the test: {why}."),
-        };
-        TestBody { receiver: name.to_string(), ok, sentence }
+        /// Name of the receiver.
+        receiver: String = name.to_string(),
+        /// Whether it took the test.
+        ok: bool = ok,
+        /// The same as a sentence for people.
+        sentence: String = sentence,
     }
 }

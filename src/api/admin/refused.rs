@@ -60,15 +60,22 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
     Ok(uncached(&RefusedCallsBody::new(&worker, &filter)))
 }
 
-/// Refused calls.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct RefusedCallsBody {
-    /// The calls, newest first. Of this process, the last 1,000 of keys and the last 200 without a valid key are kept, in
-    /// memory.
-    pub(crate) data: Vec<RefusedCallBody>,
-    /// How often each reason occurred since the start, the most frequent first, whatever the parameters.
-    pub(crate) reasons: Vec<RefusedBody>,
+view! {
+    /// Refused calls.
+    #[cfg_attr(test, schemars(inline, description = ""))]
+    pub(crate) struct RefusedCallsBody {
+        /// The calls that pass.
+        pub(crate) fn new(view: &GatewayView, filter: &RefusedFilter) {
+            let most = filter.limit.unwrap_or(DEFAULT_CALLS);
+            let calls = view.shared.records.refused_calls.newest(most, |call| filter.passes(call));
+        }
+
+        /// The calls, newest first. Of this process, the last 1,000 of keys and the last 200 without a valid key are kept, in
+        /// memory.
+        pub(crate) data: Vec<RefusedCallBody> = calls.iter().map(RefusedCallBody::new).collect(),
+        /// How often each reason occurred since the start, the most frequent first, whatever the parameters.
+        pub(crate) reasons: Vec<RefusedBody> = RefusedBody::all(view),
+    }
 }
 
 view! {
@@ -95,14 +102,5 @@ view! {
         pub(crate) model: Option<String> = call.model.as_deref().map(str::to_owned),
         /// Id of the request, as in the header `x-request-id` and in the log.
         pub(crate) request_id: String = call.request_id.to_string(),
-    }
-}
-
-impl RefusedCallsBody {
-    /// The calls that pass.
-    pub(crate) fn new(view: &GatewayView, filter: &RefusedFilter) -> RefusedCallsBody {
-        let most = filter.limit.unwrap_or(DEFAULT_CALLS);
-        let calls = view.shared.records.refused_calls.newest(most, |call| filter.passes(call));
-        RefusedCallsBody { data: calls.iter().map(RefusedCallBody::new).collect(), reasons: RefusedBody::all(view) }
     }
 }

@@ -27,16 +27,23 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
     Ok(uncached(&RunningBody::now(&worker)))
 }
 
-/// Calls in progress.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct RunningBody {
-    /// The calls for generations in progress, oldest first; at most 200.
-    pub(crate) data: Vec<RunningRequestBody>,
-    /// All calls for a generation, those included that are not listed.
-    pub(crate) total: usize,
-    /// All calls in flight: also previews and counts of tokens.
-    pub(crate) in_flight: u32,
+view! {
+    /// Calls in progress.
+    #[cfg_attr(test, schemars(inline, description = ""))]
+    pub(crate) struct RunningBody {
+        /// The calls that run now.
+        pub(crate) fn now(worker: &Worker) {
+            let running = worker.shared.records.running.oldest(MOST);
+        }
+
+        /// The calls for generations in progress, oldest first; at most 200.
+        pub(crate) data: Vec<RunningRequestBody> =
+            running.oldest.iter().map(|call| RunningRequestBody::new(call, worker)).collect(),
+        /// All calls for a generation, those included that are not listed.
+        pub(crate) total: usize = running.total,
+        /// All calls in flight: also previews and counts of tokens.
+        pub(crate) in_flight: u32 = worker.setup.admission.in_flight(),
+    }
 }
 
 view! {
@@ -107,17 +114,5 @@ view! {
         pub(crate) model: Option<String> = model.map(|model| model.id.to_string()),
         /// Slug of the provider: its name in the configuration, in requests and in filters.
         pub(crate) provider_slug: Option<String> = provider.map(|provider| provider.slug.to_string()),
-    }
-}
-
-impl RunningBody {
-    /// The calls that run now.
-    pub(crate) fn now(worker: &Worker) -> RunningBody {
-        let running = worker.shared.records.running.oldest(MOST);
-        RunningBody {
-            data: running.oldest.iter().map(|call| RunningRequestBody::new(call, worker)).collect(),
-            total: running.total,
-            in_flight: worker.setup.admission.in_flight(),
-        }
     }
 }

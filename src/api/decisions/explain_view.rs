@@ -191,20 +191,25 @@ pub(crate) struct PriceTierBody {
     pub(crate) above_prompt_tokens: u64,
 }
 
-/// The class of the task, and where it came from.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct TaskClassBody {
-    /// The class.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
-    pub(crate) name: &'static str,
-    /// Where it comes from: the request, the key, the alias, the turn before, features of the request, or none of
-    /// these.
-    #[cfg_attr(test, schemars(extend("enum" = ["metadata", "key", "alias", "conversation", "features", "default"])))]
-    pub(crate) source: &'static str,
-    /// What was seen in the request.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::TaskFeature>"))]
-    pub(crate) features: Vec<&'static str>,
+view! {
+    /// The class of the task, and where it came from.
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct TaskClassBody {
+        fn new(class: TaskClass) {
+            let TaskClass { task, source, features } = class;
+        }
+
+        /// The class.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
+        pub(crate) name: &'static str = task.as_str(),
+        /// Where it comes from: the request, the key, the alias, the turn before, features of the request, or none of
+        /// these.
+        #[cfg_attr(test, schemars(extend("enum" = ["metadata", "key", "alias", "conversation", "features", "default"])))]
+        pub(crate) source: &'static str = source.as_str(),
+        /// What was seen in the request.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::TaskFeature>"))]
+        pub(crate) features: Vec<&'static str> = features.names().collect(),
+    }
 }
 
 impl<'a> ExplainBody<'a> {
@@ -222,13 +227,6 @@ impl<'a> ExplainBody<'a> {
     /// Adds the ratings of the answer.
     pub(crate) fn with_ratings(self, ratings: &'a [Rating]) -> ExplainBody<'a> {
         ExplainBody { ratings: feedback_view::views(ratings), ..self }
-    }
-}
-
-impl TaskClassBody {
-    fn new(class: TaskClass) -> TaskClassBody {
-        let TaskClass { task, source, features } = class;
-        TaskClassBody { name: task.as_str(), source: source.as_str(), features: features.names().collect() }
     }
 }
 

@@ -109,16 +109,35 @@ pub(crate) struct DecisionBody<'a> {
     why_not: Option<WhyNotBody<'a>>,
 }
 
-/// The decision under the conditions of `what_if`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WhatIf"))]
-pub(crate) struct WhatIfBody<'a> {
-    /// Whether another endpoint would be the choice.
-    pub(crate) changed: bool,
-    /// The comparison with the actual choice, as a sentence.
-    pub(crate) sentence: String,
-    #[serde(flatten)]
-    pub(crate) decision_body: DecisionBody<'a>,
+view! {
+    /// The decision under the conditions of `what_if`.
+    #[cfg_attr(test, schemars(rename = "WhatIf"))]
+    pub(crate) struct WhatIfBody<'a> {
+        fn new(header: PreviewHeader<'a>, actual: &RenderedDecision, hypothetical: &'a RenderedDecision) {
+            let (choice, other) = (actual.choice(), hypothetical.choice());
+            let changed = choice.as_ref().map(|(id, _)| *id) != other.as_ref().map(|(id, _)| *id);
+            let sentence = match (choice, other) {
+                (Some((_, choice)), Some((_, other))) if changed => {
+                    format!("The choice would be {other} instead of {choice}.")
+                }
+                (_, Some((_, other))) if !changed => format!("The choice would still be {other}."),
+                (_, Some((_, other))) => {
+                    format!("The choice would be {other}; without the change no endpoint can serve the request.")
+                }
+                (Some((_, choice)), None) => {
+                    format!("No endpoint could serve the request; without the change the choice is {choice}.")
+                }
+                (None, None) => "Still no endpoint could serve the request.".to_owned(),
+            };
+        }
+
+        /// Whether another endpoint would be the choice.
+        pub(crate) changed: bool = changed,
+        /// The comparison with the actual choice, as a sentence.
+        pub(crate) sentence: String = sentence,
+        #[serde(flatten)]
+        pub(crate) decision_body: DecisionBody<'a> = DecisionBody::new(header, hypothetical),
+    }
 }
 
 /// A decision with its explanation.
@@ -186,27 +205,6 @@ fn candidates<'a>(
         .zip(previewed_parameters)
         .for_each(|(body, previewed_parameters)| body.previewed_parameters = previewed_parameters.as_ref());
     bodies
-}
-
-impl<'a> WhatIfBody<'a> {
-    fn new(header: PreviewHeader<'a>, actual: &RenderedDecision, hypothetical: &'a RenderedDecision) -> WhatIfBody<'a> {
-        let (choice, other) = (actual.choice(), hypothetical.choice());
-        let changed = choice.as_ref().map(|(id, _)| *id) != other.as_ref().map(|(id, _)| *id);
-        let sentence = match (choice, other) {
-            (Some((_, choice)), Some((_, other))) if changed => {
-                format!("The choice would be {other} instead of {choice}.")
-            }
-            (_, Some((_, other))) if !changed => format!("The choice would still be {other}."),
-            (_, Some((_, other))) => {
-                format!("The choice would be {other}; without the change no endpoint can serve the request.")
-            }
-            (Some((_, choice)), None) => {
-                format!("No endpoint could serve the request; without the change the choice is {choice}.")
-            }
-            (None, None) => "Still no endpoint could serve the request.".to_owned(),
-        };
-        WhatIfBody { changed, sentence, decision_body: DecisionBody::new(header, hypothetical) }
-    }
 }
 
 impl RenderedDecision {

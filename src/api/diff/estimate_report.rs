@@ -19,64 +19,39 @@ use crate::api::models::measurements::rfc_3339;
 const MOST_LISTED: usize = 5;
 const HOUR_MS: i64 = 3_600_000;
 
-view! {
-    /// What would have happened under another configuration.
-    #[derive(Debug, Clone)]
-    pub(crate) struct EstimateReport {
-        pub(crate) fn new(compared: &Compared, request: &DiffRequest) {
-            let name = |endpoint| name(&compared.names, endpoint);
-            let mut by_size: Vec<&RecordedSample> = compared.samples.iter().collect();
-            by_size.sort_by_key(|one| std::cmp::Reverse(one.sample.len()));
-            let of = |one: &RecordedSample| SampleBody::new(one, &request.after.name, name);
-            let samples: Vec<SampleBody> = by_size.into_iter().map(of).collect();
-            let is_refused = |body: &EstimateBody| !body.refusals.is_empty();
-            let is_answered =
-                samples.first().is_some_and(|first| !first.figures.is_empty() && !first.figures.iter().any(is_refused));
-        }
-
-        /// `answered`: every figure has an estimate or a bound; `refused`: one has none.
-        pub verdict: &'static str = if is_answered { "answered" } else { "refused" },
-        /// The other configuration.
-        pub after: String = request.after.name.clone(),
-        /// Decisions that came out of their records bit for bit as they were made.
-        pub self_tested: u64 = compared.self_tested,
-        /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
-        pub not_covered: Vec<String> = compared.uncovered().map(|change| change.key.clone()).collect(),
-        /// The records by the configuration that made them, the one with most of them first. They are not mixed.
-        pub samples: Vec<SampleBody> = samples,
-        /// What to know before the figures are believed.
-        pub warnings: Vec<String> = warnings(compared, &samples),
-    }
+/// What would have happened under another configuration.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct EstimateReport {
+    /// `answered`: every figure has an estimate or a bound; `refused`: one has none.
+    pub verdict: &'static str,
+    /// The other configuration.
+    pub after: String,
+    /// Decisions that came out of their records bit for bit as they were made.
+    pub self_tested: u64,
+    /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
+    pub not_covered: Vec<String>,
+    /// The records by the configuration that made them, the one with most of them first. They are not mixed.
+    pub samples: Vec<SampleBody>,
+    /// What to know before the figures are believed.
+    pub warnings: Vec<String>,
 }
 
-view! {
-    /// Records that one configuration made.
-    #[derive(Debug, Clone)]
-    pub(crate) struct SampleBody {
-        fn new(one: &RecordedSample, after: &str, name: impl Fn(EndpointId) -> String) {
-            let sample = &one.sample;
-            let at = |at: usize| one.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
-            let growing = sample.shifts.growing(sample.len());
-            let largest = growing.first().map(|shift| (name(shift.endpoint), shift.factor));
-            let figures = sample.estimates(&name);
-        }
-
-        /// When the oldest was admitted. RFC 3339, UTC.
-        pub from: Option<String> = at(0),
-        /// When the latest was admitted.
-        pub until: Option<String> = at(1),
-        /// How much of them speaks about the other configuration.
-        pub support: SupportBody = SupportBody::new(&sample.diagnostics()),
-        pub figures: Vec<EstimateBody> =
-            figures.iter().map(|figure| EstimateBody::new(figure, after, largest.as_ref())).collect(),
-        /// What it cost that part of the choice was left to chance.
-        pub chance: ChanceBody = ChanceBody::new(sample.cost_of_chance()),
-        /// The same by objective, alias, class and hour.
-        pub slices: Vec<SliceBody> = sample.slices().into_iter().map(SliceBody::new).collect(),
-        /// Endpoints that would get more traffic.
-        pub traffic: Vec<TrafficBody> =
-            growing.into_iter().take(MOST_LISTED).map(|shift| TrafficBody::new(&shift, &name)).collect(),
-    }
+/// Records that one configuration made.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SampleBody {
+    /// When the oldest was admitted. RFC 3339, UTC.
+    pub from: Option<String>,
+    /// When the latest was admitted.
+    pub until: Option<String>,
+    /// How much of them speaks about the other configuration.
+    pub support: SupportBody,
+    pub figures: Vec<EstimateBody>,
+    /// What it cost that part of the choice was left to chance.
+    pub chance: ChanceBody,
+    /// The same by objective, alias, class and hour.
+    pub slices: Vec<SliceBody>,
+    /// Endpoints that would get more traffic.
+    pub traffic: Vec<TrafficBody>,
 }
 
 /// Expected figures of the choices that were made, less those of the choices without noise and draws.
@@ -90,71 +65,51 @@ pub(crate) struct ChanceBody {
     pub total: f64,
 }
 
-view! {
-    /// Diagnostics.
-    #[derive(Debug, Clone)]
-    pub(crate) struct SupportBody {
-        fn new(diagnostics: &Diagnostics) {}
-
-        pub requests: usize = diagnostics.requests,
-        /// Groups of requests that depend on each other (a session, or a key within five minutes).
-        pub clusters: usize = diagnostics.clusters,
-        /// Requests whose choice the other configuration could have made, too.
-        pub matched: usize = diagnostics.matched,
-        /// How many requests of the other configuration itself would say as much.
-        pub effective: f64 = diagnostics.effective,
-        /// Must be 1, less what is unsupported: it tests the recorded probabilities.
-        pub mean_weight: f64 = diagnostics.mean_weight.value,
-        pub mean_weight_error: Option<f64> = finite(diagnostics.mean_weight.error),
-        /// Share of choices of the other configuration that were hardly ever made.
-        pub unsupported: f64 = diagnostics.unsupported,
-        pub largest_weight: f64 = diagnostics.largest,
-        /// Part of all weight that one request in a hundred carries.
-        pub top_share: f64 = diagnostics.top_share,
-    }
+/// Diagnostics.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SupportBody {
+    pub requests: usize,
+    /// Groups of requests that depend on each other (a session, or a key within five minutes).
+    pub clusters: usize,
+    /// Requests whose choice the other configuration could have made, too.
+    pub matched: usize,
+    /// How many requests of the other configuration itself would say as much.
+    pub effective: f64,
+    /// Must be 1, less what is unsupported: it tests the recorded probabilities.
+    pub mean_weight: f64,
+    pub mean_weight_error: Option<f64>,
+    /// Share of choices of the other configuration that were hardly ever made.
+    pub unsupported: f64,
+    pub largest_weight: f64,
+    /// Part of all weight that one request in a hundred carries.
+    pub top_share: f64,
 }
 
-view! {
-    /// One figure.
-    #[derive(Debug, Clone)]
-    pub(crate) struct EstimateBody {
-        fn new(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) {
-            // Dollars are shown for a thousand requests.
-            let scale = if figure.measure == Measure::Spend { 1_000.0 } else { 1.0 };
-            let is_said = figure.refusals.is_empty();
-            let sentences = |findings: &[Finding]| findings.iter().map(ToString::to_string).collect();
-        }
-
-        /// `spend` (dollars per 1,000 requests), `failures` (share), `first_token`, `first_token_p95`, `total` (seconds).
-        pub figure: &'static str = figure.measure.as_str(),
-        /// Requests that have this outcome.
-        pub requests: usize = figure.requests,
-        /// As recorded.
-        pub before: f64 = figure.before * scale,
-        /// Estimated under the other configuration: doubly robust, of the percentile by weights. `null` if refused.
-        pub after: Option<f64> = finite(figure.after * scale).filter(|_| is_said),
-        /// Change as a share, of failures the difference of the shares. `null` if refused.
-        pub change: Option<f64> = finite(figure.change).filter(|_| is_said),
-        /// Its 95 % interval.
-        pub interval: Option<[f64; 2]> = figure.interval,
-        /// The same for those who look again and again.
-        pub any_time_interval: Option<[f64; 2]> = figure.any_time,
-        /// What can be said of the figure itself instead of a change.
-        pub bound: Option<BoundBody> = figure.bound.map(|bound| BoundBody::new(bound, scale)),
-        /// Other estimators, to check.
-        pub others: Option<OthersBody> = figure.others.map(|others| OthersBody {
-            predicted: others.predicted * scale,
-            ips: PointBody::new(others.ips, scale),
-            snips: PointBody::new(others.snips, scale),
-            doubly_robust: PointBody::new(others.doubly_robust, scale),
-            clipped: PointBody::new(others.clipped.point, scale),
-            clipped_bias: bias(others.clipped, scale),
-        }),
-        /// What a reader should remember.
-        pub sentence: String = sentence(figure, after, largest),
-        pub refusals: Vec<String> = sentences(&figure.refusals),
-        pub warnings: Vec<String> = sentences(&figure.warnings),
-    }
+/// One figure.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct EstimateBody {
+    /// `spend` (dollars per 1,000 requests), `failures` (share), `first_token`, `first_token_p95`, `total` (seconds).
+    pub figure: &'static str,
+    /// Requests that have this outcome.
+    pub requests: usize,
+    /// As recorded.
+    pub before: f64,
+    /// Estimated under the other configuration: doubly robust, of the percentile by weights. `null` if refused.
+    pub after: Option<f64>,
+    /// Change as a share, of failures the difference of the shares. `null` if refused.
+    pub change: Option<f64>,
+    /// Its 95 % interval.
+    pub interval: Option<[f64; 2]>,
+    /// The same for those who look again and again.
+    pub any_time_interval: Option<[f64; 2]>,
+    /// What can be said of the figure itself instead of a change.
+    pub bound: Option<BoundBody>,
+    /// Other estimators, to check.
+    pub others: Option<OthersBody>,
+    /// What a reader should remember.
+    pub sentence: String,
+    pub refusals: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// A range of a figure.
@@ -186,22 +141,15 @@ pub(crate) struct PointBody {
     pub error: Option<f64>,
 }
 
-view! {
-    /// Part of the requests.
-    #[derive(Debug, Clone)]
-    pub(crate) struct SliceBody {
-        fn new(slice: SliceOfSample) {
-            let hour = |number: &str| number.parse::<i64>().ok().map(|hour| rfc_3339(hour * HOUR_MS));
-        }
-
-        /// `objective`, `alias`, `class` or `hour`.
-        pub dimension: &'static str = slice.dimension,
-        pub value: String =
-            if slice.dimension == "hour" { hour(&slice.value).unwrap_or_default() } else { slice.value },
-        pub requests: usize = slice.diagnostics.requests,
-        pub effective: f64 = slice.diagnostics.effective,
-        pub unsupported: f64 = slice.diagnostics.unsupported,
-    }
+/// Part of the requests.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SliceBody {
+    /// `objective`, `alias`, `class` or `hour`.
+    pub dimension: &'static str,
+    pub value: String,
+    pub requests: usize,
+    pub effective: f64,
+    pub unsupported: f64,
 }
 
 /// An endpoint that would get more.
@@ -218,6 +166,25 @@ pub(crate) struct TrafficBody {
 }
 
 impl EstimateReport {
+    pub(crate) fn new(compared: &Compared, request: &DiffRequest) -> EstimateReport {
+        let name = |endpoint| name(&compared.names, endpoint);
+        let mut by_size: Vec<&RecordedSample> = compared.samples.iter().collect();
+        by_size.sort_by_key(|one| std::cmp::Reverse(one.sample.len()));
+        let of = |one: &RecordedSample| SampleBody::new(one, &request.after.name, name);
+        let samples: Vec<SampleBody> = by_size.into_iter().map(of).collect();
+        let is_refused = |body: &EstimateBody| !body.refusals.is_empty();
+        let is_answered =
+            samples.first().is_some_and(|first| !first.figures.is_empty() && !first.figures.iter().any(is_refused));
+        EstimateReport {
+            verdict: if is_answered { "answered" } else { "refused" },
+            after: request.after.name.clone(),
+            self_tested: compared.self_tested,
+            not_covered: compared.uncovered().map(|change| change.key.clone()).collect(),
+            warnings: warnings(compared, &samples),
+            samples,
+        }
+    }
+
     /// Exit code of the command line.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.verdict == "answered" { 0 } else { 2 }
@@ -251,14 +218,79 @@ fn warnings(compared: &Compared, samples: &[SampleBody]) -> Vec<String> {
     warnings
 }
 
+impl SampleBody {
+    fn new(one: &RecordedSample, after: &str, name: impl Fn(EndpointId) -> String) -> SampleBody {
+        let sample = &one.sample;
+        let at = |at: usize| one.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
+        let growing = sample.shifts.growing(sample.len());
+        let largest = growing.first().map(|shift| (name(shift.endpoint), shift.factor));
+        let figures = sample.estimates(&name);
+        SampleBody {
+            from: at(0),
+            until: at(1),
+            support: SupportBody::new(&sample.diagnostics()),
+            figures: figures.iter().map(|figure| EstimateBody::new(figure, after, largest.as_ref())).collect(),
+            chance: ChanceBody::new(sample.cost_of_chance()),
+            slices: sample.slices().into_iter().map(SliceBody::new).collect(),
+            traffic: growing.into_iter().take(MOST_LISTED).map(|shift| TrafficBody::new(&shift, &name)).collect(),
+        }
+    }
+}
+
 impl ChanceBody {
     fn new(cost: CostOfChance) -> ChanceBody {
         ChanceBody { spend: cost.spend * 1_000.0, failures: cost.failures, total: cost.total }
     }
 }
 
+impl SupportBody {
+    fn new(diagnostics: &Diagnostics) -> SupportBody {
+        SupportBody {
+            requests: diagnostics.requests,
+            clusters: diagnostics.clusters,
+            matched: diagnostics.matched,
+            effective: diagnostics.effective,
+            mean_weight: diagnostics.mean_weight.value,
+            mean_weight_error: finite(diagnostics.mean_weight.error),
+            unsupported: diagnostics.unsupported,
+            largest_weight: diagnostics.largest,
+            top_share: diagnostics.top_share,
+        }
+    }
+}
+
 fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
+}
+
+impl EstimateBody {
+    fn new(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) -> EstimateBody {
+        // Dollars are shown for a thousand requests.
+        let scale = if figure.measure == Measure::Spend { 1_000.0 } else { 1.0 };
+        let is_said = figure.refusals.is_empty();
+        let sentences = |findings: &[Finding]| findings.iter().map(ToString::to_string).collect();
+        EstimateBody {
+            figure: figure.measure.as_str(),
+            requests: figure.requests,
+            before: figure.before * scale,
+            after: finite(figure.after * scale).filter(|_| is_said),
+            change: finite(figure.change).filter(|_| is_said),
+            interval: figure.interval,
+            any_time_interval: figure.any_time,
+            bound: figure.bound.map(|bound| BoundBody::new(bound, scale)),
+            others: figure.others.map(|others| OthersBody {
+                predicted: others.predicted * scale,
+                ips: PointBody::new(others.ips, scale),
+                snips: PointBody::new(others.snips, scale),
+                doubly_robust: PointBody::new(others.doubly_robust, scale),
+                clipped: PointBody::new(others.clipped.point, scale),
+                clipped_bias: bias(others.clipped, scale),
+            }),
+            sentence: sentence(figure, after, largest),
+            refusals: sentences(&figure.refusals),
+            warnings: sentences(&figure.warnings),
+        }
+    }
 }
 
 fn bias(clipped: Clipped, scale: f64) -> f64 {
@@ -279,6 +311,19 @@ impl BoundBody {
 impl PointBody {
     fn new(point: Point, scale: f64) -> PointBody {
         PointBody { value: finite(point.value * scale), error: finite(point.error * scale) }
+    }
+}
+
+impl SliceBody {
+    fn new(slice: SliceOfSample) -> SliceBody {
+        let hour = |number: &str| number.parse::<i64>().ok().map(|hour| rfc_3339(hour * HOUR_MS));
+        SliceBody {
+            value: if slice.dimension == "hour" { hour(&slice.value).unwrap_or_default() } else { slice.value },
+            dimension: slice.dimension,
+            requests: slice.diagnostics.requests,
+            effective: slice.diagnostics.effective,
+            unsupported: slice.diagnostics.unsupported,
+        }
     }
 }
 

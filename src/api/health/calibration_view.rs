@@ -109,14 +109,17 @@ view! {
     }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct BoundedBody {
-    #[serde(flatten)]
-    pub(crate) accuracy: AccuracyBody,
-    /// Share of actual values within the predicted 95th percentile, 0 to 1 with four decimals; about 0.95 if
-    /// predictions are right. `null` without samples.
-    pub(crate) within_p95: Option<Figure>,
+view! {
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct BoundedBody {
+        fn new(accuracy: &Accuracy) {}
+
+        #[serde(flatten)]
+        pub(crate) accuracy: AccuracyBody = AccuracyBody::new(accuracy),
+        /// Share of actual values within the predicted 95th percentile, 0 to 1 with four decimals; about 0.95 if
+        /// predictions are right. `null` without samples.
+        pub(crate) within_p95: Option<Figure> = accuracy.within_p95.map(Figure::share),
+    }
 }
 
 view! {
@@ -163,12 +166,6 @@ impl<'a> EndpointBody<'a> {
             variant: &endpoint.variant,
             calibration: CalibrationBody::new(&known.map(|known| known.calibration).unwrap_or_default()),
         })
-    }
-}
-
-impl BoundedBody {
-    fn new(accuracy: &Accuracy) -> BoundedBody {
-        BoundedBody { accuracy: AccuracyBody::new(accuracy), within_p95: accuracy.within_p95.map(Figure::share) }
     }
 }
 

@@ -185,15 +185,18 @@ view! {
     }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct LastErrorBody {
-    /// When. RFC 3339, UTC, with milliseconds.
-    pub(crate) at: String,
-    /// Kind of the failure, as in `/route/explain`.
-    pub(crate) error_type: &'static str,
-    /// The HTTP status of the provider; `null` if it gave none.
-    pub(crate) status: Option<u16>,
+view! {
+    #[cfg_attr(test, schemars(inline))]
+    pub(crate) struct LastErrorBody {
+        fn new(error: LastError, clocks: Clocks) {}
+
+        /// When. RFC 3339, UTC, with milliseconds.
+        pub(crate) at: String = clocks.format(error.at),
+        /// Kind of the failure, as in `/route/explain`.
+        pub(crate) error_type: &'static str = error.kind.as_str(),
+        /// The HTTP status of the provider; `null` if it gave none.
+        pub(crate) status: Option<u16> = error.status,
+    }
 }
 
 view! {
@@ -311,12 +314,6 @@ impl ErrorsBody {
     fn new(errors: ErrorCounts) -> ErrorsBody {
         let ErrorCounts { rate_limited, timeout, connect, server, auth, other } = errors;
         ErrorsBody { rate_limited, timeout, connect, server, auth, other }
-    }
-}
-
-impl LastErrorBody {
-    fn new(error: LastError, clocks: Clocks) -> LastErrorBody {
-        LastErrorBody { at: clocks.format(error.at), error_type: error.kind.as_str(), status: error.status }
     }
 }
 

@@ -3,12 +3,18 @@
 use pointsman_domain::{Catalog, Provider};
 use serde::Serialize;
 
-/// The list of enabled providers.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ProvidersBody<'a> {
-    /// The enabled providers, in the order of the configuration.
-    data: Vec<ProviderEntry<'a>>,
+view! {
+    /// The list of enabled providers.
+    #[cfg_attr(test, schemars(inline, description = ""))]
+    pub(crate) struct ProvidersBody<'a> {
+        /// The list, in configuration order.
+        pub(crate) fn new(catalog: &'a Catalog) {
+            let on = catalog.providers.iter().filter(|provider| provider.is_on());
+        }
+
+        /// The enabled providers, in the order of the configuration.
+        data: Vec<ProviderEntry<'a>> = on.map(ProviderEntry::new).collect(),
+    }
 }
 
 view! {
@@ -31,14 +37,6 @@ view! {
         /// Country codes; `null` if not configured.
         datacenters: Option<&'a [String]> =
             Some(provider.datacenters.as_slice()).filter(|countries| !countries.is_empty()),
-    }
-}
-
-impl<'a> ProvidersBody<'a> {
-    /// The list, in configuration order.
-    pub(crate) fn new(catalog: &'a Catalog) -> ProvidersBody<'a> {
-        let on = catalog.providers.iter().filter(|provider| provider.is_on());
-        ProvidersBody { data: on.map(ProviderEntry::new).collect() }
     }
 }
 

@@ -12,18 +12,23 @@ use crate::{
     },
 };
 
-/// What replicas share.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(in crate::api) struct StoresBody {
-    /// Name of this replica.
-    node: String,
-    /// State of PostgreSQL; absent where the replicas do not share it. The reason of an outage is in the log only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    postgres: Option<StoreBody>,
-    /// State of Redis; absent where the replicas do not share it. The reason of an outage is in the log only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redis: Option<StoreBody>,
+view! {
+    /// What replicas share.
+    #[cfg_attr(test, schemars(inline))]
+    pub(in crate::api) struct StoresBody {
+        fn new(replicas: &Replicas) {
+            let (postgres, redis) = (replicas.postgres().map(StoreBody::new), replicas.redis().map(StoreBody::new));
+        }
+
+        /// Name of this replica.
+        node: String = replicas.node().to_owned(),
+        /// State of PostgreSQL; absent where the replicas do not share it. The reason of an outage is in the log only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        postgres: Option<StoreBody> = postgres,
+        /// State of Redis; absent where the replicas do not share it. The reason of an outage is in the log only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        redis: Option<StoreBody> = redis,
+    }
 }
 
 view! {
@@ -66,11 +71,6 @@ const fn is_zero(count: &u64) -> bool {
 impl StoresBody {
     pub(in crate::api) fn now(worker: &Worker) -> Option<StoresBody> {
         worker.shared.records.replicas.as_ref().map(|replicas| StoresBody::new(replicas))
-    }
-
-    fn new(replicas: &Replicas) -> StoresBody {
-        let (postgres, redis) = (replicas.postgres().map(StoreBody::new), replicas.redis().map(StoreBody::new));
-        StoresBody { node: replicas.node().to_owned(), postgres, redis }
     }
 }
 

@@ -133,18 +133,25 @@ struct QuantilesBody {
     p99: Figure,
 }
 
-/// The supported forms of `tool_choice`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct ToolChoiceBody {
-    /// Whether the model may decide on calls of tools.
-    auto: bool,
-    /// Whether a request can force the call of one tool.
-    function: bool,
-    /// Whether a request can forbid calls of tools.
-    none: bool,
-    /// Whether a request can force the call of some tool.
-    required: bool,
+view! {
+    /// The supported forms of `tool_choice`.
+    #[cfg_attr(test, schemars(inline))]
+    struct ToolChoiceBody {
+        /// `auto` and `none` need support of `tools`, the others also of `tool_choice`.
+        fn new(parameters: &[&str]) {
+            let tools = parameters.contains(&"tools");
+            let forced = tools && parameters.contains(&"tool_choice");
+        }
+
+        /// Whether the model may decide on calls of tools.
+        auto: bool = tools,
+        /// Whether a request can force the call of one tool.
+        function: bool = forced,
+        /// Whether a request can forbid calls of tools.
+        none: bool = tools,
+        /// Whether a request can force the call of some tool.
+        required: bool = forced,
+    }
 }
 
 /// Tools that the provider runs itself: always empty.
@@ -173,15 +180,6 @@ impl QuantilesBody {
             p90: write(quantiles.p90?),
             p99: write(quantiles.p99?),
         })
-    }
-}
-
-impl ToolChoiceBody {
-    /// `auto` and `none` need support of `tools`, the others also of `tool_choice`.
-    fn new(parameters: &[&str]) -> ToolChoiceBody {
-        let tools = parameters.contains(&"tools");
-        let forced = tools && parameters.contains(&"tool_choice");
-        ToolChoiceBody { auto: tools, function: forced, none: tools, required: forced }
     }
 }
 

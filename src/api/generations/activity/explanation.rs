@@ -129,25 +129,22 @@ view! {
     }
 }
 
-/// A part of a change.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CostPart"))]
-pub(crate) struct PartBody {
-    /// `requests`: more or fewer were answered. `prompts`, `answers`: they became longer or shorter. `prices`: the same tokens
-    /// cost another amount at the same model and provider. `models`: requests went to other models or providers. `caches`: more
-    /// or less came from caches of providers. `attempts`: attempts that failed or lost a race. `fees`: prices of requests, images
-    /// and searches.
-    #[cfg_attr(test, schemars(with = "crate::base::words::CostCause"))]
-    pub(crate) cause: &'static str,
-    /// The same in words, such as `more requests`.
-    pub(crate) text: &'static str,
-    /// US dollars that it adds, negative where it takes away.
-    pub(crate) change: Dollars,
-}
+view! {
+    /// A part of a change.
+    #[cfg_attr(test, schemars(rename = "CostPart"))]
+    pub(crate) struct PartBody {
+        fn new(part: &Part) {}
 
-impl PartBody {
-    fn new(part: &Part) -> PartBody {
-        PartBody { cause: part.cause.as_str(), text: words(part), change: Dollars(part.change) }
+        /// `requests`: more or fewer were answered. `prompts`, `answers`: they became longer or shorter. `prices`: the same tokens
+        /// cost another amount at the same model and provider. `models`: requests went to other models or providers. `caches`: more
+        /// or less came from caches of providers. `attempts`: attempts that failed or lost a race. `fees`: prices of requests, images
+        /// and searches.
+        #[cfg_attr(test, schemars(with = "crate::base::words::CostCause"))]
+        pub(crate) cause: &'static str = part.cause.as_str(),
+        /// The same in words, such as `more requests`.
+        pub(crate) text: &'static str = words(part),
+        /// US dollars that it adds, negative where it takes away.
+        pub(crate) change: Dollars = Dollars(part.change),
     }
 }
 

@@ -118,22 +118,21 @@ pub(crate) struct Count {
     pub(crate) change: Option<i64>,
 }
 
-/// An amount of US dollars and that of the period before.
-#[derive(Serialize, Clone, Copy)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct Cost {
-    /// In the period.
-    pub(crate) value: Dollars,
-    /// In the period before; `null` where it is not known.
-    pub(crate) before: Option<Dollars>,
-    /// The first less the second; `null` where that is not known.
-    pub(crate) change: Option<Dollars>,
-}
+view! {
+    /// An amount of US dollars and that of the period before.
+    #[derive(Clone, Copy)]
+    #[cfg_attr(test, schemars(inline, description = ""))]
+    pub(crate) struct Cost {
+        pub(super) fn new(value: Usd, before: Option<Usd>) {
+            let change = before.map(|before| Dollars(value - before));
+        }
 
-impl Cost {
-    pub(super) fn new(value: Usd, before: Option<Usd>) -> Cost {
-        let change = before.map(|before| Dollars(value - before));
-        Cost { value: Dollars(value), before: before.map(Dollars), change }
+        /// In the period.
+        pub(crate) value: Dollars = Dollars(value),
+        /// In the period before; `null` where it is not known.
+        pub(crate) before: Option<Dollars> = before.map(Dollars),
+        /// The first less the second; `null` where that is not known.
+        pub(crate) change: Option<Dollars> = change,
     }
 }
 
