@@ -1,9 +1,20 @@
 //! Structs of answers, each declared with the values that its members have.
 
 /// Declares a struct of an answer and, before its members, the function that makes it. Each member stands with its value; what
-/// several values need is computed first, in the body of the function.
+/// several values need is computed first, in the body of the function. After `as` is the name in the OpenAPI documents; without
+/// one the struct is described where it is used.
 macro_rules! view {
     (
+        $(#[$about:meta])*
+        $visibility:vis struct $name:ident $(<$life:lifetime>)? as $schema:literal { $($members:tt)* }
+    ) => {
+        view! { @(rename = $schema) $(#[$about])* $visibility struct $name $(<$life>)? { $($members)* } }
+    };
+    ($(#[$about:meta])* $visibility:vis struct $name:ident $(<$life:lifetime>)? { $($members:tt)* }) => {
+        view! { @(inline) $(#[$about])* $visibility struct $name $(<$life>)? { $($members)* } }
+    };
+    (
+        @($($schema:tt)*)
         $(#[$about:meta])*
         $visibility:vis struct $name:ident $(<$life:lifetime>)? {
             $(#[$about_function:meta])*
@@ -12,7 +23,7 @@ macro_rules! view {
         }
     ) => {
         #[derive(Serialize)]
-        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[cfg_attr(test, derive(schemars::JsonSchema), schemars($($schema)*))]
         $(#[$about])*
         $visibility struct $name $(<$life>)? {
             $($(#[$about_member])* $seen $member: $kind,)*

@@ -309,7 +309,6 @@ impl AccountSettings {
 
 view! {
     /// An account or a team.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct HolderBody {
         fn new(name: String, origin: Origin, team: Option<String>, reading: &BudgetReading) {
             let BudgetReading { limit, available, spent, reserved } = *reading;

@@ -57,7 +57,6 @@ pub(crate) async fn test(by: Administrator) -> Result<HttpResponse, ApiError> {
 
 view! {
     /// A receiver of alerts.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ReceiverBody<'a> {
         fn new(receiver: &'a AlertReceiver, mailbox: Option<&Mailbox>) {
             let lasting = mailbox.into_iter().flat_map(|mailbox| mailbox.watch().lasting());
@@ -133,7 +132,6 @@ impl DeliveryBody {
 
 view! {
     /// How a test of a receiver ended.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct TestBody {
         fn new(receiver: &AlertReceiver, sent: Result<(), String>) {
             let AlertReceiver { name, place, .. } = receiver;

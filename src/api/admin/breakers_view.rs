@@ -24,7 +24,6 @@ pub(crate) struct BreakerBody {
 
 view! {
     /// A state and how long it lasted.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct PhaseBody {
         fn new(phase: &Phase, clocks: Clocks) {}
 

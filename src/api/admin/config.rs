@@ -143,8 +143,7 @@ impl PreviewBody {
 
 view! {
     /// One reload of the configuration.
-    #[cfg_attr(test, schemars(rename = "Reload"))]
-    pub(crate) struct ReloadBody {
+    pub(crate) struct ReloadBody as "Reload" {
         fn new(reload: &Reload) {}
 
         /// `changed`: a new configuration is in force. `unchanged`: the file says what is in force already. `refused`: the

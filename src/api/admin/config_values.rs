@@ -142,7 +142,6 @@ impl KeyInForceBody {
 
 view! {
     /// A version of the configuration.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct VersionBody {
         fn new(version: &ConfigVersion) {}
 

@@ -133,8 +133,7 @@ pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
 
 view! {
     /// A key as an administrator sees it.
-    #[cfg_attr(test, schemars(rename = "AdminKeyEntry"))]
-    pub(crate) struct KeyBody<'a> {
+    pub(crate) struct KeyBody<'a> as "AdminKeyEntry" {
         /// The key of a caller.
         pub(crate) fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) {
             let records =

@@ -116,7 +116,6 @@ pub(crate) struct DeletedBody {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct LedgerBody {
         pub(crate) fn new(worker: &Worker, size: &LedgerSize) {
             let on_disk = worker.shared.records.ledger.as_ref();

@@ -62,7 +62,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
 
 view! {
     /// Refused calls.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct RefusedCallsBody {
         /// The calls that pass.
         pub(crate) fn new(view: &GatewayView, filter: &RefusedFilter) {
@@ -80,7 +80,6 @@ view! {
 
 view! {
     /// A call that was refused before there was a generation.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct RefusedCallBody {
         fn new(call: &RefusedCall) {
             let caller = call.caller.as_ref();

@@ -29,7 +29,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 
 view! {
     /// Calls in progress.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct RunningBody {
         /// The calls that run now.
         pub(crate) fn now(worker: &Worker) {
@@ -48,7 +48,6 @@ view! {
 
 view! {
     /// One call in progress.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct RunningRequestBody {
         fn new(call: &RunningRequestState, worker: &Worker) {
             let (routed, first_token) = (call.routed(), call.first_token());
@@ -100,7 +99,6 @@ view! {
 
 view! {
     /// An attempt in progress.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct RunningAttemptBody {
         fn new(attempt: AttemptInProgress, catalog: Option<&Catalog>) {
             let endpoint = catalog.and_then(|catalog| Some((catalog, catalog.endpoint(attempt.endpoint)?)));

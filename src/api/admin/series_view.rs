@@ -10,7 +10,7 @@ use crate::api::{models::measurements::rfc_3339, number::Dollars};
 
 view! {
     /// A range of slots.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct SeriesBody {
         /// The body of a range. `key_name` names the key of an owner.
         pub(crate) fn new(range: &SeriesRange, key_name: impl Fn(u64, u64) -> Option<String>) {
@@ -29,7 +29,6 @@ view! {
 
 view! {
     /// The series of one subject.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct OneSeriesBody {
         fn new(labels: BTreeMap<&'static str, Option<String>>, slots: &[Slot]) {
             fn column<T>(slots: &[Slot], figure: impl Fn(&Slot) -> T) -> Vec<T> {

@@ -7,7 +7,7 @@ use crate::{access::keys::HolderNames, api::generations::generation_row::total_m
 
 view! {
     /// The caller of a generation, and its duration.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct CallerBody<'a> {
         /// The caller of a generation, whose key and account have these `names`.
         pub(crate) fn new(generation: &'a Generation, names: &'a HolderNames) {}

@@ -29,7 +29,7 @@ use crate::{
 
 view! {
     /// The answer of explain, without an envelope.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct ExplainBody<'a> {
         /// The explanation of a generation in these sentences, made by the key of these `names`.
         pub(crate) fn new(
@@ -193,7 +193,6 @@ pub(crate) struct PriceTierBody {
 
 view! {
     /// The class of the task, and where it came from.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct TaskClassBody {
         fn new(class: TaskClass) {
             let TaskClass { task, source, features } = class;

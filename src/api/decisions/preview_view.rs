@@ -38,7 +38,7 @@ pub(crate) fn shown(top_n: Option<u32>) -> usize {
 
 view! {
     /// The answer to a preview.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct PreviewBody<'a> {
         /// The preview of the actual decision and, with `what_if`, of the hypothetical one.
         pub(crate) fn new(
@@ -111,8 +111,7 @@ pub(crate) struct DecisionBody<'a> {
 
 view! {
     /// The decision under the conditions of `what_if`.
-    #[cfg_attr(test, schemars(rename = "WhatIf"))]
-    pub(crate) struct WhatIfBody<'a> {
+    pub(crate) struct WhatIfBody<'a> as "WhatIf" {
         fn new(header: PreviewHeader<'a>, actual: &RenderedDecision, hypothetical: &'a RenderedDecision) {
             let (choice, other) = (actual.choice(), hypothetical.choice());
             let changed = choice.as_ref().map(|(id, _)| *id) != other.as_ref().map(|(id, _)| *id);

@@ -50,8 +50,7 @@ pub(crate) struct EndpointNames<'a> {
 view! {
     /// An endpoint that could be called. The lowest score is called first. Names are null for an endpoint that was removed
     /// since.
-    #[cfg_attr(test, schemars(rename = "Candidate"))]
-    pub(crate) struct CandidateBody<'a> {
+    pub(crate) struct CandidateBody<'a> as "Candidate" {
         fn new(candidate: &'a Candidate, view: CatalogView<'a>) {
             let rank = candidate.place as usize + 1;
             let endpoint = view.0.find(candidate.index, candidate.endpoint);
@@ -136,8 +135,7 @@ pub(crate) struct ScoreTermBody {
 
 view! {
     /// What was expected of a call, without exploration noise. A number is null where it is not known or not finite.
-    #[cfg_attr(test, schemars(rename = "Prediction"))]
-    pub(crate) struct PredictionBody {
+    pub(crate) struct PredictionBody as "Prediction" {
         /// Without a price, the cost that the candidate is ranked with is no prediction.
         fn new(candidate: &Candidate, view: CatalogView<'_>) {
             let endpoint = view.0.find(candidate.index, candidate.endpoint);
@@ -187,7 +185,6 @@ pub(crate) struct RangeBody {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct SavingBody {
         fn new(saving: CacheSaving) {}
 
@@ -202,8 +199,7 @@ view! {
 
 view! {
     /// What happened when it was called, beside the prediction.
-    #[cfg_attr(test, schemars(rename = "Outcome"))]
-    pub(crate) struct ActualBody<'a> {
+    pub(crate) struct ActualBody<'a> as "Outcome" {
         fn new(attempt: &'a AttemptRecord, candidate: &Candidate, generation: &Generation) {
             let predicted = &candidate.predicted;
             let tokens = attempt.served.then_some(generation.usage.completion_tokens).filter(|tokens| *tokens > 0);
@@ -236,7 +232,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct HealthBody {
         fn new(health: EndpointHealth) {}
 

@@ -8,7 +8,6 @@ use crate::api::number::Figure;
 
 view! {
     /// What a shadow policy would have chosen. Nobody was called for it.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ShadowChoiceBody<'a> {
         pub(crate) fn new(choice: &'a ShadowChoice, generation: &'a Generation, view: CatalogView<'a>) {
             let serves = generation.decision.plan().next();

@@ -8,7 +8,6 @@ use crate::api::number::Figure;
 
 view! {
     /// The part of the alias that the request fell to, and the other parts.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct SplitBody<'a> {
         pub(crate) fn new(taken: &'a TakenSplit) {
             let parts = split::parts(&taken.split, taken.canary_stopped).into_iter();

@@ -7,7 +7,6 @@ use crate::api::number::Dollars;
 
 view! {
     /// The parts of the cost; their sum is exactly the total.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct CostBreakdownBody {
         /// The parts of a cost.
         pub(crate) fn new(cost: &CostBreakdown) {}
@@ -38,7 +37,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct UsageBody {
         /// The usage of a generation.
         pub(crate) fn new(generation: &Generation) {

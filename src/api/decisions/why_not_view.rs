@@ -54,8 +54,7 @@ pub(crate) fn meant(name: String, key: &Key) -> String {
 
 view! {
     /// Why an endpoint was not chosen, and what would have changed that.
-    #[cfg_attr(test, schemars(rename = "WhyNot"))]
-    pub(crate) struct WhyNotBody<'a> {
+    pub(crate) struct WhyNotBody<'a> as "WhyNot" {
         /// The answer about a decision and its `attempts`.
         pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &'a [AttemptRecord]) {
             let name = |(index, id): (u32, EndpointId)| CatalogView(catalog).names_of(catalog.find(index, id));
@@ -108,7 +107,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct MarginBody<'a> {
         fn new(margin: &Margin, to: EndpointNames<'a>) {
             let term = |(name, difference)| TermBody { name, difference: Figure::significant(difference) };
@@ -138,7 +136,6 @@ pub(crate) struct TermBody {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ChangeBody {
         /// Uses the names and units of `what_if`, so that clients can pass the change on to it.
         fn new(change: &Counterfactual) {

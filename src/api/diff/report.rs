@@ -27,7 +27,6 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 view! {
     /// What another configuration would have chosen for recorded traffic.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct DiffReport {
         pub(crate) fn new(compared: &Compared, request: &DiffRequest, now_ms: i64) {
             let tally = &compared.tally;
@@ -96,7 +95,6 @@ view! {
 view! {
     /// The records behind the report.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct RecordsBody {
         fn new(compared: &Compared) {
             let at = |at: usize| compared.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
@@ -130,7 +128,6 @@ pub(crate) struct ChangeBody {
 view! {
     /// How far the records answer.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct AnswerableBody {
         fn new(tally: &Tally) {
             let of = |grade| tally.grades.get(&grade).copied().unwrap_or_default();
@@ -152,7 +149,6 @@ view! {
 view! {
     /// The self test of an open loop: the recorded attempts under the constants that were running.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct OpenLoopBody {
         fn new(nearness: &Nearness) {}
 
@@ -195,7 +191,6 @@ pub(crate) struct FigureBody {
 view! {
     /// Figures with the requests in flight that the moves add to endpoints and take from them: by Little's law, to first order.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct LoadBody {
         /// `exact`: the figures of all decisions.
         fn new(load: &LoadAdjusted, exact: &[Estimate], names: &BTreeMap<EndpointId, String>) {
@@ -284,7 +279,6 @@ pub(crate) struct MoveBody {
 view! {
     /// One moved decision.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ExampleBody {
         fn new(example: &Example, names: &BTreeMap<EndpointId, String>) {
             let name = |id: Option<EndpointId>| id.and_then(|id| names.get(&id).cloned());

@@ -7,8 +7,7 @@ use crate::api::number::Dollars;
 
 view! {
     /// One call of an endpoint, in the order of their starts.
-    #[cfg_attr(test, schemars(rename = "Attempt"))]
-    pub(crate) struct AttemptBody<'a> {
+    pub(crate) struct AttemptBody<'a> as "Attempt" {
         pub(crate) fn new(attempt: &'a AttemptRecord) {}
 
         /// Number of the attempt, from 1.
@@ -75,7 +74,6 @@ view! {
 
 view! {
     /// Cost of hedges and failed attempts, and the total with the answer; `null` where a price is unknown.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct SpentBody {
         pub(in crate::api) fn new(generation: &Generation) {}
 

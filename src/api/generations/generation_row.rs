@@ -19,8 +19,7 @@ use crate::{
 view! {
     /// One call. Ended ones only: `/admin/running` has the others.
     #[derive(Deserialize)]
-    #[cfg_attr(test, schemars(rename = "GenerationRow"))]
-    pub(crate) struct GenerationRow<'a> {
+    pub(crate) struct GenerationRow<'a> as "GenerationRow" {
         /// The row of a generation that the key of these names made.
         pub(crate) fn new(generation: &'a Generation, names: &HolderNames) {
             let owned = |name: &Arc<str>| Cow::Owned(name.as_ref().to_owned());

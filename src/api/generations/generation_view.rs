@@ -24,7 +24,6 @@ pub(crate) struct GenerationBody<'a> {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     struct RecordBody<'a> {
         fn new(generation: &'a Generation, route: ExplainBody<'a>) {
             let ended = generation.status != GenerationStatus::Running;

@@ -14,7 +14,6 @@ use crate::api::number::Figure;
 
 view! {
     /// Predictions of attempts compared with what then happened. It changes no prediction and no choice.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct CalibrationsBody<'a> {
         /// The page for the enabled endpoints and providers.
         pub(crate) fn new(catalog: &'a Catalog, calibrations: &Calibrations) {
@@ -69,8 +68,7 @@ pub(crate) struct EndpointBody<'a> {
 
 view! {
     /// How right predictions were.
-    #[cfg_attr(test, schemars(rename = "CalibrationFigures"))]
-    pub(crate) struct CalibrationBody {
+    pub(crate) struct CalibrationBody as "CalibrationFigures" {
         fn new(calibration: &Calibration) {
             let Calibration { first_token, total, output_tokens, cost, failures, unmeasured } = calibration;
         }
@@ -92,7 +90,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct AccuracyBody {
         fn new(accuracy: &Accuracy) {
             let ln = |error| Figure::rounded(error, 3);
@@ -110,7 +107,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct BoundedBody {
         fn new(accuracy: &Accuracy) {}
 
@@ -123,7 +119,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct CostBody {
         fn new(cost: &CostAccuracy) {}
 
@@ -137,7 +132,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct FailuresBody {
         fn new(failures: &FailureAccuracy) {
             let FailureAccuracy { attempts, expected, seen, brier } = *failures;

@@ -147,7 +147,6 @@ impl ProcessBody {
 
 view! {
     /// Public state of the configuration, without faults, which may name files and hosts.
-    #[cfg_attr(test, schemars(inline))]
     struct ConfigBody {
         fn now(worker: &Worker) {
             let status = &worker.shared.process.reloads.status;

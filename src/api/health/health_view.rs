@@ -33,7 +33,6 @@ pub(crate) struct ProviderHealthBody<'a> {
 
 view! {
     /// Something of the gateway's that a provider refuses.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct RefusalBody<'a> {
         fn new(
             subject: &'static str,
@@ -93,7 +92,6 @@ pub(crate) struct EndpointHealthBody<'a> {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct MeasuredBody {
         fn new(measured: Measured<'_>, clocks: Clocks) {
             let Measured { summary, live_status, condition } = measured;
@@ -168,8 +166,7 @@ pub(crate) struct ErrorsBody {
 
 view! {
     /// Percentiles of what was observed, read from classes of values, so they are approximate.
-    #[cfg_attr(test, schemars(rename = "Quantiles"))]
-    pub(crate) struct QuantilesBody {
+    pub(crate) struct QuantilesBody as "Quantiles" {
         fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) {}
 
         /// Median in the window; `null` without an observation.
@@ -186,7 +183,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct LastErrorBody {
         fn new(error: LastError, clocks: Clocks) {}
 
@@ -202,7 +198,6 @@ view! {
 view! {
     /// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
     #[derive(Debug, Clone, Copy, Default)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ScoresBody {
         /// The scores in the order of [`Objective::ALL`](pointsman_domain::Objective::ALL).
         pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) {}

@@ -12,7 +12,6 @@ use crate::{
 
 view! {
     /// State of the ledger. The reason of a failure is in the log only, because it may name files.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct LedgerHealthBody {
         fn new(status: Option<Status>) {
             let Some(status) = status else {

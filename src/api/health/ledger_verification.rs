@@ -8,7 +8,7 @@ use crate::state::spending_check::SpendingCheck;
 view! {
     /// The answer.
     #[derive(Debug, Clone, Deserialize)]
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct VerificationBody {
         pub(crate) fn new(found: &Verification) {}
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 view! {
     /// The list of enabled providers.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct ProvidersBody<'a> {
         /// The list, in configuration order.
         pub(crate) fn new(catalog: &'a Catalog) {
@@ -18,7 +18,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     struct ProviderEntry<'a> {
         fn new(provider: &'a Provider) {}
 

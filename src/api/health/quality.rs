@@ -45,7 +45,7 @@ pub(crate) struct QualityHealthBody<'a> {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct ModelQualityBody<'a> {
         pub(crate) fn new(known: &ModelQuality<'a>) {}
 
@@ -76,7 +76,7 @@ view! {
 
 view! {
     /// What is believed of a quality.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct BelievedBody {
         fn new(quality: Quality) {}
 
@@ -93,7 +93,7 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct DriftBody {
         fn new(drift: Drift) {}
 

@@ -20,7 +20,6 @@ use crate::{
 view! {
     /// State of the routing memory.
     #[derive(Default)]
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct RoutingMemoryBody {
         fn new(status: Option<RoutingMemoryStatus>) {
             let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };

@@ -50,7 +50,6 @@ fn is_same(one: &TargetReport, other: &TargetReport) -> bool {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct SloBody<'a> {
         pub(crate) fn new(reports: &'a [TargetReport], paces: &'a [PacedAlias]) {}
 
@@ -65,7 +64,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct TargetBody<'a> {
         fn new(report: &'a TargetReport) {}
 
@@ -99,7 +97,7 @@ view! {
 
 view! {
     /// One array per figure, of the same length, oldest slot first. The last slot is not over.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct DayBody {
         fn new(slots: &[Tally]) {
             let step_ms = i64::try_from(DAY_SLOT.as_millis()).unwrap_or(i64::MAX);
@@ -120,7 +118,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct WindowBody {
         fn new(report: &TargetReport, window: Duration, tally: &Tally) {}
 

@@ -11,7 +11,6 @@ use crate::{
 };
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct SpendPaceBody<'a> {
         pub(crate) fn new(paced: &'a PacedAlias) {
             let PacedAlias { alias, thousand_calls, pace } = paced;

@@ -36,7 +36,6 @@ pub(crate) struct SplitsBody<'a> {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct DividedBody<'a> {
         fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) {
             let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
@@ -63,7 +62,6 @@ pub(crate) struct PartRequestsBody {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct CanaryBody {
         fn new(trial: &Trial, serves: bool) {}
 
@@ -85,7 +83,6 @@ view! {
 
 view! {
     /// What became of requests.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ArmBody {
         fn new(arm: &Arm) {}
 

@@ -14,7 +14,6 @@ use crate::{
 
 view! {
     /// What replicas share.
-    #[cfg_attr(test, schemars(inline))]
     pub(in crate::api) struct StoresBody {
         fn new(replicas: &Replicas) {
             let (postgres, redis) = (replicas.postgres().map(StoreBody::new), replicas.redis().map(StoreBody::new));
@@ -33,7 +32,6 @@ view! {
 
 view! {
     /// State of a store. The reason of an outage is in the log only, because it may name machines.
-    #[cfg_attr(test, schemars(inline))]
     struct StoreBody {
         fn new(reading: StoreReading) {}
 

@@ -15,7 +15,7 @@ use crate::{api::auth::Authorized, base::error::ApiError};
 
 view! {
     /// The answer of `input_tokens`.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(in crate::api) struct InputTokensBody {
         fn new(input_tokens: u64) {}
 

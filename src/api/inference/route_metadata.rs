@@ -58,7 +58,6 @@ struct Available<'a> {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     struct Attempt<'a> {
         fn of_record(record: &'a AttemptRecord) {}
 

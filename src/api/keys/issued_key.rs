@@ -34,8 +34,7 @@ const IGNORED: [&str; 4] = ["include_byok_in_limit", "workspace_id", "creator_us
 
 view! {
     /// A key that was issued while the gateway ran.
-    #[cfg_attr(test, schemars(rename = "IssuedKey"))]
-    pub(crate) struct IssuedKeyBody {
+    pub(crate) struct IssuedKeyBody as "IssuedKey" {
         /// The body of `key`, whose usage is in `state`.
         pub(crate) fn new(key: IssuedKey, state: &Arc<KeyState>) {
             let reading = state.budget.read(clock::unix_millis());

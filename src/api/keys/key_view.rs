@@ -14,7 +14,6 @@ use crate::{
 
 view! {
     /// Permissions and spending of a key.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct KeyBody<'a> {
         /// The body of `key`; `is_admin` if the key has the scope `admin`.
         pub(crate) fn new(
@@ -65,7 +64,6 @@ view! {
 
 view! {
     /// Spending of a key and its limit.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct SpendingBody {
         /// What is spent of `limit`.
         pub(crate) fn new(limit: Option<SpendLimit>, reading: &BudgetReading) {

@@ -15,7 +15,6 @@ use crate::api::number::Figure;
 
 view! {
     /// A model and its endpoints.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ModelEndpoints<'a> {
         /// The page of a model.
         pub(crate) fn new(listed: &ListedModel<'a>, catalog: &'a Catalog, measurements: &Measurements) {
@@ -44,8 +43,7 @@ view! {
 
 view! {
     /// The model at one provider.
-    #[cfg_attr(test, schemars(rename = "ModelEndpoint"))]
-    struct EndpointEntry<'a> {
+    struct EndpointEntry<'a> as "ModelEndpoint" {
         fn new(
             model: &'a Model,
             endpoint: &'a Endpoint,
@@ -135,7 +133,6 @@ struct QuantilesBody {
 
 view! {
     /// The supported forms of `tool_choice`.
-    #[cfg_attr(test, schemars(inline))]
     struct ToolChoiceBody {
         /// `auto` and `none` need support of `tools`, the others also of `tool_choice`.
         fn new(parameters: &[&str]) {

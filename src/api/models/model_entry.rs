@@ -16,8 +16,7 @@ use crate::api::number::{Figure, Text};
 
 view! {
     /// A model, or an alias that stands for several.
-    #[cfg_attr(test, schemars(rename = "Model"))]
-    pub(crate) struct ModelEntry<'a> {
+    pub(crate) struct ModelEntry<'a> as "Model" {
         /// The entry of a model; `names` is the parameter registry of its catalog.
         pub(crate) fn new(model: &ListedModel<'a>, names: &'a ParameterNames) {}
 
@@ -73,8 +72,7 @@ impl Serialize for Absent {
 
 view! {
     /// Inputs and outputs of a model.
-    #[cfg_attr(test, schemars(rename = "Architecture"))]
-    pub(crate) struct ArchitectureBody<'a> {
+    pub(crate) struct ArchitectureBody<'a> as "Architecture" {
         pub(crate) fn new(model: &ListedModel<'a>) {
             let names = |set: Modalities| -> Vec<&'static str> { set.iter().map(|modality| modality.as_str()).collect() };
             let (input, output) = (names(model.input), names(model.output));
@@ -97,8 +95,7 @@ view! {
 
 view! {
     /// List prices. Those of an alias, and those that are not known, are `-1`: client libraries reject `null`.
-    #[cfg_attr(test, schemars(rename = "Pricing"))]
-    pub(crate) struct PricingBody {
+    pub(crate) struct PricingBody as "Pricing" {
         /// The prices of an endpoint; "0" for prices that are not configured.
         pub(crate) fn new(pricing: &Pricing) {
             let or_zero = |price: Option<Price>| Text(price.unwrap_or(Usd::ZERO));
@@ -171,7 +168,6 @@ struct PriceTierBody {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     struct TierPricesBody {
         fn new(tier: &PriceTier) {}
 
@@ -201,7 +197,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     struct TopProviderBody {
         fn new(model: &ListedModel<'_>) {
             let limits = model.preferred.map(|endpoint| endpoint.limits);
@@ -219,7 +214,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     struct DefaultParametersBody {
         fn new(defaults: DefaultParameters) {}
 

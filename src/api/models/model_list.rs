@@ -42,7 +42,7 @@ impl Envelope {
 
 view! {
     /// The body of a list.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct ModelList<'a> {
         /// The list for `query` at `path`; `models` come from [`select`].
         pub(crate) fn new(

@@ -12,8 +12,7 @@ use crate::api::number::{Dollars, Figure, Text};
 
 view! {
     /// What the decision went by, each with its source. Parameters that nobody set are absent.
-    #[cfg_attr(test, schemars(rename = "Parameters"))]
-    pub(crate) struct ParametersBody<'a> {
+    pub(crate) struct ParametersBody<'a> as "Parameters" {
         /// The parameters of a decision.
         pub(crate) fn new(decision: &'a Decision) {
             let RoutingParameters { allowed, blocked, provider, .. } = &*decision.parameters;
@@ -98,7 +97,6 @@ pub(crate) struct TargetBody {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct WeightsBody {
         fn new(decision: &Decision) {
             let Weights { latency, cost, quality } = decision.weights;
@@ -118,7 +116,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct PreferenceBody {
         fn new(preference: Preference) {}
 
@@ -136,7 +133,6 @@ view! {
 }
 
 view! {
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct ProviderPolicyBody<'a> {
         fn new(policy: &'a ProviderPolicy) {}
 
@@ -177,7 +173,6 @@ view! {
 
 view! {
     /// In the units of requests: dollars per million tokens.
-    #[cfg_attr(test, schemars(inline))]
     pub(crate) struct PriceCeilingBody {
         fn new(ceiling: PriceCeiling) {
             let per_million = |price: Usd| Dollars(price * 1_000_000);

@@ -81,7 +81,7 @@ fn bill(sums: Sums) -> Bill {
 
 view! {
     /// Why the cost of one period differs from that of another.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct ChangeBody {
         fn new(
             query: &ActivityQuery,
@@ -131,8 +131,7 @@ view! {
 
 view! {
     /// A part of a change.
-    #[cfg_attr(test, schemars(rename = "CostPart"))]
-    pub(crate) struct PartBody {
+    pub(crate) struct PartBody as "CostPart" {
         fn new(part: &Part) {}
 
         /// `requests`: more or fewer were answered. `prompts`, `answers`: they became longer or shorter. `prices`: the same tokens

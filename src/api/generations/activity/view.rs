@@ -24,7 +24,7 @@ const MINUTE_MS: i64 = 60_000;
 
 view! {
     /// The activity in answers.
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct ActivityBody<'a> {
         fn new(activity: &'a Activity, worker: &Worker) {
             let query = &activity.query;
@@ -79,8 +79,7 @@ pub(crate) struct RangeBody {
 
 view! {
     /// Sums of all rows, each with that of the period before and the difference.
-    #[cfg_attr(test, schemars(rename = "ActivityTotals"))]
-    pub(crate) struct TotalsBody {
+    pub(crate) struct TotalsBody as "ActivityTotals" {
         fn new(now: &ActivityCounters, before: Option<&ActivityCounters>) {
             let count = |of: fn(&ActivityCounters) -> u64| {
                 let (value, before) = (of(now), before.map(of));
@@ -121,7 +120,7 @@ pub(crate) struct Count {
 view! {
     /// An amount of US dollars and that of the period before.
     #[derive(Clone, Copy)]
-    #[cfg_attr(test, schemars(inline, description = ""))]
+    #[cfg_attr(test, schemars(description = ""))]
     pub(crate) struct Cost {
         pub(super) fn new(value: Usd, before: Option<Usd>) {
             let change = before.map(|before| Dollars(value - before));
@@ -139,8 +138,7 @@ view! {
 view! {
     /// Sums of calls that have in common what rows are told apart by: without `group_by` day or hour, model, provider and key. Of
     /// the members that name it a row has those alone, and account and team of a key.
-    #[cfg_attr(test, schemars(rename = "ActivityRow"))]
-    pub(crate) struct RowBody<'a> {
+    pub(crate) struct RowBody<'a> as "ActivityRow" {
         fn new(row: &'a Row, activity: &'a Activity, worker: &Worker) {
             let (query, names, counters) = (&activity.query, &activity.names, &row.counted.counters);
             let by = &query.by;
