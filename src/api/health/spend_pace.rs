@@ -10,25 +10,34 @@ use crate::{
     state::gateway::GatewayView,
 };
 
-view! {
-    pub(crate) struct SpendPaceBody<'a> {
-        pub(crate) fn new(paced: &'a PacedAlias) {
-            let PacedAlias { alias, thousand_calls, pace } = paced;
-        }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct SpendPaceBody<'a> {
+    /// The alias.
+    pub(crate) alias: &'a str,
+    /// Dollars that a thousand chats are to cost on average: `spend_pace` of the alias.
+    pub(crate) usd_per_1000: Dollars,
+    /// What the last thousand chats or so came to; `null` without any.
+    pub(crate) recent_usd_per_1000: Option<Figure>,
+    /// Chats since the start, or since the ceiling changed.
+    pub(crate) calls: u64,
+    /// Quality that the ceiling of one chat has to buy; 0 while money plays no part.
+    pub(crate) multiplier: Figure,
+    /// Dollars spent beyond the ceilings of all chats; below 0: dollars left.
+    pub(crate) owed_usd: Figure,
+}
 
-        /// The alias.
-        pub(crate) alias: &'a str = alias,
-        /// Dollars that a thousand chats are to cost on average: `spend_pace` of the alias.
-        pub(crate) usd_per_1000: Dollars = Dollars(*thousand_calls),
-        /// What the last thousand chats or so came to; `null` without any.
-        pub(crate) recent_usd_per_1000: Option<Figure> =
-            (pace.calls() > 0).then(|| Figure::significant(pace.recent_mean() * 1e3)),
-        /// Chats since the start, or since the ceiling changed.
-        pub(crate) calls: u64 = pace.calls(),
-        /// Quality that the ceiling of one chat has to buy; 0 while money plays no part.
-        pub(crate) multiplier: Figure = Figure::significant(pace.multiplier()),
-        /// Dollars spent beyond the ceilings of all chats; below 0: dollars left.
-        pub(crate) owed_usd: Figure = Figure::significant(pace.owed()),
+impl<'a> SpendPaceBody<'a> {
+    pub(crate) fn new(paced: &'a PacedAlias) -> SpendPaceBody<'a> {
+        let PacedAlias { alias, thousand_calls, pace } = paced;
+        SpendPaceBody {
+            alias,
+            usd_per_1000: Dollars(*thousand_calls),
+            recent_usd_per_1000: (pace.calls() > 0).then(|| Figure::significant(pace.recent_mean() * 1e3)),
+            calls: pace.calls(),
+            multiplier: Figure::significant(pace.multiplier()),
+            owed_usd: Figure::significant(pace.owed()),
+        }
     }
 }
 
