@@ -6,7 +6,7 @@
 macro_rules! view {
     (
         $(#[$about:meta])*
-        $visibility:vis struct $name:ident $(<$life:lifetime>)? as $schema:literal { $($members:tt)* }
+        $visibility:vis struct $name:ident $(<$life:lifetime>)? as $schema:tt { $($members:tt)* }
     ) => {
         view! { @(rename = $schema) $(#[$about])* $visibility struct $name $(<$life>)? { $($members)* } }
     };
