@@ -231,21 +231,24 @@ impl RateState {
     /// The headers of an answer, success or not.
     #[must_use]
     pub fn headers(self) -> [(HeaderName, HeaderValue); 3] {
-        [
-            (HeaderName::from_static("x-ratelimit-limit-requests"), HeaderValue::from(self.limit)),
-            (HeaderName::from_static("x-ratelimit-remaining-requests"), HeaderValue::from(self.remaining)),
-            (HeaderName::from_static("x-ratelimit-reset-requests"), short_duration(self.reset)),
-        ]
+        self.named(
+            ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
+            short_duration(self.reset),
+        )
     }
 
     /// The headers of a limit of tokens.
     #[must_use]
     pub fn token_headers(self) -> [(HeaderName, HeaderValue); 3] {
-        [
-            (HeaderName::from_static("x-ratelimit-limit-tokens"), HeaderValue::from(self.limit)),
-            (HeaderName::from_static("x-ratelimit-remaining-tokens"), HeaderValue::from(self.remaining)),
-            (HeaderName::from_static("x-ratelimit-reset-tokens"), short_duration(self.reset)),
-        ]
+        self.named(
+            ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"],
+            short_duration(self.reset),
+        )
+    }
+
+    fn named(self, names: [&'static str; 3], reset: HeaderValue) -> [(HeaderName, HeaderValue); 3] {
+        let [limit, remaining, until] = names.map(HeaderName::from_static);
+        [(limit, self.limit.into()), (remaining, self.remaining.into()), (until, reset)]
     }
 
     /// Adds all headers of a limit of requests to a refusal.
@@ -256,12 +259,8 @@ impl RateState {
     /// Adds the older headers to a refusal, with the reset time in Unix milliseconds.
     fn older_headers(self, error: ApiError, wait: Duration) -> ApiError {
         let reset = clock::unix_millis().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-        let older = [
-            (HeaderName::from_static("x-ratelimit-limit"), HeaderValue::from(self.limit)),
-            (HeaderName::from_static("x-ratelimit-remaining"), HeaderValue::from(self.remaining)),
-            (HeaderName::from_static("x-ratelimit-reset"), HeaderValue::from(reset)),
-        ];
-        older.into_iter().fold(error, with_header)
+        let older = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+        self.named(older, reset.into()).into_iter().fold(error, with_header)
     }
 }
 

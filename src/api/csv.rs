@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use actix_web::{HttpResponse, HttpResponseBuilder, http::header};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -22,6 +23,15 @@ pub(crate) fn cells(body: &impl Serialize) -> BTreeMap<String, String> {
         other => other.to_owned(),
     };
     members.into_iter().map(|(name, raw)| (name.into_owned(), cell(raw))).collect()
+}
+
+/// An answer that is saved as a file of this name.
+pub(super) fn file(name: &str) -> HttpResponseBuilder {
+    let mut answer = HttpResponse::Ok();
+    answer.insert_header((header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present"));
+    answer.insert_header((header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")));
+    answer.insert_header((header::CACHE_CONTROL, "no-store"));
+    answer
 }
 
 impl Csv {

@@ -1,5 +1,8 @@
 //! The HTTP API: one folder per resource, handlers and views beside each other. [`crate::http::routes`] holds all paths, [`crate::base::error`] all status codes.
 
+#[macro_use]
+mod view;
+
 pub(crate) mod admin;
 pub mod auth;
 pub(crate) mod front_page;

@@ -36,7 +36,7 @@ pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
 pub use overload::Overload;
 use place::message_with_place;
-pub use reason::ErrorReason;
+pub use reason::{ErrorReason, refuses_key};
 use serde_json::value::RawValue;
 pub use upstream::{BrokenStream, Exhausted, PreviousError, UpstreamDetail};
 

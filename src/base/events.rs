@@ -5,13 +5,13 @@
 mod alerts;
 mod decisions;
 mod endpoints;
+mod families;
 #[expect(clippy::disallowed_methods, reason = "a counter of Prometheus is a float")]
 mod generations;
 mod instruments;
 mod keys;
 mod life;
 mod process;
-mod scraped_values;
 mod spans;
 
 use std::{sync::Arc, time::Duration};
@@ -26,24 +26,23 @@ use prometheus::{
 use crate::base::{build, log_output};
 
 use alerts::AlertMetrics;
-pub use alerts::{AlertAttempt, AlertResult};
-pub use decisions::Decided;
+pub use alerts::AlertResult;
 use decisions::DecisionMetrics;
 use endpoints::EndpointMetrics;
 pub(crate) use endpoints::labels;
 pub use endpoints::{AttemptEnded, BreakerMoved, Ending, FailureLog};
+pub(crate) use families::Families;
 pub use generations::GenerationEnded;
 use generations::GenerationMetrics;
 use instruments::Instruments;
 use keys::KeyMetrics;
 pub(crate) use keys::MOST_KEYS;
 use life::LifeMetrics;
-pub use life::{ActorReplaced, ActorSilent, Administered, CanaryFellBack, ConfigInForce, ConsoleLogin, QualityDrifted};
-pub use scraped_values::{LimitedHolder, ScrapedValues};
+pub use life::{CanaryFellBack, QualityDrifted, administered, console_login};
 pub use spans::{SpanCounts, SpanLoss};
 
 /// Prefix of all metric names.
-pub(crate) const PREFIX: &str = "pointsman";
+const PREFIX: &str = "pointsman";
 /// Buckets of the histogram for the gateway's own time, in seconds.
 const OVERHEAD: [f64; 10] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2];
 
@@ -187,16 +186,28 @@ impl Metrics {
         self.ledger_records.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
-    /// All metrics, `scraped` and `others` in the Prometheus text format, version 0.0.4.
+    /// All metrics and `scraped` in the Prometheus text format, version 0.0.4.
     ///
     /// # Errors
     /// When the encoder fails.
-    pub fn render(&self, scraped: &ScrapedValues<'_>, others: &[MetricFamily]) -> Result<Vec<u8>, prometheus::Error> {
+    pub fn render(&self, scraped: &[MetricFamily]) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
-        for families in [&self.registry.gather(), &scraped.families()?, others, &process::families(self.started)?] {
+        for families in [&self.registry.gather(), scraped, &process::families(self.started)] {
             TextEncoder::new().encode(families, &mut text)?;
         }
         Ok(text)
+    }
+
+    /// The head of a successful answer is ready: records the gateway's own time so far, which is total time minus the wait
+    /// for upstreams.
+    pub fn answer_began(&self, overhead: Duration) {
+        self.overhead.observe(overhead.as_secs_f64());
+    }
+
+    /// A handler panicked, whose message went to the panic hook, not to the client: counts it and logs it at `error`.
+    pub fn panicked(&self, request_id: &str) {
+        self.panics.inc();
+        log::error!(event = "panic", request_id = request_id; "a handler panicked while serving {request_id}");
     }
 }
 
@@ -279,19 +290,6 @@ fn three_digits(status: u16, digits: &mut [u8; 3]) -> &str {
     std::str::from_utf8(digits).unwrap_or("000")
 }
 
-/// The head of a successful answer is ready.
-pub struct AnswerBegan {
-    /// The gateway's own time so far: total time minus the wait for upstreams.
-    pub overhead: Duration,
-}
-
-impl AnswerBegan {
-    /// Records the overhead.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.overhead.observe(self.overhead.as_secs_f64());
-    }
-}
-
 pointsman_domain::named! {
     /// Phases and results of a hedge.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,16 +307,10 @@ pointsman_domain::named! {
     }
 }
 
-/// A hedge began or ended.
-pub struct Hedged {
-    /// Its phase or result.
-    pub end: HedgeEnd,
-}
-
-impl Hedged {
+impl HedgeEnd {
     /// Counts the hedge.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.hedges.with_label_values(&[self.end.as_str()]).inc();
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.hedges.with_label_values(&[self.as_str()]).inc();
     }
 }
 
@@ -365,7 +357,7 @@ impl WaitEnd {
 }
 
 pointsman_domain::named! {
-    /// What became of a broken answer.
+    /// What became of a broken answer of an alias with a cascade.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum CascadeEnd {
         /// The client got the second answer.
@@ -381,31 +373,9 @@ pointsman_domain::named! {
     }
 }
 
-/// A broken answer of an alias with a cascade.
-pub struct Cascaded {
-    /// What is wrong with it.
-    pub signal: CascadeSignal,
-    /// What became of it.
-    pub end: CascadeEnd,
-}
-
-impl Cascaded {
-    /// Counts it.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.cascades.with_label_values(&[self.signal.as_str(), self.end.as_str()]).inc();
-    }
-}
-
-/// A handler panicked. The message went to the panic hook, not to the client.
-pub struct Panicked<'a> {
-    /// The call it was serving.
-    pub request_id: &'a str,
-}
-
-impl Panicked<'_> {
-    /// Counts the panic and logs it at `error`.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.panics.inc();
-        log::error!(event = "panic", request_id = self.request_id; "a handler panicked while serving {}", self.request_id);
+impl CascadeEnd {
+    /// Counts the answer, which is broken by `signal`.
+    pub fn emit(self, signal: CascadeSignal, metrics: &Metrics) {
+        metrics.cascades.with_label_values(&[signal.as_str(), self.as_str()]).inc();
     }
 }

@@ -7,6 +7,7 @@ pub mod licenses;
 pub mod load_reading;
 pub mod log_output;
 pub mod request_id;
+pub(crate) mod resources;
 pub mod service_manager;
 pub mod unknown_path;
 #[cfg(test)]

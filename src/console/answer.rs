@@ -7,11 +7,31 @@ use actix_web::{
 use maud::{Markup, html};
 
 use super::layout::Frame;
-use crate::base::error::ApiError;
+use crate::{base::error::ApiError, state::gateway::GatewayView};
 
 /// A page.
 pub(super) fn page(markup: Markup) -> HttpResponse {
     page_with(StatusCode::OK, markup)
+}
+
+/// The page of a list that cannot be shown: because no records are kept, where `instead` says what there is, or because of what
+/// was asked.
+///
+/// # Errors
+/// Any other.
+pub(super) fn unlisted(
+    error: ApiError,
+    worker: &GatewayView,
+    instead: &str,
+    page_of: impl FnOnce(Markup) -> Markup,
+) -> Result<HttpResponse, ApiError> {
+    match error.status() {
+        status if status.is_client_error() && worker.shared.records.ledger.is_none() => {
+            Ok(page(page_of(html! { p.empty { (error.message()) (instead) } })))
+        }
+        StatusCode::BAD_REQUEST => Ok(refused(&error, page_of(html! { p.alert role="alert" { (error.message()) } }))),
+        _ => Err(error),
+    }
 }
 
 /// A page with an error on it, which has the status of the error and the headers that belong to it.

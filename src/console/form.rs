@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
 use super::{format, layout::Frame, visitor::Visitor};
-use crate::base::error::ApiError;
+use crate::{api::admin::accounts::team_names, base::error::ApiError, state::gateway::GatewayView};
 
 /// The fields of a form as they were sent, or as they are filled in first.
 #[derive(Debug, Clone, Default)]
@@ -188,6 +188,13 @@ impl Fields<'_> {
                 }
             }
         })
+    }
+
+    /// One of the teams, or none.
+    pub(super) fn team(&self, worker: &GatewayView, hint: &str) -> Markup {
+        let teams = team_names(worker);
+        let named = teams.iter().map(|team| (&**team, &**team));
+        self.choice("team", "Team", hint, &std::iter::once(("", "none")).chain(named).collect::<Vec<_>>())
     }
 
     /// Any of several values.

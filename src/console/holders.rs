@@ -276,9 +276,6 @@ fn form_page(
 }
 
 fn controls(worker: &Worker, kind: HolderKind, is_new: bool, fields: Fields<'_>) -> Markup {
-    let teams: Vec<_> = accounts::team_names(worker).into_iter().collect();
-    let teams: Vec<(&str, &str)> =
-        std::iter::once(("", "none")).chain(teams.iter().map(|team| (&**team, &**team))).collect();
     html! {
         @if is_new || kind == HolderKind::Account {
             fieldset {
@@ -287,7 +284,7 @@ fn controls(worker: &Worker, kind: HolderKind, is_new: bool, fields: Fields<'_>)
                     @let hint = if kind == HolderKind::Account { "As the account of its keys; it need not have any yet." } else { "Accounts are put into it by this name." };
                     (fields.text("name", "Name", hint))
                 }
-                @if kind == HolderKind::Account { (fields.choice("team", "Team", "Shares the budget of the team.", &teams)) }
+                @if kind == HolderKind::Account { (fields.team(worker, "Shares the budget of the team.")) }
             }
         }
         fieldset {

@@ -6,72 +6,53 @@ use maud::{DOCTYPE, Markup, Render, html};
 use super::{assets, visitor::Visitor};
 use crate::{api::openapi::page::mark, base::build};
 
-/// The pages of the navigation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nav {
-    Overview,
-    Decisions,
-    Spend,
-    Providers,
-    Models,
-    Keys,
-    Accounts,
-    Playground,
-    Calibration,
-    Targets,
-    WhatIf,
-    Audit,
-    Ledger,
-    Configuration,
-    About,
+pointsman_domain::named! {
+    /// The pages of the navigation with their labels.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+    pub(super) enum Nav {
+        Overview = "Overview",
+        Decisions = "Decisions",
+        Spend = "Spend",
+        Providers = "Providers",
+        Models = "Models",
+        Keys = "Keys",
+        Accounts = "Accounts",
+        Playground = "Playground",
+        Calibration = "Calibration",
+        Targets = "Targets",
+        WhatIf = "What if",
+        Audit = "Audit",
+        Ledger = "Ledger",
+        Configuration = "Configuration",
+        About = "About",
+    }
 }
 
 impl Nav {
-    const ALL: [Nav; 15] = [
-        Nav::Overview,
-        Nav::Decisions,
-        Nav::Spend,
-        Nav::Providers,
-        Nav::Models,
-        Nav::Keys,
-        Nav::Accounts,
-        Nav::Playground,
-        Nav::Calibration,
-        Nav::Targets,
-        Nav::WhatIf,
-        Nav::Audit,
-        Nav::Ledger,
-        Nav::Configuration,
-        Nav::About,
-    ];
-
-    /// Label, path below `/console/`, and the key that follows `g`.
-    const fn entry(self) -> (&'static str, &'static str, &'static str) {
+    /// Path below `/console/`, and the key that follows `g`.
+    const fn place(self) -> (&'static str, &'static str) {
         match self {
-            Nav::Overview => ("Overview", "./", "o"),
-            Nav::Providers => ("Providers", "providers", "p"),
-            Nav::Decisions => ("Decisions", "decisions", "d"),
-            Nav::Spend => ("Spend", "spend", "v"),
-            Nav::Models => ("Models", "models", "m"),
-            Nav::Keys => ("Keys", "keys", "k"),
-            Nav::Accounts => ("Accounts", "accounts", "n"),
-            Nav::Playground => ("Playground", "try", "s"),
-            Nav::Calibration => ("Calibration", "calibration", "c"),
-            Nav::Targets => ("Targets", "targets", "t"),
-            Nav::WhatIf => ("What if", "what-if", "w"),
-            Nav::Audit => ("Audit", "audit", "u"),
-            Nav::Ledger => ("Ledger", "ledger", "l"),
-            Nav::Configuration => ("Configuration", "config", "f"),
-            Nav::About => ("About", "about", "a"),
+            Nav::Overview => ("./", "o"),
+            Nav::Decisions => ("decisions", "d"),
+            Nav::Spend => ("spend", "v"),
+            Nav::Providers => ("providers", "p"),
+            Nav::Models => ("models", "m"),
+            Nav::Keys => ("keys", "k"),
+            Nav::Accounts => ("accounts", "n"),
+            Nav::Playground => ("try", "s"),
+            Nav::Calibration => ("calibration", "c"),
+            Nav::Targets => ("targets", "t"),
+            Nav::WhatIf => ("what-if", "w"),
+            Nav::Audit => ("audit", "u"),
+            Nav::Ledger => ("ledger", "l"),
+            Nav::Configuration => ("config", "f"),
+            Nav::About => ("about", "a"),
         }
     }
 
     /// Whether it stands in the list that `More` opens.
-    const fn is_further(self) -> bool {
-        matches!(
-            self,
-            Nav::Calibration | Nav::Targets | Nav::WhatIf | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About
-        )
+    fn is_further(self) -> bool {
+        self >= Nav::Calibration
     }
 }
 
@@ -147,7 +128,7 @@ impl Frame {
                             @for nav in Nav::ALL.into_iter().filter(|nav| !nav.is_further()) { (self.link(nav, here)) }
                             li {
                                 button.more type="button" popovertarget="further" aria-current=[further.map(|_| "true")] {
-                                    (further.map_or("More", |nav| nav.entry().0)) " ▾"
+                                    (further.map_or("More", |nav| nav.as_str())) " ▾"
                                 }
                             }
                         }
@@ -171,11 +152,11 @@ impl Frame {
     }
 
     fn link(&self, nav: Nav, here: Option<Nav>) -> Markup {
-        let (label, path, key) = nav.entry();
+        let (path, key) = nav.place();
         html! {
             li {
                 a href={ (self.root) (path) } title={ "Keys: g " (key) } data-go=(key)
-                    aria-current=[(here == Some(nav)).then_some("page")] { (label) }
+                    aria-current=[(here == Some(nav)).then_some("page")] { (nav.as_str()) }
             }
         }
     }
@@ -191,8 +172,8 @@ impl Frame {
             dialog #keys aria-labelledby="keys-title" {
                 h2 #keys-title { "Keys" }
                 dl.keys {
-                    @for (label, _, key) in Nav::ALL.into_iter().map(Nav::entry) {
-                        dt { kbd { "g" } " " kbd { (key) } } dd { (label) }
+                    @for nav in Nav::ALL {
+                        dt { kbd { "g" } " " kbd { (nav.place().1) } } dd { (nav.as_str()) }
                     }
                     dt { kbd { "/" } } dd { "First filter of the page" }
                     dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }

@@ -114,7 +114,7 @@ fn try_login(console: &Console, worker: &Worker, form: &LoginForm, from: &str) -
     let digest = digest.ok_or_else(|| ApiError::unauthorized(KeyFault::Invalid));
     let caller = digest.and_then(|digest| Ok((worker.setup.keys.administrator_by_digest(&digest)?, digest)));
     let by = caller.as_ref().ok().map(|(caller, _)| &*caller.key.name);
-    events::ConsoleLogin { from, by }.emit();
+    events::console_login(from, by);
     if caller.is_err() {
         console.sessions.count_wrong_login(now);
     }

@@ -53,9 +53,15 @@ mod words;
 
 use std::sync::Arc;
 
-use actix_web::{Resource, Scope, dev::HttpServiceFactory, guard, middleware::from_fn, web};
+use actix_web::{Resource, Scope, dev::HttpServiceFactory, middleware::from_fn, web};
 
-use crate::{access::issued::HolderKind, base::error::ApiError};
+use crate::{
+    access::issued::HolderKind,
+    base::{
+        error::ApiError,
+        resources::{call, page, page_and_call, read},
+    },
+};
 use pointsman_base::secret::Secret;
 use session::Sessions;
 
@@ -91,7 +97,7 @@ impl Console {
             .app_data(web::Data::new(self.clone()))
             .service(web::resource("").route(read().to(async || answer::redirect("console/"))))
             .service(page("/assets/{hash}/{name}").route(read().to(assets::show)))
-            .service(both("/login").route(read().to(login::show)).route(web::post().to(login::submit)))
+            .service(page_and_call("/login").route(read().to(login::show)).route(web::post().to(login::submit)))
             .service(pages.wrap(from_fn(middleware::session)))
             .wrap(from_fn(middleware::forms))
     }
@@ -111,14 +117,17 @@ fn pages() -> Vec<Resource> {
         page("/decisions/{id}").route(read().to(decision::show)),
         page("/models").route(read().to(models::show)),
         page("/prices").route(read().to(prices::show)),
-        both("/try")
+        page_and_call("/try")
             .app_data(forms.clone())
             .route(read().to(playground::show))
             .route(web::post().to(playground::preview)),
         call("/try/send").app_data(forms.clone()).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
-        both("/what-if").app_data(forms).route(read().to(what_if::show)).route(web::post().to(what_if::compare)),
+        page_and_call("/what-if")
+            .app_data(forms)
+            .route(read().to(what_if::show))
+            .route(web::post().to(what_if::compare)),
         page("/spend").route(read().to(spend::show)),
         page("/spend.csv").route(read().to(spend::csv)),
         page("/activity").route(read().to(spend::moved)),
@@ -141,53 +150,38 @@ fn key_pages() -> Vec<Resource> {
     use keys::{actions, edit};
     vec![
         page("/keys").route(read().to(keys::show)),
-        both("/new/key").route(read().to(edit::new)).route(web::post().to(edit::create)),
+        page_and_call("/new/key").route(read().to(edit::new)).route(web::post().to(edit::create)),
         page("/keys/{name}").route(read().to(keys::show_one)),
-        both("/keys/{name}/change").route(read().to(edit::change)).route(web::post().to(edit::submit)),
-        both("/keys/{name}/disable").route(read().to(actions::ask_disable)).route(web::post().to(actions::disable)),
+        page_and_call("/keys/{name}/change").route(read().to(edit::change)).route(web::post().to(edit::submit)),
+        page_and_call("/keys/{name}/disable")
+            .route(read().to(actions::ask_disable))
+            .route(web::post().to(actions::disable)),
         call("/keys/{name}/enable").route(web::post().to(actions::enable)),
-        both("/keys/{name}/rotate").route(read().to(actions::ask_rotate)).route(web::post().to(actions::rotate)),
-        both("/keys/{name}/delete").route(read().to(actions::ask_delete)).route(web::post().to(actions::delete)),
+        page_and_call("/keys/{name}/rotate")
+            .route(read().to(actions::ask_rotate))
+            .route(web::post().to(actions::rotate)),
+        page_and_call("/keys/{name}/delete")
+            .route(read().to(actions::ask_delete))
+            .route(web::post().to(actions::delete)),
     ]
 }
 
 fn holder_pages(kind: HolderKind) -> [Resource; 5] {
     let (word, one) = (kind.word(), format!("/{}/{{name}}", kind.plural()));
     [
-        both(&format!("/new/{word}"))
+        page_and_call(&format!("/new/{word}"))
             .route(read().to(move |visit| holders::new(kind, visit)))
             .route(web::post().to(move |visit, entered| holders::set(kind, None, visit, entered))),
-        both(&one)
+        page_and_call(&one)
             .route(read().to(move |visit, name| holders::change(kind, visit, name)))
             .route(web::post().to(move |visit, name, entered| holders::set(kind, Some(name), visit, entered))),
-        both(&format!("{one}/disable"))
+        page_and_call(&format!("{one}/disable"))
             .route(read().to(move |visit, name| holders::ask_disable(kind, visit, name)))
             .route(web::post().to(move |visit, name, entered| holders::switched(kind, false, visit, name, entered))),
         call(&format!("{one}/enable"))
             .route(web::post().to(move |visit, name, entered| holders::switched(kind, true, visit, name, entered))),
-        both(&format!("{one}/delete"))
+        page_and_call(&format!("{one}/delete"))
             .route(read().to(move |visit, name| holders::ask(kind, visit, name)))
             .route(web::post().to(move |visit, name, entered| holders::delete(kind, visit, name, entered))),
     ]
-}
-
-fn read() -> actix_web::Route {
-    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
-}
-
-fn page(path: &str) -> Resource {
-    resource(path, "GET, HEAD")
-}
-
-fn call(path: &str) -> Resource {
-    resource(path, "POST")
-}
-
-fn both(path: &str) -> Resource {
-    resource(path, "GET, HEAD, POST")
-}
-
-fn resource(path: &str, allowed: &'static str) -> Resource {
-    web::resource(path)
-        .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))
 }

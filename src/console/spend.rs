@@ -74,13 +74,7 @@ pub(super) async fn show(
             let (rows, bars) = (rows.body(&worker), bars.body(&worker));
             Ok(answer::page(page(asked.content(&rows, &bars, change.as_ref()))))
         }
-        Err(error) if error.status().is_client_error() && worker.shared.records.ledger.is_none() => {
-            Ok(answer::page(page(html! { p.empty { (error.message()) } })))
-        }
-        Err(error) if error.status().as_u16() == 400 => {
-            Ok(answer::refused(&error, page(html! { p.alert role="alert" { (error.message()) } })))
-        }
-        Err(error) => Err(error),
+        Err(error) => answer::unlisted(error, &worker, "", page),
     }
 }
 

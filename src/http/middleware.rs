@@ -24,7 +24,7 @@ use crate::{
     access::keys::Caller,
     api::auth::KnownCaller,
     base::{
-        error::{ApiError, ErrorReason},
+        error::{ApiError, ErrorReason, refuses_key},
         events,
         request_id::{REQUEST_ID, RequestId},
     },
@@ -120,7 +120,7 @@ fn error_reason(result: &Result<ServiceResponse<BoxBody>, Error>) -> Option<Erro
 
 /// Whose key was not let in: one that is disabled or has expired, or that of a disabled account or team.
 fn shut_out(result: &Result<ServiceResponse<BoxBody>, Error>, shared: &Shared) -> Option<Arc<Caller>> {
-    let response = result.as_ref().ok().filter(|response| response.status().as_u16() == 401)?;
+    let response = result.as_ref().ok().filter(|response| refuses_key(response.status()))?;
     shared.setup.load().keys.presented(response.request().headers())
 }
 
@@ -167,7 +167,7 @@ async fn call_inner<B: MessageBody + 'static>(
     };
     let Ok(result) = result else {
         if let Some(shared) = shared {
-            events::Panicked { request_id: id.as_str() }.emit(&shared.process.metrics);
+            shared.process.metrics.panicked(id.as_str());
         }
         return Err(ApiError::internal().with_request_id(id.as_str()).in_dialect(dialect).into());
     };

@@ -5,7 +5,7 @@
 //! `/v1/models` has the member `object`. What the Anthropic API has is also below `/anthropic/v1`.
 
 use actix_web::{
-    HttpRequest, Resource, Scope, guard,
+    HttpRequest, Resource, Scope,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };
@@ -30,7 +30,10 @@ use crate::{
         models::model_handlers,
         openapi::{self, Document},
     },
-    base::error::ApiError,
+    base::{
+        error::ApiError,
+        resources::{call, page, page_and_call, read, resource},
+    },
     console::{Console, headers},
     http::{cors, middleware::frame},
     state::gateway::WorkerHandle,
@@ -40,12 +43,6 @@ use crate::{
 const ANTHROPIC: &str = "/anthropic/v1";
 /// The base address of clients that append `/v1/messages`.
 const MESSAGES_BASE: &str = "/api";
-/// Methods of pages.
-const PAGE_METHODS: &str = "GET, HEAD";
-/// Methods of calls.
-const CALL_METHODS: &str = "POST";
-/// Methods of resources that are both.
-const PAGE_AND_CALL_METHODS: &str = "GET, HEAD, POST";
 
 /// Mounts the whole gateway on its own listener; unknown paths are answered with 404.
 pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
@@ -307,29 +304,6 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
     resources.extend(health_pages(below));
     resources.extend(key_pages(below));
     resources
-}
-
-/// A route for `GET` and `HEAD`.
-fn read() -> actix_web::Route {
-    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
-}
-
-fn page(path: &str) -> Resource {
-    resource(path, PAGE_METHODS)
-}
-
-fn call(path: &str) -> Resource {
-    resource(path, CALL_METHODS)
-}
-
-fn page_and_call(path: &str) -> Resource {
-    resource(path, PAGE_AND_CALL_METHODS)
-}
-
-/// A resource that answers other methods than `allowed` with 405 and names the allowed ones.
-fn resource(path: &str, allowed: &'static str) -> Resource {
-    web::resource(path)
-        .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))
 }
 
 async fn unknown_path(request: HttpRequest) -> Result<String, ApiError> {

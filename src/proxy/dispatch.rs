@@ -58,7 +58,7 @@ use crate::{
         admission::Admitted,
         load::{BufferLimitReached, BufferedBytes},
     },
-    base::{error::ApiError, events},
+    base::error::ApiError,
     proxy::no_candidate::{self, RequestRestrictions},
     state::gateway::Worker,
 };
@@ -274,7 +274,7 @@ async fn decide(worker: &Worker, mut query: Box<Query>) -> Result<Result<Routed,
         Ok(routed) => (Some(routed.took), &routed.decision.excluded),
         Err(error) => (None, &error.excluded),
     };
-    events::Decided { took, excluded }.emit(&worker.shared.process.metrics);
+    worker.shared.process.metrics.decided(took, excluded);
     Ok(routed)
 }
 

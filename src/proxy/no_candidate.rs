@@ -113,15 +113,7 @@ fn excluding_alias<'a>(catalog: &'a Catalog, query: &Query, excluded: &ExcludedE
         ExclusionReason::BlockedModel => is_in(&alias.blocked) && !is_in(&query.routing.blocked),
         _ => false,
     };
-    aliases(catalog, query).find(excludes)
-}
-
-/// The requested aliases.
-fn aliases<'a>(catalog: &'a Catalog, query: &Query) -> impl Iterator<Item = &'a Alias> {
-    query.targets.iter().filter_map(|target| match target {
-        Target::Alias(index) => catalog.alias(*index),
-        Target::Model(_) => None,
-    })
+    catalog.aliases_among(&query.targets).find(excludes)
 }
 
 /// Whether a reason is a limit of the request that is checked after the context length. An endpoint with such a reason has
@@ -321,11 +313,12 @@ fn no_candidates_message(catalog: &Catalog, error: &RouteError, counts: &[(Exclu
     } else {
         message
     };
-    let empty = aliases(catalog, &error.query).filter(|alias| catalog.is_emptied_by_lists_of(alias));
+    let empty = catalog.aliases_among(&error.query.targets).filter(|alias| catalog.is_emptied_by_lists_of(alias));
     let message = empty.fold(message, |message, alias| {
         format!("{message} The lists of models of the alias {} leave no model of this catalog.", alias.id)
     });
-    let off = aliases(catalog, &error.query).filter_map(|alias| Some((alias, off_of(catalog, &alias.allowed)?)));
+    let off =
+        catalog.aliases_among(&error.query.targets).filter_map(|alias| Some((alias, off_of(catalog, &alias.allowed)?)));
     off.fold(message, |message, (alias, off)| {
         format!("{message} Every model that the alias {} allows is at a provider that is off ({off}).", alias.id)
     })
@@ -403,9 +396,5 @@ fn all_off(catalog: &Catalog, error: &RouteError) -> String {
 }
 
 fn requested(catalog: &Catalog, query: &Query) -> Vec<String> {
-    let name = |target: &Target| match target {
-        Target::Model(index) => catalog.model(*index).map(|model| model.id.to_string()),
-        Target::Alias(index) => catalog.alias(*index).map(|alias| alias.id.clone()),
-    };
-    query.targets.iter().filter_map(name).collect()
+    query.targets.iter().filter_map(|target| catalog.target_id(*target).map(str::to_owned)).collect()
 }

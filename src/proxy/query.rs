@@ -221,10 +221,7 @@ impl QueryInput<'_> {
         let scope = NameScope { catalog, config, caller: Some(caller), is_messages: self.is_messages, today };
         let requested = self.names.resolve(&scope)?;
         check_provider_order(catalog, &self.routing.provider)?;
-        let alias = requested.iter().find_map(|target| match target {
-            Target::Alias(index) => catalog.alias(*index),
-            Target::Model(_) => None,
-        });
+        let alias = catalog.aliases_among(&requested).next();
         let router = alias.map(|alias| alias.id.clone());
         let divided = divide(catalog, &requested, today, |alias, split| asker.drawn(caller, alias, split));
         let (targets, settings, split) = match divided {

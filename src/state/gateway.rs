@@ -35,7 +35,7 @@ use crate::{
     access::{analysis::Analyses, cascade_budgets::CascadeBudgets, keys::Caller, registry::Registry},
     base::{
         error::{ApiError, Overload},
-        events::{ActorReplaced, Metrics},
+        events::Metrics,
     },
     state::{
         alerts::Alerts,
@@ -386,7 +386,7 @@ impl HandleState {
         let replaced = self.replaced_routers.get() + 1;
         self.replaced_routers.set(replaced);
         let seeds = RouterSeeds { seed: splitmix64(self.seeds.seed ^ replaced), ..self.seeds };
-        ActorReplaced { actor: "router" }.emit(&self.shared.process.metrics);
+        self.shared.process.metrics.actor_replaced("router");
         self.shared.actors.routers.join(Router::new(seeds).start())
     }
 }

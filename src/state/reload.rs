@@ -20,7 +20,7 @@ use pointsman_config::{Config, LoadedConfig, PendingRestart, ReadOutcome};
 use pointsman_domain::Catalog;
 
 use crate::{
-    base::{events, log_output},
+    base::log_output,
     state::{
         gateway::Shared,
         setup::{Setup, SetupDraft, SetupError},
@@ -186,7 +186,7 @@ fn announce(shared: &Shared, version: u64, cause: Option<ReloadTrigger>) {
     shared.process.metrics.adopt(&setup.catalog, keys);
     shared.records.shadows.adopt(&setup.config.shadows, version, at_ms);
     shared.process.metrics.alerts.adopt(setup.config.alerts.iter().map(|receiver| &*receiver.name));
-    events::ConfigInForce { version, at_ms }.emit(&shared.process.metrics);
+    shared.process.metrics.config_in_force(version, at_ms);
 }
 
 /// Returns the version, and the names of what had a configuration fault and is tried again at once.

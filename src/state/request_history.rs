@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use pointsman_dialect::ChatRequest;
 use pointsman_domain::{
     Alias, AttemptReason, Catalog, Decision, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy,
-    Sourced, Target, TaskClass, TaskClassSource, Tick, Usage, Usd,
+    Sourced, TaskClass, TaskClassSource, Tick, Usage, Usd,
 };
 use pointsman_routing::{
     spend_pace::{CallEnd, SpendPaces},
@@ -107,13 +107,9 @@ impl PacedSpending {
 
 /// The alias of the request, or the one that it is a part of, if it has a spend pace.
 fn paced_alias<'c>(catalog: &'c Catalog, query: &Query) -> Option<&'c Alias> {
-    let first = match *query.targets.first()? {
-        Target::Alias(position) => Some(position),
-        Target::Model(_) => None,
-    };
-    let divided = query.split.as_ref().map(|taken| taken.alias);
-    let mut aliases = [first, divided].into_iter().flatten().filter_map(|position| catalog.alias(position));
-    aliases.find(|alias| alias.spend_pace.is_some())
+    let first = catalog.aliases_among(query.targets.get(..1)?);
+    let divided = query.split.as_ref().and_then(|taken| catalog.alias(taken.alias));
+    first.chain(divided).find(|alias| alias.spend_pace.is_some())
 }
 
 /// The latency target of a streamed request. Plain answers show no first token, so they have no target.
@@ -204,9 +200,5 @@ fn call_end(record: &Generation) -> CallEnd {
 
 /// The canonical name of the first alias or model in the query.
 fn target_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
-    let name = query.targets.first().and_then(|target| match *target {
-        Target::Alias(position) => catalog.alias(position).map(|alias| alias.id.as_str()),
-        Target::Model(position) => catalog.model(position).map(|model| model.id.as_str()),
-    });
-    name.unwrap_or_default()
+    query.targets.first().and_then(|target| catalog.target_id(*target)).unwrap_or_default()
 }

@@ -21,10 +21,7 @@ use pointsman_actors::{
 use pointsman_base::clock;
 
 use crate::{
-    base::{
-        events::{ActorReplaced, ActorSilent},
-        service_manager,
-    },
+    base::service_manager,
     state::{
         control::{CHECK_INTERVAL, HealthRestart},
         gateway::Shared,
@@ -83,10 +80,10 @@ async fn check_all(shared: &Shared, stops: &mut VecDeque<Instant>) {
     for (actor, condition) in [("catalog", catalog), ("health", health), ("ledger", ledger)] {
         match condition {
             Condition::Responsive => {}
-            Condition::Silent => ActorSilent { actor, waited: ANSWER_TIMEOUT }.emit(&shared.process.metrics),
+            Condition::Silent => shared.process.metrics.actor_silent(actor, ANSWER_TIMEOUT),
             Condition::Stopped => {
                 replace(shared, actor, stops).await;
-                ActorReplaced { actor }.emit(&shared.process.metrics);
+                shared.process.metrics.actor_replaced(actor);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{
     credential::{ca_file, secret_of_variable},
     fault::hint,
     quantity::{DAY, HOUR, MINUTE},
-    section::Section,
+    section::{Section, words},
 };
 
 /// Longest list of receivers.
@@ -109,10 +109,6 @@ pointsman_domain::named! {
     }
 }
 
-impl AlertFormat {
-    const WORDS: [(&str, AlertFormat); 2] = [("json", AlertFormat::Json), ("slack", AlertFormat::Slack)];
-}
-
 /// Reads all receivers. Those with a fault are left out.
 pub(super) fn read_all(root: &Section<'_>, context: &Surroundings<'_>) -> Vec<AlertReceiver> {
     let receivers = root.sections("alerts", MAX_RECEIVERS, |section| read(section, context));
@@ -146,7 +142,7 @@ fn read(section: &Section<'_>, context: &Surroundings<'_>) -> Option<AlertReceiv
         /// The events that it is told.
         events = with(events) [absent = "all", allowed = "names of [events](ALERTS.md#events)"],
         /// `json`: all members of the alert. `slack`: `{"text": "…"}`.
-        format = choice_or(&AlertFormat::WORDS, AlertFormat::Json),
+        format = choice_or(&words(AlertFormat::ALL, AlertFormat::as_str), AlertFormat::Json),
         /// Time after which an event that lasts is told again.
         repeat = duration_or(MINUTE..=30 * DAY, 4 * HOUR),
     }

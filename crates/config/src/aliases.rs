@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{Alias, Catalog, ModelId, ModelPattern, Objective, Preference, Usd, Weights};
+use pointsman_domain::{
+    Alias, Catalog, ModelId, ModelPattern, Objective, Preference, Task, UnknownQuality, Usd, Weights,
+};
 
 use super::{
-    accounts,
-    quality::{self, UNKNOWN_QUALITIES},
-    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
-    section::{Item, Section},
+    accounts, quality,
+    routing::{RoutingConfig, ServiceConfig, built_in_alias, preference, weights},
+    section::{Item, Section, words},
     splits,
 };
 
@@ -145,9 +146,9 @@ fn read_alias<'t>(
         /// Additional names.
         synonyms = texts(64),
         /// Objective of requests with this alias.
-        objective = choice(&OBJECTIVES) [absent = "`routing.objective`"],
+        objective = choice(&words(Objective::ALL, Objective::as_str)) [absent = "`routing.objective`"],
         /// Class of the tasks, whose quality counts. `metadata.task` of a request goes before it.
-        task = choice(&TASKS)
+        task = choice(&words(Task::ALL, Task::as_str))
             [absent = "found from the request"],
         /// Weights for `balanced`, as in `[routing.balanced]`.
         weights = with(|section, key| weights(section, key, ""))
@@ -174,7 +175,7 @@ fn read_alias<'t>(
         min_quality = with(quality::floor)
             [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
         /// What `min_quality` does with endpoints without a score and ratings.
-        quality_unknown = choice(&UNKNOWN_QUALITIES) [absent = "that of the key, else `exclude`"],
+        quality_unknown = choice(&words(UnknownQuality::ALL, UnknownQuality::as_str)) [absent = "that of the key, else `exclude`"],
         /// What a thousand chats are to cost, on average over all of them: of the models that the alias allows, the best for the money
         /// are chosen (`quality` of `weights` must be above 0). [POLICY.md](POLICY.md#spend-pace) explains it.
         spend_pace = with(spend_pace)

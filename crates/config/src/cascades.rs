@@ -50,10 +50,9 @@ fn signals(section: &Section<'_>, key: &'static str) -> Vec<CascadeSignal> {
     let Some(items) = section.texts(key, CascadeSignal::ALL.len()) else { return CascadeSignal::SAFE.to_vec() };
     let mut signals = Vec::new();
     for item in &items {
-        match CascadeSignal::ALL.into_iter().find(|signal| signal.as_str() == item.text) {
+        match item.named("no signal", CascadeSignal::ALL, CascadeSignal::as_str) {
             Some(signal) if signals.contains(&signal) => item.fault("is there twice", "each word once"),
-            Some(signal) => signals.push(signal),
-            None => item.unknown("no signal", CascadeSignal::ALL.map(CascadeSignal::as_str)),
+            signal => signals.extend(signal),
         }
     }
     if items.is_empty() {

@@ -6,7 +6,7 @@ use pointsman_domain::{
     AddedMember, AddedMembers, Capability, CapabilitySet, Dialect, EffortBudgets, Platform, ReasoningHistory,
 };
 
-use super::section::{Item, Section};
+use super::section::{Item, Section, words};
 
 const MAX_CAPABILITIES: usize = 24;
 const MAX_SAFETY_SETTINGS: usize = 32;
@@ -14,15 +14,6 @@ const MAX_SAFETY_SETTINGS: usize = 32;
 const MAX_BUDGET: u32 = 10_000_000;
 /// From which probability of harm on Gemini blocks.
 const THRESHOLDS: [&str; 5] = ["OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"];
-
-/// Names of the wire formats, for `dialect`.
-pub(super) const DIALECTS: [(&str, Dialect); 5] = [
-    (Dialect::OpenAi.as_str(), Dialect::OpenAi),
-    (Dialect::Anthropic.as_str(), Dialect::Anthropic),
-    (Dialect::Gemini.as_str(), Dialect::Gemini),
-    (Dialect::Responses.as_str(), Dialect::Responses),
-    (Dialect::Converse.as_str(), Dialect::Converse),
-];
 
 /// Members of a message in which reasoning goes back, for `reasoning_history`.
 const REASONING_HISTORIES: [(&str, ReasoningHistory); 5] = [
@@ -43,7 +34,7 @@ settings! {
         /// 2023-06-01` unless `headers` sets another), or `authorization` (`converse`: Amazon Bedrock, where `base_url`
         /// is `https://bedrock-runtime.<region>.amazonaws.com` and the key is a Bedrock API key unless `auth` is
         /// `sigv4`).
-        pub(super) dialect: Dialect = choice_or(&DIALECTS, inherited.dialect),
+        pub(super) dialect: Dialect = choice_or(&words(Dialect::ALL, Dialect::as_str), inherited.dialect),
         /// The service that serves the dialect.
         pub(super) platform: Platform => inherited.platform,
         /// Tokens of reasoning of each effort.
@@ -225,12 +216,7 @@ fn lacks(section: &Section<'_>, key: &'static str) -> Option<CapabilitySet> {
 /// Members that the gateway leaves out although it adds them elsewhere.
 fn omits(section: &Section<'_>, key: &'static str) -> Option<AddedMembers> {
     let items = section.texts(key, AddedMember::ALL.len())?;
-    let mut omits = AddedMembers::default();
-    for item in items {
-        match AddedMember::ALL.into_iter().find(|member| member.as_str() == item.text) {
-            Some(member) => omits = omits.with(member),
-            None => item.unknown("no member that the gateway adds", AddedMember::ALL.map(AddedMember::as_str)),
-        }
-    }
-    Some(omits)
+    let what = "no member that the gateway adds";
+    let omits = items.iter().filter_map(|item| item.named(what, AddedMember::ALL, AddedMember::as_str));
+    Some(omits.fold(AddedMembers::default(), AddedMembers::with))
 }

@@ -29,6 +29,20 @@ impl Item<'_> {
         self.fault(wrong, listed_names(self.text, known));
     }
 
+    /// The value of `all` that this text names. Reports a text that names none. `what`: what it is not, with its article.
+    pub(super) fn named<T: Copy, const N: usize>(
+        &self,
+        what: &str,
+        all: [T; N],
+        name: fn(T) -> &'static str,
+    ) -> Option<T> {
+        let named = all.into_iter().find(|value| name(*value) == self.text);
+        if named.is_none() {
+            self.unknown(what, all.map(name));
+        }
+        named
+    }
+
     /// Reports that this text may be meant otherwise.
     pub(super) fn warning(&self, text: impl Into<String>) {
         self.faults.warning(self.location, &self.path, text);

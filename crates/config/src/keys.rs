@@ -15,11 +15,9 @@ use super::{
     auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY},
     environment::Environment,
     limits::LimitsConfig,
-    quality::{self, UNKNOWN_QUALITIES},
-    routing::{OBJECTIVES, TASKS},
-    section::Section,
+    quality,
+    section::{Section, words},
     server::ServerConfig,
-    tree::Value,
 };
 
 /// Longest list of keys.
@@ -102,14 +100,14 @@ settings! {
         /// Providers that the key may not use.
         pub blocked_providers: Vec<String> = with(providers) [allowed = "slugs, `slug/variant`, display names"],
         /// Objective of requests that name none.
-        pub objective: Option<Objective> = choice(&OBJECTIVES) [absent = "that of the alias, else `routing.objective`"],
+        pub objective: Option<Objective> = choice(&words(Objective::ALL, Objective::as_str)) [absent = "that of the alias, else `routing.objective`"],
         /// Class of the tasks, whose quality counts. `metadata.task` of a request goes before it.
-        pub task: Option<Task> = choice(&TASKS) [absent = "that of the alias, else found from the request"],
+        pub task: Option<Task> = choice(&words(Task::ALL, Task::as_str)) [absent = "that of the alias, else found from the request"],
         /// Least quality of requests whose alias names none: the mean, or with `{ p10 = 0.7 }` the lower tenth.
         pub min_quality: Option<QualityFloor> = with(quality::floor)
             [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
         /// What `min_quality` does with endpoints without a score and ratings.
-        pub quality_unknown: Option<UnknownQuality> = choice(&UNKNOWN_QUALITIES) [absent = "`exclude`"],
+        pub quality_unknown: Option<UnknownQuality> = choice(&words(UnknownQuality::ALL, UnknownQuality::as_str)) [absent = "`exclude`"],
         /// Names that mean a model or an alias in requests of this key, such as `{ fast = "acme/small" }`. They go
         /// before models, aliases and names of providers, at every door.
         pub aliases: Vec<(String, String)> = with(aliases)
@@ -410,22 +408,11 @@ fn scopes(section: &Section<'_>, key: &'static str) -> Vec<Scope> {
     if items.is_empty() {
         section.fault(key, "is empty", "at least one of inference, read, admin");
     }
-    let parsed = items.iter().filter_map(|item| {
-        let scope = Scope::parse(item.text);
-        if scope.is_none() {
-            item.unknown("not a scope", Scope::ALL.map(Scope::as_str));
-        }
-        scope
-    });
-    parsed.collect()
+    items.iter().filter_map(|item| item.named("not a scope", Scope::ALL, Scope::as_str)).collect()
 }
 
 pub(super) fn expiry(section: &Section<'_>, key: &'static str) -> Option<DateTime<Utc>> {
-    let text = match section.any(key)? {
-        Value::Date(date) => date.to_string(),
-        Value::Text(text) => text.clone(),
-        _ => String::new(),
-    };
+    let text = section.time_text(key)?;
     let time = DateTime::parse_from_rfc3339(&text).map(|time| time.to_utc()).ok();
     let midnight = |date: NaiveDate| date.and_time(NaiveTime::MIN).and_utc();
     let time = time.or_else(|| text.parse().ok().map(midnight));

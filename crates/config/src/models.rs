@@ -334,14 +334,7 @@ fn modalities(section: &Section<'_>, key: &'static str) -> Modalities {
     if items.is_empty() {
         section.fault(key, "is empty", "at least one of text, image, audio, file, video, embeddings");
     }
-    let parsed = items.iter().filter_map(|item| {
-        let modality = Modality::parse(item.text);
-        if modality.is_none() {
-            item.unknown("not a modality", Modality::ALL.map(Modality::as_str));
-        }
-        modality
-    });
-    parsed.collect()
+    items.iter().filter_map(|item| item.named("not a modality", Modality::ALL, Modality::as_str)).collect()
 }
 
 fn default_parameters(section: &Section<'_>) -> DefaultParameters {

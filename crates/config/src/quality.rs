@@ -17,12 +17,6 @@ const MOST_ANSWERS: u32 = 1_000_000_000;
 /// Most models that a warning names.
 const NAMED: usize = 5;
 
-/// What becomes of endpoints of unknown quality, by name.
-pub(super) const UNKNOWN_QUALITIES: [(&str, UnknownQuality); 2] = {
-    let [exclude, allow] = UnknownQuality::ALL;
-    [(exclude.as_str(), exclude), (allow.as_str(), allow)]
-};
-
 /// Where scores come from.
 #[derive(Clone, Default)]
 struct Origin {

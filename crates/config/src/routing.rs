@@ -6,13 +6,13 @@ use std::{path::Path, time::Duration};
 
 use pointsman_domain::{
     BreakerPolicy, Exploration, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
-    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
+    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Weights,
 };
 
 use super::{
     memory::MemoryConfig,
     quantity::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, WEEK},
-    section::Section,
+    section::{Section, words},
     tree::Value,
 };
 
@@ -48,7 +48,7 @@ settings! {
         /// Choices at random to learn from.
         pub explore: ExploreConfig => section.section("explore", explore),
         /// Objective when neither the request, the alias nor the key sets one.
-        pub objective: Objective = choice_or(&OBJECTIVES, Objective::default()),
+        pub objective: Objective = choice_or(&words(Objective::ALL, Objective::as_str), Objective::default()),
         /// Synonyms of the two built-in aliases: those ending in `auto` or `router` mean `<prefix>/auto`, those ending
         /// in `free` mean `<prefix>/free`.
         pub alias_synonyms: Vec<String> = with(synonyms)
@@ -63,32 +63,6 @@ settings! {
         pub memory: MemoryConfig => section.section("memory", |memory| MemoryConfig::read(memory, directory)),
     }
 }
-
-/// The objectives by name, for [`Section::choice`].
-pub(super) const OBJECTIVES: [(&str, Objective); 4] = {
-    let [cheapest, fastest, reliable, balanced] = Objective::ALL;
-    [
-        (cheapest.as_str(), cheapest),
-        (fastest.as_str(), fastest),
-        (reliable.as_str(), reliable),
-        (balanced.as_str(), balanced),
-    ]
-};
-
-/// The classes of tasks by name.
-pub(super) const TASKS: [(&str, Task); 8] = {
-    let [general, code, math, structured, tools, long_context, creative, vision] = Task::ALL;
-    [
-        (general.as_str(), general),
-        (code.as_str(), code),
-        (math.as_str(), math),
-        (structured.as_str(), structured),
-        (tools.as_str(), tools),
-        (long_context.as_str(), long_context),
-        (creative.as_str(), creative),
-        (vision.as_str(), vision),
-    ]
-};
 
 fn synonyms(section: &Section<'_>, key: &'static str) -> Vec<String> {
     let Some(items) = section.texts(key, 64) else { return DEFAULT_SYNONYMS.map(str::to_owned).to_vec() };
@@ -238,14 +212,7 @@ fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
 
 fn objectives<C: FromIterator<Objective>>(section: &Section<'_>, key: &'static str) -> Option<C> {
     let items = section.texts(key, 4)?;
-    let parsed = items.iter().filter_map(|item| {
-        let objective = item.text.parse().ok();
-        if objective.is_none() {
-            item.unknown("not an objective", Objective::ALL.map(Objective::as_str));
-        }
-        objective
-    });
-    Some(parsed.collect())
+    Some(items.iter().filter_map(|item| item.named("not an objective", Objective::ALL, Objective::as_str)).collect())
 }
 
 /// Choices that are drawn at random, whatever the scores, so that something is known of endpoints that would not be chosen.

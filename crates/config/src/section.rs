@@ -315,23 +315,45 @@ impl<'t> Section<'t> {
         self.or(key, self.flag(key), default, |flag| Value::Flag(*flag))
     }
 
+    /// A quantity within a range, which stands in messages between two texts. `read` gives how it is written and what it is, if that
+    /// can be told, or what is wrong with it; `None` where the value has another type.
+    fn quantity<N: PartialOrd>(
+        &self,
+        key: &'static str,
+        (kind, before, after): (&'static str, &str, &str),
+        range: &RangeInclusive<N>,
+        show: impl Fn(&N) -> String,
+        read: impl FnOnce(&Node) -> Option<Result<(String, Option<N>), &'static str>>,
+    ) -> Option<N> {
+        let bounds = || format!("{} to {}", show(range.start()), show(range.end()));
+        self.record(key, kind, bounds);
+        let node = self.node(key)?;
+        let allowed = || format!("{before}{}{after}", bounds());
+        let wrong = match read(node) {
+            Some(Ok((given, value))) => match value.filter(|value| range.contains(value)) {
+                None => format!("{given} is out of range"),
+                fitting => return fitting,
+            },
+            Some(Err(wrong)) => wrong.to_owned(),
+            None => {
+                self.mismatch(key, node, allowed());
+                return None;
+            }
+        };
+        self.fault(key, wrong, allowed());
+        None
+    }
+
     /// A whole number within a range.
     pub(super) fn integer<N>(&self, key: &'static str, range: RangeInclusive<N>) -> Option<N>
     where
         N: Copy + PartialOrd + Display + TryFrom<i64>,
     {
-        let allowed = || format!("a whole number from {} to {}", range.start(), range.end());
-        self.record(key, "whole number", || format!("{} to {}", range.start(), range.end()));
-        let node = self.node(key)?;
-        let Value::Integer(number) = node.value else {
-            self.mismatch(key, node, allowed());
-            return None;
+        let read = |node: &Node| match node.value {
+            Value::Integer(number) => Some(Ok((number.to_string(), N::try_from(number).ok()))),
+            _ => None,
         };
-        let fitting = N::try_from(number).ok().filter(|number| range.contains(number));
-        if fitting.is_none() {
-            self.fault(key, format!("{number} is out of range"), allowed());
-        }
-        fitting
+        self.quantity(key, ("whole number", "a whole number from ", ""), &range, N::to_string, read)
     }
 
     /// A whole number within a range, or a default.
@@ -356,18 +378,8 @@ impl<'t> Section<'t> {
 
     /// A number within a range.
     pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
-        self.record(key, "number", || format!("{} to {}", range.start(), range.end()));
-        let node = self.node(key)?;
-        let allowed = || format!("a number from {} to {}", range.start(), range.end());
-        let Some(number) = node.number() else {
-            self.mismatch(key, node, allowed());
-            return None;
-        };
-        let fitting = range.contains(&number);
-        if !fitting {
-            self.fault(key, format!("{number} is out of range"), allowed());
-        }
-        fitting.then_some(number)
+        let read = |node: &Node| node.number().map(|number| Ok((number.to_string(), Some(number))));
+        self.quantity(key, ("number", "a number from ", ""), &range, f64::to_string, read)
     }
 
     /// A number within a range, or a default.
@@ -377,22 +389,14 @@ impl<'t> Section<'t> {
 
     /// A duration with its unit, such as `"15s"`.
     pub(super) fn duration(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let shown = |bound: &Duration| quantity::show_duration(*bound);
-        self.record(key, "duration", || format!("{} to {}", shown(range.start()), shown(range.end())));
-        let node = self.node(key)?;
-        let allowed =
-            || format!("a time with its unit from {} to {}, such as \"15s\"", shown(range.start()), shown(range.end()));
-        let Value::Text(text) = &node.value else {
-            self.mismatch(key, node, allowed());
-            return None;
+        let read = |node: &Node| match &node.value {
+            Value::Text(text) => {
+                Some(quantity::read_duration(text).map(|time| (text.clone(), Some(time))).ok_or("is not a time"))
+            }
+            _ => None,
         };
-        let time = quantity::read_duration(text);
-        let fitting = time.filter(|time| range.contains(time));
-        if fitting.is_none() {
-            let wrong = if time.is_some() { format!("{text} is out of range") } else { "is not a time".to_owned() };
-            self.fault(key, wrong, allowed());
-        }
-        fitting
+        let allowed = ("duration", "a time with its unit from ", ", such as \"15s\"");
+        self.quantity(key, allowed, &range, |time| quantity::show_duration(*time), read)
     }
 
     /// A duration with its unit, or a default.
@@ -407,29 +411,15 @@ impl<'t> Section<'t> {
 
     /// A number of bytes, such as `"32MiB"` or `33554432`.
     pub(super) fn bytes(&self, key: &'static str, range: RangeInclusive<usize>) -> Option<usize> {
-        let shown = |bound: &usize| quantity::show_bytes(*bound);
-        self.record(key, "size", || format!("{} to {}", shown(range.start()), shown(range.end())));
-        let node = self.node(key)?;
-        let allowed = || format!("a size from {} to {}, such as \"32MiB\"", shown(range.start()), shown(range.end()));
-        let (given, size) = match &node.value {
-            Value::Integer(number) => (number.to_string(), usize::try_from(*number).ok()),
-            Value::Text(text) => match quantity::read_bytes(text) {
-                Some(size) => (text.clone(), Some(size)),
-                None => {
-                    self.fault(key, "is not a size", allowed());
-                    return None;
-                }
-            },
-            _ => {
-                self.mismatch(key, node, allowed());
-                return None;
+        let read = |node: &Node| match &node.value {
+            Value::Integer(number) => Some(Ok((number.to_string(), usize::try_from(*number).ok()))),
+            Value::Text(text) => {
+                Some(quantity::read_bytes(text).map(|size| (text.clone(), Some(size))).ok_or("is not a size"))
             }
+            _ => None,
         };
-        let fitting = size.filter(|size| range.contains(size));
-        if fitting.is_none() {
-            self.fault(key, format!("{given} is out of range"), allowed());
-        }
-        fitting
+        let allowed = ("size", "a size from ", ", such as \"32MiB\"");
+        self.quantity(key, allowed, &range, |size| quantity::show_bytes(*size), read)
     }
 
     /// A number of bytes, or a default.
@@ -463,13 +453,18 @@ impl<'t> Section<'t> {
         Some(&node.value)
     }
 
-    /// A day.
-    pub(super) fn day(&self, key: &'static str) -> Option<NaiveDate> {
-        let text = match self.any(key)? {
+    /// A date or time as text; empty for other values.
+    pub(super) fn time_text(&self, key: &'static str) -> Option<String> {
+        Some(match self.any(key)? {
             Value::Date(date) => date.to_string(),
             Value::Text(text) => text.clone(),
             _ => String::new(),
-        };
+        })
+    }
+
+    /// A day.
+    pub(super) fn day(&self, key: &'static str) -> Option<NaiveDate> {
+        let text = self.time_text(key)?;
         // Years have exactly four digits, as in answers.
         let day = text.parse::<NaiveDate>().ok().filter(|_| text.len() == "2026-11-20".len());
         if day.is_none() {
@@ -594,6 +589,11 @@ impl<'t> Section<'t> {
         self.faults.value(&node.location, path, format!("got {}", node.value.kind()), "a table");
         None
     }
+}
+
+/// The values of an enumeration with their names, for [`Section::choice`].
+pub(super) fn words<T: Copy, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> [(&'static str, T); N] {
+    all.map(|value| (name(value), value))
 }
 
 /// The text of a node. The value of a variable is text even if it looks like a number.

@@ -11,8 +11,7 @@ use super::{
     fault::{Faults, SourceLocation},
     keys::{digest_of, expiry},
     providers::ProviderConfig,
-    routing::OBJECTIVES,
-    section::Section,
+    section::{Section, words},
     toml_value,
     tree::{Table, Value},
 };
@@ -97,7 +96,7 @@ fn read<'t>(section: &Section<'t>) -> Declared<'t> {
             /// Only those with this alias, such as `service/auto`.
             alias = filled_text() [absent = "all"],
             /// Only those with this objective.
-            objective = choice(&OBJECTIVES) [absent = "all"],
+            objective = choice(&words(Objective::ALL, Objective::as_str)) [absent = "all"],
         }
         (alias, objective)
     });

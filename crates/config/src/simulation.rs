@@ -4,14 +4,12 @@
 
 use std::time::Duration;
 
-use pointsman_domain::ProviderSlug;
-use pointsman_domain::simulated::ProviderSettings;
+use pointsman_domain::{Dialect, ProviderSlug, simulated::ProviderSettings};
 
 use super::{
-    endpoint_settings::DIALECTS,
     providers::{Disclosure, read_slug},
     quantity::MINUTE,
-    section::{Item, Section},
+    section::{Item, Section, words},
 };
 
 pointsman_domain::named! {
@@ -57,14 +55,13 @@ pub(super) struct SimulatedProvider<'t> {
 
 impl<'t> SimulationTable<'t> {
     pub(super) fn read(section: &Section<'t>) -> SimulationTable<'t> {
-        let modes = [SimulationMode::Auto, SimulationMode::On, SimulationMode::Off].map(|mode| (mode.as_str(), mode));
         keys! { section:
             //! HTTP servers that Pointsman starts on loopback ports, so that it can be tried without an account. They
             //! have the same API as real providers and are called in the same way; only their answers are generated
             //! text.
             /// `auto`: simulated providers are on while no real provider is on. `on`: only simulated providers are on,
             /// whatever keys the environment has. `off`: simulated providers are off.
-            mode = choice_or(&modes, SimulationMode::Auto),
+            mode = choice_or(&words(SimulationMode::ALL, SimulationMode::as_str), SimulationMode::Auto),
         }
         SimulationTable {
             mode,
@@ -91,7 +88,7 @@ fn read_settings(slug: &str, section: &Section<'_>) -> ProviderSettings {
         name = with(|section, key| section.filled(key).unwrap_or(slug).to_owned()) [absent = "the short name"],
         /// The API that it serves: OpenAI's chat completions or Responses, Anthropic's Messages, Google's Gemini or
         /// Amazon Bedrock's Converse.
-        dialect = choice_or(&DIALECTS, default.dialect),
+        dialect = choice_or(&words(Dialect::ALL, Dialect::as_str), default.dialect),
         /// Median time to the first token.
         first_token "ttft" = duration_or(Duration::ZERO..=10 * MINUTE, default.first_token),
         /// Standard deviation of its logarithm.

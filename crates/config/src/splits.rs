@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use pointsman_domain::{AliasSplit, Canary, Guardrail, SplitRule, SplitShare, StickyBy};
 
-use super::section::{Item, Section};
+use super::section::{Item, Section, words};
 
 const MAX_NAMES: usize = 16;
 const MAX_RULES: usize = 64;
@@ -15,8 +15,6 @@ const SHARE: RangeInclusive<f64> = 0.0001..=1.0;
 const MOST_ON_TRIAL: f64 = 0.5;
 /// Sums of weights up to this are 1, as three times 0.333…
 const WHOLE: f64 = 1.0 + 1e-9;
-const STICKY: [(&str, StickyBy); 4] =
-    [("session", StickyBy::Session), ("user", StickyBy::User), ("key", StickyBy::Key), ("request", StickyBy::Request)];
 
 /// The definition, and the names in it with their locations. `None` where the alias divides nothing.
 pub(super) fn read<'t>(alias: &Section<'t>) -> Option<(AliasSplit, Vec<Item<'t>>)> {
@@ -27,7 +25,7 @@ pub(super) fn read<'t>(alias: &Section<'t>) -> Option<(AliasSplit, Vec<Item<'t>>
         /// What stays at the same part of the alias when it has shares or a canary. `session`: a conversation, by its
         /// `session_id`, else by its beginning, if that has 1 KiB. `user`: the `user` of requests. `key`: the API key.
         /// `request`: nothing. A request without a `user` counts by its conversation; one without either by itself.
-        sticky = choice_or(&STICKY, StickyBy::Session),
+        sticky = choice_or(&words(StickyBy::ALL, StickyBy::as_str), StickyBy::Session),
     }
     let ladder = ladder.unwrap_or_default();
     let rules = alias.sections("rules", MAX_RULES, read_rule);

@@ -421,6 +421,22 @@ impl Catalog {
         self.aliases.get(index as usize)
     }
 
+    /// The aliases among these targets, in their order.
+    pub fn aliases_among<'c>(&'c self, targets: &[Target]) -> impl Iterator<Item = &'c Alias> {
+        targets.iter().filter_map(|target| match target {
+            Target::Alias(index) => self.alias(*index),
+            Target::Model(_) => None,
+        })
+    }
+
+    /// The id of a target.
+    pub fn target_id(&self, target: Target) -> Option<&str> {
+        match target {
+            Target::Model(index) => Some(self.model(index)?.id.as_str()),
+            Target::Alias(index) => Some(self.alias(index)?.id.as_str()),
+        }
+    }
+
     /// The model of an endpoint.
     pub fn model_of(&self, endpoint: &Endpoint) -> Option<&Model> {
         self.model(endpoint.model)

@@ -25,7 +25,7 @@ use crate::{
         number::Dollars,
         path_name::PathName,
     },
-    base::{error::ApiError, events},
+    base::error::ApiError,
     state::gateway::{GatewayView, Worker},
 };
 
@@ -127,8 +127,7 @@ pub(crate) async fn set(
         HolderKind::Team => Change::PutTeam(read_team(name, members)?),
     };
     let what = format!("sets the {}", kind.word());
-    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
-    audit::record(by, change).await
+    audit::change(by, (&what, name), |registry, actor| registry.record(actor, change)).await
 }
 
 /// Refuses to put the account of the call itself into a disabled team, as [`switch`] refuses to disable its own.
@@ -165,8 +164,8 @@ pub(crate) async fn delete(by: &Authorized, kind: HolderKind, name: &str) -> Res
         return Err(ApiError::no_such(kind.word()));
     }
     let what = format!("removes the {}", kind.word());
-    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
-    audit::record(by, Change::remove(kind, name)).await
+    let change = Change::remove(kind, name);
+    audit::change(by, (&what, name), |registry, actor| registry.record(actor, change)).await
 }
 
 /// Disables an account or a team, wherever it is set up, or enables it again.
@@ -198,11 +197,8 @@ pub(crate) async fn switch(by: &Authorized, kind: HolderKind, name: &str, on: bo
         return Err(ApiError::bad_query("name", message));
     }
     let what = format!("{} the {word}", if on { "enables" } else { "disables" });
-    events::Administered { by: &by.caller.key.name, what: &what, whom: Some(name) }.emit();
-    let (registry, actor) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by));
-    let name = name.to_owned();
-    let stored = web::block(move || registry.switch_holder(actor, kind, &name, on));
-    stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
+    let holder = name.to_owned();
+    audit::change(by, (&what, name), move |registry, actor| registry.switch_holder(actor, kind, &holder, on)).await
 }
 
 /// Whether the key of a call belongs to this account or team.
@@ -311,45 +307,49 @@ impl AccountSettings {
     }
 }
 
-/// An account or a team.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct HolderBody {
-    /// Its name.
-    pub(crate) name: String,
-    /// Where it is set up: in the `configuration`, by an `administrator` while the gateway ran, or nowhere, when only
-    /// `keys` name it.
-    pub(crate) origin: Origin,
-    /// Whether an administrator disabled it: the keys of the account, or of all accounts of the team, are refused.
-    pub(crate) disabled: bool,
-    /// Only of an account. Its number, as 16 hexadecimal digits. It identifies the records of the account, also after
-    /// its keys were removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<String>,
-    /// The team whose budget it shares; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) team: Option<String>,
-    /// Spending limit in US dollars; `null` without one.
-    pub(crate) limit: Option<Dollars>,
-    #[serde(flatten)]
-    limits: AccountLimitsBody,
-    /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
-    /// without a limit.
-    pub(crate) limit_remaining: Option<Dollars>,
-    /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
-    /// if never.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
-    pub(crate) limit_reset: Option<&'static str>,
-    /// US dollars reserved for running requests: the highest possible cost of each.
-    reserved: Dollars,
-    /// US dollars spent, ever; of attempts whose price is known.
-    pub(crate) usage: Dollars,
-    /// US dollars spent since midnight UTC; of attempts whose price is known.
-    pub(crate) usage_daily: Dollars,
-    /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
-    pub(crate) usage_weekly: Dollars,
-    /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
-    pub(crate) usage_monthly: Dollars,
+view! {
+    /// An account or a team.
+    pub(crate) struct HolderBody {
+        fn new(name: String, origin: Origin, team: Option<String>, reading: &BudgetReading) {
+            let BudgetReading { limit, available, spent, reserved } = *reading;
+        }
+
+        /// Its name.
+        pub(crate) name: String = name,
+        /// Where it is set up: in the `configuration`, by an `administrator` while the gateway ran, or nowhere, when only
+        /// `keys` name it.
+        pub(crate) origin: Origin = origin,
+        /// Whether an administrator disabled it: the keys of the account, or of all accounts of the team, are refused.
+        pub(crate) disabled: bool = false,
+        /// Only of an account. Its number, as 16 hexadecimal digits. It identifies the records of the account, also after
+        /// its keys were removed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<String> = None,
+        /// The team whose budget it shares; absent without one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) team: Option<String> = team,
+        /// Spending limit in US dollars; `null` without one.
+        pub(crate) limit: Option<Dollars> = limit.map(|limit| Dollars(limit.amount)),
+        #[serde(flatten)]
+        limits: AccountLimitsBody = AccountLimitsBody::default(),
+        /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
+        /// without a limit.
+        pub(crate) limit_remaining: Option<Dollars> = available.map(Dollars),
+        /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
+        /// if never.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
+        pub(crate) limit_reset: Option<&'static str> = limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+        /// US dollars reserved for running requests: the highest possible cost of each.
+        reserved: Dollars = Dollars(reserved),
+        /// US dollars spent, ever; of attempts whose price is known.
+        pub(crate) usage: Dollars = Dollars(spent.total),
+        /// US dollars spent since midnight UTC; of attempts whose price is known.
+        pub(crate) usage_daily: Dollars = Dollars(spent.day),
+        /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
+        pub(crate) usage_weekly: Dollars = Dollars(spent.week),
+        /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
+        pub(crate) usage_monthly: Dollars = Dollars(spent.month),
+    }
 }
 
 impl HolderBody {
@@ -366,25 +366,5 @@ impl HolderBody {
         ];
         let set = members.into_iter().filter(|(_, value)| !value.is_null());
         set.map(|(name, value)| (name.to_owned(), value)).collect()
-    }
-
-    fn new(name: String, origin: Origin, team: Option<String>, reading: &BudgetReading) -> HolderBody {
-        let BudgetReading { limit, available, spent, reserved } = *reading;
-        HolderBody {
-            name,
-            origin,
-            disabled: false,
-            owner: None,
-            team,
-            limits: AccountLimitsBody::default(),
-            limit: limit.map(|limit| Dollars(limit.amount)),
-            limit_remaining: available.map(Dollars),
-            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
-            reserved: Dollars(reserved),
-            usage: Dollars(spent.total),
-            usage_daily: Dollars(spent.day),
-            usage_weekly: Dollars(spent.week),
-            usage_monthly: Dollars(spent.month),
-        }
     }
 }

@@ -46,8 +46,7 @@ pub(crate) async fn test(by: Administrator) -> Result<HttpResponse, ApiError> {
     if receivers.is_empty() {
         return Err(ApiError::no_such("receiver of alerts"));
     }
-    events::Administered { by: &by.caller.key.name, what: "tests the receivers of alerts", whom: named.as_deref() }
-        .emit();
+    events::administered(&by.caller.key.name, "tests the receivers of alerts", named.as_deref());
     let actor = audit::actor(&by);
     let tests = receivers.into_iter().map(|receiver| {
         let (shared, actor) = (&by.worker.shared, actor.clone());
@@ -56,29 +55,38 @@ pub(crate) async fn test(by: Administrator) -> Result<HttpResponse, ApiError> {
     Ok(uncached(&Data { data: join_all(tests).await }))
 }
 
-/// A receiver of alerts.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ReceiverBody<'a> {
-    /// Name of the receiver.
-    pub(crate) name: &'a str,
-    /// Scheme, host and port of its address. The rest may be a secret.
-    pub(crate) place: &'a str,
-    /// Form of the body of an alert.
-    #[cfg_attr(test, schemars(extend("enum" = ["json", "slack"])))]
-    pub(crate) format: &'static str,
-    /// Whether alerts are signed.
-    pub(crate) signed: bool,
-    /// The events that it is told.
-    pub(crate) events: &'a [&'static str],
-    /// Seconds after which an event that lasts is told again.
-    pub(crate) repeat_secs: u64,
-    /// Alerts that wait to be delivered.
-    pub(crate) waiting: usize,
-    /// The last attempt to deliver an alert; `null` before the first.
-    pub(crate) last: Option<DeliveryBody>,
-    /// The events that it was told and that have not ended, at most 100.
-    pub(crate) lasting: Vec<EventBody>,
+view! {
+    /// A receiver of alerts.
+    pub(crate) struct ReceiverBody<'a> {
+        fn new(receiver: &'a AlertReceiver, mailbox: Option<&Mailbox>) {
+            let lasting = mailbox.into_iter().flat_map(|mailbox| mailbox.watch().lasting());
+            let lasting = lasting.map(|((event, subject), watched)| EventBody {
+                event: event.clone(),
+                subject: Some(subject.clone()).filter(|subject| !subject.is_empty()),
+                since: rfc_3339(watched.since_ms),
+            });
+        }
+
+        /// Name of the receiver.
+        pub(crate) name: &'a str = &receiver.name,
+        /// Scheme, host and port of its address. The rest may be a secret.
+        pub(crate) place: &'a str = &receiver.place,
+        /// Form of the body of an alert.
+        #[cfg_attr(test, schemars(extend("enum" = ["json", "slack"])))]
+        pub(crate) format: &'static str = receiver.format.as_str(),
+        /// Whether alerts are signed.
+        pub(crate) signed: bool = receiver.key.is_some(),
+        /// The events that it is told.
+        pub(crate) events: &'a [&'static str] = &receiver.events,
+        /// Seconds after which an event that lasts is told again.
+        pub(crate) repeat_secs: u64 = receiver.repeat.as_secs(),
+        /// Alerts that wait to be delivered.
+        pub(crate) waiting: usize = mailbox.map_or(0, Mailbox::waiting),
+        /// The last attempt to deliver an alert; `null` before the first.
+        pub(crate) last: Option<DeliveryBody> = mailbox.and_then(Mailbox::last).map(DeliveryBody::new),
+        /// The events that it was told and that have not ended, at most 100.
+        pub(crate) lasting: Vec<EventBody> = lasting.take(MOST_EVENTS).collect(),
+    }
 }
 
 /// An attempt to deliver an alert.
@@ -115,28 +123,6 @@ impl ReceiverBody<'_> {
     }
 }
 
-impl<'a> ReceiverBody<'a> {
-    fn new(receiver: &'a AlertReceiver, mailbox: Option<&Mailbox>) -> ReceiverBody<'a> {
-        let lasting = mailbox.into_iter().flat_map(|mailbox| mailbox.watch().lasting());
-        let lasting = lasting.map(|((event, subject), watched)| EventBody {
-            event: event.clone(),
-            subject: Some(subject.clone()).filter(|subject| !subject.is_empty()),
-            since: rfc_3339(watched.since_ms),
-        });
-        ReceiverBody {
-            name: &receiver.name,
-            place: &receiver.place,
-            format: receiver.format.as_str(),
-            signed: receiver.key.is_some(),
-            events: &receiver.events,
-            repeat_secs: receiver.repeat.as_secs(),
-            waiting: mailbox.map_or(0, Mailbox::waiting),
-            last: mailbox.and_then(Mailbox::last).map(DeliveryBody::new),
-            lasting: lasting.take(MOST_EVENTS).collect(),
-        }
-    }
-}
-
 impl DeliveryBody {
     fn new(delivery: &Delivery) -> DeliveryBody {
         let Delivery { at_ms, event, outcome } = delivery.clone();
@@ -144,26 +130,23 @@ impl DeliveryBody {
     }
 }
 
-/// How a test of a receiver ended.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct TestBody {
-    /// Name of the receiver.
-    receiver: String,
-    /// Whether it took the test.
-    ok: bool,
-    /// The same as a sentence for people.
-    sentence: String,
-}
+view! {
+    /// How a test of a receiver ended.
+    pub(crate) struct TestBody {
+        fn new(receiver: &AlertReceiver, sent: Result<(), String>) {
+            let AlertReceiver { name, place, .. } = receiver;
+            let ok = sent.is_ok();
+            let sentence = match sent {
+                Ok(()) => format!("'{name}' at {place} took the test."),
+                Err(why) => format!("'{name}' at {place} did not take the test: {why}."),
+            };
+        }
 
-impl TestBody {
-    fn new(receiver: &AlertReceiver, sent: Result<(), String>) -> TestBody {
-        let AlertReceiver { name, place, .. } = receiver;
-        let ok = sent.is_ok();
-        let sentence = match sent {
-            Ok(()) => format!("'{name}' at {place} took the test."),
-            Err(why) => format!("'{name}' at {place} did not take the test: {why}."),
-        };
-        TestBody { receiver: name.to_string(), ok, sentence }
+        /// Name of the receiver.
+        receiver: String = name.to_string(),
+        /// Whether it took the test.
+        ok: bool = ok,
+        /// The same as a sentence for people.
+        sentence: String = sentence,
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         models::measurements::rfc_3339,
         query_parameters,
     },
-    base::{error::ApiError, request_id::RequestId},
+    base::{error::ApiError, events, request_id::RequestId},
     state::gateway::Worker,
 };
 
@@ -133,25 +133,43 @@ pub(crate) fn actor(by: &Authorized) -> Actor {
     Actor { by: by.caller.key.name.as_ref().to_owned(), from, request_id: Some(request_id) }
 }
 
-/// Makes a change that is not one of a key. Runs on a blocking thread.
+/// Makes a change on a blocking thread, and logs before that the administrator does `what`, beginning with a verb, to `whom`.
 ///
 /// # Errors
-/// 400 for the removal of an account whose team is disabled, 503 when it cannot be stored.
-pub(crate) async fn record(by: &Authorized, change: Change) -> Result<(), ApiError> {
-    store(Arc::clone(&by.worker.shared.access.registry), actor(by), change).await
+/// As the change is refused; 503 when it cannot be stored.
+pub(crate) async fn change<T: Send + 'static>(
+    by: &Authorized,
+    (what, whom): (&str, &str),
+    make: impl FnOnce(&Registry, Actor) -> Result<T, ChangeFault> + Send + 'static,
+) -> Result<T, ApiError> {
+    events::administered(&by.caller.key.name, what, Some(whom));
+    store(Arc::clone(&by.worker.shared.access.registry), actor(by), make).await
 }
 
-/// As [`record`], where there is no worker.
+/// Makes a change that is not announced. Runs on a blocking thread.
 ///
 /// # Errors
 /// 503 when it cannot be stored.
-pub(crate) async fn store(registry: Arc<Registry>, actor: Actor, change: Change) -> Result<(), ApiError> {
-    let stored = web::block(move || registry.record(actor, change)).await.map_err(|_| ApiError::internal())?;
+pub(crate) async fn record(by: &Authorized, change: Change) -> Result<(), ApiError> {
+    let registry = Arc::clone(&by.worker.shared.access.registry);
+    store(registry, actor(by), |registry, actor| registry.record(actor, change)).await
+}
+
+/// Makes a change on a blocking thread.
+///
+/// # Errors
+/// As [`change`].
+pub(crate) async fn store<T: Send + 'static>(
+    registry: Arc<Registry>,
+    actor: Actor,
+    make: impl FnOnce(&Registry, Actor) -> Result<T, ChangeFault> + Send + 'static,
+) -> Result<T, ApiError> {
+    let stored = web::block(move || make(&registry, actor)).await.map_err(|_| ApiError::internal())?;
     stored.map_err(|fault| refusal(&fault))
 }
 
 /// The error answer for a change that was not made.
-pub(crate) fn refusal(fault: &ChangeFault) -> ApiError {
+fn refusal(fault: &ChangeFault) -> ApiError {
     match fault {
         ChangeFault::NotDurable => ApiError::no_durable_keys(),
         ChangeFault::Unknown => ApiError::no_such("key"),

@@ -22,20 +22,22 @@ pub(crate) struct BreakerBody {
     pub(crate) phases: Vec<PhaseBody>,
 }
 
-/// A state and how long it lasted.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct PhaseBody {
-    #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
-    pub(crate) circuit: &'static str,
-    /// Beginning of the phase: at the earliest an hour ago, or when the process started. RFC 3339, UTC, with
-    /// milliseconds.
-    pub(crate) from: String,
-    /// End of the phase, or now. RFC 3339, UTC, with milliseconds.
-    pub(crate) until: String,
-    /// Where the phase lies: seconds before now.
-    #[serde(skip)]
-    pub(crate) ago: (f64, f64),
+view! {
+    /// A state and how long it lasted.
+    pub(crate) struct PhaseBody {
+        fn new(phase: &Phase, clocks: Clocks) {}
+
+        #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
+        pub(crate) circuit: &'static str = phase.circuit.as_str(),
+        /// Beginning of the phase: at the earliest an hour ago, or when the process started. RFC 3339, UTC, with
+        /// milliseconds.
+        pub(crate) from: String = clocks.format(phase.from),
+        /// End of the phase, or now. RFC 3339, UTC, with milliseconds.
+        pub(crate) until: String = clocks.format(phase.until),
+        /// Where the phase lies: seconds before now.
+        #[serde(skip)]
+        pub(crate) ago: (f64, f64) = (clocks.now.seconds_since(phase.from), clocks.now.seconds_since(phase.until)),
+    }
 }
 
 impl BreakerBody {
@@ -50,49 +52,23 @@ impl BreakerBody {
     }
 }
 
-impl PhaseBody {
-    fn new(phase: &Phase, clocks: Clocks) -> PhaseBody {
-        PhaseBody {
-            circuit: phase.circuit.as_str(),
-            from: clocks.format(phase.from),
-            until: clocks.format(phase.until),
-            ago: (clocks.now.seconds_since(phase.from), clocks.now.seconds_since(phase.until)),
+view! {
+    /// One move, for the live feed.
+    pub(crate) struct MoveBody {
+        pub(crate) fn new(subject: &Subject, BreakerMove { at, change, cause, .. }: &BreakerMove, clocks: Clocks) {
+            let shut = change.to.until().filter(|until| until > at);
         }
-    }
-}
 
-/// One move, for the live feed.
-#[derive(Serialize)]
-pub(crate) struct MoveBody {
-    at: String,
-    provider_slug: String,
-    /// `null` for the breaker of the whole provider.
-    model: Option<String>,
-    from: &'static str,
-    to: &'static str,
-    /// When a probe is allowed, or the cooldown ends.
-    until: Option<String>,
-    /// Kind of the failure that caused it; `null` after a successful probe.
-    error_type: Option<&'static str>,
-    status: Option<u16>,
-}
-
-impl MoveBody {
-    pub(crate) fn new(
-        subject: &Subject,
-        BreakerMove { at, change, cause, .. }: &BreakerMove,
-        clocks: Clocks,
-    ) -> MoveBody {
-        let shut = change.to.until().filter(|until| until > at);
-        MoveBody {
-            at: clocks.format(*at),
-            provider_slug: subject.provider.to_string(),
-            model: subject.model.as_deref().map(str::to_owned),
-            from: circuit_of(change.from).as_str(),
-            to: circuit_of(change.to).as_str(),
-            until: shut.map(|until| clocks.format(until)),
-            error_type: cause.map(|cause| cause.kind.as_str()),
-            status: cause.and_then(|FailureCause { status, .. }| status),
-        }
+        at: String = clocks.format(*at),
+        provider_slug: String = subject.provider.to_string(),
+        /// `null` for the breaker of the whole provider.
+        model: Option<String> = subject.model.as_deref().map(str::to_owned),
+        from: &'static str = circuit_of(change.from).as_str(),
+        to: &'static str = circuit_of(change.to).as_str(),
+        /// When a probe is allowed, or the cooldown ends.
+        until: Option<String> = shut.map(|until| clocks.format(until)),
+        /// Kind of the failure that caused it; `null` after a successful probe.
+        error_type: Option<&'static str> = cause.map(|cause| cause.kind.as_str()),
+        status: Option<u16> = cause.and_then(|FailureCause { status, .. }| status),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn reload(by: Administrator) -> Result<HttpResponse, ApiError> 
 /// # Errors
 /// 500 when the reload was interrupted.
 pub(crate) async fn reload_by(by: &Authorized) -> Result<Reload, ApiError> {
-    events::Administered { by: &by.caller.key.name, what: "reloads the configuration", whom: None }.emit();
+    events::administered(&by.caller.key.name, "reloads the configuration", None);
     let shared = by.worker.shared.clone();
     let (registry, actor) = (Arc::clone(&shared.access.registry), audit::actor(by));
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
@@ -53,7 +53,7 @@ pub(crate) async fn reload_by(by: &Authorized) -> Result<Reload, ApiError> {
         let result = reload.outcome.as_str().to_owned();
         let change = Change::Reload { result, settings: reload.changes.clone() };
         // A full disk must not keep a better configuration out.
-        if let Err(error) = audit::store(registry, actor, change).await {
+        if let Err(error) = audit::store(registry, actor, |registry, actor| registry.record(actor, change)).await {
             log::error!("the audit log does not hold the reload: {error}");
         }
         reload
@@ -141,31 +141,33 @@ impl PreviewBody {
     }
 }
 
-/// One reload of the configuration.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Reload"))]
-pub(crate) struct ReloadBody {
-    /// `changed`: a new configuration is in force. `unchanged`: the file says what is in force already. `refused`: the
-    /// file has faults, and the configuration before it stays in force.
-    #[cfg_attr(test, schemars(with = "crate::base::words::ReloadResult"))]
-    pub(crate) result: &'static str,
-    /// Number of the configuration in force afterwards.
-    pub(crate) version: u64,
-    /// What started the reload: a changed file, SIGHUP, or an administrator.
-    #[cfg_attr(test, schemars(extend("enum" = ["file", "signal", "admin"])))]
-    pub(crate) cause: &'static str,
-    /// When the reload ended. RFC 3339, UTC, with milliseconds.
-    pub(crate) at: String,
-    /// Every fault of a refused configuration, a sentence each; otherwise empty. `POST /admin/reload` answers a refusal
-    /// as an error with the status 400 instead.
-    pub(crate) faults: Vec<String>,
-    /// Names of the changed keys, without values; empty unless `changed`.
-    pub(crate) changes: Vec<String>,
-    /// Providers, and models at providers, that had refused the gateway's key, account or name of the model and are
-    /// tried again at once, because the key, base URL or upstream name has changed.
-    pub(crate) reopened: Vec<String>,
-    /// Changed settings that only a restart can apply.
-    pub(crate) restart_pending: Vec<PendingBody>,
+view! {
+    /// One reload of the configuration.
+    pub(crate) struct ReloadBody as "Reload" {
+        fn new(reload: &Reload) {}
+
+        /// `changed`: a new configuration is in force. `unchanged`: the file says what is in force already. `refused`: the
+        /// file has faults, and the configuration before it stays in force.
+        #[cfg_attr(test, schemars(with = "crate::base::words::ReloadResult"))]
+        pub(crate) result: &'static str = reload.outcome.as_str(),
+        /// Number of the configuration in force afterwards.
+        pub(crate) version: u64 = reload.version,
+        /// What started the reload: a changed file, SIGHUP, or an administrator.
+        #[cfg_attr(test, schemars(extend("enum" = ["file", "signal", "admin"])))]
+        pub(crate) cause: &'static str = reload.cause.as_str(),
+        /// When the reload ended. RFC 3339, UTC, with milliseconds.
+        pub(crate) at: String = rfc_3339(reload.at_ms),
+        /// Every fault of a refused configuration, a sentence each; otherwise empty. `POST /admin/reload` answers a refusal
+        /// as an error with the status 400 instead.
+        pub(crate) faults: Vec<String> = reload.outcome.faults().to_vec(),
+        /// Names of the changed keys, without values; empty unless `changed`.
+        pub(crate) changes: Vec<String> = reload.changes.clone(),
+        /// Providers, and models at providers, that had refused the gateway's key, account or name of the model and are
+        /// tried again at once, because the key, base URL or upstream name has changed.
+        pub(crate) reopened: Vec<String> = reload.reopened.clone(),
+        /// Changed settings that only a restart can apply.
+        pub(crate) restart_pending: Vec<PendingBody> = reload.pending.iter().map(PendingBody::new).collect(),
+    }
 }
 
 #[derive(Serialize)]
@@ -182,21 +184,6 @@ pub(crate) struct PendingBody {
 impl PendingBody {
     fn new(PendingRestart { key, in_force, wanted }: &PendingRestart) -> PendingBody {
         PendingBody { key, in_force: in_force.clone(), wanted: wanted.clone() }
-    }
-}
-
-impl ReloadBody {
-    fn new(reload: &Reload) -> ReloadBody {
-        ReloadBody {
-            result: reload.outcome.as_str(),
-            version: reload.version,
-            cause: reload.cause.as_str(),
-            at: rfc_3339(reload.at_ms),
-            faults: reload.outcome.faults().to_vec(),
-            changes: reload.changes.clone(),
-            reopened: reload.reopened.clone(),
-            restart_pending: reload.pending.iter().map(PendingBody::new).collect(),
-        }
     }
 }
 

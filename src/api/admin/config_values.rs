@@ -140,29 +140,20 @@ impl KeyInForceBody {
     }
 }
 
-/// A version of the configuration.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct VersionBody {
-    /// Its number.
-    pub(crate) version: u64,
-    /// When it came into force. RFC 3339, UTC, with milliseconds.
-    pub(crate) at: String,
-    /// What started the reload; `null` for the start.
-    #[cfg_attr(test, schemars(extend("enum" = ["file", "signal", "admin", null])))]
-    pub(crate) cause: Option<&'static str>,
-    /// Whether its keys are kept, so that it can be compared: those of the last ten versions are.
-    pub(crate) is_kept: bool,
-}
+view! {
+    /// A version of the configuration.
+    pub(crate) struct VersionBody {
+        fn new(version: &ConfigVersion) {}
 
-impl VersionBody {
-    fn new(version: &ConfigVersion) -> VersionBody {
-        VersionBody {
-            version: version.version,
-            at: rfc_3339(version.at_ms),
-            cause: version.cause.map(|cause| cause.as_str()),
-            is_kept: version.written.is_some(),
-        }
+        /// Its number.
+        pub(crate) version: u64 = version.version,
+        /// When it came into force. RFC 3339, UTC, with milliseconds.
+        pub(crate) at: String = rfc_3339(version.at_ms),
+        /// What started the reload; `null` for the start.
+        #[cfg_attr(test, schemars(extend("enum" = ["file", "signal", "admin", null])))]
+        pub(crate) cause: Option<&'static str> = version.cause.map(|cause| cause.as_str()),
+        /// Whether its keys are kept, so that it can be compared: those of the last ten versions are.
+        pub(crate) is_kept: bool = version.written.is_some(),
     }
 }
 

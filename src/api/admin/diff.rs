@@ -155,7 +155,7 @@ pub(crate) fn begin_job(
     let id = format!("diff-{:016x}", rand::random::<u64>());
     let job =
         by.worker.shared.process.diffs.begin(id, clock::unix_millis(), entered).ok_or_else(ApiError::diff_runs)?;
-    events::Administered { by: &by.caller.key.name, what: "compares a configuration", whom: None }.emit();
+    events::administered(&by.caller.key.name, "compares a configuration", None);
     let running = Arc::clone(&job);
     let thread = thread::Builder::new().name("diff".to_owned()).spawn(move || compare(&place, &request, &running));
     if thread.is_err() {
@@ -179,7 +179,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Resu
 pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
     let job = find(&by.worker, &id)?;
     job.stop.store(true, Relaxed);
-    events::Administered { by: &by.caller.key.name, what: "cancels the comparison", whom: Some(&job.id) }.emit();
+    events::administered(&by.caller.key.name, "cancels the comparison", Some(&job.id));
     Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&job) }))
 }
 

@@ -1,13 +1,13 @@
 //! `/admin/generations` and `/admin/generations.csv`: the generations of all keys, newest first, from the durable ledger.
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::HttpResponse;
 
 use crate::{
     access::keys::Caller,
     api::{
         answer::uncached,
         auth::Administrator,
-        csv::Csv,
+        csv::{self, Csv},
         cursor,
         generations::{
             generation_list::{self, MAX_PAGE},
@@ -75,10 +75,7 @@ pub(crate) async fn as_csv(worker: &Worker, caller: &Caller, query: &str) -> Res
             break;
         }
     }
-    let mut answer = HttpResponse::Ok();
-    answer.insert_header((header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present"));
-    answer.insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"generations.csv\""));
-    answer.insert_header((header::CACHE_CONTROL, "no-store"));
+    let mut answer = csv::file("generations.csv");
     for (name, count) in [(UNREADABLE, unreadable), (DAMAGED, damaged)].into_iter().filter(|(_, count)| *count > 0) {
         answer.insert_header((name, count));
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::audit;
 use crate::{
-    access::{issued::Change, key_state::KeyState, keys::Caller},
+    access::{issued::Change, key_state::KeyState, keys::Caller, registry::Registry},
     api::{
         answer::{Data, uncached},
         auth::{Administrator, Authorized},
@@ -23,7 +23,7 @@ use crate::{
         number::Dollars,
         path_name::PathName,
     },
-    base::{error::ApiError, events},
+    base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };
 
@@ -74,11 +74,10 @@ pub(crate) async fn switch(by: &Authorized, name: &str, on: bool) -> Result<(), 
         return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
     }
     let what = if on { "enables the key" } else { "disables the key" };
-    events::Administered { by: &by.caller.key.name, what, whom: Some(&key.key.name) }.emit();
-    let (registry, actor) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by));
     // An enabled key is as configured, unless the configuration disables it.
     let switched = (!on || key.key.disabled).then_some(on);
-    let stored = web::block(move || match key.is_issued {
+    let name = Arc::clone(&key.key.name);
+    let make = move |registry: &Registry, actor| match key.is_issued {
         true => registry
             .change(actor, key.id, |key| {
                 key.disabled = !on;
@@ -86,8 +85,8 @@ pub(crate) async fn switch(by: &Authorized, name: &str, on: bool) -> Result<(), 
             })
             .map(drop),
         false => registry.switch(actor, &key.key.name, switched),
-    });
-    stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
+    };
+    audit::change(by, (what, &name), make).await
 }
 
 /// The configured and issued keys; with `auth.mode = "none"` the anonymous caller too.
@@ -132,70 +131,91 @@ pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
     })
 }
 
-/// A key as an administrator sees it.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AdminKeyEntry"))]
-pub(crate) struct KeyBody<'a> {
-    /// Name of the key.
-    pub(crate) name: &'a str,
-    /// Number of the key, as 16 hexadecimal digits. It stays when the key is rotated.
-    pub(crate) id: String,
-    /// Whether the key was issued while the gateway ran; otherwise it is in the configuration.
-    pub(crate) issued: bool,
-    /// Name of the account that its calls are charged to.
-    pub(crate) account: &'a str,
-    /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
-    /// were removed.
-    pub(crate) owner: String,
-    /// Whether calls with the key are accepted, and why not.
-    #[cfg_attr(test, schemars(extend("enum" = ["active", "disabled", "expired", "disabled_account", "disabled_team"])))]
-    pub(crate) state: &'static str,
-    /// Whether the key is refused because it was disabled, by the configuration or by an administrator.
-    pub(crate) disabled: bool,
-    /// Whether an administrator has disabled or enabled the key, which then counts instead of the configuration.
-    pub(crate) switched: bool,
-    /// What the key may do: call models, read records and figures, administer.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
-    pub(crate) scopes: Vec<&'static str>,
-    /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.
-    pub(crate) expires_at: Option<String>,
-    /// Patterns of models that the key may call; empty: all.
-    pub(crate) allowed_models: Vec<String>,
-    /// Patterns of models that the key may not call.
-    pub(crate) blocked_models: Vec<String>,
-    /// Most requests per minute that hold for the key, defaults of the configuration included; `null`: no limit.
-    pub(crate) requests_per_minute: Option<u32>,
-    /// Most tokens per minute that hold for the key, defaults of the configuration included; `null`: no limit.
-    pub(crate) tokens_per_minute: Option<u32>,
-    /// Most requests in progress at once that hold for the key, defaults of the configuration included; `null`: no
-    /// limit.
-    pub(crate) concurrency: Option<u32>,
-    /// Spending limit in US dollars; `null` without one.
-    pub(crate) limit: Option<Dollars>,
-    /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
-    /// without a limit.
-    pub(crate) limit_remaining: Option<Dollars>,
-    /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
-    /// if never.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
-    pub(crate) limit_reset: Option<&'static str>,
-    /// The limit on spending that the key meets first: its own, or that of its account or its team; `null` without any.
-    pub(crate) effective_limit: Option<EffectiveLimitBody>,
-    /// US dollars reserved for running requests: the highest possible cost of each.
-    pub(crate) reserved: Dollars,
-    /// Calls of the key in progress.
-    pub(crate) in_flight: u32,
-    /// Calls of the key that were admitted since the gateway started.
-    pub(crate) calls: u64,
-    /// How often calls with the key were answered with an error since the process started, by status; empty without
-    /// one. Refused calls and pages count, too; a stream that breaks after its head does not.
-    pub(crate) errors: Vec<ErrorCountBody>,
-    /// When the last of them was admitted; `null` without one. RFC 3339, UTC, with milliseconds.
-    pub(crate) last_call_at: Option<String>,
-    /// Records of the account of the key in the ledger: keys of one account share them.
-    pub(crate) records: usize,
-    /// Spending of the key.
-    pub(crate) usage: UsageBody,
+view! {
+    /// A key as an administrator sees it.
+    pub(crate) struct KeyBody<'a> as "AdminKeyEntry" {
+        /// The key of a caller.
+        pub(crate) fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) {
+            let records =
+                ledger_size.by_owner.iter().filter(|(owner, _)| *owner == caller.owner).map(|(_, count)| count).sum();
+            let now_ms = clock::unix_millis();
+            let reading = caller.state.budget.read(now_ms);
+            let (key, KeyState { life, .. }) = (&caller.key, &*caller.state);
+            let state = match (caller.is_disabled(), caller.is_expired()) {
+                (true, _) => "disabled",
+                (false, true) => "expired",
+                (false, false) => caller.disabled_holder().map_or("active", |(holder, _)| holder.disabled()),
+            };
+            let limit = reading.limit;
+        }
+
+        /// Name of the key.
+        pub(crate) name: &'a str = &key.name,
+        /// Number of the key, as 16 hexadecimal digits. It stays when the key is rotated.
+        pub(crate) id: String = owner_id(caller.id),
+        /// Whether the key was issued while the gateway ran; otherwise it is in the configuration.
+        pub(crate) issued: bool = caller.is_issued,
+        /// Name of the account that its calls are charged to.
+        pub(crate) account: &'a str = &caller.account_name,
+        /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
+        /// were removed.
+        pub(crate) owner: String = owner_id(caller.owner),
+        /// Whether calls with the key are accepted, and why not.
+        #[cfg_attr(test, schemars(extend("enum" = ["active", "disabled", "expired", "disabled_account", "disabled_team"])))]
+        pub(crate) state: &'static str = state,
+        /// Whether the key is refused because it was disabled, by the configuration or by an administrator.
+        pub(crate) disabled: bool = caller.is_disabled(),
+        /// Whether an administrator has disabled or enabled the key, which then counts instead of the configuration.
+        pub(crate) switched: bool = life.switched().is_some(),
+        /// What the key may do: call models, read records and figures, administer.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
+        pub(crate) scopes: Vec<&'static str> = key.scopes.iter().map(|scope| scope.as_str()).collect(),
+        /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.
+        pub(crate) expires_at: Option<String> = key.expires_at.map(|end| rfc_3339(end.timestamp_millis())),
+        /// Patterns of models that the key may call; empty: all.
+        pub(crate) allowed_models: Vec<String> = key.allowed_models.iter().map(ToString::to_string).collect(),
+        /// Patterns of models that the key may not call.
+        pub(crate) blocked_models: Vec<String> = key.blocked_models.iter().map(ToString::to_string).collect(),
+        /// Most requests per minute that hold for the key, defaults of the configuration included; `null`: no limit.
+        pub(crate) requests_per_minute: Option<u32> = key.requests_per_minute,
+        /// Most tokens per minute that hold for the key, defaults of the configuration included; `null`: no limit.
+        pub(crate) tokens_per_minute: Option<u32> = key.tokens_per_minute,
+        /// Most requests in progress at once that hold for the key, defaults of the configuration included; `null`: no
+        /// limit.
+        pub(crate) concurrency: Option<u32> = key.concurrency,
+        /// Spending limit in US dollars; `null` without one.
+        pub(crate) limit: Option<Dollars> = limit.map(|limit| Dollars(limit.amount)),
+        /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
+        /// without a limit.
+        pub(crate) limit_remaining: Option<Dollars> = reading.available.map(Dollars),
+        /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
+        /// if never.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
+        pub(crate) limit_reset: Option<&'static str> = limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+        /// The limit on spending that the key meets first: its own, or that of its account or its team; `null` without any.
+        pub(crate) effective_limit: Option<EffectiveLimitBody> = EffectiveLimitBody::tightest(caller, now_ms),
+        /// US dollars reserved for running requests: the highest possible cost of each.
+        pub(crate) reserved: Dollars = Dollars(reading.reserved),
+        /// Calls of the key in progress.
+        pub(crate) in_flight: u32 = worker.setup.admission.in_flight_of(caller),
+        /// Calls of the key that were admitted since the gateway started.
+        pub(crate) calls: u64 = life.calls(),
+        /// How often calls with the key were answered with an error since the process started, by status; empty without
+        /// one. Refused calls and pages count, too; a stream that breaks after its head does not.
+        pub(crate) errors: Vec<ErrorCountBody> =
+            life.errors().map(|(status, count)| ErrorCountBody { status, count }).collect(),
+        /// When the last of them was admitted; `null` without one. RFC 3339, UTC, with milliseconds.
+        pub(crate) last_call_at: Option<String> = life.last_call_ms().map(rfc_3339),
+        /// Records of the account of the key in the ledger: keys of one account share them.
+        pub(crate) records: usize = records,
+        /// Spending of the key.
+        pub(crate) usage: UsageBody = UsageBody {
+            total: Dollars(reading.spent.total),
+            daily: Dollars(reading.spent.day),
+            weekly: Dollars(reading.spent.week),
+            monthly: Dollars(reading.spent.month),
+        },
+    }
 }
 
 /// How many calls of the key were answered with an error of this status since the process started.
@@ -220,56 +240,6 @@ pub(crate) struct UsageBody {
     pub(crate) weekly: Dollars,
     /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
     pub(crate) monthly: Dollars,
-}
-
-impl<'a> KeyBody<'a> {
-    /// The key of a caller.
-    pub(crate) fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
-        let records =
-            ledger_size.by_owner.iter().filter(|(owner, _)| *owner == caller.owner).map(|(_, count)| count).sum();
-        let now_ms = clock::unix_millis();
-        let reading = caller.state.budget.read(now_ms);
-        let (key, KeyState { life, .. }) = (&caller.key, &*caller.state);
-        let state = match (caller.is_disabled(), caller.is_expired()) {
-            (true, _) => "disabled",
-            (false, true) => "expired",
-            (false, false) => caller.disabled_holder().map_or("active", |(holder, _)| holder.disabled()),
-        };
-        let limit = reading.limit;
-        KeyBody {
-            name: &key.name,
-            id: owner_id(caller.id),
-            issued: caller.is_issued,
-            account: &caller.account_name,
-            owner: owner_id(caller.owner),
-            state,
-            disabled: caller.is_disabled(),
-            switched: life.switched().is_some(),
-            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
-            expires_at: key.expires_at.map(|end| rfc_3339(end.timestamp_millis())),
-            allowed_models: key.allowed_models.iter().map(ToString::to_string).collect(),
-            blocked_models: key.blocked_models.iter().map(ToString::to_string).collect(),
-            requests_per_minute: key.requests_per_minute,
-            tokens_per_minute: key.tokens_per_minute,
-            concurrency: key.concurrency,
-            limit: limit.map(|limit| Dollars(limit.amount)),
-            limit_remaining: reading.available.map(Dollars),
-            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
-            effective_limit: EffectiveLimitBody::tightest(caller, now_ms),
-            reserved: Dollars(reading.reserved),
-            in_flight: worker.setup.admission.in_flight_of(caller),
-            calls: life.calls(),
-            errors: life.errors().map(|(status, count)| ErrorCountBody { status, count }).collect(),
-            last_call_at: life.last_call_ms().map(rfc_3339),
-            records,
-            usage: UsageBody {
-                total: Dollars(reading.spent.total),
-                daily: Dollars(reading.spent.day),
-                weekly: Dollars(reading.spent.week),
-                monthly: Dollars(reading.spent.month),
-            },
-        }
-    }
 }
 
 /// An owner's number as hexadecimal text.

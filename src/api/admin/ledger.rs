@@ -93,7 +93,7 @@ pub(crate) async fn delete(by: Administrator) -> Result<HttpResponse, ApiError> 
         }
         None => recent,
     };
-    events::Administered { by: &by.caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
+    events::administered(&by.caller.key.name, "deletes records:", Some(&deleted.to_string()));
     Ok(uncached(&DeletedBody { deleted }))
 }
 
@@ -115,28 +115,37 @@ pub(crate) struct DeletedBody {
     deleted: usize,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct LedgerBody {
-    /// Stored records; with a durable ledger those on disk.
-    pub(crate) records: usize,
-    /// Most records that are kept in memory; absent with a durable ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) capacity: Option<usize>,
-    /// Bytes of the records on disk; absent if records are kept in memory only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) bytes: Option<u64>,
-    /// Bytes from which on the oldest records are dropped (`ledger.max_bytes`); absent if records are kept in memory only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_bytes: Option<u64>,
-    /// Age in seconds from which on records are dropped (`ledger.max_age`).
-    pub(crate) max_age_secs: u64,
-    /// When the oldest generation was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
-    pub(crate) oldest_at: Option<String>,
-    /// When the newest one was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
-    pub(crate) newest_at: Option<String>,
-    /// Records by account; a key without an account of that name has one of its own.
-    pub(crate) by_key: Vec<OwnerBody>,
+view! {
+    pub(crate) struct LedgerBody {
+        pub(crate) fn new(worker: &Worker, size: &LedgerSize) {
+            let on_disk = worker.shared.records.ledger.as_ref();
+            let owner_body = |&(owner, records): &(u64, usize)| OwnerBody {
+                key: worker.setup.keys.name_of(owner, 0).map(|name| name.as_ref().to_owned()),
+                owner: owner_id(owner),
+                records,
+            };
+        }
+
+        /// Stored records; with a durable ledger those on disk.
+        pub(crate) records: usize = size.records,
+        /// Most records that are kept in memory; absent with a durable ledger.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) capacity: Option<usize> = on_disk.is_none().then_some(size.capacity),
+        /// Bytes of the records on disk; absent if records are kept in memory only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) bytes: Option<u64> = on_disk.and_then(|ledger| Some(ledger.entries().size().ok()?.bytes)),
+        /// Bytes from which on the oldest records are dropped (`ledger.max_bytes`); absent if records are kept in memory only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) max_bytes: Option<u64> = on_disk.map(|_| worker.setup.config.ledger.max_bytes),
+        /// Age in seconds from which on records are dropped (`ledger.max_age`).
+        pub(crate) max_age_secs: u64 = size.max_age.as_secs(),
+        /// When the oldest generation was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
+        pub(crate) oldest_at: Option<String> = size.oldest_ms.map(rfc_3339),
+        /// When the newest one was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
+        pub(crate) newest_at: Option<String> = size.newest_ms.map(rfc_3339),
+        /// Records by account; a key without an account of that name has one of its own.
+        pub(crate) by_key: Vec<OwnerBody> = size.by_owner.iter().map(owner_body).collect(),
+    }
 }
 
 #[derive(Serialize)]
@@ -149,25 +158,4 @@ pub(crate) struct OwnerBody {
     pub(crate) owner: String,
     /// Stored records of the account.
     pub(crate) records: usize,
-}
-
-impl LedgerBody {
-    pub(crate) fn new(worker: &Worker, size: &LedgerSize) -> LedgerBody {
-        let on_disk = worker.shared.records.ledger.as_ref();
-        let owner_body = |&(owner, records): &(u64, usize)| OwnerBody {
-            key: worker.setup.keys.name_of(owner, 0).map(|name| name.as_ref().to_owned()),
-            owner: owner_id(owner),
-            records,
-        };
-        LedgerBody {
-            records: size.records,
-            capacity: on_disk.is_none().then_some(size.capacity),
-            bytes: on_disk.and_then(|ledger| Some(ledger.entries().size().ok()?.bytes)),
-            max_bytes: on_disk.map(|_| worker.setup.config.ledger.max_bytes),
-            max_age_secs: size.max_age.as_secs(),
-            oldest_at: size.oldest_ms.map(rfc_3339),
-            newest_at: size.newest_ms.map(rfc_3339),
-            by_key: size.by_owner.iter().map(owner_body).collect(),
-        }
-    }
 }

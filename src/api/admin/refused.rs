@@ -60,60 +60,46 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
     Ok(uncached(&RefusedCallsBody::new(&worker, &filter)))
 }
 
-/// Refused calls.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct RefusedCallsBody {
-    /// The calls, newest first. Of this process, the last 1,000 of keys and the last 200 without a valid key are kept, in
-    /// memory.
-    pub(crate) data: Vec<RefusedCallBody>,
-    /// How often each reason occurred since the start, the most frequent first, whatever the parameters.
-    pub(crate) reasons: Vec<RefusedBody>,
-}
+view! {
+    /// Refused calls.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct RefusedCallsBody {
+        /// The calls that pass.
+        pub(crate) fn new(view: &GatewayView, filter: &RefusedFilter) {
+            let most = filter.limit.unwrap_or(DEFAULT_CALLS);
+            let calls = view.shared.records.refused_calls.newest(most, |call| filter.passes(call));
+        }
 
-/// A call that was refused before there was a generation.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct RefusedCallBody {
-    /// When. RFC 3339, UTC, with milliseconds.
-    pub(crate) at: String,
-    /// Status of the answer.
-    pub(crate) status: u16,
-    /// Reason of the error, as `error.metadata.reason` has it.
-    pub(crate) reason: &'static str,
-    /// Name of the key; `null` if it is none of this gateway.
-    pub(crate) key: Option<String>,
-    /// Name of its account.
-    pub(crate) account: Option<String>,
-    /// Name of the team that the account was in; `null` without one.
-    pub(crate) team: Option<String>,
-    /// The model that was asked for, at most 64 characters; `null` if the call was refused before its body was read.
-    pub(crate) model: Option<String>,
-    /// Id of the request, as in the header `x-request-id` and in the log.
-    pub(crate) request_id: String,
-}
-
-impl RefusedCallsBody {
-    /// The calls that pass.
-    pub(crate) fn new(view: &GatewayView, filter: &RefusedFilter) -> RefusedCallsBody {
-        let most = filter.limit.unwrap_or(DEFAULT_CALLS);
-        let calls = view.shared.records.refused_calls.newest(most, |call| filter.passes(call));
-        RefusedCallsBody { data: calls.iter().map(RefusedCallBody::new).collect(), reasons: RefusedBody::all(view) }
+        /// The calls, newest first. Of this process, the last 1,000 of keys and the last 200 without a valid key are kept, in
+        /// memory.
+        pub(crate) data: Vec<RefusedCallBody> = calls.iter().map(RefusedCallBody::new).collect(),
+        /// How often each reason occurred since the start, the most frequent first, whatever the parameters.
+        pub(crate) reasons: Vec<RefusedBody> = RefusedBody::all(view),
     }
 }
 
-impl RefusedCallBody {
-    fn new(call: &RefusedCall) -> RefusedCallBody {
-        let caller = call.caller.as_ref();
-        RefusedCallBody {
-            at: rfc_3339(call.at_ms),
-            status: call.status,
-            reason: call.reason,
-            key: caller.map(|caller| caller.key.name.to_string()),
-            account: caller.map(|caller| caller.account_name.to_string()),
-            team: call.team.as_deref().map(str::to_owned),
-            model: call.model.as_deref().map(str::to_owned),
-            request_id: call.request_id.to_string(),
+view! {
+    /// A call that was refused before there was a generation.
+    pub(crate) struct RefusedCallBody {
+        fn new(call: &RefusedCall) {
+            let caller = call.caller.as_ref();
         }
+
+        /// When. RFC 3339, UTC, with milliseconds.
+        pub(crate) at: String = rfc_3339(call.at_ms),
+        /// Status of the answer.
+        pub(crate) status: u16 = call.status,
+        /// Reason of the error, as `error.metadata.reason` has it.
+        pub(crate) reason: &'static str = call.reason,
+        /// Name of the key; `null` if it is none of this gateway.
+        pub(crate) key: Option<String> = caller.map(|caller| caller.key.name.to_string()),
+        /// Name of its account.
+        pub(crate) account: Option<String> = caller.map(|caller| caller.account_name.to_string()),
+        /// Name of the team that the account was in; `null` without one.
+        pub(crate) team: Option<String> = call.team.as_deref().map(str::to_owned),
+        /// The model that was asked for, at most 64 characters; `null` if the call was refused before its body was read.
+        pub(crate) model: Option<String> = call.model.as_deref().map(str::to_owned),
+        /// Id of the request, as in the header `x-request-id` and in the log.
+        pub(crate) request_id: String = call.request_id.to_string(),
     }
 }

@@ -8,84 +8,64 @@ use serde::Serialize;
 
 use crate::api::{models::measurements::rfc_3339, number::Dollars};
 
-/// A range of slots.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct SeriesBody {
-    /// When the first slot begins. RFC 3339, UTC, with milliseconds.
-    pub(crate) start: String,
-    /// Width of a slot in seconds: 60, or 10 by `endpoint`.
-    pub(crate) step_s: i64,
-    /// One array per figure, all of the same length, oldest slot first. Each call counts once, in the slot in which it
-    /// ended; the last slot is unfinished.
-    pub(crate) series: Vec<OneSeriesBody>,
-}
-
-/// The series of one subject.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct OneSeriesBody {
-    /// What the series is about: `model` and `provider`, `provider` alone, or `key`, the name of a key (`null` for one
-    /// that no longer exists); `other` with the value `true` for all that have no series of their own, because only 256
-    /// endpoints, 32 providers and 64 keys have one; empty for all calls.
-    pub(crate) labels: BTreeMap<&'static str, Option<String>>,
-    /// Calls that ended with a whole answer of their first attempt. By `endpoint` and `provider`: attempts that served
-    /// without a failed attempt before or beside them.
-    pub(crate) ok: Vec<u32>,
-    /// Calls that ended with a whole answer after an attempt had failed. By `endpoint` and `provider`: attempts that
-    /// served such calls.
-    pub(crate) rescued: Vec<u32>,
-    /// Calls that ended with an error or a broken stream. By `endpoint` and `provider`: their own failed attempts, also
-    /// where another one then served. A client that left is no failure.
-    pub(crate) failed: Vec<u32>,
-    /// Calls that were refused because a limit of the gateway was reached; they are in none of the other figures.
-    /// Counted in the series of all calls only, 0 in others.
-    pub(crate) shed: Vec<u32>,
-    /// Cost in US dollars as far as prices are known, of all attempts, failed ones included; each summand is rounded to
-    /// a billionth.
-    pub(crate) cost: Vec<Dollars>,
-    /// Calls, by `endpoint` and `provider` attempts, of which `cost` leaves something out, because a price is unknown.
-    pub(crate) unknown_costs: Vec<u32>,
-    /// Tokens of prompts and answers together. By `endpoint` and `provider` of attempts that served only.
-    pub(crate) tokens: Vec<u32>,
-    /// Median time to the first output in whole milliseconds, interpolated from 16 classes, so it is coarse; beyond 120
-    /// s it is 120000. Of calls it counts from the acceptance of the request, by `endpoint` and `provider` from the
-    /// start of the attempt that served. The first output of an answer that is not streamed is the head of the
-    /// provider's answer. `null` where nothing had output.
-    pub(crate) ttft_p50_ms: Vec<Option<u64>>,
-    /// The same for the 95th percentile.
-    pub(crate) ttft_p95_ms: Vec<Option<u64>>,
-}
-
-impl SeriesBody {
-    /// The body of a range. `key_name` names the key of an owner.
-    pub(crate) fn new(range: &SeriesRange, key_name: impl Fn(u64, u64) -> Option<String>) -> SeriesBody {
-        let one = |(subject, slots): &(Subject, Vec<Slot>)| OneSeriesBody::new(labels(subject, &key_name), slots);
-        SeriesBody {
-            start: rfc_3339(range.start_ms),
-            step_s: range.step_ms / 1_000,
-            series: range.series.iter().map(one).collect(),
+view! {
+    /// A range of slots.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct SeriesBody {
+        /// The body of a range. `key_name` names the key of an owner.
+        pub(crate) fn new(range: &SeriesRange, key_name: impl Fn(u64, u64) -> Option<String>) {
+            let one = |(subject, slots): &(Subject, Vec<Slot>)| OneSeriesBody::new(labels(subject, &key_name), slots);
         }
+
+        /// When the first slot begins. RFC 3339, UTC, with milliseconds.
+        pub(crate) start: String = rfc_3339(range.start_ms),
+        /// Width of a slot in seconds: 60, or 10 by `endpoint`.
+        pub(crate) step_s: i64 = range.step_ms / 1_000,
+        /// One array per figure, all of the same length, oldest slot first. Each call counts once, in the slot in which it
+        /// ended; the last slot is unfinished.
+        pub(crate) series: Vec<OneSeriesBody> = range.series.iter().map(one).collect(),
     }
 }
 
-impl OneSeriesBody {
-    fn new(labels: BTreeMap<&'static str, Option<String>>, slots: &[Slot]) -> OneSeriesBody {
-        fn column<T>(slots: &[Slot], figure: impl Fn(&Slot) -> T) -> Vec<T> {
-            slots.iter().map(figure).collect()
+view! {
+    /// The series of one subject.
+    pub(crate) struct OneSeriesBody {
+        fn new(labels: BTreeMap<&'static str, Option<String>>, slots: &[Slot]) {
+            fn column<T>(slots: &[Slot], figure: impl Fn(&Slot) -> T) -> Vec<T> {
+                slots.iter().map(figure).collect()
+            }
         }
-        OneSeriesBody {
-            labels,
-            ok: column(slots, |slot| slot.ok),
-            rescued: column(slots, |slot| slot.rescued),
-            failed: column(slots, |slot| slot.failed),
-            shed: column(slots, |slot| slot.shed),
-            cost: column(slots, |slot| Dollars(slot.cost())),
-            unknown_costs: column(slots, |slot| slot.unknown_costs),
-            tokens: column(slots, |slot| slot.tokens),
-            ttft_p50_ms: column(slots, |slot| slot.first_output_ms(50)),
-            ttft_p95_ms: column(slots, |slot| slot.first_output_ms(95)),
-        }
+
+        /// What the series is about: `model` and `provider`, `provider` alone, or `key`, the name of a key (`null` for one
+        /// that no longer exists); `other` with the value `true` for all that have no series of their own, because only 256
+        /// endpoints, 32 providers and 64 keys have one; empty for all calls.
+        pub(crate) labels: BTreeMap<&'static str, Option<String>> = labels,
+        /// Calls that ended with a whole answer of their first attempt. By `endpoint` and `provider`: attempts that served
+        /// without a failed attempt before or beside them.
+        pub(crate) ok: Vec<u32> = column(slots, |slot| slot.ok),
+        /// Calls that ended with a whole answer after an attempt had failed. By `endpoint` and `provider`: attempts that
+        /// served such calls.
+        pub(crate) rescued: Vec<u32> = column(slots, |slot| slot.rescued),
+        /// Calls that ended with an error or a broken stream. By `endpoint` and `provider`: their own failed attempts, also
+        /// where another one then served. A client that left is no failure.
+        pub(crate) failed: Vec<u32> = column(slots, |slot| slot.failed),
+        /// Calls that were refused because a limit of the gateway was reached; they are in none of the other figures.
+        /// Counted in the series of all calls only, 0 in others.
+        pub(crate) shed: Vec<u32> = column(slots, |slot| slot.shed),
+        /// Cost in US dollars as far as prices are known, of all attempts, failed ones included; each summand is rounded to
+        /// a billionth.
+        pub(crate) cost: Vec<Dollars> = column(slots, |slot| Dollars(slot.cost())),
+        /// Calls, by `endpoint` and `provider` attempts, of which `cost` leaves something out, because a price is unknown.
+        pub(crate) unknown_costs: Vec<u32> = column(slots, |slot| slot.unknown_costs),
+        /// Tokens of prompts and answers together. By `endpoint` and `provider` of attempts that served only.
+        pub(crate) tokens: Vec<u32> = column(slots, |slot| slot.tokens),
+        /// Median time to the first output in whole milliseconds, interpolated from 16 classes, so it is coarse; beyond 120
+        /// s it is 120000. Of calls it counts from the acceptance of the request, by `endpoint` and `provider` from the
+        /// start of the attempt that served. The first output of an answer that is not streamed is the head of the
+        /// provider's answer. `null` where nothing had output.
+        pub(crate) ttft_p50_ms: Vec<Option<u64>> = column(slots, |slot| slot.first_output_ms(50)),
+        /// The same for the 95th percentile.
+        pub(crate) ttft_p95_ms: Vec<Option<u64>> = column(slots, |slot| slot.first_output_ms(95)),
     }
 }
 

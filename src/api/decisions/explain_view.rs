@@ -27,141 +27,160 @@ use crate::{
     },
 };
 
-/// The answer of explain, without an envelope.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ExplainBody<'a> {
-    /// Id of the generation.
-    pub(crate) generation_id: &'a str,
-    /// Id of the model that served; `null` if none did.
-    pub(crate) model: Option<&'a str>,
-    /// Display name of the provider that served; `null` if none did.
-    pub(crate) provider_name: Option<&'a str>,
-    /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
-    /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
-    pub(crate) latency_ms: Option<u64>,
-    /// Milliseconds from the start of the attempt that served to its last byte, so its wait for the first output is
-    /// included; `null` while the call is running, and if nothing served.
-    pub(crate) generation_time_ms: Option<u64>,
-    /// The alias that was asked for; `null` for a fixed model.
-    pub(crate) router: Option<&'a str>,
-    /// Cost of the answer in US dollars, as the client saw it, without that of other attempts (`ledger_cost`); `null`
-    /// at an unknown price.
-    pub(crate) total_cost: Option<Dollars>,
-    /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
-    pub(crate) reported_cost: Option<Dollars>,
-    /// What happened, in one sentence of at most 25 words without codes.
-    pub(crate) summary: &'a str,
-    /// The decision as a sentence, with its figures and how the attempts went.
-    pub(crate) decision_reason: &'a str,
-    #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
-    pub(crate) decision_code: &'static str,
-    /// Name of the model or alias as the client wrote it.
-    pub(crate) requested_model: &'a str,
-    /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
-    pub(crate) objective: &'static str,
-    pub(crate) parameters: ParametersBody<'a>,
-    /// What the decision reckoned with.
-    pub(crate) estimate: EstimateBody,
-    /// The endpoints that could be called, best first: in a preview the first `top_n`, in a record about the first
-    /// eight.
-    pub(crate) candidates: Vec<CandidateBody<'a>>,
-    /// All of them, those included that are not listed.
-    pub(crate) candidates_total: usize,
-    /// The endpoints of the requested models that could not be called.
-    pub(crate) excluded: Vec<ExcludedBody<'a>>,
-    /// Number of them.
-    pub(crate) excluded_total: usize,
-    /// All calls of endpoints, in the order of their starts; while the generation is running, those that have ended.
-    pub(crate) attempts: Vec<AttemptBody<'a>>,
-    /// Milliseconds that the request waited, all its waits together, for an endpoint to take requests again while all
-    /// that could serve it rested (`routing.retry.wait`); `null` if it did not wait.
-    pub(crate) waited_ms: Option<u64>,
-    /// Why the endpoint that was awaited last took no request.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::WaitedFor>"))]
-    pub(crate) waited_for: Option<&'static str>,
-    /// Whether a second attempt raced the first.
-    pub(crate) hedged: bool,
-    /// The parts of `total_cost`, which they add up to exactly; `null` at an unknown price.
-    pub(crate) cost_breakdown: Option<CostBreakdownBody>,
-    /// Where the prices of longer prompts hold; absent otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) price_tier: Option<PriceTierBody>,
-    /// The service that the answer was made with, and is billed as: as the provider named it, else as requested; absent
-    /// if neither did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) service_tier: Option<&'a str>,
-    /// Where it was made, in the same way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) inference_geo: Option<&'a str>,
-    #[serde(flatten)]
-    pub(crate) spent: SpentBody,
-    #[serde(flatten)]
-    pub(crate) caller: CallerBody<'a>,
-    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
-    pub(crate) created_at: String,
-    /// `running`: it has not ended. `completed`: the client got a whole answer. `failed`: it ended with an error,
-    /// before or within the answer. `cancelled`: the client left before the end.
-    #[cfg_attr(test, schemars(extend("enum" = ["running", "completed", "failed", "cancelled"])))]
-    pub(crate) status: &'static str,
-    /// Whether the answer was streamed.
-    pub(crate) streamed: bool,
-    /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::FinishReason>"))]
-    pub(crate) finish_reason: Option<&'static str>,
-    /// Tokens and cost of the answer; all 0 before its end.
-    pub(crate) usage: UsageBody,
-    /// Parameters of the request that were not sent to the endpoint.
-    pub(crate) dropped_parameters: Vec<&'a str>,
-    /// Parameters of the request that were not sent, but whose meaning was produced by other means.
-    pub(crate) emulated_parameters: Vec<&'a str>,
-    /// API of the client.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Dialect"))]
-    pub(crate) inbound_dialect: &'static str,
-    /// API of the endpoint that served or, if none did, that was called last; `null` if none was called.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Dialect>"))]
-    pub(crate) upstream_dialect: Option<&'static str>,
-    /// Format in which that endpoint gives its reasoning and takes it back in the next turn; `null` if it has none.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::StateFormat>"))]
-    pub(crate) state_format: Option<&'static str>,
-    /// Whether chance made the choice, be it exploration noise or a draw from `safe_set`: without it another endpoint would have
-    /// been chosen.
-    pub(crate) explored: bool,
-    /// Probability with which the choice was to be drawn at random from `safe_set` (`routing.explore`); 0: only noise explores.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) exploration_share: Figure,
-    /// Endpoints among which a draw does no harm. With an `exploration_share` above 0 a draw is from these; otherwise the set
-    /// decides nothing and is recorded for later analyses.
-    pub(crate) safe_set: Vec<EndpointNames<'a>>,
-    /// Class of a chat's task, by which quality counts where it does. `null` for other calls.
-    pub(crate) task_class: Option<TaskClassBody>,
-    /// The part of a divided alias that the request fell to; absent unless the requested alias has a ladder, rules, shares
-    /// or a canary.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) split: Option<SplitBody<'a>>,
-    /// What shadow policies would have chosen; absent where none decided.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) shadows: Vec<ShadowChoiceBody<'a>>,
-    /// The ratings of the answer that hold, the latest first; absent without any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) ratings: Vec<RatingView<'a>>,
-    /// Number of the algorithm that decided, which changes when decisions change.
-    pub(crate) algorithm: u16,
-    /// Seed of the exploration noise, a whole number of 64 bits; `0`: without noise.
-    pub(crate) route_seed: Text<u64>,
-    /// Number of the statistics that the decision read, counted since the start of the process.
-    pub(crate) snapshot_version: u64,
-    /// Number of the catalog that it read, counted since the start of the process.
-    pub(crate) catalog_version: u64,
-    /// Number of the routing settings that it read, counted since the start of the process.
-    pub(crate) policy_version: u64,
-    /// The trace that the generation belongs to; `null` if the client sent no valid `traceparent` and no span of the
-    /// generation was sent. Ids are hexadecimal, as OpenTelemetry writes them.
-    pub(crate) trace_context: Option<TraceContextBody>,
-    /// Only with `why_not` in the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) why_not: Option<WhyNotBody<'a>>,
+view! {
+    /// The answer of explain, without an envelope.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct ExplainBody<'a> {
+        /// The explanation of a generation in these sentences, made by the key of these `names`.
+        pub(crate) fn new(
+            generation: &'a Generation,
+            catalog: &'a Catalog,
+            Sentences { summary, reason }: &'a Sentences,
+            names: &'a HolderNames,
+        ) {
+            let decision = &*generation.decision;
+            let view = CatalogView(catalog);
+        }
+
+        /// Id of the generation.
+        pub(crate) generation_id: &'a str = generation.id.as_str(),
+        /// Id of the model that served; `null` if none did.
+        pub(crate) model: Option<&'a str> = generation.model.as_deref(),
+        /// Display name of the provider that served; `null` if none did.
+        pub(crate) provider_name: Option<&'a str> = generation.provider_name.as_deref(),
+        /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
+        /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
+        pub(crate) latency_ms: Option<u64> = generation.latency_ms,
+        /// Milliseconds from the start of the attempt that served to its last byte, so its wait for the first output is
+        /// included; `null` while the call is running, and if nothing served.
+        pub(crate) generation_time_ms: Option<u64> = generation
+            .generation_time_ms
+            .filter(|_| generation.status != GenerationStatus::Running),
+        /// The alias that was asked for; `null` for a fixed model.
+        pub(crate) router: Option<&'a str> = decision.router.as_deref(),
+        /// Cost of the answer in US dollars, as the client saw it, without that of other attempts (`ledger_cost`); `null`
+        /// at an unknown price.
+        pub(crate) total_cost: Option<Dollars> = generation.total_cost().map(Dollars),
+        /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
+        pub(crate) reported_cost: Option<Dollars> = generation.usage.reported_cost.map(Dollars),
+        /// What happened, in one sentence of at most 25 words without codes.
+        pub(crate) summary: &'a str = summary,
+        /// The decision as a sentence, with its figures and how the attempts went.
+        pub(crate) decision_reason: &'a str = reason,
+        #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
+        pub(crate) decision_code: &'static str = generation.decision_code().as_str(),
+        /// Name of the model or alias as the client wrote it.
+        pub(crate) requested_model: &'a str = &generation.requested_model,
+        /// What the choice optimises.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
+        pub(crate) objective: &'static str = decision.objective.value.as_str(),
+        pub(crate) parameters: ParametersBody<'a> = ParametersBody::new(decision),
+        /// What the decision reckoned with.
+        pub(crate) estimate: EstimateBody = EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
+        /// The endpoints that could be called, best first: in a preview the first `top_n`, in a record about the first
+        /// eight.
+        pub(crate) candidates: Vec<CandidateBody<'a>> = route_view::candidates_with_outcomes(generation, view),
+        /// All of them, those included that are not listed.
+        pub(crate) candidates_total: usize = decision.candidates.len() + decision.omitted.len(),
+        /// The endpoints of the requested models that could not be called.
+        pub(crate) excluded: Vec<ExcludedBody<'a>> = route_view::excluded_with_outcomes(generation, view),
+        /// Number of them.
+        pub(crate) excluded_total: usize = decision.excluded.len(),
+        /// All calls of endpoints, in the order of their starts; while the generation is running, those that have ended.
+        pub(crate) attempts: Vec<AttemptBody<'a>> = generation.attempts.iter().map(AttemptBody::new).collect(),
+        /// Milliseconds that the request waited, all its waits together, for an endpoint to take requests again while all
+        /// that could serve it rested (`routing.retry.wait`); `null` if it did not wait.
+        pub(crate) waited_ms: Option<u64> = generation.waited.map(|waited| waited.ms),
+        /// Why the endpoint that was awaited last took no request.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::WaitedFor>"))]
+        pub(crate) waited_for: Option<&'static str> = generation.waited.map(|waited| waited.reason.as_str()),
+        /// Whether a second attempt raced the first.
+        pub(crate) hedged: bool = generation.hedged(),
+        /// The parts of `total_cost`, which they add up to exactly; `null` at an unknown price.
+        pub(crate) cost_breakdown: Option<CostBreakdownBody> = generation.cost.as_ref().map(CostBreakdownBody::new),
+        /// Where the prices of longer prompts hold; absent otherwise.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) price_tier: Option<PriceTierBody> = PriceTierBody::of(generation),
+        /// The service that the answer was made with, and is billed as: as the provider named it, else as requested; absent
+        /// if neither did.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) service_tier: Option<&'a str> = generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
+        /// Where it was made, in the same way.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) inference_geo: Option<&'a str> =
+            generation.usage.service.geography.as_ref().map(|name| name.as_str()),
+        #[serde(flatten)]
+        pub(crate) spent: SpentBody = SpentBody::new(generation),
+        #[serde(flatten)]
+        pub(crate) caller: CallerBody<'a> = CallerBody::new(generation, names),
+        /// When the request was admitted. RFC 3339, UTC, with milliseconds.
+        pub(crate) created_at: String = rfc_3339(generation.created_ms),
+        /// `running`: it has not ended. `completed`: the client got a whole answer. `failed`: it ended with an error,
+        /// before or within the answer. `cancelled`: the client left before the end.
+        #[cfg_attr(test, schemars(extend("enum" = ["running", "completed", "failed", "cancelled"])))]
+        pub(crate) status: &'static str = generation.status.as_str(),
+        /// Whether the answer was streamed.
+        pub(crate) streamed: bool = generation.streamed,
+        /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::FinishReason>"))]
+        pub(crate) finish_reason: Option<&'static str> = generation.finish.map(|finish| finish.as_str()),
+        /// Tokens and cost of the answer; all 0 before its end.
+        pub(crate) usage: UsageBody = UsageBody::new(generation),
+        /// Parameters of the request that were not sent to the endpoint.
+        pub(crate) dropped_parameters: Vec<&'a str> =
+            generation.dropped_parameters.iter().map(|name| &**name).collect(),
+        /// Parameters of the request that were not sent, but whose meaning was produced by other means.
+        pub(crate) emulated_parameters: Vec<&'a str> =
+            generation.emulated_parameters.iter().map(|name| &**name).collect(),
+        /// API of the client.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Dialect"))]
+        pub(crate) inbound_dialect: &'static str = generation.client_dialect.as_str(),
+        /// API of the endpoint that served or, if none did, that was called last; `null` if none was called.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::Dialect>"))]
+        pub(crate) upstream_dialect: Option<&'static str> = upstream_dialect(generation),
+        /// Format in which that endpoint gives its reasoning and takes it back in the next turn; `null` if it has none.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::StateFormat>"))]
+        pub(crate) state_format: Option<&'static str> = state_format(generation),
+        /// Whether chance made the choice, be it exploration noise or a draw from `safe_set`: without it another endpoint would have
+        /// been chosen.
+        pub(crate) explored: bool = decision.explored,
+        /// Probability with which the choice was to be drawn at random from `safe_set` (`routing.explore`); 0: only noise explores.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) exploration_share: Figure = Figure::exact(decision.exploration_share),
+        /// Endpoints among which a draw does no harm. With an `exploration_share` above 0 a draw is from these; otherwise the set
+        /// decides nothing and is recorded for later analyses.
+        pub(crate) safe_set: Vec<EndpointNames<'a>> =
+            decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
+        /// Class of a chat's task, by which quality counts where it does. `null` for other calls.
+        pub(crate) task_class: Option<TaskClassBody> = decision.task_class.map(TaskClassBody::new),
+        /// The part of a divided alias that the request fell to; absent unless the requested alias has a ladder, rules, shares
+        /// or a canary.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) split: Option<SplitBody<'a>> = decision.split.as_deref().map(SplitBody::new),
+        /// What shadow policies would have chosen; absent where none decided.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub(crate) shadows: Vec<ShadowChoiceBody<'a>> =
+            generation.shadows.iter().map(|choice| ShadowChoiceBody::new(choice, generation, view)).collect(),
+        /// The ratings of the answer that hold, the latest first; absent without any.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub(crate) ratings: Vec<RatingView<'a>> = Vec::new(),
+        /// Number of the algorithm that decided, which changes when decisions change.
+        pub(crate) algorithm: u16 = decision.algorithm,
+        /// Seed of the exploration noise, a whole number of 64 bits; `0`: without noise.
+        pub(crate) route_seed: Text<u64> = Text(decision.seed),
+        /// Number of the statistics that the decision read, counted since the start of the process.
+        pub(crate) snapshot_version: u64 = decision.snapshot_version,
+        /// Number of the catalog that it read, counted since the start of the process.
+        pub(crate) catalog_version: u64 = decision.catalog_version,
+        /// Number of the routing settings that it read, counted since the start of the process.
+        pub(crate) policy_version: u64 = decision.policy_version,
+        /// The trace that the generation belongs to; `null` if the client sent no valid `traceparent` and no span of the
+        /// generation was sent. Ids are hexadecimal, as OpenTelemetry writes them.
+        pub(crate) trace_context: Option<TraceContextBody> = TraceContextBody::of(generation),
+        /// Only with `why_not` in the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) why_not: Option<WhyNotBody<'a>> = None,
+    }
 }
 
 /// Which of the endpoint's prices the answer was billed with.
@@ -172,89 +191,23 @@ pub(crate) struct PriceTierBody {
     pub(crate) above_prompt_tokens: u64,
 }
 
-/// The class of the task, and where it came from.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct TaskClassBody {
-    /// The class.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
-    pub(crate) name: &'static str,
-    /// Where it comes from: the request, the key, the alias, the turn before, features of the request, or none of
-    /// these.
-    #[cfg_attr(test, schemars(extend("enum" = ["metadata", "key", "alias", "conversation", "features", "default"])))]
-    pub(crate) source: &'static str,
-    /// What was seen in the request.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::TaskFeature>"))]
-    pub(crate) features: Vec<&'static str>,
-}
-
-impl<'a> ExplainBody<'a> {
-    /// The explanation of a generation in these sentences, made by the key of these `names`.
-    pub(crate) fn new(
-        generation: &'a Generation,
-        catalog: &'a Catalog,
-        Sentences { summary, reason }: &'a Sentences,
-        names: &'a HolderNames,
-    ) -> ExplainBody<'a> {
-        let decision = &*generation.decision;
-        let view = CatalogView(catalog);
-        ExplainBody {
-            generation_id: generation.id.as_str(),
-            model: generation.model.as_deref(),
-            provider_name: generation.provider_name.as_deref(),
-            latency_ms: generation.latency_ms,
-            generation_time_ms: generation
-                .generation_time_ms
-                .filter(|_| generation.status != GenerationStatus::Running),
-            router: decision.router.as_deref(),
-            total_cost: generation.total_cost().map(Dollars),
-            reported_cost: generation.usage.reported_cost.map(Dollars),
-            summary,
-            decision_reason: reason,
-            decision_code: generation.decision_code().as_str(),
-            requested_model: &generation.requested_model,
-            objective: decision.objective.value.as_str(),
-            parameters: ParametersBody::new(decision),
-            estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
-            candidates: route_view::candidates_with_outcomes(generation, view),
-            candidates_total: decision.candidates.len() + decision.omitted.len(),
-            excluded: route_view::excluded_with_outcomes(generation, view),
-            excluded_total: decision.excluded.len(),
-            attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
-            waited_ms: generation.waited.map(|waited| waited.ms),
-            waited_for: generation.waited.map(|waited| waited.reason.as_str()),
-            hedged: generation.hedged(),
-            cost_breakdown: generation.cost.as_ref().map(CostBreakdownBody::new),
-            price_tier: PriceTierBody::of(generation),
-            service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
-            inference_geo: generation.usage.service.geography.as_ref().map(|name| name.as_str()),
-            spent: SpentBody::new(generation),
-            caller: CallerBody::new(generation, names),
-            created_at: rfc_3339(generation.created_ms),
-            status: generation.status.as_str(),
-            streamed: generation.streamed,
-            finish_reason: generation.finish.map(|finish| finish.as_str()),
-            usage: UsageBody::new(generation),
-            dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
-            inbound_dialect: generation.client_dialect.as_str(),
-            upstream_dialect: upstream_dialect(generation),
-            state_format: state_format(generation),
-            emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
-            explored: decision.explored,
-            exploration_share: Figure::exact(decision.exploration_share),
-            safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
-            task_class: decision.task_class.map(TaskClassBody::new),
-            split: decision.split.as_deref().map(SplitBody::new),
-            shadows: generation.shadows.iter().map(|choice| ShadowChoiceBody::new(choice, generation, view)).collect(),
-            ratings: Vec::new(),
-            algorithm: decision.algorithm,
-            route_seed: Text(decision.seed),
-            snapshot_version: decision.snapshot_version,
-            catalog_version: decision.catalog_version,
-            policy_version: decision.policy_version,
-            trace_context: TraceContextBody::of(generation),
-            why_not: None,
+view! {
+    /// The class of the task, and where it came from.
+    pub(crate) struct TaskClassBody {
+        fn new(class: TaskClass) {
+            let TaskClass { task, source, features } = class;
         }
+
+        /// The class.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
+        pub(crate) name: &'static str = task.as_str(),
+        /// Where it comes from: the request, the key, the alias, the turn before, features of the request, or none of
+        /// these.
+        #[cfg_attr(test, schemars(extend("enum" = ["metadata", "key", "alias", "conversation", "features", "default"])))]
+        pub(crate) source: &'static str = source.as_str(),
+        /// What was seen in the request.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::TaskFeature>"))]
+        pub(crate) features: Vec<&'static str> = features.names().collect(),
     }
 }
 
@@ -273,13 +226,6 @@ impl<'a> ExplainBody<'a> {
     /// Adds the ratings of the answer.
     pub(crate) fn with_ratings(self, ratings: &'a [Rating]) -> ExplainBody<'a> {
         ExplainBody { ratings: feedback_view::views(ratings), ..self }
-    }
-}
-
-impl TaskClassBody {
-    fn new(class: TaskClass) -> TaskClassBody {
-        let TaskClass { task, source, features } = class;
-        TaskClassBody { name: task.as_str(), source: source.as_str(), features: features.names().collect() }
     }
 }
 

@@ -36,26 +36,40 @@ pub(crate) fn shown(top_n: Option<u32>) -> usize {
     top_n.unwrap_or(DEFAULT_TOP_N) as usize
 }
 
-/// The answer to a preview.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct PreviewBody<'a> {
-    /// Always `route.preview`.
-    object: &'static str,
-    /// When the preview was made, in Unix seconds.
-    created: i64,
-    /// `model` of the request, or the default alias.
-    requested_model: &'a str,
-    /// The alias that was asked for; `null` for a fixed model.
-    router: Option<&'a str>,
-    #[serde(flatten)]
-    pub(crate) decision_body: DecisionBody<'a>,
-    /// Parts of the request without effect: unknown members, and names that match nothing; absent without any.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(crate) warnings: &'a [UnknownField],
-    /// Only with `what_if` in the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) what_if: Option<WhatIfBody<'a>>,
+view! {
+    /// The answer to a preview.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct PreviewBody<'a> {
+        /// The preview of the actual decision and, with `what_if`, of the hypothetical one.
+        pub(crate) fn new(
+            header: PreviewHeader<'a>,
+            actual: &'a RenderedDecision,
+            hypothetical: Option<&'a RenderedDecision>,
+        ) {
+            let router = match &actual.decided {
+                Ok(decision) => decision.router.as_deref(),
+                Err(error) => error.query.router.as_deref(),
+            };
+        }
+
+        /// Always `route.preview`.
+        object: &'static str = "route.preview",
+        /// When the preview was made, in Unix seconds.
+        created: i64 = header.at,
+        /// `model` of the request, or the default alias.
+        requested_model: &'a str = header.model,
+        /// The alias that was asked for; `null` for a fixed model.
+        router: Option<&'a str> = router,
+        #[serde(flatten)]
+        pub(crate) decision_body: DecisionBody<'a> = DecisionBody::new(header, actual),
+        /// Parts of the request without effect: unknown members, and names that match nothing; absent without any.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        pub(crate) warnings: &'a [UnknownField] = header.warnings,
+        /// Only with `what_if` in the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) what_if: Option<WhatIfBody<'a>> =
+            hypothetical.map(|hypothetical| WhatIfBody::new(header, actual, hypothetical)),
+    }
 }
 
 /// A decision, or the reasons why there is none.
@@ -95,16 +109,34 @@ pub(crate) struct DecisionBody<'a> {
     why_not: Option<WhyNotBody<'a>>,
 }
 
-/// The decision under the conditions of `what_if`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WhatIf"))]
-pub(crate) struct WhatIfBody<'a> {
-    /// Whether another endpoint would be the choice.
-    pub(crate) changed: bool,
-    /// The comparison with the actual choice, as a sentence.
-    pub(crate) sentence: String,
-    #[serde(flatten)]
-    pub(crate) decision_body: DecisionBody<'a>,
+view! {
+    /// The decision under the conditions of `what_if`.
+    pub(crate) struct WhatIfBody<'a> as "WhatIf" {
+        fn new(header: PreviewHeader<'a>, actual: &RenderedDecision, hypothetical: &'a RenderedDecision) {
+            let (choice, other) = (actual.choice(), hypothetical.choice());
+            let changed = choice.as_ref().map(|(id, _)| *id) != other.as_ref().map(|(id, _)| *id);
+            let sentence = match (choice, other) {
+                (Some((_, choice)), Some((_, other))) if changed => {
+                    format!("The choice would be {other} instead of {choice}.")
+                }
+                (_, Some((_, other))) if !changed => format!("The choice would still be {other}."),
+                (_, Some((_, other))) => {
+                    format!("The choice would be {other}; without the change no endpoint can serve the request.")
+                }
+                (Some((_, choice)), None) => {
+                    format!("No endpoint could serve the request; without the change the choice is {choice}.")
+                }
+                (None, None) => "Still no endpoint could serve the request.".to_owned(),
+            };
+        }
+
+        /// Whether another endpoint would be the choice.
+        pub(crate) changed: bool = changed,
+        /// The comparison with the actual choice, as a sentence.
+        pub(crate) sentence: String = sentence,
+        #[serde(flatten)]
+        pub(crate) decision_body: DecisionBody<'a> = DecisionBody::new(header, hypothetical),
+    }
 }
 
 /// A decision with its explanation.
@@ -121,29 +153,6 @@ pub(crate) struct RenderedDecision {
     pub(crate) why_not: Option<WhyNot>,
     /// What becomes of the fields of the request at each candidate that is shown, in their order.
     pub(crate) previewed_parameters: Vec<Option<PreviewedParameters>>,
-}
-
-impl<'a> PreviewBody<'a> {
-    /// The preview of the actual decision and, with `what_if`, of the hypothetical one.
-    pub(crate) fn new(
-        header: PreviewHeader<'a>,
-        actual: &'a RenderedDecision,
-        hypothetical: Option<&'a RenderedDecision>,
-    ) -> PreviewBody<'a> {
-        let router = match &actual.decided {
-            Ok(decision) => decision.router.as_deref(),
-            Err(error) => error.query.router.as_deref(),
-        };
-        PreviewBody {
-            object: "route.preview",
-            created: header.at,
-            requested_model: header.model,
-            router,
-            decision_body: DecisionBody::new(header, actual),
-            warnings: header.warnings,
-            what_if: hypothetical.map(|hypothetical| WhatIfBody::new(header, actual, hypothetical)),
-        }
-    }
 }
 
 impl<'a> DecisionBody<'a> {
@@ -195,27 +204,6 @@ fn candidates<'a>(
         .zip(previewed_parameters)
         .for_each(|(body, previewed_parameters)| body.previewed_parameters = previewed_parameters.as_ref());
     bodies
-}
-
-impl<'a> WhatIfBody<'a> {
-    fn new(header: PreviewHeader<'a>, actual: &RenderedDecision, hypothetical: &'a RenderedDecision) -> WhatIfBody<'a> {
-        let (choice, other) = (actual.choice(), hypothetical.choice());
-        let changed = choice.as_ref().map(|(id, _)| *id) != other.as_ref().map(|(id, _)| *id);
-        let sentence = match (choice, other) {
-            (Some((_, choice)), Some((_, other))) if changed => {
-                format!("The choice would be {other} instead of {choice}.")
-            }
-            (_, Some((_, other))) if !changed => format!("The choice would still be {other}."),
-            (_, Some((_, other))) => {
-                format!("The choice would be {other}; without the change no endpoint can serve the request.")
-            }
-            (Some((_, choice)), None) => {
-                format!("No endpoint could serve the request; without the change the choice is {choice}.")
-            }
-            (None, None) => "Still no endpoint could serve the request.".to_owned(),
-        };
-        WhatIfBody { changed, sentence, decision_body: DecisionBody::new(header, hypothetical) }
-    }
 }
 
 impl RenderedDecision {

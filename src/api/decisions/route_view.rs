@@ -47,57 +47,70 @@ pub(crate) struct EndpointNames<'a> {
     pub(crate) provider_slug: Option<&'a str>,
 }
 
-/// An endpoint that could be called. The lowest score is called first. Names are null for an endpoint that was removed
-/// since.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Candidate"))]
-pub(crate) struct CandidateBody<'a> {
-    /// Place in the order in which candidates are called, from 1.
-    pub(crate) rank: usize,
-    /// Whether it is the choice: `rank` 1.
-    pub(crate) selected: bool,
-    /// `probe`: the call tests a half-open breaker. `panic`: its breaker is open or its calls are spaced out, and
-    /// nothing else is left. `candidate`: any other.
-    #[cfg_attr(test, schemars(extend("enum" = ["candidate", "probe", "panic"])))]
-    pub(crate) role: &'static str,
-    #[serde(flatten)]
-    pub(crate) endpoint: EndpointNames<'a>,
-    /// What ranks before the score; absent without `provider.order` and preferences.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tier: Option<TierBody>,
-    /// Score for this request under its objective, lower is better; exploration noise is in it. Twelve significant
-    /// digits.
-    pub(crate) score: Figure,
-    /// Unit of `score` and its terms. `s`: seconds to the last byte (objective `fastest`). `usd`: US dollars for a
-    /// successful answer (`cheapest`). `probability`: of a failure (`reliable`). `none`: ratio to the medians of the
-    /// candidates (`balanced`).
-    #[cfg_attr(test, schemars(with = "crate::base::words::ScoreUnit"))]
-    pub(crate) score_unit: &'static str,
-    /// The terms that add up to `score`. `docs/ROUTING.md` says how each is made.
-    pub(crate) score_terms: Vec<ScoreTermBody>,
-    /// Probability that it is the choice under another seed of the exploration noise, everything else equal, 0 to 1 with
-    /// four decimals; `null` if it was not worked out, as in records within `/generation`. Under an alias with shares or a
-    /// canary it is multiplied by `split.probability`, so that all candidates add up to that.
-    pub(crate) selection_probability: Option<Figure>,
-    pub(crate) predicted: PredictionBody,
-    /// What happened; only in explanations, of an endpoint that was called.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) actual: Option<ActualBody<'a>>,
-    /// How good its answers are for the class of the task; absent if nothing is known of that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) quality: Option<QualityBody<'a>>,
-    /// What a prompt cache is expected to save, which cost and first token already have; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) saving: Option<SavingBody>,
-    /// State of the endpoint when the decision was made.
-    pub(crate) health: HealthBody,
-    /// Prices for a prompt of this length; `null` if they are not known, or if the endpoint has been removed since.
-    pub(crate) pricing: Option<PricePairBody>,
-    /// Context window in tokens. `null` if the endpoint has been removed from the configuration since.
-    pub(crate) context_length: Option<u32>,
-    /// What it would get of the request; preview only.
-    #[serde(flatten)]
-    pub(crate) previewed_parameters: Option<&'a PreviewedParameters>,
+view! {
+    /// An endpoint that could be called. The lowest score is called first. Names are null for an endpoint that was removed
+    /// since.
+    pub(crate) struct CandidateBody<'a> as "Candidate" {
+        fn new(candidate: &'a Candidate, view: CatalogView<'a>) {
+            let rank = candidate.place as usize + 1;
+            let endpoint = view.0.find(candidate.index, candidate.endpoint);
+            let prompt_tokens = u64::from(candidate.inputs.prompt_tokens);
+        }
+
+        /// Place in the order in which candidates are called, from 1.
+        pub(crate) rank: usize = rank,
+        /// Whether it is the choice: `rank` 1.
+        pub(crate) selected: bool = rank == 1,
+        /// `probe`: the call tests a half-open breaker. `panic`: its breaker is open or its calls are spaced out, and
+        /// nothing else is left. `candidate`: any other.
+        #[cfg_attr(test, schemars(extend("enum" = ["candidate", "probe", "panic"])))]
+        pub(crate) role: &'static str = match (candidate.probe, candidate.panic) {
+            (true, _) => "probe",
+            (_, true) => "panic",
+            _ => "candidate",
+        },
+        #[serde(flatten)]
+        pub(crate) endpoint: EndpointNames<'a> = view.names_of(endpoint),
+        /// What ranks before the score; absent without `provider.order` and preferences.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) tier: Option<TierBody> = None,
+        /// Score for this request under its objective, lower is better; exploration noise is in it. Twelve significant
+        /// digits.
+        pub(crate) score: Figure = Figure::significant(candidate.score),
+        /// Unit of `score` and its terms. `s`: seconds to the last byte (objective `fastest`). `usd`: US dollars for a
+        /// successful answer (`cheapest`). `probability`: of a failure (`reliable`). `none`: ratio to the medians of the
+        /// candidates (`balanced`).
+        #[cfg_attr(test, schemars(with = "crate::base::words::ScoreUnit"))]
+        pub(crate) score_unit: &'static str = candidate.unit.as_str(),
+        /// The terms that add up to `score`. `docs/ROUTING.md` says how each is made.
+        pub(crate) score_terms: Vec<ScoreTermBody> =
+            candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
+        /// Probability that it is the choice under another seed of the exploration noise, everything else equal, 0 to 1 with
+        /// four decimals; `null` if it was not worked out, as in records within `/generation`. Under an alias with shares or a
+        /// canary it is multiplied by `split.probability`, so that all candidates add up to that.
+        pub(crate) selection_probability: Option<Figure> = candidate.selection_probability.map(Figure::share),
+        pub(crate) predicted: PredictionBody = PredictionBody::new(candidate, view),
+        /// What happened; only in explanations, of an endpoint that was called.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) actual: Option<ActualBody<'a>> = None,
+        /// How good its answers are for the class of the task; absent if nothing is known of that.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) quality: Option<QualityBody<'a>> = None,
+        /// What a prompt cache is expected to save, which cost and first token already have; absent without one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) saving: Option<SavingBody> = candidate.saving.map(SavingBody::new),
+        /// State of the endpoint when the decision was made.
+        pub(crate) health: HealthBody = HealthBody::new(candidate.health),
+        /// Prices for a prompt of this length; `null` if they are not known, or if the endpoint has been removed since.
+        pub(crate) pricing: Option<PricePairBody> = endpoint
+            .and_then(|endpoint| endpoint.pricing.as_deref())
+            .map(|pricing| PricePairBody::new(pricing, prompt_tokens)),
+        /// Context window in tokens. `null` if the endpoint has been removed from the configuration since.
+        pub(crate) context_length: Option<u32> = endpoint.map(|endpoint| endpoint.limits.context_length),
+        /// What it would get of the request; preview only.
+        #[serde(flatten)]
+        pub(crate) previewed_parameters: Option<&'a PreviewedParameters> = None,
+    }
 }
 
 /// Properties that rank before the score.
@@ -120,27 +133,36 @@ pub(crate) struct ScoreTermBody {
     pub(crate) value: Figure,
 }
 
-/// What was expected of a call, without exploration noise. A number is null where it is not known or not finite.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Prediction"))]
-pub(crate) struct PredictionBody {
-    /// Milliseconds from the start of the attempt to its first content, with one decimal.
-    pub(crate) ttft_ms: PercentilesBody,
-    /// Shown output tokens per second after the first content, with one decimal.
-    pub(crate) throughput_tps: Figure,
-    /// Milliseconds from the start of the attempt to the last byte, for the expected number of output tokens, with one
-    /// decimal.
-    pub(crate) total_ms: PercentilesBody,
-    /// Expected cost in US dollars, after what a prompt cache saves; `null` at an unknown price.
-    pub(crate) cost: Option<Figure>,
-    /// How the cost varies with the length of the answer, and with that of the prompt as far as it is estimated; `null`
-    /// at an unknown price.
-    pub(crate) cost_range: Option<RangeBody>,
-    /// Probability that the attempt fails or takes longer than its time budget, 0 to 1 with six decimals.
-    pub(crate) failure_probability: Figure,
-    /// Whether any figure rests on measurements of this endpoint; `false`: all come from configured or general
-    /// assumptions.
-    pub(crate) measured: bool,
+view! {
+    /// What was expected of a call, without exploration noise. A number is null where it is not known or not finite.
+    pub(crate) struct PredictionBody as "Prediction" {
+        /// Without a price, the cost that the candidate is ranked with is no prediction.
+        fn new(candidate: &Candidate, view: CatalogView<'_>) {
+            let endpoint = view.0.find(candidate.index, candidate.endpoint);
+            let is_priced = endpoint.is_none_or(|endpoint| endpoint.pricing.is_some());
+            let (predicted, [low, high]) = (&candidate.predicted, candidate.cost_range());
+        }
+
+        /// Milliseconds from the start of the attempt to its first content, with one decimal.
+        pub(crate) ttft_ms: PercentilesBody =
+            PercentilesBody::millis(predicted.first_token_p50, predicted.first_token_p95),
+        /// Shown output tokens per second after the first content, with one decimal.
+        pub(crate) throughput_tps: Figure = Figure::rounded(predicted.tokens_per_second, 1),
+        /// Milliseconds from the start of the attempt to the last byte, for the expected number of output tokens, with one
+        /// decimal.
+        pub(crate) total_ms: PercentilesBody = PercentilesBody::millis(predicted.total_p50, predicted.total_p95),
+        /// Expected cost in US dollars, after what a prompt cache saves; `null` at an unknown price.
+        pub(crate) cost: Option<Figure> = is_priced.then(|| Figure::significant(predicted.cost)),
+        /// How the cost varies with the length of the answer, and with that of the prompt as far as it is estimated; `null`
+        /// at an unknown price.
+        pub(crate) cost_range: Option<RangeBody> =
+            is_priced.then(|| RangeBody { low: Figure::significant(low), high: Figure::significant(high) }),
+        /// Probability that the attempt fails or takes longer than its time budget, 0 to 1 with six decimals.
+        pub(crate) failure_probability: Figure = Figure::rounded(predicted.failure, 6),
+        /// Whether any figure rests on measurements of this endpoint; `false`: all come from configured or general
+        /// assumptions.
+        pub(crate) measured: bool = predicted.measured,
+    }
 }
 
 /// `null` where it is not known or not finite.
@@ -162,59 +184,71 @@ pub(crate) struct RangeBody {
     pub(crate) high: Figure,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct SavingBody {
-    /// Prompt tokens that are expected to be read from the cache.
-    pub(crate) cached_tokens: u32,
-    /// US dollars saved; 0 where cached tokens have no price of their own.
-    pub(crate) saving_usd: Figure,
-    /// Milliseconds that the first content comes earlier, with one decimal.
-    pub(crate) saving_ms: Figure,
+view! {
+    pub(crate) struct SavingBody {
+        fn new(saving: CacheSaving) {}
+
+        /// Prompt tokens that are expected to be read from the cache.
+        pub(crate) cached_tokens: u32 = saving.cached_tokens,
+        /// US dollars saved; 0 where cached tokens have no price of their own.
+        pub(crate) saving_usd: Figure = Figure::significant(saving.usd),
+        /// Milliseconds that the first content comes earlier, with one decimal.
+        pub(crate) saving_ms: Figure = Figure::millis(saving.seconds),
+    }
 }
 
-/// What happened when it was called, beside the prediction.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Outcome"))]
-pub(crate) struct ActualBody<'a> {
-    /// Number of the attempt, as `n` in `attempts`.
-    pub(crate) attempt: u32,
-    /// How it ended: `completed`, or the `error_type` of the attempt.
-    pub(crate) outcome: &'a str,
-    /// Milliseconds from the start of the attempt to its first content; `null` if there was none, and for answers that
-    /// are not streamed.
-    pub(crate) ttft_ms: Option<u64>,
-    /// Output tokens per second after the first content, reasoning included, with one decimal. Where the answer hides
-    /// its reasoning, it exceeds what is predicted, which regards shown tokens. `null` for answers that are not
-    /// streamed, and for an attempt that did not serve.
-    pub(crate) throughput_tps: Option<Figure>,
-    /// Milliseconds from the start of the attempt to its end.
-    pub(crate) total_ms: u64,
-    /// Predicted median of `total_ms` for the number of output tokens that the answer then had, with one decimal;
-    /// `null` for an attempt that did not serve.
-    pub(crate) predicted_total_ms: Option<Figure>,
-    /// Tokens of the answer, reasoning included. `null` for an attempt that did not serve, or without any.
-    pub(crate) completion_tokens: Option<u64>,
-    /// Cost of the attempt in US dollars; `null` at an unknown price.
-    pub(crate) cost: Option<Dollars>,
+view! {
+    /// What happened when it was called, beside the prediction.
+    pub(crate) struct ActualBody<'a> as "Outcome" {
+        fn new(attempt: &'a AttemptRecord, candidate: &Candidate, generation: &Generation) {
+            let predicted = &candidate.predicted;
+            let tokens = attempt.served.then_some(generation.usage.completion_tokens).filter(|tokens| *tokens > 0);
+            let seconds = attempt.stream_ms.filter(|millis| generation.streamed && *millis > 0);
+            let rate = |(tokens, millis): (u64, u64)| Figure::rounded(1e3 * tokens as f64 / millis as f64, 1);
+            let total = |tokens: u64| predicted.first_token_p50 + tokens as f64 / predicted.tokens_per_second;
+        }
+
+        /// Number of the attempt, as `n` in `attempts`.
+        pub(crate) attempt: u32 = attempt.n,
+        /// How it ended: `completed`, or the `error_type` of the attempt.
+        pub(crate) outcome: &'a str = attempt.outcome(),
+        /// Milliseconds from the start of the attempt to its first content; `null` if there was none, and for answers that
+        /// are not streamed.
+        pub(crate) ttft_ms: Option<u64> = attempt.first_token_ms.filter(|_| generation.streamed),
+        /// Output tokens per second after the first content, reasoning included, with one decimal. Where the answer hides
+        /// its reasoning, it exceeds what is predicted, which regards shown tokens. `null` for answers that are not
+        /// streamed, and for an attempt that did not serve.
+        pub(crate) throughput_tps: Option<Figure> = tokens.zip(seconds).map(rate),
+        /// Milliseconds from the start of the attempt to its end.
+        pub(crate) total_ms: u64 = attempt.duration_ms,
+        /// Predicted median of `total_ms` for the number of output tokens that the answer then had, with one decimal;
+        /// `null` for an attempt that did not serve.
+        pub(crate) predicted_total_ms: Option<Figure> = tokens.map(|tokens| Figure::millis(total(tokens))),
+        /// Tokens of the answer, reasoning included. `null` for an attempt that did not serve, or without any.
+        pub(crate) completion_tokens: Option<u64> = tokens,
+        /// Cost of the attempt in US dollars; `null` at an unknown price.
+        pub(crate) cost: Option<Dollars> = attempt.cost.map(Dollars),
+    }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct HealthBody {
-    /// Condition in one word, from `circuit` and `success_rate` alone: an endpoint that cools down or is silent is
-    /// `healthy` here, in `/models/stats` not.
-    #[cfg_attr(test, schemars(extend("enum" = ["healthy", "degraded", "down", "unknown"])))]
-    pub(crate) state: &'static str,
-    #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
-    pub(crate) circuit: &'static str,
-    /// Share of whole answers, 0 to 1 with four decimals. Old observations count less and less, so it is not the share
-    /// of a window as in `/models/stats`. `null` without `samples`.
-    pub(crate) success_rate: Option<Figure>,
-    /// Answers and failures behind that share; old ones count less and less.
-    pub(crate) samples: u64,
-    /// Attempts in progress at it.
-    pub(crate) in_flight: u32,
+view! {
+    pub(crate) struct HealthBody {
+        fn new(health: EndpointHealth) {}
+
+        /// Condition in one word, from `circuit` and `success_rate` alone: an endpoint that cools down or is silent is
+        /// `healthy` here, in `/models/stats` not.
+        #[cfg_attr(test, schemars(extend("enum" = ["healthy", "degraded", "down", "unknown"])))]
+        pub(crate) state: &'static str = Condition::from_circuit(health.circuit, health.success_rate).as_str(),
+        #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
+        pub(crate) circuit: &'static str = health.circuit.as_str(),
+        /// Share of whole answers, 0 to 1 with four decimals. Old observations count less and less, so it is not the share
+        /// of a window as in `/models/stats`. `null` without `samples`.
+        pub(crate) success_rate: Option<Figure> = health.success_rate.map(Figure::share),
+        /// Answers and failures behind that share; old ones count less and less.
+        pub(crate) samples: u64 = health.samples,
+        /// Attempts in progress at it.
+        pub(crate) in_flight: u32 = health.in_flight,
+    }
 }
 
 #[derive(Serialize)]
@@ -333,39 +367,6 @@ pub(crate) fn excluded_by_error<'a>(excluded: &'a [ExcludedEndpoint], view: Cata
     excluded.iter().map(body).collect()
 }
 
-impl<'a> CandidateBody<'a> {
-    fn new(candidate: &'a Candidate, view: CatalogView<'a>) -> CandidateBody<'a> {
-        let rank = candidate.place as usize + 1;
-        let endpoint = view.0.find(candidate.index, candidate.endpoint);
-        let prompt_tokens = u64::from(candidate.inputs.prompt_tokens);
-        CandidateBody {
-            rank,
-            selected: rank == 1,
-            role: match (candidate.probe, candidate.panic) {
-                (true, _) => "probe",
-                (_, true) => "panic",
-                _ => "candidate",
-            },
-            endpoint: view.names_of(endpoint),
-            tier: None,
-            score: Figure::significant(candidate.score),
-            score_unit: candidate.unit.as_str(),
-            score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
-            selection_probability: candidate.selection_probability.map(Figure::share),
-            predicted: PredictionBody::new(candidate, view),
-            actual: None,
-            quality: None,
-            saving: candidate.saving.map(SavingBody::new),
-            health: HealthBody::new(candidate.health),
-            pricing: endpoint
-                .and_then(|endpoint| endpoint.pricing.as_deref())
-                .map(|pricing| PricePairBody::new(pricing, prompt_tokens)),
-            context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
-            previewed_parameters: None,
-        }
-    }
-}
-
 fn quality<'a>(decision: &Decision, candidate: &Candidate, view: CatalogView<'a>) -> Option<QualityBody<'a>> {
     let (quality, task) = (candidate.inputs.quality?, decision.task_class?.task);
     let endpoint = view.0.find(candidate.index, candidate.endpoint);
@@ -391,69 +392,9 @@ impl ScoreTermBody {
     }
 }
 
-impl PredictionBody {
-    /// Without a price, the cost that the candidate is ranked with is no prediction.
-    fn new(candidate: &Candidate, view: CatalogView<'_>) -> PredictionBody {
-        let endpoint = view.0.find(candidate.index, candidate.endpoint);
-        let is_priced = endpoint.is_none_or(|endpoint| endpoint.pricing.is_some());
-        let (predicted, [low, high]) = (&candidate.predicted, candidate.cost_range());
-        PredictionBody {
-            ttft_ms: PercentilesBody::millis(predicted.first_token_p50, predicted.first_token_p95),
-            throughput_tps: Figure::rounded(predicted.tokens_per_second, 1),
-            total_ms: PercentilesBody::millis(predicted.total_p50, predicted.total_p95),
-            cost: is_priced.then(|| Figure::significant(predicted.cost)),
-            cost_range: is_priced.then(|| RangeBody { low: Figure::significant(low), high: Figure::significant(high) }),
-            failure_probability: Figure::rounded(predicted.failure, 6),
-            measured: predicted.measured,
-        }
-    }
-}
-
 impl PercentilesBody {
     fn millis(p50: f64, p95: f64) -> PercentilesBody {
         PercentilesBody { p50: Figure::millis(p50), p95: Figure::millis(p95) }
-    }
-}
-
-impl SavingBody {
-    fn new(saving: CacheSaving) -> SavingBody {
-        SavingBody {
-            cached_tokens: saving.cached_tokens,
-            saving_usd: Figure::significant(saving.usd),
-            saving_ms: Figure::millis(saving.seconds),
-        }
-    }
-}
-
-impl<'a> ActualBody<'a> {
-    fn new(attempt: &'a AttemptRecord, candidate: &Candidate, generation: &Generation) -> ActualBody<'a> {
-        let predicted = &candidate.predicted;
-        let tokens = attempt.served.then_some(generation.usage.completion_tokens).filter(|tokens| *tokens > 0);
-        let seconds = attempt.stream_ms.filter(|millis| generation.streamed && *millis > 0);
-        let rate = |(tokens, millis): (u64, u64)| Figure::rounded(1e3 * tokens as f64 / millis as f64, 1);
-        let total = |tokens: u64| predicted.first_token_p50 + tokens as f64 / predicted.tokens_per_second;
-        ActualBody {
-            attempt: attempt.n,
-            outcome: attempt.outcome(),
-            ttft_ms: attempt.first_token_ms.filter(|_| generation.streamed),
-            throughput_tps: tokens.zip(seconds).map(rate),
-            total_ms: attempt.duration_ms,
-            predicted_total_ms: tokens.map(|tokens| Figure::millis(total(tokens))),
-            completion_tokens: tokens,
-            cost: attempt.cost.map(Dollars),
-        }
-    }
-}
-
-impl HealthBody {
-    fn new(health: EndpointHealth) -> HealthBody {
-        HealthBody {
-            state: Condition::from_circuit(health.circuit, health.success_rate).as_str(),
-            circuit: health.circuit.as_str(),
-            success_rate: health.success_rate.map(Figure::share),
-            samples: health.samples,
-            in_flight: health.in_flight,
-        }
     }
 }
 

@@ -52,62 +52,78 @@ pub(crate) fn meant(name: String, key: &Key) -> String {
     }
 }
 
-/// Why an endpoint was not chosen, and what would have changed that.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WhyNot"))]
-pub(crate) struct WhyNotBody<'a> {
-    /// The name in the question.
-    pub(crate) asked: &'a str,
-    /// `refused`: it could not be called. `lost`: another candidate was better. `chosen`: it is the choice. `unknown`:
-    /// no model and no provider has this name, or it is an alias. `not_in_pool`: the request does not ask for its
-    /// model, or its provider is off.
-    #[cfg_attr(test, schemars(extend("enum" = ["refused", "lost", "chosen", "unknown", "not_in_pool"])))]
-    pub(crate) verdict: &'static str,
-    #[serde(flatten)]
-    pub(crate) endpoint: EndpointNames<'a>,
-    /// Number of endpoints that the name matches; the answer is about the one closest to being chosen.
-    pub(crate) matched: usize,
-    /// Place in the order in which candidates are called, from 1; `null` if it is no candidate.
-    pub(crate) rank: Option<usize>,
-    /// Of `refused`, the reason as in `excluded`. Of `lost`, `score`, `tie`, or what ranks before the score:
-    /// `models_order`, `provider_order`, `preference_missed`, `reasoning_state`, `probe`, `panic`. Of `chosen`,
-    /// `choice`; of `unknown`, `unknown_name` or `alias`; of `not_in_pool`, `not_in_pool` or `output_modality`.
-    pub(crate) reason: &'static str,
-    /// The figure or the pattern behind the reason, in words.
-    pub(crate) detail: &'a str,
-    /// Milliseconds from the decision until it can be called again, with one decimal; `null` if it was not excluded or
-    /// that time is not known.
-    pub(crate) opens_in_ms: Option<Figure>,
-    /// How much worse it scored; `null` unless `reason` is `score` or `tie`, and for a candidate whose figures the
-    /// record does not keep.
-    pub(crate) margin: Option<MarginBody<'a>>,
-    /// Changes of one figure each, everything else equal, the relatively smallest first; empty if no single one is
-    /// enough.
-    pub(crate) would_win_if: Vec<ChangeBody>,
-    /// Similar names, for an unknown one; absent without any.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(crate) suggestions: &'a [String],
-    /// Attempts at the endpoint; absent without any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tried: Vec<TriedBody<'a>>,
-    /// The answer in one or two sentences.
-    pub(crate) sentence: &'a str,
+view! {
+    /// Why an endpoint was not chosen, and what would have changed that.
+    pub(crate) struct WhyNotBody<'a> as "WhyNot" {
+        /// The answer about a decision and its `attempts`.
+        pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &'a [AttemptRecord]) {
+            let name = |(index, id): (u32, EndpointId)| CatalogView(catalog).names_of(catalog.find(index, id));
+            let is_there = |attempt: &&'a AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
+            let tried = |attempt: &'a AttemptRecord| TriedBody {
+                n: attempt.n,
+                status: attempt.status,
+                error_type: attempt.error_type.as_deref(),
+            };
+        }
+
+        /// The name in the question.
+        pub(crate) asked: &'a str = &answer.asked,
+        /// `refused`: it could not be called. `lost`: another candidate was better. `chosen`: it is the choice. `unknown`:
+        /// no model and no provider has this name, or it is an alias. `not_in_pool`: the request does not ask for its
+        /// model, or its provider is off.
+        #[cfg_attr(test, schemars(extend("enum" = ["refused", "lost", "chosen", "unknown", "not_in_pool"])))]
+        pub(crate) verdict: &'static str = answer.verdict.as_str(),
+        #[serde(flatten)]
+        pub(crate) endpoint: EndpointNames<'a> = answer.about.map(name).unwrap_or_default(),
+        /// Number of endpoints that the name matches; the answer is about the one closest to being chosen.
+        pub(crate) matched: usize = answer.matched,
+        /// Place in the order in which candidates are called, from 1; `null` if it is no candidate.
+        pub(crate) rank: Option<usize> = answer.rank,
+        /// Of `refused`, the reason as in `excluded`. Of `lost`, `score`, `tie`, or what ranks before the score:
+        /// `models_order`, `provider_order`, `preference_missed`, `reasoning_state`, `probe`, `panic`. Of `chosen`,
+        /// `choice`; of `unknown`, `unknown_name` or `alias`; of `not_in_pool`, `not_in_pool` or `output_modality`.
+        pub(crate) reason: &'static str = answer.reason,
+        /// The figure or the pattern behind the reason, in words.
+        pub(crate) detail: &'a str = &answer.detail,
+        /// Milliseconds from the decision until it can be called again, with one decimal; `null` if it was not excluded or
+        /// that time is not known.
+        pub(crate) opens_in_ms: Option<Figure> = answer.opens_in.map(|wait| Figure::millis(wait.as_secs_f64())),
+        /// How much worse it scored; `null` unless `reason` is `score` or `tie`, and for a candidate whose figures the
+        /// record does not keep.
+        pub(crate) margin: Option<MarginBody<'a>> =
+            answer.margin.as_ref().map(|margin| MarginBody::new(margin, name(margin.to))),
+        /// Changes of one figure each, everything else equal, the relatively smallest first; empty if no single one is
+        /// enough.
+        pub(crate) would_win_if: Vec<ChangeBody> = answer.would_win_if.iter().map(ChangeBody::new).collect(),
+        /// Similar names, for an unknown one; absent without any.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        pub(crate) suggestions: &'a [String] = &answer.suggestions,
+        /// Attempts at the endpoint; absent without any.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub(crate) tried: Vec<TriedBody<'a>> = attempts.iter().filter(is_there).map(tried).collect(),
+        /// The answer in one or two sentences.
+        pub(crate) sentence: &'a str = &answer.sentence,
+    }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct MarginBody<'a> {
-    /// Its score less that of the better candidate.
-    pub(crate) difference: Figure,
-    /// Unit of `difference`, as `score_unit` of a candidate.
-    #[cfg_attr(test, schemars(with = "crate::base::words::ScoreUnit"))]
-    pub(crate) unit: &'static str,
-    /// The difference divided by the score of the better candidate, with six decimals.
-    pub(crate) relative: Figure,
-    /// The better candidate.
-    pub(crate) to: EndpointNames<'a>,
-    /// The term of the score that differs most; `null` if none differs.
-    pub(crate) dominant_term: Option<TermBody>,
+view! {
+    pub(crate) struct MarginBody<'a> {
+        fn new(margin: &Margin, to: EndpointNames<'a>) {
+            let term = |(name, difference)| TermBody { name, difference: Figure::significant(difference) };
+        }
+
+        /// Its score less that of the better candidate.
+        pub(crate) difference: Figure = Figure::significant(margin.difference),
+        /// Unit of `difference`, as `score_unit` of a candidate.
+        #[cfg_attr(test, schemars(with = "crate::base::words::ScoreUnit"))]
+        pub(crate) unit: &'static str = margin.unit.as_str(),
+        /// The difference divided by the score of the better candidate, with six decimals.
+        pub(crate) relative: Figure = Figure::rounded(margin.relative, 6),
+        /// The better candidate.
+        pub(crate) to: EndpointNames<'a> = to,
+        /// The term of the score that differs most; `null` if none differs.
+        pub(crate) dominant_term: Option<TermBody> = margin.most.map(term),
+    }
 }
 
 #[derive(Serialize)]
@@ -119,21 +135,34 @@ pub(crate) struct TermBody {
     pub(crate) difference: Figure,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ChangeBody {
-    /// The figure. `price`: expected cost of the request. The names are those of `what_if`.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Change"))]
-    pub(crate) change: &'static str,
-    /// Its value.
-    pub(crate) from: Figure,
-    /// The nearest value with which the endpoint would be the choice.
-    pub(crate) to: Figure,
-    /// Unit of both.
-    #[cfg_attr(test, schemars(extend("enum" = ["usd", "ms", "tok/s", "probability", "share"])))]
-    pub(crate) unit: &'static str,
-    /// `to` divided by `from`, less 1, with six decimals: −0.2 is a fifth less. `null` if it is not finite.
-    pub(crate) relative: Figure,
+view! {
+    pub(crate) struct ChangeBody {
+        /// Uses the names and units of `what_if`, so that clients can pass the change on to it.
+        fn new(change: &Counterfactual) {
+            let (name, unit, scale) = match change.figure {
+                ChangedFigure::Price => ("price", "usd", 1.0),
+                ChangedFigure::FirstToken => ("ttft_ms", "ms", 1e3),
+                ChangedFigure::TokensPerSecond => ("tokens_per_second", "tok/s", 1.0),
+                ChangedFigure::FailureProbability => ("failure_probability", "probability", 1.0),
+                ChangedFigure::LatencyWeight => ("weights.latency", "share", 1.0),
+                ChangedFigure::Quality => ("quality", "probability", 1.0),
+                ChangedFigure::QualityWeight => ("weights.quality", "share", 1.0),
+            };
+        }
+
+        /// The figure. `price`: expected cost of the request. The names are those of `what_if`.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Change"))]
+        pub(crate) change: &'static str = name,
+        /// Its value.
+        pub(crate) from: Figure = Figure::significant(change.from * scale),
+        /// The nearest value with which the endpoint would be the choice.
+        pub(crate) to: Figure = Figure::significant(change.to * scale),
+        /// Unit of both.
+        #[cfg_attr(test, schemars(extend("enum" = ["usd", "ms", "tok/s", "probability", "share"])))]
+        pub(crate) unit: &'static str = unit,
+        /// `to` divided by `from`, less 1, with six decimals: −0.2 is a fifth less. `null` if it is not finite.
+        pub(crate) relative: Figure = Figure::rounded(change.relative(), 6),
+    }
 }
 
 #[derive(Serialize)]
@@ -145,67 +174,4 @@ pub(crate) struct TriedBody<'a> {
     pub(crate) status: Option<u16>,
     /// How it failed, as in `attempts`; `null` if it completed.
     pub(crate) error_type: Option<&'a str>,
-}
-
-impl<'a> WhyNotBody<'a> {
-    /// The answer about a decision and its `attempts`.
-    pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &'a [AttemptRecord]) -> WhyNotBody<'a> {
-        let name = |(index, id): (u32, EndpointId)| CatalogView(catalog).names_of(catalog.find(index, id));
-        let is_there = |attempt: &&'a AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
-        let tried = |attempt: &'a AttemptRecord| TriedBody {
-            n: attempt.n,
-            status: attempt.status,
-            error_type: attempt.error_type.as_deref(),
-        };
-        WhyNotBody {
-            asked: &answer.asked,
-            verdict: answer.verdict.as_str(),
-            endpoint: answer.about.map(name).unwrap_or_default(),
-            matched: answer.matched,
-            rank: answer.rank,
-            reason: answer.reason,
-            detail: &answer.detail,
-            opens_in_ms: answer.opens_in.map(|wait| Figure::millis(wait.as_secs_f64())),
-            margin: answer.margin.as_ref().map(|margin| MarginBody::new(margin, name(margin.to))),
-            would_win_if: answer.would_win_if.iter().map(ChangeBody::new).collect(),
-            suggestions: &answer.suggestions,
-            tried: attempts.iter().filter(is_there).map(tried).collect(),
-            sentence: &answer.sentence,
-        }
-    }
-}
-
-impl<'a> MarginBody<'a> {
-    fn new(margin: &Margin, to: EndpointNames<'a>) -> MarginBody<'a> {
-        let term = |(name, difference)| TermBody { name, difference: Figure::significant(difference) };
-        MarginBody {
-            difference: Figure::significant(margin.difference),
-            unit: margin.unit.as_str(),
-            relative: Figure::rounded(margin.relative, 6),
-            to,
-            dominant_term: margin.most.map(term),
-        }
-    }
-}
-
-impl ChangeBody {
-    /// Uses the names and units of `what_if`, so that clients can pass the change on to it.
-    fn new(change: &Counterfactual) -> ChangeBody {
-        let (name, unit, scale) = match change.figure {
-            ChangedFigure::Price => ("price", "usd", 1.0),
-            ChangedFigure::FirstToken => ("ttft_ms", "ms", 1e3),
-            ChangedFigure::TokensPerSecond => ("tokens_per_second", "tok/s", 1.0),
-            ChangedFigure::FailureProbability => ("failure_probability", "probability", 1.0),
-            ChangedFigure::LatencyWeight => ("weights.latency", "share", 1.0),
-            ChangedFigure::Quality => ("quality", "probability", 1.0),
-            ChangedFigure::QualityWeight => ("weights.quality", "share", 1.0),
-        };
-        ChangeBody {
-            change: name,
-            from: Figure::significant(change.from * scale),
-            to: Figure::significant(change.to * scale),
-            unit,
-            relative: Figure::rounded(change.relative(), 6),
-        }
-    }
 }

@@ -24,69 +24,93 @@ const LEAST_LOAD: f64 = 0.05;
 const OLD_DAYS: i64 = 30;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// What another configuration would have chosen for recorded traffic.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct DiffReport {
-    /// `kept`: every limit is kept, or there is none; `broken`: one is broken; `no_answer`: too little is answered to judge them.
-    #[cfg_attr(test, schemars(with = "String"))]
-    pub verdict: Cow<'static, str>,
-    /// The configuration before; `as recorded` if it is that of each decision.
-    pub before: String,
-    /// The configuration after.
-    pub after: String,
-    /// Decisions that came out of their records bit for bit as they were made: all of them, or there is no report.
-    pub self_tested: u64,
-    pub records: RecordsBody,
-    /// Keys that differ and change decisions.
-    pub changes: Vec<ChangeBody>,
-    /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
-    pub not_covered: Vec<ChangeBody>,
-    pub answerable: AnswerableBody,
-    /// How near an open loop comes to the records; `null` if single decisions answer everything.
-    #[serde(default)]
-    pub open_loop: Option<OpenLoopBody>,
-    /// Decisions with another choice.
-    pub changed: u64,
-    /// Decisions for which no endpoint is left, before and after.
-    pub unserved: [u64; 2],
-    /// Figures before and after.
-    pub figures: Vec<FigureBody>,
-    /// What the moves do to the load of endpoints, and so to the figures; `null` without moves, and in an open loop.
-    #[serde(default)]
-    pub load: Option<LoadBody>,
-    /// Why figures have no intervals; `null` if they have.
-    pub no_interval: Option<String>,
-    /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest or the dearest one possible;
-    /// `null` if all choices are certain.
-    pub spend_bounds: Option<[f64; 2]>,
-    /// The tokens of moved decisions at the list prices of both choices; `null` without any.
-    pub repriced: Option<RepricedBody>,
-    /// What moved decisions, the most frequent first.
-    pub causes: Vec<CauseBody>,
-    /// From where to where, the most frequent first. Decisions that stay and cost something else are among them.
-    pub moves: Vec<MoveBody>,
-    /// The decisions that change the cost most.
-    pub examples: Vec<ExampleBody>,
-    pub limits: Vec<LimitBody>,
-    /// What to know before the figures are believed.
-    pub warnings: Vec<String>,
+view! {
+    /// What another configuration would have chosen for recorded traffic.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct DiffReport {
+        pub(crate) fn new(compared: &Compared, request: &DiffRequest, now_ms: i64) {
+            let tally = &compared.tally;
+            let (estimates, bounds) = (tally.estimates(), tally.spend_bounds());
+            let limit = |limit: &super::limit::Limit| {
+                let verdict = limit.verdict(&estimates, bounds, request.strict);
+                (verdict, LimitBody { limit: limit.text.clone(), verdict: verdict.as_str().into() })
+            };
+            let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
+            let changes = |is_covered: bool| {
+                let covered = |change: &&Change| (change.answerable != Answerable::AfterChoice) == is_covered;
+                compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
+            };
+        }
+
+        /// `kept`: every limit is kept, or there is none; `broken`: one is broken; `no_answer`: too little is answered to judge them.
+        #[cfg_attr(test, schemars(with = "String"))]
+        pub verdict: Cow<'static, str> = verdict(&verdicts, compared.is_enough).into(),
+        /// The configuration before; `as recorded` if it is that of each decision.
+        pub before: String =
+            request.before.as_ref().map_or_else(|| "as recorded".to_owned(), |before| before.name.clone()),
+        /// The configuration after.
+        pub after: String = request.after.name.clone(),
+        /// Decisions that came out of their records bit for bit as they were made: all of them, or there is no report.
+        pub self_tested: u64 = compared.self_tested,
+        pub records: RecordsBody = RecordsBody::new(compared),
+        /// Keys that differ and change decisions.
+        pub changes: Vec<ChangeBody> = changes(true),
+        /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
+        pub not_covered: Vec<ChangeBody> = changes(false),
+        pub answerable: AnswerableBody = AnswerableBody::new(tally),
+        /// How near an open loop comes to the records; `null` if single decisions answer everything.
+        #[serde(default)]
+        pub open_loop: Option<OpenLoopBody> = compared.open_loop.as_ref().map(OpenLoopBody::new),
+        /// Decisions with another choice.
+        pub changed: u64 = tally.moved,
+        /// Decisions for which no endpoint is left, before and after.
+        pub unserved: [u64; 2] = tally.unserved,
+        /// Figures before and after.
+        pub figures: Vec<FigureBody> =
+            estimates.iter().map(|estimate| FigureBody::new(estimate, compared.open_loop.is_some())).collect(),
+        /// What the moves do to the load of endpoints, and so to the figures; `null` without moves, and in an open loop.
+        #[serde(default)]
+        pub load: Option<LoadBody> =
+            compared.load.as_ref().map(|load| LoadBody::new(load, &estimates, &compared.names)),
+        /// Why figures have no intervals; `null` if they have.
+        pub no_interval: Option<String> = no_interval(tally),
+        /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest or the dearest one possible;
+        /// `null` if all choices are certain.
+        pub spend_bounds: Option<[f64; 2]> = bounds,
+        /// The tokens of moved decisions at the list prices of both choices; `null` without any.
+        pub repriced: Option<RepricedBody> = RepricedBody::new(tally),
+        /// What moved decisions, the most frequent first.
+        pub causes: Vec<CauseBody> = causes(compared),
+        /// From where to where, the most frequent first. Decisions that stay and cost something else are among them.
+        pub moves: Vec<MoveBody> = moves(compared),
+        /// The decisions that change the cost most.
+        pub examples: Vec<ExampleBody> =
+            tally.examples.iter().map(|example| ExampleBody::new(example, &compared.names)).collect(),
+        pub limits: Vec<LimitBody> = limits,
+        /// What to know before the figures are believed.
+        pub warnings: Vec<String> = warnings(compared, now_ms),
+    }
 }
 
-/// The records behind the report.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct RecordsBody {
-    /// When the oldest was admitted. RFC 3339, UTC.
-    pub from: Option<String>,
-    /// When the latest was admitted. RFC 3339, UTC.
-    pub until: Option<String>,
-    /// Records that cannot be read.
-    pub unreadable: u64,
-    /// Records of another version of the algorithm, which are left out.
-    pub other_algorithm: u64,
-    /// Groups of records that depend on each other (a session, or a key within five minutes); `null` above 100,000.
-    pub clusters: Option<usize>,
+view! {
+    /// The records behind the report.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct RecordsBody {
+        fn new(compared: &Compared) {
+            let at = |at: usize| compared.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
+        }
+
+        /// When the oldest was admitted. RFC 3339, UTC.
+        pub from: Option<String> = at(0),
+        /// When the latest was admitted. RFC 3339, UTC.
+        pub until: Option<String> = at(1),
+        /// Records that cannot be read.
+        pub unreadable: u64 = compared.unreadable,
+        /// Records of another version of the algorithm, which are left out.
+        pub other_algorithm: u64 = compared.other_algorithm,
+        /// Groups of records that depend on each other (a session, or a key within five minutes); `null` above 100,000.
+        pub clusters: Option<usize> = compared.tally.clusters(),
+    }
 }
 
 /// One difference of the configurations.
@@ -101,38 +125,46 @@ pub(crate) struct ChangeBody {
     pub after: Option<String>,
 }
 
-/// How far the records answer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct AnswerableBody {
-    /// All decisions.
-    pub decisions: u64,
-    /// The choice follows from the record.
-    pub exact: u64,
-    /// An endpoint that the record leaves out could be the choice, or change a median.
-    pub partial: u64,
-    /// The choices before and after follow from statistics and breakers in which the recorded attempts happened again.
-    pub open_loop: u64,
-    /// An endpoint could be the choice that was never measured.
-    pub none: u64,
+view! {
+    /// How far the records answer.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct AnswerableBody {
+        fn new(tally: &Tally) {
+            let of = |grade| tally.grades.get(&grade).copied().unwrap_or_default();
+        }
+
+        /// All decisions.
+        pub decisions: u64 = tally.decisions,
+        /// The choice follows from the record.
+        pub exact: u64 = of(Grade::Exact),
+        /// An endpoint that the record leaves out could be the choice, or change a median.
+        pub partial: u64 = of(Grade::Partial),
+        /// The choices before and after follow from statistics and breakers in which the recorded attempts happened again.
+        pub open_loop: u64 = of(Grade::OpenLoop),
+        /// An endpoint could be the choice that was never measured.
+        pub none: u64 = of(Grade::None),
+    }
 }
 
-/// The self test of an open loop: the recorded attempts under the constants that were running.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct OpenLoopBody {
-    /// Attempts that happened again.
-    pub attempts: u64,
-    /// Attempts that are left out, because their record does not hold the figures of their endpoint.
-    pub left_out: u64,
-    /// Share of the decisions that come to the recorded choice.
-    pub same_choices: f64,
-    /// Share of the decisions whose recorded choice has estimates of its own again; the others keep what was recorded.
-    pub estimated: f64,
-    /// Mean difference of the predicted time to the first token from the recorded one, as a share.
-    pub first_token_off: f64,
-    /// Mean difference of the predicted probability of failure.
-    pub failures_off: f64,
+view! {
+    /// The self test of an open loop: the recorded attempts under the constants that were running.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct OpenLoopBody {
+        fn new(nearness: &Nearness) {}
+
+        /// Attempts that happened again.
+        pub attempts: u64 = nearness.attempts,
+        /// Attempts that are left out, because their record does not hold the figures of their endpoint.
+        pub left_out: u64 = nearness.unplaced,
+        /// Share of the decisions that come to the recorded choice.
+        pub same_choices: f64 = nearness.alike_share(),
+        /// Share of the decisions whose recorded choice has estimates of its own again; the others keep what was recorded.
+        pub estimated: f64 = nearness.estimated_share(),
+        /// Mean difference of the predicted time to the first token from the recorded one, as a share.
+        pub first_token_off: f64 = nearness.times_apart(),
+        /// Mean difference of the predicted probability of failure.
+        pub failures_off: f64 = nearness.failures_apart(),
+    }
 }
 
 /// One figure before and after.
@@ -156,20 +188,40 @@ pub(crate) struct FigureBody {
     pub how: Cow<'static, str>,
 }
 
-/// Figures with the requests in flight that the moves add to endpoints and take from them: by Little's law, to first order.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct LoadBody {
-    /// Decisions that it was computed from.
-    pub decisions: u64,
-    /// How often they were made again until shares stood still; at most five times.
-    pub rounds: u32,
-    /// By how much the share of an endpoint still moved in the last round, at most.
-    pub last_move: f64,
-    /// The figures that the load changes by 0.05 % or more.
-    pub figures: Vec<FigureBody>,
-    /// The endpoints that get 0.05 or more requests in flight more, the fullest first.
-    pub endpoints: Vec<EndpointLoadBody>,
+view! {
+    /// Figures with the requests in flight that the moves add to endpoints and take from them: by Little's law, to first order.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct LoadBody {
+        /// `exact`: the figures of all decisions.
+        fn new(load: &LoadAdjusted, exact: &[Estimate], names: &BTreeMap<EndpointId, String>) {
+            let changes = |(plain, adjusted): &(&Estimate, &Estimate)| {
+                (adjusted.after - plain.after).abs() > LEAST_EFFECT * plain.after.abs()
+            };
+            let figures = load.plain.iter().zip(&load.adjusted).filter(changes);
+            let figure = |(plain, adjusted): (&Estimate, &Estimate)| {
+                let exact = exact.iter().find(|exact| exact.metric == plain.metric)?;
+                Some(FigureBody::modelled(exact, adjusted.after, plain.after))
+            };
+            let endpoint = |load: &Load| {
+                let [before, after] = load.in_flight;
+                if after - before < LEAST_LOAD {
+                    return None;
+                }
+                Some(EndpointLoadBody { endpoint: names.get(&load.endpoint)?.clone(), before, after, knee: load.knee })
+            };
+        }
+
+        /// Decisions that it was computed from.
+        pub decisions: u64 = load.decisions,
+        /// How often they were made again until shares stood still; at most five times.
+        pub rounds: u32 = load.rounds,
+        /// By how much the share of an endpoint still moved in the last round, at most.
+        pub last_move: f64 = load.last_move,
+        /// The figures that the load changes by 0.05 % or more.
+        pub figures: Vec<FigureBody> = figures.filter_map(figure).collect(),
+        /// The endpoints that get 0.05 or more requests in flight more, the fullest first.
+        pub endpoints: Vec<EndpointLoadBody> = load.loads.iter().filter_map(endpoint).take(MOST_LISTED).collect(),
+    }
 }
 
 /// Mean load of an endpoint.
@@ -224,27 +276,33 @@ pub(crate) struct MoveBody {
     pub cost_usd: f64,
 }
 
-/// One moved decision.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ExampleBody {
-    /// Id of the generation; of an export `#` and its number.
-    pub record: String,
-    /// Objective.
-    #[cfg_attr(test, schemars(with = "String"))]
-    pub objective: Cow<'static, str>,
-    /// The choice before.
-    pub from: Option<String>,
-    /// Its score.
-    pub from_score: Option<f64>,
-    /// The choice after.
-    pub to: Option<String>,
-    /// Its score under the configuration after.
-    pub to_score: Option<f64>,
-    /// Change of the expected cost, US dollars.
-    pub cost_usd: f64,
-    /// Change of the time to the first token, seconds.
-    pub first_token_s: f64,
+view! {
+    /// One moved decision.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct ExampleBody {
+        fn new(example: &Example, names: &BTreeMap<EndpointId, String>) {
+            let name = |id: Option<EndpointId>| id.and_then(|id| names.get(&id).cloned());
+            let [from, to] = example.scores();
+        }
+
+        /// Id of the generation; of an export `#` and its number.
+        pub record: String = example.name.clone(),
+        /// Objective.
+        #[cfg_attr(test, schemars(with = "String"))]
+        pub objective: Cow<'static, str> = example.objective.into(),
+        /// The choice before.
+        pub from: Option<String> = name(example.from),
+        /// Its score.
+        pub from_score: Option<f64> = Some(from).filter(|score| score.is_finite()),
+        /// The choice after.
+        pub to: Option<String> = name(example.to),
+        /// Its score under the configuration after.
+        pub to_score: Option<f64> = Some(to).filter(|score| score.is_finite()),
+        /// Change of the expected cost, US dollars.
+        pub cost_usd: f64 = dollars(i128::from(example.cost)),
+        /// Change of the time to the first token, seconds.
+        pub first_token_s: f64 = example.first_token as f64 / 1e9,
+    }
 }
 
 /// A limit and its verdict.
@@ -259,43 +317,6 @@ pub(crate) struct LimitBody {
 }
 
 impl DiffReport {
-    pub(crate) fn new(compared: &Compared, request: &DiffRequest, now_ms: i64) -> DiffReport {
-        let tally = &compared.tally;
-        let (estimates, bounds) = (tally.estimates(), tally.spend_bounds());
-        let limit = |limit: &super::limit::Limit| {
-            let verdict = limit.verdict(&estimates, bounds, request.strict);
-            (verdict, LimitBody { limit: limit.text.clone(), verdict: verdict.as_str().into() })
-        };
-        let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
-        let changes = |is_covered: bool| {
-            let covered = |change: &&Change| (change.answerable != Answerable::AfterChoice) == is_covered;
-            compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
-        };
-        DiffReport {
-            verdict: verdict(&verdicts, compared.is_enough).into(),
-            before: request.before.as_ref().map_or_else(|| "as recorded".to_owned(), |before| before.name.clone()),
-            after: request.after.name.clone(),
-            self_tested: compared.self_tested,
-            records: RecordsBody::new(compared),
-            changes: changes(true),
-            not_covered: changes(false),
-            answerable: AnswerableBody::new(tally),
-            open_loop: compared.open_loop.as_ref().map(OpenLoopBody::new),
-            changed: tally.moved,
-            unserved: tally.unserved,
-            figures: estimates.iter().map(|estimate| FigureBody::new(estimate, compared.open_loop.is_some())).collect(),
-            load: compared.load.as_ref().map(|load| LoadBody::new(load, &estimates, &compared.names)),
-            no_interval: no_interval(tally),
-            spend_bounds: bounds,
-            repriced: RepricedBody::new(tally),
-            causes: causes(compared),
-            moves: moves(compared),
-            examples: tally.examples.iter().map(|example| ExampleBody::new(example, &compared.names)).collect(),
-            limits,
-            warnings: warnings(compared, now_ms),
-        }
-    }
-
     /// Exit code of the command line.
     pub(crate) fn exit_code(&self) -> u8 {
         match &*self.verdict {
@@ -352,36 +373,10 @@ fn warnings(compared: &Compared, now_ms: i64) -> Vec<String> {
     warnings
 }
 
-impl RecordsBody {
-    fn new(compared: &Compared) -> RecordsBody {
-        let at = |at: usize| compared.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
-        RecordsBody {
-            from: at(0),
-            until: at(1),
-            unreadable: compared.unreadable,
-            other_algorithm: compared.other_algorithm,
-            clusters: compared.tally.clusters(),
-        }
-    }
-}
-
 impl ChangeBody {
     fn new(change: &Change) -> ChangeBody {
         let [before, after] = change.values.clone().map_or([None, None], |values| values.map(Some));
         ChangeBody { key: change.key.clone(), before, after }
-    }
-}
-
-impl AnswerableBody {
-    fn new(tally: &Tally) -> AnswerableBody {
-        let of = |grade| tally.grades.get(&grade).copied().unwrap_or_default();
-        AnswerableBody {
-            decisions: tally.decisions,
-            exact: of(Grade::Exact),
-            partial: of(Grade::Partial),
-            open_loop: of(Grade::OpenLoop),
-            none: of(Grade::None),
-        }
     }
 }
 
@@ -405,68 +400,10 @@ impl FigureBody {
     }
 }
 
-impl LoadBody {
-    /// `exact`: the figures of all decisions.
-    fn new(load: &LoadAdjusted, exact: &[Estimate], names: &BTreeMap<EndpointId, String>) -> LoadBody {
-        let changes = |(plain, adjusted): &(&Estimate, &Estimate)| {
-            (adjusted.after - plain.after).abs() > LEAST_EFFECT * plain.after.abs()
-        };
-        let figures = load.plain.iter().zip(&load.adjusted).filter(changes);
-        let figure = |(plain, adjusted): (&Estimate, &Estimate)| {
-            let exact = exact.iter().find(|exact| exact.metric == plain.metric)?;
-            Some(FigureBody::modelled(exact, adjusted.after, plain.after))
-        };
-        let endpoint = |load: &Load| {
-            let [before, after] = load.in_flight;
-            if after - before < LEAST_LOAD {
-                return None;
-            }
-            Some(EndpointLoadBody { endpoint: names.get(&load.endpoint)?.clone(), before, after, knee: load.knee })
-        };
-        LoadBody {
-            decisions: load.decisions,
-            rounds: load.rounds,
-            last_move: load.last_move,
-            figures: figures.filter_map(figure).collect(),
-            endpoints: load.loads.iter().filter_map(endpoint).take(MOST_LISTED).collect(),
-        }
-    }
-}
-
-impl OpenLoopBody {
-    fn new(nearness: &Nearness) -> OpenLoopBody {
-        OpenLoopBody {
-            attempts: nearness.attempts,
-            left_out: nearness.unplaced,
-            same_choices: nearness.alike_share(),
-            estimated: nearness.estimated_share(),
-            first_token_off: nearness.times_apart(),
-            failures_off: nearness.failures_apart(),
-        }
-    }
-}
-
 impl RepricedBody {
     fn new(tally: &Tally) -> Option<RepricedBody> {
         let (decisions, [before, after]) = tally.repriced;
         (decisions > 0).then(|| RepricedBody { decisions, before_usd: dollars(before), after_usd: dollars(after) })
-    }
-}
-
-impl ExampleBody {
-    fn new(example: &Example, names: &BTreeMap<EndpointId, String>) -> ExampleBody {
-        let name = |id: Option<EndpointId>| id.and_then(|id| names.get(&id).cloned());
-        let [from, to] = example.scores();
-        ExampleBody {
-            record: example.name.clone(),
-            objective: example.objective.into(),
-            from: name(example.from),
-            from_score: Some(from).filter(|score| score.is_finite()),
-            to: name(example.to),
-            to_score: Some(to).filter(|score| score.is_finite()),
-            cost_usd: dollars(i128::from(example.cost)),
-            first_token_s: example.first_token as f64 / 1e9,
-        }
     }
 }
 

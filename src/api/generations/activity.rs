@@ -10,13 +10,13 @@ mod query;
 mod reading;
 pub(crate) mod view;
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::HttpResponse;
 
 pub(crate) use self::reading::read;
 use super::ledger_query::Listed;
 use crate::{
     access::keys::Caller,
-    api::{answer::uncached, auth::Reader},
+    api::{answer::uncached, auth::Reader, csv},
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -48,11 +48,7 @@ pub(crate) async fn respond_csv(
     query: &str,
 ) -> Result<HttpResponse, ApiError> {
     let text = read(worker, caller, listed, query).await?.body(worker).csv().into_text();
-    let mut answer = HttpResponse::Ok();
-    answer.insert_header((header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present"));
-    answer.insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"activity.csv\""));
-    answer.insert_header((header::CACHE_CONTROL, "no-store"));
-    Ok(answer.body(text))
+    Ok(csv::file("activity.csv").body(text))
 }
 
 #[cfg(test)]

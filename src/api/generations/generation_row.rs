@@ -16,83 +16,97 @@ use crate::{
     },
 };
 
-/// One call. Ended ones only: `/admin/running` has the others.
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "GenerationRow"))]
-pub(crate) struct GenerationRow<'a> {
-    /// Id of the generation, for `/generation` and `/route/explain`.
-    pub(crate) id: Cow<'a, str>,
-    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
-    pub(crate) created_at: String,
-    /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
-    pub(crate) key: Option<Cow<'a, str>>,
-    /// Name of the account that the call was charged to; `null` if it has no key any more.
-    pub(crate) account: Option<Cow<'a, str>>,
-    /// Name of the team whose budget paid too; `null` without one.
-    pub(crate) team: Option<Cow<'a, str>>,
-    /// Name of the model or alias as the client wrote it.
-    pub(crate) requested_model: Cow<'a, str>,
-    /// Id of the model that served; `null` if none did.
-    pub(crate) model: Option<Cow<'a, str>>,
-    /// Slug of the provider that served; `null` if none did.
-    pub(crate) provider_slug: Option<Cow<'a, str>>,
-    /// The endpoint that served, such as `acme/small@bolt`, or `acme/small@bolt/fp8` for a variant; `null` if none did.
-    pub(crate) endpoint: Option<Cow<'a, str>>,
-    /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
-    pub(crate) objective: Cow<'a, str>,
-    #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
-    pub(crate) decision_code: Cow<'a, str>,
-    /// `completed`: the client got a whole answer. `failed`: it ended with an error, before or within the answer.
-    /// `cancelled`: the client left before the end.
-    #[cfg_attr(test, schemars(extend("enum" = ["completed", "failed", "cancelled"])))]
-    pub(crate) status: Cow<'a, str>,
-    /// Whether the answer was streamed.
-    pub(crate) streamed: bool,
-    /// The attempts, in the order of their starts.
-    pub(crate) chain: Vec<LinkBody<'a>>,
-    /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
-    /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
-    pub(crate) ttft_ms: Option<u64>,
-    /// Milliseconds from the acceptance of the request to the end of its last attempt; `null` if there was none.
-    pub(crate) total_ms: Option<u64>,
-    /// Tokens of the prompt, those read from or written to a cache included.
-    pub(crate) prompt_tokens: u64,
-    /// Tokens of the answer, reasoning included.
-    pub(crate) completion_tokens: u64,
-    /// Prompt tokens read from the provider's cache.
-    pub(crate) cached_tokens: u64,
-    /// Tokens of the answer that were spent on reasoning.
-    pub(crate) reasoning_tokens: u64,
-    /// Prompt tokens written to the provider's cache.
-    pub(crate) cache_write_tokens: u64,
-    /// Of those, the tokens written to be kept for one hour.
-    pub(crate) cache_write_1h_tokens: u64,
-    /// Other prompt tokens that are audio.
-    pub(crate) audio_tokens: u64,
-    /// Tokens of the answer that are audio.
-    pub(crate) audio_output_tokens: u64,
-    /// Billed images.
-    pub(crate) images: u64,
-    /// Billed web searches.
-    pub(crate) web_searches: u64,
-    /// US dollars of all attempts together, failed ones included; `null` if the price of one is unknown.
-    #[cfg_attr(test, schemars(with = "Option<f64>"))]
-    pub(crate) cost: Option<RowCost>,
-    /// Whether it completed although an attempt had failed. An attempt that lost a race did not fail.
-    pub(crate) rescued: bool,
-    /// Whether a second attempt raced the first.
-    pub(crate) hedged: bool,
-    /// Whether chance made the choice: exploration noise or a draw (`routing.explore`).
-    pub(crate) explored: bool,
-    /// Whether its first token came later than a `preferred_max_latency` of the request or of its alias, or did not
-    /// come; of streams only.
-    pub(crate) missed_target: bool,
-    /// Whether the first token of the attempt that served came later than its predicted 95th percentile; of streams
-    /// only, and where the prediction rests on measurements.
-    pub(crate) slower_than_predicted: bool,
-    /// Whether tokens or cost are the gateway's estimate, of any attempt.
-    pub(crate) estimated: bool,
+view! {
+    /// One call. Ended ones only: `/admin/running` has the others.
+    #[derive(Deserialize)]
+    pub(crate) struct GenerationRow<'a> as "GenerationRow" {
+        /// The row of a generation that the key of these names made.
+        pub(crate) fn new(generation: &'a Generation, names: &HolderNames) {
+            let owned = |name: &Arc<str>| Cow::Owned(name.as_ref().to_owned());
+            let link = |attempt: &'a AttemptRecord| LinkBody {
+                provider_slug: (&*attempt.provider_slug).into(),
+                outcome: attempt.outcome().into(),
+                cause: attempt.cause.as_deref().map(Cow::from),
+            };
+            let served = generation.served_endpoint();
+        }
+
+        /// Id of the generation, for `/generation` and `/route/explain`.
+        pub(crate) id: Cow<'a, str> = generation.id.as_str().into(),
+        /// When the request was admitted. RFC 3339, UTC, with milliseconds.
+        pub(crate) created_at: String = rfc_3339(generation.created_ms),
+        /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
+        pub(crate) key: Option<Cow<'a, str>> = names.key.as_ref().map(owned),
+        /// Name of the account that the call was charged to; `null` if it has no key any more.
+        pub(crate) account: Option<Cow<'a, str>> = names.account.as_ref().map(owned),
+        /// Name of the team whose budget paid too; `null` without one.
+        pub(crate) team: Option<Cow<'a, str>> = generation.team.as_deref().map(Cow::from),
+        /// Name of the model or alias as the client wrote it.
+        pub(crate) requested_model: Cow<'a, str> = (&*generation.requested_model).into(),
+        /// Id of the model that served; `null` if none did.
+        pub(crate) model: Option<Cow<'a, str>> = generation.model.as_deref().map(Cow::from),
+        /// Slug of the provider that served; `null` if none did.
+        pub(crate) provider_slug: Option<Cow<'a, str>> = generation.provider_slug.as_deref().map(Cow::from),
+        /// The endpoint that served, such as `acme/small@bolt`, or `acme/small@bolt/fp8` for a variant; `null` if none did.
+        pub(crate) endpoint: Option<Cow<'a, str>> =
+            served.and_then(|served| generation.catalog.name_of(served)).map(Cow::from),
+        /// What the choice optimises.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
+        pub(crate) objective: Cow<'a, str> = generation.decision.objective.value.as_str().into(),
+        #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
+        pub(crate) decision_code: Cow<'a, str> = generation.decision_code().as_str().into(),
+        /// `completed`: the client got a whole answer. `failed`: it ended with an error, before or within the answer.
+        /// `cancelled`: the client left before the end.
+        #[cfg_attr(test, schemars(extend("enum" = ["completed", "failed", "cancelled"])))]
+        pub(crate) status: Cow<'a, str> = generation.status.as_str().into(),
+        /// Whether the answer was streamed.
+        pub(crate) streamed: bool = generation.streamed,
+        /// The attempts, in the order of their starts.
+        pub(crate) chain: Vec<LinkBody<'a>> = generation.attempts.iter().map(link).collect(),
+        /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
+        /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
+        pub(crate) ttft_ms: Option<u64> = generation.latency_ms,
+        /// Milliseconds from the acceptance of the request to the end of its last attempt; `null` if there was none.
+        pub(crate) total_ms: Option<u64> = total_ms(generation),
+        /// Tokens of the prompt, those read from or written to a cache included.
+        pub(crate) prompt_tokens: u64 = generation.usage.prompt_tokens,
+        /// Tokens of the answer, reasoning included.
+        pub(crate) completion_tokens: u64 = generation.usage.completion_tokens,
+        /// Prompt tokens read from the provider's cache.
+        pub(crate) cached_tokens: u64 = generation.usage.cached_tokens,
+        /// Tokens of the answer that were spent on reasoning.
+        pub(crate) reasoning_tokens: u64 = generation.usage.reasoning_tokens,
+        /// Prompt tokens written to the provider's cache.
+        pub(crate) cache_write_tokens: u64 = generation.usage.cache_write_tokens,
+        /// Of those, the tokens written to be kept for one hour.
+        pub(crate) cache_write_1h_tokens: u64 = generation.usage.cache_write_1h_tokens,
+        /// Other prompt tokens that are audio.
+        pub(crate) audio_tokens: u64 = generation.usage.audio_tokens,
+        /// Tokens of the answer that are audio.
+        pub(crate) audio_output_tokens: u64 = generation.usage.audio_output_tokens,
+        /// Billed images.
+        pub(crate) images: u64 = generation.usage.images,
+        /// Billed web searches.
+        pub(crate) web_searches: u64 = generation.usage.web_searches,
+        /// US dollars of all attempts together, failed ones included; `null` if the price of one is unknown.
+        #[cfg_attr(test, schemars(with = "Option<f64>"))]
+        pub(crate) cost: Option<RowCost> = generation.spent().map(RowCost::Number),
+        /// Whether it completed although an attempt had failed. An attempt that lost a race did not fail.
+        pub(crate) rescued: bool = Event::Rescued.happened(generation),
+        /// Whether a second attempt raced the first.
+        pub(crate) hedged: bool = Event::Hedged.happened(generation),
+        /// Whether chance made the choice: exploration noise or a draw (`routing.explore`).
+        pub(crate) explored: bool = Event::Explored.happened(generation),
+        /// Whether its first token came later than a `preferred_max_latency` of the request or of its alias, or did not
+        /// come; of streams only.
+        pub(crate) missed_target: bool = Event::MissedTarget.happened(generation),
+        /// Whether the first token of the attempt that served came later than its predicted 95th percentile; of streams
+        /// only, and where the prediction rests on measurements.
+        pub(crate) slower_than_predicted: bool = Event::SlowerThanPredicted.happened(generation),
+        /// Whether tokens or cost are the gateway's estimate, of any attempt.
+        pub(crate) estimated: bool =
+            generation.usage.estimated || generation.attempts.iter().any(|attempt| attempt.estimated),
+    }
 }
 
 /// An amount, in JSON a number or a text. Read from both.
@@ -140,52 +154,6 @@ pub(crate) struct LinkBody<'a> {
 }
 
 impl<'a> GenerationRow<'a> {
-    /// The row of a generation that the key of these names made.
-    pub(crate) fn new(generation: &'a Generation, names: &HolderNames) -> GenerationRow<'a> {
-        let owned = |name: &Arc<str>| Cow::Owned(name.as_ref().to_owned());
-        let link = |attempt: &'a AttemptRecord| LinkBody {
-            provider_slug: (&*attempt.provider_slug).into(),
-            outcome: attempt.outcome().into(),
-            cause: attempt.cause.as_deref().map(Cow::from),
-        };
-        let served = generation.served_endpoint();
-        GenerationRow {
-            id: generation.id.as_str().into(),
-            created_at: rfc_3339(generation.created_ms),
-            key: names.key.as_ref().map(owned),
-            account: names.account.as_ref().map(owned),
-            team: generation.team.as_deref().map(Cow::from),
-            requested_model: (&*generation.requested_model).into(),
-            model: generation.model.as_deref().map(Cow::from),
-            provider_slug: generation.provider_slug.as_deref().map(Cow::from),
-            endpoint: served.and_then(|served| generation.catalog.name_of(served)).map(Cow::from),
-            objective: generation.decision.objective.value.as_str().into(),
-            decision_code: generation.decision_code().as_str().into(),
-            status: generation.status.as_str().into(),
-            streamed: generation.streamed,
-            chain: generation.attempts.iter().map(link).collect(),
-            ttft_ms: generation.latency_ms,
-            total_ms: total_ms(generation),
-            prompt_tokens: generation.usage.prompt_tokens,
-            completion_tokens: generation.usage.completion_tokens,
-            cached_tokens: generation.usage.cached_tokens,
-            reasoning_tokens: generation.usage.reasoning_tokens,
-            cache_write_tokens: generation.usage.cache_write_tokens,
-            cache_write_1h_tokens: generation.usage.cache_write_1h_tokens,
-            audio_tokens: generation.usage.audio_tokens,
-            audio_output_tokens: generation.usage.audio_output_tokens,
-            images: generation.usage.images,
-            web_searches: generation.usage.web_searches,
-            cost: generation.spent().map(RowCost::Number),
-            estimated: generation.usage.estimated || generation.attempts.iter().any(|attempt| attempt.estimated),
-            rescued: Event::Rescued.happened(generation),
-            hedged: Event::Hedged.happened(generation),
-            explored: Event::Explored.happened(generation),
-            missed_target: Event::MissedTarget.happened(generation),
-            slower_than_predicted: Event::SlowerThanPredicted.happened(generation),
-        }
-    }
-
     /// The row with its cost as text, which every program reads exactly.
     pub(crate) fn with_exact_cost(self) -> GenerationRow<'a> {
         GenerationRow { cost: self.cost.map(|cost| RowCost::Text(cost.amount())), ..self }

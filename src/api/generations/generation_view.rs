@@ -23,100 +23,107 @@ pub(crate) struct GenerationBody<'a> {
     data: RecordBody<'a>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct RecordBody<'a> {
-    /// Id of the generation.
-    id: &'a str,
-    /// Id of the model that served; if none did, the requested one.
-    model: &'a str,
-    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
-    created_at: String,
-    /// `x-title` of the request, shortened; empty without one.
-    origin: &'a str,
-    /// Always `global`.
-    data_region: &'static str,
-    /// Cost of the answer in US dollars, as the client saw it, without that of other attempts (`ledger_cost`); `null`
-    /// at an unknown price.
-    total_cost: Option<Dollars>,
-    /// The same as `total_cost`.
-    usage: Option<Dollars>,
-    /// Always `false`: the gateway has no keys of customers at providers.
-    is_byok: bool,
-    /// The provider's own id of the answer; `null` if it gave none.
-    upstream_id: Option<&'a str>,
-    /// Display name of the provider that served; `null` if none did.
-    provider_name: Option<&'a str>,
-    /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::FinishReason>"))]
-    finish_reason: Option<&'static str>,
-    /// The provider's own word for it; `null` if it gave none.
-    native_finish_reason: Option<&'a str>,
-    /// The alias that was asked for; `null` for a fixed model.
-    router: Option<&'a str>,
-    /// `user` of the request; `null` without one.
-    external_user: Option<&'a str>,
-    /// API of the request; `completions` for chats of the OpenAI API.
-    #[cfg_attr(test, schemars(with = "crate::base::words::ApiType"))]
-    api_type: &'static str,
-    /// `http-referer` of the request, shortened; `null` without one.
-    http_referer: Option<&'a str>,
-    /// `user-agent` of the request, shortened; `null` without one.
-    user_agent: Option<&'a str>,
-    /// Whether the answer was streamed.
-    streamed: bool,
-    /// Whether the client left before the end.
-    cancelled: bool,
-    /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
-    /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
-    latency: Option<u64>,
-    /// Milliseconds from the start of the attempt that served to its last byte, so its wait for the first output is
-    /// included; `null` while the call is running, and if nothing served.
-    generation_time: Option<u64>,
-    /// Tokens of the prompt, those read from or written to a cache included. `null` while the call is running.
-    tokens_prompt: Option<u64>,
-    /// Tokens of the answer, reasoning included. `null` while the call is running.
-    tokens_completion: Option<u64>,
-    /// The same as `tokens_prompt`: tokens are those of the provider.
-    native_tokens_prompt: Option<u64>,
-    /// The same as `tokens_completion`: tokens are those of the provider.
-    native_tokens_completion: Option<u64>,
-    /// Tokens of the answer that were spent on reasoning. `null` while the call is running.
-    native_tokens_reasoning: Option<u64>,
-    /// Prompt tokens read from the provider's cache. `null` while the call is running.
-    native_tokens_cached: Option<u64>,
-    /// Images in the prompt.
-    num_media_prompt: u64,
-    /// Images in the answer.
-    num_media_completion: u64,
-    /// All attempts, in their order; `route.attempts` says more.
-    provider_responses: Vec<ResponseBody<'a>>,
-    /// Whether the gateway counted the tokens, because the provider reported none.
-    usage_estimated: bool,
-    /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
-    upstream_inference_cost: Option<Dollars>,
-    /// US dollars of all attempts together, as lists show it and limits count it: `total_cost` and what attempts cost
-    /// that failed, were cancelled or lost a race. `null` if the price of one is unknown.
-    ledger_cost: Option<Dollars>,
-    /// The service that the answer was made with, and is billed as, such as `default`, `flex` or `priority`: as the
-    /// provider named it, else as requested; `null` if neither did.
-    service_tier: Option<&'a str>,
-    #[serde(flatten)]
-    absent: AbsentMembers,
-    /// Id of the request, as in the header `x-request-id`.
-    request_id: &'a str,
-    /// The session that the client named; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<&'a str>,
-    /// `metadata` of the request; absent without it.
-    #[serde(skip_serializing_if = "Tags::is_empty")]
-    metadata: Tags<'a>,
-    /// `trace` of the request; absent without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
-    trace: Option<&'a RawValue>,
-    /// As `/route/explain`.
-    route: ExplainBody<'a>,
+view! {
+    struct RecordBody<'a> {
+        fn new(generation: &'a Generation, route: ExplainBody<'a>) {
+            let ended = generation.status != GenerationStatus::Running;
+            let total = generation.total_cost().map(Dollars);
+            let usage = Some(generation.usage).filter(|_| ended);
+        }
+
+        /// Id of the generation.
+        id: &'a str = generation.id.as_str(),
+        /// Id of the model that served; if none did, the requested one.
+        // Always a string, even if every attempt failed.
+        model: &'a str = generation.model.as_deref().unwrap_or(&generation.requested_model),
+        /// When the request was admitted. RFC 3339, UTC, with milliseconds.
+        created_at: String = rfc_3339(generation.created_ms),
+        /// `x-title` of the request, shortened; empty without one.
+        origin: &'a str = generation.origin.as_deref().unwrap_or_default(),
+        /// Always `global`.
+        data_region: &'static str = "global",
+        /// Cost of the answer in US dollars, as the client saw it, without that of other attempts (`ledger_cost`); `null`
+        /// at an unknown price.
+        total_cost: Option<Dollars> = total,
+        /// The same as `total_cost`.
+        usage: Option<Dollars> = total,
+        /// Always `false`: the gateway has no keys of customers at providers.
+        is_byok: bool = false,
+        /// The provider's own id of the answer; `null` if it gave none.
+        upstream_id: Option<&'a str> = generation.upstream_id.as_deref(),
+        /// Display name of the provider that served; `null` if none did.
+        provider_name: Option<&'a str> = generation.provider_name.as_deref(),
+        /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::FinishReason>"))]
+        finish_reason: Option<&'static str> = generation.finish.map(|finish| finish.as_str()),
+        /// The provider's own word for it; `null` if it gave none.
+        native_finish_reason: Option<&'a str> = generation.native_finish_reason.as_deref(),
+        /// The alias that was asked for; `null` for a fixed model.
+        router: Option<&'a str> = generation.decision.router.as_deref(),
+        /// `user` of the request; `null` without one.
+        external_user: Option<&'a str> = generation.external_user.as_deref(),
+        /// API of the request; `completions` for chats of the OpenAI API.
+        #[cfg_attr(test, schemars(with = "crate::base::words::ApiType"))]
+        api_type: &'static str = api_type(generation),
+        /// `http-referer` of the request, shortened; `null` without one.
+        http_referer: Option<&'a str> = generation.http_referer.as_deref(),
+        /// `user-agent` of the request, shortened; `null` without one.
+        user_agent: Option<&'a str> = generation.user_agent.as_deref(),
+        /// Whether the answer was streamed.
+        streamed: bool = generation.streamed,
+        /// Whether the client left before the end.
+        cancelled: bool = generation.status == GenerationStatus::Cancelled,
+        /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
+        /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
+        latency: Option<u64> = generation.latency_ms,
+        /// Milliseconds from the start of the attempt that served to its last byte, so its wait for the first output is
+        /// included; `null` while the call is running, and if nothing served.
+        generation_time: Option<u64> = generation.generation_time_ms.filter(|_| ended),
+        /// Tokens of the prompt, those read from or written to a cache included. `null` while the call is running.
+        tokens_prompt: Option<u64> = usage.map(|usage| usage.prompt_tokens),
+        /// Tokens of the answer, reasoning included. `null` while the call is running.
+        tokens_completion: Option<u64> = usage.map(|usage| usage.completion_tokens),
+        /// The same as `tokens_prompt`: tokens are those of the provider.
+        native_tokens_prompt: Option<u64> = usage.map(|usage| usage.prompt_tokens),
+        /// The same as `tokens_completion`: tokens are those of the provider.
+        native_tokens_completion: Option<u64> = usage.map(|usage| usage.completion_tokens),
+        /// Tokens of the answer that were spent on reasoning. `null` while the call is running.
+        native_tokens_reasoning: Option<u64> = usage.map(|usage| usage.reasoning_tokens),
+        /// Prompt tokens read from the provider's cache. `null` while the call is running.
+        native_tokens_cached: Option<u64> = usage.map(|usage| usage.cached_tokens),
+        /// Images in the prompt.
+        num_media_prompt: u64 = generation.media_prompt,
+        /// Images in the answer.
+        num_media_completion: u64 = generation.media_completion,
+        /// All attempts, in their order; `route.attempts` says more.
+        provider_responses: Vec<ResponseBody<'a>> = responses(generation),
+        /// Whether the gateway counted the tokens, because the provider reported none.
+        usage_estimated: bool = generation.usage.estimated,
+        /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
+        upstream_inference_cost: Option<Dollars> = generation.usage.reported_cost.map(Dollars),
+        /// US dollars of all attempts together, as lists show it and limits count it: `total_cost` and what attempts cost
+        /// that failed, were cancelled or lost a race. `null` if the price of one is unknown.
+        ledger_cost: Option<Dollars> = generation.spent().map(Dollars),
+        /// The service that the answer was made with, and is billed as, such as `default`, `flex` or `priority`: as the
+        /// provider named it, else as requested; `null` if neither did.
+        service_tier: Option<&'a str> = generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
+        #[serde(flatten)]
+        absent: AbsentMembers = AbsentMembers::default(),
+        /// Id of the request, as in the header `x-request-id`.
+        request_id: &'a str = &generation.request_id,
+        /// The session that the client named; absent without one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session_id: Option<&'a str> = generation.session_id.as_deref(),
+        /// `metadata` of the request; absent without it.
+        #[serde(skip_serializing_if = "Tags::is_empty")]
+        metadata: Tags<'a> = Tags(&generation.tags),
+        /// `trace` of the request; absent without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(test, schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
+        trace: Option<&'a RawValue> = generation.trace.as_deref().and_then(|json| serde_json::from_str(json).ok()),
+        /// As `/route/explain`.
+        route: ExplainBody<'a> = route,
+    }
 }
 
 /// Required members that the gateway has no value for.
@@ -193,57 +200,6 @@ impl<'a> GenerationBody<'a> {
     ) -> GenerationBody<'a> {
         let route = ExplainBody::new(generation, catalog, sentences, names);
         GenerationBody { data: RecordBody::new(generation, route) }
-    }
-}
-
-impl<'a> RecordBody<'a> {
-    fn new(generation: &'a Generation, route: ExplainBody<'a>) -> RecordBody<'a> {
-        let ended = generation.status != GenerationStatus::Running;
-        let total = generation.total_cost().map(Dollars);
-        let usage = Some(generation.usage).filter(|_| ended);
-        RecordBody {
-            id: generation.id.as_str(),
-            // Always a string, even if every attempt failed.
-            model: generation.model.as_deref().unwrap_or(&generation.requested_model),
-            created_at: rfc_3339(generation.created_ms),
-            origin: generation.origin.as_deref().unwrap_or_default(),
-            data_region: "global",
-            total_cost: total,
-            usage: total,
-            is_byok: false,
-            upstream_id: generation.upstream_id.as_deref(),
-            provider_name: generation.provider_name.as_deref(),
-            finish_reason: generation.finish.map(|finish| finish.as_str()),
-            native_finish_reason: generation.native_finish_reason.as_deref(),
-            router: generation.decision.router.as_deref(),
-            external_user: generation.external_user.as_deref(),
-            api_type: api_type(generation),
-            http_referer: generation.http_referer.as_deref(),
-            user_agent: generation.user_agent.as_deref(),
-            streamed: generation.streamed,
-            cancelled: generation.status == GenerationStatus::Cancelled,
-            latency: generation.latency_ms,
-            generation_time: generation.generation_time_ms.filter(|_| ended),
-            tokens_prompt: usage.map(|usage| usage.prompt_tokens),
-            tokens_completion: usage.map(|usage| usage.completion_tokens),
-            native_tokens_prompt: usage.map(|usage| usage.prompt_tokens),
-            native_tokens_completion: usage.map(|usage| usage.completion_tokens),
-            native_tokens_reasoning: usage.map(|usage| usage.reasoning_tokens),
-            native_tokens_cached: usage.map(|usage| usage.cached_tokens),
-            num_media_prompt: generation.media_prompt,
-            num_media_completion: generation.media_completion,
-            provider_responses: responses(generation),
-            service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
-            usage_estimated: generation.usage.estimated,
-            upstream_inference_cost: generation.usage.reported_cost.map(Dollars),
-            ledger_cost: generation.spent().map(Dollars),
-            absent: AbsentMembers::default(),
-            request_id: &generation.request_id,
-            session_id: generation.session_id.as_deref(),
-            metadata: Tags(&generation.tags),
-            trace: generation.trace.as_deref().and_then(|json| serde_json::from_str(json).ok()),
-            route,
-        }
     }
 }
 

@@ -5,92 +5,69 @@
 use std::time::Duration;
 
 use pointsman_domain::Catalog;
-use pointsman_routing::stats::{Accuracy, Calibration, Calibrations};
-use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use pointsman_routing::stats::{Accuracy, Calibration, Calibrations, FailureAccuracy};
+use prometheus::proto::MetricFamily;
 
 use super::calibration;
 use crate::{
-    base::events::{self, PREFIX},
+    base::events::{Families, labels},
     state::gateway::Worker,
 };
 
 /// Calibrations up to this old are reused, so that frequent scrapes stay cheap.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
+const ENDPOINT: [&str; 3] = ["provider", "model", "variant"];
+const PREDICTION: [&str; 4] = ["provider", "model", "variant", "of"];
+
 /// The current gauges; none if the statistics actor does not answer.
 pub(crate) async fn read(worker: &Worker) -> Vec<MetricFamily> {
-    let Ok(calibrations) = calibration::read(worker, MAX_AGE).await else { return Vec::new() };
-    families(&worker.setup.catalog, &calibrations).unwrap_or_default()
+    let calibrations = calibration::read(worker, MAX_AGE).await;
+    calibrations.map(|calibrations| families(&worker.setup.catalog, &calibrations)).unwrap_or_default()
 }
 
-fn families(catalog: &Catalog, calibrations: &Calibrations) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauges = Gauges::new(&registry)?;
-    for (endpoint, known) in catalog.endpoints.iter().zip(&calibrations.endpoints) {
-        let [provider, model] = events::labels(catalog, endpoint);
-        gauges.show([provider, model, &endpoint.variant], &known.calibration);
-    }
-    Ok(registry.gather())
-}
-
-struct Gauges {
-    samples: GaugeVec,
-    error: GaugeVec,
-    bias: GaugeVec,
-    within_p95: GaugeVec,
-    expected: GaugeVec,
-    seen: GaugeVec,
-    brier: GaugeVec,
-}
-
-impl Gauges {
-    fn new(registry: &Registry) -> Result<Gauges, Error> {
-        let gauge = |name: &str, help: &str, labels: &[&str]| {
-            let gauge = GaugeVec::new(Opts::new(name, format!("{help}, over the last hour")), labels)?;
-            registry.register(Box::new(gauge.clone())).map(|()| gauge)
+fn families(catalog: &Catalog, calibrations: &Calibrations) -> Vec<MetricFamily> {
+    let endpoints = catalog.endpoints.iter().zip(&calibrations.endpoints).map(|(endpoint, known)| {
+        let [provider, model] = labels(catalog, endpoint);
+        ([provider, model, &endpoint.variant], &known.calibration)
+    });
+    let endpoints: Vec<([&str; 3], &Calibration)> = endpoints.collect();
+    Families::of(|families| {
+        let mut predicted = |name: &str, help: &str, of: fn(&Accuracy) -> Option<f64>| {
+            let rows = endpoints.iter().flat_map(|(endpoint, known)| predictions(*endpoint, known));
+            let rows = rows.filter_map(|(labels, accuracy)| Some((labels, of(accuracy)?)));
+            families.gauges(name, &format!("{help}, over the last hour"), PREDICTION, rows);
         };
-        let prediction = ["provider", "model", "variant", "of"];
-        let endpoint = ["provider", "model", "variant"];
-        Ok(Gauges {
-            samples: gauge("prediction_samples", "Predictions compared with outcomes", &prediction)?,
-            error: gauge("prediction_error", "Median |ln(actual / predicted median)|", &prediction)?,
-            bias: gauge("prediction_bias", "Median ln(actual / predicted median)", &prediction)?,
-            within_p95: gauge("prediction_within_p95", "Share within the predicted 95th percentile", &prediction)?,
-            expected: gauge("prediction_failures_expected", "Sum of predicted failure probabilities", &endpoint)?,
-            seen: gauge("prediction_failures_seen", "Failures observed in the same attempts", &endpoint)?,
-            brier: gauge("prediction_failure_brier", "Brier score of predicted failure probabilities", &endpoint)?,
-        })
-    }
+        predicted("prediction_samples", "Predictions compared with outcomes", |it| Some(it.samples as f64));
+        predicted("prediction_error", "Median |ln(actual / predicted median)|", |it| it.median_error);
+        predicted("prediction_bias", "Median ln(actual / predicted median)", |it| it.bias);
+        predicted("prediction_within_p95", "Share within the predicted 95th percentile", |it| it.within_p95);
+        let mut failures = |name: &str, help: &str, of: fn(&FailureAccuracy, f64) -> f64| {
+            let rows = endpoints.iter().filter_map(|(endpoint, Calibration { failures, .. })| {
+                Some((*endpoint, of(failures, failures.brier?)))
+            });
+            families.gauges(name, &format!("{help}, over the last hour"), ENDPOINT, rows);
+        };
+        failures("prediction_failures_expected", "Sum of predicted failure probabilities", |it, _| it.expected);
+        failures("prediction_failures_seen", "Failures observed in the same attempts", |it, _| it.seen as f64);
+        failures("prediction_failure_brier", "Brier score of predicted failure probabilities", |_, brier| brier);
+    })
+}
 
-    fn show(&self, [provider, model, variant]: [&str; 3], calibration: &Calibration) {
-        let Calibration { first_token, total, output_tokens, cost, failures, .. } = calibration;
-        let kinds = [("ttft", first_token), ("total", total), ("output_tokens", output_tokens), ("cost", &cost.error)];
-        for (of, accuracy) in kinds.into_iter().filter(|(_, accuracy)| accuracy.samples > 0) {
-            self.show_accuracy([provider, model, variant, of], accuracy);
-        }
-        if let Some(brier) = failures.brier {
-            let labels = [provider, model, variant];
-            self.expected.with_label_values(&labels).set(failures.expected);
-            self.seen.with_label_values(&labels).set(failures.seen as f64);
-            self.brier.with_label_values(&labels).set(brier);
-        }
-    }
-
-    fn show_accuracy(&self, labels: [&str; 4], accuracy: &Accuracy) {
-        let Accuracy { samples, median_error, bias, within_p95 } = *accuracy;
-        let known = [(&self.error, median_error), (&self.bias, bias), (&self.within_p95, within_p95)];
-        for (gauge, value) in [(&self.samples, Some(samples as f64))].into_iter().chain(known) {
-            if let Some(value) = value {
-                gauge.with_label_values(&labels).set(value);
-            }
-        }
-    }
+/// What was predicted of an endpoint and happened, with the labels of its series.
+fn predictions<'c>(
+    [provider, model, variant]: [&'c str; 3],
+    Calibration { first_token, total, output_tokens, cost, .. }: &'c Calibration,
+) -> impl Iterator<Item = ([&'c str; 4], &'c Accuracy)> {
+    let kinds = [("ttft", first_token), ("total", total), ("output_tokens", output_tokens), ("cost", &cost.error)];
+    let known = kinds.into_iter().filter(|(_, accuracy)| accuracy.samples > 0);
+    known.map(move |(of, accuracy)| ([provider, model, variant, of], accuracy))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use pointsman_routing::stats::{EndpointCalibration, FailureAccuracy};
+    use pointsman_routing::stats::EndpointCalibration;
     use prometheus::{Encoder as _, TextEncoder};
 
     use super::*;
@@ -108,7 +85,7 @@ mod tests {
         let endpoints = vec![EndpointCalibration { endpoint: catalog.endpoints[0].id, calibration }];
         let all = Calibrations { endpoints, ..Calibrations::default() };
         let mut text = Vec::new();
-        TextEncoder::new().encode(&families(&catalog, &all).unwrap(), &mut text).unwrap();
+        TextEncoder::new().encode(&families(&catalog, &all), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         expect![[r#"

@@ -12,18 +12,31 @@ use serde::Serialize;
 
 use crate::api::number::Figure;
 
-/// Predictions of attempts compared with what then happened. It changes no prediction and no choice.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct CalibrationsBody<'a> {
-    /// Length in seconds of the window that all figures are taken over: the last hour. It is always 3600.
-    pub(crate) window_secs: u64,
-    /// All endpoints together, weighted by their attempts.
-    pub(crate) overall: CalibrationBody,
-    /// Each enabled provider, over all its endpoints.
-    pub(crate) providers: Vec<ProviderBody<'a>>,
-    /// Each enabled endpoint.
-    pub(crate) data: Vec<EndpointBody<'a>>,
+view! {
+    /// Predictions of attempts compared with what then happened. It changes no prediction and no choice.
+    pub(crate) struct CalibrationsBody<'a> {
+        /// The page for the enabled endpoints and providers.
+        pub(crate) fn new(catalog: &'a Catalog, calibrations: &Calibrations) {
+            let providers = catalog.providers.iter().enumerate().filter(|(_, provider)| provider.is_on());
+            let providers = providers.map(|(position, provider)| ProviderBody {
+                slug: provider.slug.as_str(),
+                name: &provider.name,
+                calibration: CalibrationBody::new(calibrations.providers.get(position).unwrap_or(&Calibration::default())),
+            });
+            let endpoints = catalog.endpoints.iter().enumerate().filter_map(|(position, endpoint)| {
+                EndpointBody::new(catalog, endpoint, calibrations.endpoints.get(position))
+            });
+        }
+
+        /// Length in seconds of the window that all figures are taken over: the last hour. It is always 3600.
+        pub(crate) window_secs: u64 = Calibration::WINDOW.as_secs(),
+        /// All endpoints together, weighted by their attempts.
+        pub(crate) overall: CalibrationBody = CalibrationBody::new(&calibrations.overall),
+        /// Each enabled provider, over all its endpoints.
+        pub(crate) providers: Vec<ProviderBody<'a>> = providers.collect(),
+        /// Each enabled endpoint.
+        pub(crate) data: Vec<EndpointBody<'a>> = endpoints.collect(),
+    }
 }
 
 #[derive(Serialize)]
@@ -53,92 +66,87 @@ pub(crate) struct EndpointBody<'a> {
     pub(crate) calibration: CalibrationBody,
 }
 
-/// How right predictions were.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CalibrationFigures"))]
-pub(crate) struct CalibrationBody {
-    /// Time to the first content, of streams.
-    pub(crate) ttft: BoundedBody,
-    /// Time to the last byte, of whole answers, predicted for the number of output tokens that the answer then had.
-    pub(crate) total: BoundedBody,
-    /// Number of shown output tokens, of whole answers that have any.
-    pub(crate) output_tokens: AccuracyBody,
-    /// Cost of whole answers. `samples` and the errors leave out those that cost nothing.
-    pub(crate) cost: CostBody,
-    /// Probability of failure.
-    pub(crate) failures: FailuresBody,
-    /// Further attempts that ended with a whole answer or such a failure, but were predicted before anything had been
-    /// measured there. They count nowhere else on this page.
-    pub(crate) unmeasured: u64,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct AccuracyBody {
-    /// Predictions that an actual value was compared with.
-    pub(crate) samples: u64,
-    /// Median of |ln(actual ÷ predicted median)|, with three decimals: 0.1 is about 10 % off in either direction, 0.69
-    /// a factor of two. `null` without samples.
-    pub(crate) median_error: Option<Figure>,
-    /// Median of ln(actual ÷ predicted median), with three decimals: above 0 if actual values exceed the predictions.
-    /// `null` without samples.
-    pub(crate) bias: Option<Figure>,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct BoundedBody {
-    #[serde(flatten)]
-    pub(crate) accuracy: AccuracyBody,
-    /// Share of actual values within the predicted 95th percentile, 0 to 1 with four decimals; about 0.95 if
-    /// predictions are right. `null` without samples.
-    pub(crate) within_p95: Option<Figure>,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct CostBody {
-    #[serde(flatten)]
-    pub(crate) accuracy: AccuracyBody,
-    /// Sum of the predicted costs in US dollars, with nine decimals, of whole answers whose cost is known.
-    pub(crate) predicted_usd: Figure,
-    /// Sum of the actual costs of the same answers in US dollars, with nine decimals.
-    pub(crate) actual_usd: Figure,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct FailuresBody {
-    /// Attempts that ended with a whole answer or with a failure that is predicted: of the connection, a time-out, a
-    /// server error or an invalid answer. 429s, refused keys and refused requests are neither.
-    pub(crate) attempts: u64,
-    /// Failures among them that were predicted: the sum of their probabilities, with three decimals.
-    pub(crate) expected: Figure,
-    /// Failures among them that happened.
-    pub(crate) seen: u64,
-    /// Mean of (predicted probability − outcome)², the outcome being 1 for a failure, with five decimals: 0 is perfect,
-    /// 0.25 what a constant one half gets. `null` without attempts.
-    pub(crate) brier: Option<Figure>,
-}
-
-impl<'a> CalibrationsBody<'a> {
-    /// The page for the enabled endpoints and providers.
-    pub(crate) fn new(catalog: &'a Catalog, calibrations: &Calibrations) -> CalibrationsBody<'a> {
-        let providers = catalog.providers.iter().enumerate().filter(|(_, provider)| provider.is_on());
-        let providers = providers.map(|(position, provider)| ProviderBody {
-            slug: provider.slug.as_str(),
-            name: &provider.name,
-            calibration: CalibrationBody::new(calibrations.providers.get(position).unwrap_or(&Calibration::default())),
-        });
-        let endpoints = catalog.endpoints.iter().enumerate().filter_map(|(position, endpoint)| {
-            EndpointBody::new(catalog, endpoint, calibrations.endpoints.get(position))
-        });
-        CalibrationsBody {
-            window_secs: Calibration::WINDOW.as_secs(),
-            overall: CalibrationBody::new(&calibrations.overall),
-            providers: providers.collect(),
-            data: endpoints.collect(),
+view! {
+    /// How right predictions were.
+    pub(crate) struct CalibrationBody as "CalibrationFigures" {
+        fn new(calibration: &Calibration) {
+            let Calibration { first_token, total, output_tokens, cost, failures, unmeasured } = calibration;
         }
+
+        /// Time to the first content, of streams.
+        pub(crate) ttft: BoundedBody = BoundedBody::new(first_token),
+        /// Time to the last byte, of whole answers, predicted for the number of output tokens that the answer then had.
+        pub(crate) total: BoundedBody = BoundedBody::new(total),
+        /// Number of shown output tokens, of whole answers that have any.
+        pub(crate) output_tokens: AccuracyBody = AccuracyBody::new(output_tokens),
+        /// Cost of whole answers. `samples` and the errors leave out those that cost nothing.
+        pub(crate) cost: CostBody = CostBody::new(cost),
+        /// Probability of failure.
+        pub(crate) failures: FailuresBody = FailuresBody::new(failures),
+        /// Further attempts that ended with a whole answer or such a failure, but were predicted before anything had been
+        /// measured there. They count nowhere else on this page.
+        pub(crate) unmeasured: u64 = *unmeasured,
+    }
+}
+
+view! {
+    pub(crate) struct AccuracyBody {
+        fn new(accuracy: &Accuracy) {
+            let ln = |error| Figure::rounded(error, 3);
+        }
+
+        /// Predictions that an actual value was compared with.
+        pub(crate) samples: u64 = accuracy.samples,
+        /// Median of |ln(actual ÷ predicted median)|, with three decimals: 0.1 is about 10 % off in either direction, 0.69
+        /// a factor of two. `null` without samples.
+        pub(crate) median_error: Option<Figure> = accuracy.median_error.map(ln),
+        /// Median of ln(actual ÷ predicted median), with three decimals: above 0 if actual values exceed the predictions.
+        /// `null` without samples.
+        pub(crate) bias: Option<Figure> = accuracy.bias.map(ln),
+    }
+}
+
+view! {
+    pub(crate) struct BoundedBody {
+        fn new(accuracy: &Accuracy) {}
+
+        #[serde(flatten)]
+        pub(crate) accuracy: AccuracyBody = AccuracyBody::new(accuracy),
+        /// Share of actual values within the predicted 95th percentile, 0 to 1 with four decimals; about 0.95 if
+        /// predictions are right. `null` without samples.
+        pub(crate) within_p95: Option<Figure> = accuracy.within_p95.map(Figure::share),
+    }
+}
+
+view! {
+    pub(crate) struct CostBody {
+        fn new(cost: &CostAccuracy) {}
+
+        #[serde(flatten)]
+        pub(crate) accuracy: AccuracyBody = AccuracyBody::new(&cost.error),
+        /// Sum of the predicted costs in US dollars, with nine decimals, of whole answers whose cost is known.
+        pub(crate) predicted_usd: Figure = Figure::rounded(cost.predicted, 9),
+        /// Sum of the actual costs of the same answers in US dollars, with nine decimals.
+        pub(crate) actual_usd: Figure = Figure::rounded(cost.actual, 9),
+    }
+}
+
+view! {
+    pub(crate) struct FailuresBody {
+        fn new(failures: &FailureAccuracy) {
+            let FailureAccuracy { attempts, expected, seen, brier } = *failures;
+        }
+
+        /// Attempts that ended with a whole answer or with a failure that is predicted: of the connection, a time-out, a
+        /// server error or an invalid answer. 429s, refused keys and refused requests are neither.
+        pub(crate) attempts: u64 = attempts,
+        /// Failures among them that were predicted: the sum of their probabilities, with three decimals.
+        pub(crate) expected: Figure = Figure::rounded(expected, 3),
+        /// Failures among them that happened.
+        pub(crate) seen: u64 = seen,
+        /// Mean of (predicted probability − outcome)², the outcome being 1 for a failure, with five decimals: 0 is perfect,
+        /// 0.25 what a constant one half gets. `null` without attempts.
+        pub(crate) brier: Option<Figure> = brier.map(|brier| Figure::rounded(brier, 5)),
     }
 }
 
@@ -152,59 +160,6 @@ impl<'a> EndpointBody<'a> {
             variant: &endpoint.variant,
             calibration: CalibrationBody::new(&known.map(|known| known.calibration).unwrap_or_default()),
         })
-    }
-}
-
-impl CalibrationBody {
-    fn new(calibration: &Calibration) -> CalibrationBody {
-        let Calibration { first_token, total, output_tokens, cost, failures, unmeasured } = calibration;
-        CalibrationBody {
-            ttft: BoundedBody::new(first_token),
-            total: BoundedBody::new(total),
-            output_tokens: AccuracyBody::new(output_tokens),
-            cost: CostBody::new(cost),
-            failures: FailuresBody::new(failures),
-            unmeasured: *unmeasured,
-        }
-    }
-}
-
-impl AccuracyBody {
-    fn new(accuracy: &Accuracy) -> AccuracyBody {
-        let ln = |error| Figure::rounded(error, 3);
-        AccuracyBody {
-            samples: accuracy.samples,
-            median_error: accuracy.median_error.map(ln),
-            bias: accuracy.bias.map(ln),
-        }
-    }
-}
-
-impl BoundedBody {
-    fn new(accuracy: &Accuracy) -> BoundedBody {
-        BoundedBody { accuracy: AccuracyBody::new(accuracy), within_p95: accuracy.within_p95.map(Figure::share) }
-    }
-}
-
-impl CostBody {
-    fn new(cost: &CostAccuracy) -> CostBody {
-        CostBody {
-            accuracy: AccuracyBody::new(&cost.error),
-            predicted_usd: Figure::rounded(cost.predicted, 9),
-            actual_usd: Figure::rounded(cost.actual, 9),
-        }
-    }
-}
-
-impl FailuresBody {
-    fn new(failures: &FailureAccuracy) -> FailuresBody {
-        let FailureAccuracy { attempts, expected, seen, brier } = *failures;
-        FailuresBody {
-            attempts,
-            expected: Figure::rounded(expected, 3),
-            seen,
-            brier: brier.map(|brier| Figure::rounded(brier, 5)),
-        }
     }
 }
 

@@ -145,32 +145,24 @@ impl ProcessBody {
     }
 }
 
-/// Public state of the configuration, without faults, which may name files and hosts.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct ConfigBody {
-    /// Number of the configuration in force, counted from 1 since the start: each reload that changes something adds 1.
-    version: u64,
-    /// When that version came into force. RFC 3339, UTC, with milliseconds.
-    loaded_at: String,
-    /// Result of the last reload since the start; `null` without one. After `refused` the version before it stays in
-    /// force.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ReloadResult>"))]
-    last_reload: Option<&'static str>,
-    /// Whether a changed setting takes effect only after a restart.
-    restart_pending: bool,
-}
-
-impl ConfigBody {
-    fn now(worker: &Worker) -> ConfigBody {
-        let status = &worker.shared.process.reloads.status;
-        let last = status.last();
-        ConfigBody {
-            version: worker.setup.version,
-            loaded_at: rfc_3339(status.loaded_ms()),
-            last_reload: last.as_ref().map(|reload| reload.outcome.as_str()),
-            restart_pending: last.is_some_and(|reload| !reload.pending.is_empty()),
+view! {
+    /// Public state of the configuration, without faults, which may name files and hosts.
+    struct ConfigBody {
+        fn now(worker: &Worker) {
+            let status = &worker.shared.process.reloads.status;
+            let last = status.last();
         }
+
+        /// Number of the configuration in force, counted from 1 since the start: each reload that changes something adds 1.
+        version: u64 = worker.setup.version,
+        /// When that version came into force. RFC 3339, UTC, with milliseconds.
+        loaded_at: String = rfc_3339(status.loaded_ms()),
+        /// Result of the last reload since the start; `null` without one. After `refused` the version before it stays in
+        /// force.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::ReloadResult>"))]
+        last_reload: Option<&'static str> = last.as_ref().map(|reload| reload.outcome.as_str()),
+        /// Whether a changed setting takes effect only after a restart.
+        restart_pending: bool = last.is_some_and(|reload| !reload.pending.is_empty()),
     }
 }
 

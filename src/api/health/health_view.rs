@@ -31,29 +31,42 @@ pub(crate) struct ProviderHealthBody<'a> {
     pub(crate) measured: MeasuredBody,
 }
 
-/// Something of the gateway's that a provider refuses.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct RefusalBody<'a> {
-    /// `key`: the gateway's key or account, so the whole provider is excluded. `model`: a model, which is excluded
-    /// there. `requests`: requests of several callers are called wrong in the same words; nothing is excluded.
-    #[cfg_attr(test, schemars(extend("enum" = ["key", "model", "requests"])))]
-    pub(crate) subject: &'static str,
-    /// Id of the model; `null` for `key`.
-    pub(crate) model: Option<&'a str>,
-    /// What the refusal means.
-    pub(crate) meaning: &'static str,
-    /// The provider's code, or the beginning of its sentence, as the table of refusals has it; `null` if it is not in
-    /// the table.
-    pub(crate) words: Option<&'static str>,
-    /// Status of the last refusal.
-    pub(crate) status: Option<u16>,
-    /// When it was refused first without a success since. RFC 3339, UTC, with milliseconds.
-    pub(crate) since: Option<String>,
-    /// When the next request may try it. RFC 3339, UTC, with milliseconds.
-    pub(crate) next_try: Option<String>,
-    /// What ends it.
-    pub(crate) remedy: &'static str,
+view! {
+    /// Something of the gateway's that a provider refuses.
+    pub(crate) struct RefusalBody<'a> {
+        fn new(
+            subject: &'static str,
+            model: Option<&'a str>,
+            refused: RefusedSince,
+            (last, gate): (Option<FailureCause>, Gate),
+            clocks: Clocks,
+        ) {
+            let RefusedSince { since, finding } = refused;
+        }
+
+        /// `key`: the gateway's key or account, so the whole provider is excluded. `model`: a model, which is excluded
+        /// there. `requests`: requests of several callers are called wrong in the same words; nothing is excluded.
+        #[cfg_attr(test, schemars(extend("enum" = ["key", "model", "requests"])))]
+        pub(crate) subject: &'static str = subject,
+        /// Id of the model; `null` for `key`.
+        pub(crate) model: Option<&'a str> = model,
+        /// What the refusal means.
+        pub(crate) meaning: &'static str = finding.meaning,
+        /// The provider's code, or the beginning of its sentence, as the table of refusals has it; `null` if it is not in
+        /// the table.
+        pub(crate) words: Option<&'static str> = Some(finding.words).filter(|words| !words.is_empty()),
+        /// Status of the last refusal.
+        pub(crate) status: Option<u16> = last.and_then(|last| last.status),
+        /// When it was refused first without a success since. RFC 3339, UTC, with milliseconds.
+        pub(crate) since: Option<String> = Some(clocks.format(since)),
+        /// When the next request may try it. RFC 3339, UTC, with milliseconds.
+        pub(crate) next_try: Option<String> = gate.until().map(|tick| clocks.format(tick)),
+        /// What ends it.
+        pub(crate) remedy: &'static str = match subject {
+            "key" => "a success of the next try, or a reload with another key or base URL",
+            _ => "a success of the next try, or a reload with another upstream name of the model",
+        },
+    }
 }
 
 /// A model at a provider.
@@ -78,51 +91,60 @@ pub(crate) struct EndpointHealthBody<'a> {
     pub(crate) score: ScoresBody,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct MeasuredBody {
-    #[cfg_attr(test, schemars(with = "crate::base::words::Condition"))]
-    pub(crate) state: &'static str,
-    #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
-    pub(crate) circuit: &'static str,
-    /// When an open breaker lets a probe pass; `null` unless it is open. RFC 3339, UTC, with milliseconds.
-    pub(crate) open_until: Option<String>,
-    /// End of the pause after a 429 or for a `Retry-After`; `null` without one. RFC 3339, UTC, with milliseconds.
-    pub(crate) cooldown_until: Option<String>,
-    /// The wait that the provider told for that pause, if it was longer than a minute, which is the most that is heeded: such as
-    /// `told to wait 141 years, taken as 60 s`. `null` otherwise.
-    pub(crate) cooldown_shortened: Option<String>,
-    /// Whether its unanswered requests have waited improbably long; of a provider, whether that is so at all its
-    /// endpoints that were called.
-    pub(crate) silent: bool,
-    /// Attempts in progress at it.
-    pub(crate) in_flight: u32,
-    /// Length in seconds of the window that `requests`, `successes`, `errors`, `success_rate` and the percentiles are
-    /// taken over: the last five minutes. It is always 300.
-    pub(crate) window_secs: u64,
-    /// Attempts that ended in the window with a whole answer or with an error of `errors`. Cancelled attempts, those
-    /// that lost a race and refusals of the request itself are not counted.
-    pub(crate) requests: u64,
-    /// Of those, the ones that ended with a whole answer.
-    pub(crate) successes: u64,
-    /// Errors in the window by kind; together `requests` less `successes`.
-    pub(crate) errors: ErrorsBody,
-    /// Share of whole answers in the window, 0 to 1 with four decimals. It leaves out `rate_limited` and `auth`, so it
-    /// is not `successes` by `requests`. `null` without an attempt that counts.
-    pub(crate) success_rate: Option<Figure>,
-    /// Milliseconds from the start of the attempt to the last byte, of whole answers, with one decimal.
-    pub(crate) latency_ms: QuantilesBody,
-    /// Milliseconds from the start of the attempt to its first content, of streams, with one decimal.
-    pub(crate) ttft_ms: QuantilesBody,
-    /// Shown output tokens per second, with one decimal: of a stream after its first content, of another answer over
-    /// its whole time. Reasoning that was generated before the first content is not counted. Answers of fewer than two
-    /// tokens have none.
-    pub(crate) throughput_tps: QuantilesBody,
-    /// The last error of a kind in `errors`, however old; `null` without one since the start.
-    pub(crate) last_error: Option<LastErrorBody>,
-    /// Failures since the last whole answer: failed connections, time-outs, server errors and invalid answers, but no
-    /// 429, no refused key and no refused request. Of a provider, those of its endpoint with the most.
-    pub(crate) consecutive_failures: u32,
+view! {
+    pub(crate) struct MeasuredBody {
+        fn new(measured: Measured<'_>, clocks: Clocks) {
+            let Measured { summary, live_status, condition } = measured;
+            let LiveStatus { circuit, open_until, cooldown_until, told, silent, in_flight, .. } = live_status;
+            let taken = Failure::LONGEST_WAIT.as_secs();
+            let Summary { latency, first_token, throughput, .. } = summary;
+        }
+
+        #[cfg_attr(test, schemars(with = "crate::base::words::Condition"))]
+        pub(crate) state: &'static str = condition.as_str(),
+        #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
+        pub(crate) circuit: &'static str = circuit.as_str(),
+        /// When an open breaker lets a probe pass; `null` unless it is open. RFC 3339, UTC, with milliseconds.
+        pub(crate) open_until: Option<String> = open_until.map(|tick| clocks.format(tick)),
+        /// End of the pause after a 429 or for a `Retry-After`; `null` without one. RFC 3339, UTC, with milliseconds.
+        pub(crate) cooldown_until: Option<String> = cooldown_until.map(|tick| clocks.format(tick)),
+        /// The wait that the provider told for that pause, if it was longer than a minute, which is the most that is heeded: such as
+        /// `told to wait 141 years, taken as 60 s`. `null` otherwise.
+        pub(crate) cooldown_shortened: Option<String> =
+            told.map(|told| format!("told to wait {}, taken as {taken} s", rough_time(told))),
+        /// Whether its unanswered requests have waited improbably long; of a provider, whether that is so at all its
+        /// endpoints that were called.
+        pub(crate) silent: bool = silent,
+        /// Attempts in progress at it.
+        pub(crate) in_flight: u32 = in_flight,
+        /// Length in seconds of the window that `requests`, `successes`, `errors`, `success_rate` and the percentiles are
+        /// taken over: the last five minutes. It is always 300.
+        pub(crate) window_secs: u64 = summary.window_seconds,
+        /// Attempts that ended in the window with a whole answer or with an error of `errors`. Cancelled attempts, those
+        /// that lost a race and refusals of the request itself are not counted.
+        pub(crate) requests: u64 = summary.requests,
+        /// Of those, the ones that ended with a whole answer.
+        pub(crate) successes: u64 = summary.successes,
+        /// Errors in the window by kind; together `requests` less `successes`.
+        pub(crate) errors: ErrorsBody = ErrorsBody::new(summary.errors),
+        /// Share of whole answers in the window, 0 to 1 with four decimals. It leaves out `rate_limited` and `auth`, so it
+        /// is not `successes` by `requests`. `null` without an attempt that counts.
+        pub(crate) success_rate: Option<Figure> = summary.success_rate.map(Figure::share),
+        /// Milliseconds from the start of the attempt to the last byte, of whole answers, with one decimal.
+        pub(crate) latency_ms: QuantilesBody = QuantilesBody::new(latency, Figure::millis),
+        /// Milliseconds from the start of the attempt to its first content, of streams, with one decimal.
+        pub(crate) ttft_ms: QuantilesBody = QuantilesBody::new(first_token, Figure::millis),
+        /// Shown output tokens per second, with one decimal: of a stream after its first content, of another answer over
+        /// its whole time. Reasoning that was generated before the first content is not counted. Answers of fewer than two
+        /// tokens have none.
+        pub(crate) throughput_tps: QuantilesBody = QuantilesBody::new(throughput, |rate| Figure::rounded(rate, 1)),
+        /// The last error of a kind in `errors`, however old; `null` without one since the start.
+        pub(crate) last_error: Option<LastErrorBody> =
+            summary.last_error.map(|error| LastErrorBody::new(error, clocks)),
+        /// Failures since the last whole answer: failed connections, time-outs, server errors and invalid answers, but no
+        /// 429, no refused key and no refused request. Of a provider, those of its endpoint with the most.
+        pub(crate) consecutive_failures: u32 = summary.consecutive_failures,
+    }
 }
 
 #[derive(Serialize)]
@@ -142,57 +164,53 @@ pub(crate) struct ErrorsBody {
     pub(crate) other: u64,
 }
 
-/// Percentiles of what was observed, read from classes of values, so they are approximate.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Quantiles"))]
-pub(crate) struct QuantilesBody {
-    /// Median in the window; `null` without an observation.
-    pub(crate) p50: Option<Figure>,
-    /// 90th percentile in the window; `null` without an observation.
-    pub(crate) p90: Option<Figure>,
-    /// 99th percentile in the window; `null` without an observation.
-    pub(crate) p99: Option<Figure>,
-    /// Moving average of about the last 16 observations, whatever their age: their mean up to the 16th, then
-    /// exponential. It has no window. Of a provider, the mean over its endpoints, weighted by their answers in the
-    /// window. `null` before the first observation since the start.
-    pub(crate) ewma: Option<Figure>,
+view! {
+    /// Percentiles of what was observed, read from classes of values, so they are approximate.
+    pub(crate) struct QuantilesBody as "Quantiles" {
+        fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) {}
+
+        /// Median in the window; `null` without an observation.
+        pub(crate) p50: Option<Figure> = quantiles.p50.map(&write),
+        /// 90th percentile in the window; `null` without an observation.
+        pub(crate) p90: Option<Figure> = quantiles.p90.map(&write),
+        /// 99th percentile in the window; `null` without an observation.
+        pub(crate) p99: Option<Figure> = quantiles.p99.map(&write),
+        /// Moving average of about the last 16 observations, whatever their age: their mean up to the 16th, then
+        /// exponential. It has no window. Of a provider, the mean over its endpoints, weighted by their answers in the
+        /// window. `null` before the first observation since the start.
+        pub(crate) ewma: Option<Figure> = quantiles.ewma.map(&write),
+    }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct LastErrorBody {
-    /// When. RFC 3339, UTC, with milliseconds.
-    pub(crate) at: String,
-    /// Kind of the failure, as in `/route/explain`.
-    pub(crate) error_type: &'static str,
-    /// The HTTP status of the provider; `null` if it gave none.
-    pub(crate) status: Option<u16>,
+view! {
+    pub(crate) struct LastErrorBody {
+        fn new(error: LastError, clocks: Clocks) {}
+
+        /// When. RFC 3339, UTC, with milliseconds.
+        pub(crate) at: String = clocks.format(error.at),
+        /// Kind of the failure, as in `/route/explain`.
+        pub(crate) error_type: &'static str = error.kind.as_str(),
+        /// The HTTP status of the provider; `null` if it gave none.
+        pub(crate) status: Option<u16> = error.status,
+    }
 }
 
-/// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ScoresBody {
-    /// US dollars for a successful answer, failures and waiting priced in. `null` if it is not finite.
-    pub(crate) cheapest: Option<f64>,
-    /// Seconds to the last byte, failures priced in. `null` if it is not finite.
-    pub(crate) fastest: Option<f64>,
-    /// Probability that it fails or is slow, with a small share of the time. `null` if it is not finite.
-    pub(crate) reliable: Option<f64>,
-    /// Time and cost, each relative to the median of all enabled endpoints, by the weights of the configuration. `null`
-    /// if it is not finite.
-    pub(crate) balanced: Option<f64>,
-}
+view! {
+    /// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct ScoresBody {
+        /// The scores in the order of [`Objective::ALL`](pointsman_domain::Objective::ALL).
+        pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) {}
 
-impl ScoresBody {
-    /// The scores in the order of [`Objective::ALL`](pointsman_domain::Objective::ALL).
-    pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) -> ScoresBody {
-        ScoresBody {
-            cheapest: Some(cheapest),
-            fastest: Some(fastest),
-            reliable: Some(reliable),
-            balanced: Some(balanced),
-        }
+        /// US dollars for a successful answer, failures and waiting priced in. `null` if it is not finite.
+        pub(crate) cheapest: Option<f64> = Some(cheapest),
+        /// Seconds to the last byte, failures priced in. `null` if it is not finite.
+        pub(crate) fastest: Option<f64> = Some(fastest),
+        /// Probability that it fails or is slow, with a small share of the time. `null` if it is not finite.
+        pub(crate) reliable: Option<f64> = Some(reliable),
+        /// Time and cost, each relative to the median of all enabled endpoints, by the weights of the configuration. `null`
+        /// if it is not finite.
+        pub(crate) balanced: Option<f64> = Some(balanced),
     }
 }
 
@@ -249,29 +267,6 @@ fn refusals<'a>(catalog: &'a Catalog, position: u32, measurements: &Measurements
 }
 
 impl<'a> RefusalBody<'a> {
-    fn new(
-        subject: &'static str,
-        model: Option<&'a str>,
-        refused: RefusedSince,
-        (last, gate): (Option<FailureCause>, Gate),
-        clocks: Clocks,
-    ) -> RefusalBody<'a> {
-        let RefusedSince { since, finding } = refused;
-        RefusalBody {
-            subject,
-            model,
-            meaning: finding.meaning,
-            words: Some(finding.words).filter(|words| !words.is_empty()),
-            status: last.and_then(|last| last.status),
-            since: Some(clocks.format(since)),
-            next_try: gate.until().map(|tick| clocks.format(tick)),
-            remedy: match subject {
-                "key" => "a success of the next try, or a reload with another key or base URL",
-                _ => "a success of the next try, or a reload with another upstream name of the model",
-            },
-        }
-    }
-
     fn sentence(&self) -> String {
         let what = match (self.subject, self.model) {
             ("key", _) => "The provider refuses the gateway's key or account".to_owned(),
@@ -310,55 +305,10 @@ impl<'a> EndpointHealthBody<'a> {
     }
 }
 
-impl MeasuredBody {
-    fn new(measured: Measured<'_>, clocks: Clocks) -> MeasuredBody {
-        let Measured { summary, live_status, condition } = measured;
-        let LiveStatus { circuit, open_until, cooldown_until, told, silent, in_flight, .. } = live_status;
-        let taken = Failure::LONGEST_WAIT.as_secs();
-        let Summary { latency, first_token, throughput, .. } = summary;
-        MeasuredBody {
-            state: condition.as_str(),
-            circuit: circuit.as_str(),
-            open_until: open_until.map(|tick| clocks.format(tick)),
-            cooldown_until: cooldown_until.map(|tick| clocks.format(tick)),
-            cooldown_shortened: told.map(|told| format!("told to wait {}, taken as {taken} s", rough_time(told))),
-            silent,
-            in_flight,
-            window_secs: summary.window_seconds,
-            requests: summary.requests,
-            successes: summary.successes,
-            errors: ErrorsBody::new(summary.errors),
-            success_rate: summary.success_rate.map(Figure::share),
-            latency_ms: QuantilesBody::new(latency, Figure::millis),
-            ttft_ms: QuantilesBody::new(first_token, Figure::millis),
-            throughput_tps: QuantilesBody::new(throughput, |rate| Figure::rounded(rate, 1)),
-            last_error: summary.last_error.map(|error| LastErrorBody::new(error, clocks)),
-            consecutive_failures: summary.consecutive_failures,
-        }
-    }
-}
-
 impl ErrorsBody {
     fn new(errors: ErrorCounts) -> ErrorsBody {
         let ErrorCounts { rate_limited, timeout, connect, server, auth, other } = errors;
         ErrorsBody { rate_limited, timeout, connect, server, auth, other }
-    }
-}
-
-impl QuantilesBody {
-    fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) -> QuantilesBody {
-        QuantilesBody {
-            p50: quantiles.p50.map(&write),
-            p90: quantiles.p90.map(&write),
-            p99: quantiles.p99.map(&write),
-            ewma: quantiles.ewma.map(&write),
-        }
-    }
-}
-
-impl LastErrorBody {
-    fn new(error: LastError, clocks: Clocks) -> LastErrorBody {
-        LastErrorBody { at: clocks.format(error.at), error_type: error.kind.as_str(), status: error.status }
     }
 }
 

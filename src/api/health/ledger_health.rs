@@ -1,58 +1,51 @@
 //! State of the durable ledger, for `/health` and `/metrics`.
 
 use pointsman_ledger::handle::Status;
-use prometheus::{Error, IntCounter, IntGauge, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
     api::models::measurements::rfc_3339,
-    base::events::PREFIX,
+    base::events::Families,
     state::gateway::{GatewayView, Worker},
 };
 
-/// State of the ledger. The reason of a failure is in the log only, because it may name files.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct LedgerHealthBody {
-    /// `memory` if records are kept in memory only, `degraded` while the disk of the ledger fails, else `ok`.
-    #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "memory"])))]
-    pub(crate) state: &'static str,
-    /// Since when it is `degraded`; absent otherwise. RFC 3339, UTC, with milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) since: Option<String>,
-    /// Records in memory that are not in the database yet; 0 with `memory`.
-    pub(crate) queued: usize,
-    /// Records lost since the start because neither disk nor memory had room.
-    pub(crate) dropped: u64,
-    /// Only `true`: an earlier ledger was moved to a folder of its own since the start, so what it knows counts against
-    /// no spending limit.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) set_aside: bool,
+view! {
+    /// State of the ledger. The reason of a failure is in the log only, because it may name files.
+    pub(crate) struct LedgerHealthBody {
+        fn new(status: Option<Status>) {
+            let Some(status) = status else {
+                return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
+            };
+        }
+
+        /// `memory` if records are kept in memory only, `degraded` while the disk of the ledger fails, else `ok`.
+        #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "memory"])))]
+        pub(crate) state: &'static str = if status.trouble.is_some() { "degraded" } else { "ok" },
+        /// Since when it is `degraded`; absent otherwise. RFC 3339, UTC, with milliseconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) since: Option<String> = status.trouble.as_ref().map(|trouble| rfc_3339(trouble.since_ms)),
+        /// Records in memory that are not in the database yet; 0 with `memory`.
+        pub(crate) queued: usize = status.queued,
+        /// Records lost since the start because neither disk nor memory had room.
+        pub(crate) dropped: u64 = status.dropped,
+        /// Only `true`: an earlier ledger was moved to a folder of its own since the start, so what it knows counts against
+        /// no spending limit.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub(crate) set_aside: bool = status.is_set_aside,
+    }
 }
 
 impl LedgerHealthBody {
     pub(crate) fn now(worker: &GatewayView) -> LedgerHealthBody {
         LedgerHealthBody::new(worker.shared.records.ledger.as_ref().map(|ledger| ledger.entries().status()))
     }
-
-    fn new(status: Option<Status>) -> LedgerHealthBody {
-        let Some(status) = status else {
-            return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
-        };
-        LedgerHealthBody {
-            state: if status.trouble.is_some() { "degraded" } else { "ok" },
-            since: status.trouble.as_ref().map(|trouble| rfc_3339(trouble.since_ms)),
-            queued: status.queued,
-            dropped: status.dropped,
-            set_aside: status.is_set_aside,
-        }
-    }
 }
 
 /// The state of the ledger as metrics; none without a durable ledger.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     let status = worker.shared.records.ledger.as_ref().map(|ledger| ledger.entries().status());
-    status.and_then(|status| metrics(&status, sizes(worker)).ok()).unwrap_or_default()
+    status.map(|status| metrics(&status, sizes(worker))).unwrap_or_default()
 }
 
 /// Bytes of stored records, and most of them.
@@ -61,34 +54,23 @@ fn sizes(worker: &Worker) -> Option<(u64, u64)> {
     Some((size.bytes, worker.setup.config.ledger.max_bytes))
 }
 
-fn metrics(status: &Status, sizes: Option<(u64, u64)>) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let failing = IntGauge::new("ledger_failing", "1 while the durable ledger cannot write to its disk")?;
-    failing.set(i64::from(status.trouble.is_some()));
-    registry.register(Box::new(failing))?;
-    let queued = IntGauge::new("ledger_queued_records", "Records in memory that are not in the database yet")?;
-    queued.set(i64::try_from(status.queued).unwrap_or(i64::MAX));
-    registry.register(Box::new(queued))?;
-    let log =
-        "Bytes of the write-ahead log of the ledger's database, which grows while a program holds a transaction open";
-    let log = IntGauge::new("ledger_wal_bytes", log)?;
-    log.set(i64::try_from(status.wal_bytes).unwrap_or(i64::MAX));
-    registry.register(Box::new(log))?;
-    if let Some((bytes, most)) = sizes {
-        for (name, help, value) in [
-            ("ledger_size_bytes", "Bytes of records on disk", bytes),
-            ("ledger_max_size_bytes", "Bytes of records on disk from which on the oldest are dropped", most),
-        ] {
-            let gauge = IntGauge::new(name, help)?;
-            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-            registry.register(Box::new(gauge))?;
+fn metrics(status: &Status, sizes: Option<(u64, u64)>) -> Vec<MetricFamily> {
+    Families::of(|families| {
+        let failing = f64::from(u8::from(status.trouble.is_some()));
+        families.gauge("ledger_failing", "1 while the durable ledger cannot write to its disk", failing);
+        let queued = "Records in memory that are not in the database yet";
+        families.gauge("ledger_queued_records", queued, status.queued as f64);
+        let log = "Bytes of the write-ahead log of the ledger's database, which grows while a program holds a \
+                   transaction open";
+        families.gauge("ledger_wal_bytes", log, status.wal_bytes as f64);
+        if let Some((bytes, most)) = sizes {
+            families.gauge("ledger_size_bytes", "Bytes of records on disk", bytes as f64);
+            let help = "Bytes of records on disk from which on the oldest are dropped";
+            families.gauge("ledger_max_size_bytes", help, most as f64);
         }
-    }
-    let lost = "Records lost because neither disk nor memory had room";
-    let dropped = IntCounter::new("ledger_lost_records_total", lost)?;
-    dropped.inc_by(status.dropped);
-    registry.register(Box::new(dropped))?;
-    Ok(registry.gather())
+        let lost = "Records lost because neither disk nor memory had room";
+        families.counter("ledger_lost_records_total", lost, status.dropped as f64);
+    })
 }
 
 #[cfg(test)]
@@ -112,7 +94,7 @@ mod tests {
         };
         let text = serde_json::to_string(&LedgerHealthBody::new(Some(status.clone()))).unwrap();
         assert_eq!(text, r#"{"state":"degraded","since":"2025-11-20T09:05:40.000Z","queued":7,"dropped":2}"#);
-        let families = metrics(&status, None).unwrap();
+        let families = metrics(&status, None);
         let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
         assert_eq!(
             names,

@@ -3,52 +3,39 @@
 use pointsman_domain::{Catalog, Provider};
 use serde::Serialize;
 
-/// The list of enabled providers.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ProvidersBody<'a> {
-    /// The enabled providers, in the order of the configuration.
-    data: Vec<ProviderEntry<'a>>,
-}
+view! {
+    /// The list of enabled providers.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct ProvidersBody<'a> {
+        /// The list, in configuration order.
+        pub(crate) fn new(catalog: &'a Catalog) {
+            let on = catalog.providers.iter().filter(|provider| provider.is_on());
+        }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct ProviderEntry<'a> {
-    /// Display name of the provider.
-    name: &'a str,
-    /// Slug of the provider: its name in the configuration, in requests and in filters.
-    slug: &'a str,
-    /// Address of the privacy policy; `null` if not configured.
-    privacy_policy_url: Option<&'a str>,
-    /// Address of the terms of service; `null` if not configured.
-    terms_of_service_url: Option<&'a str>,
-    /// Address of the provider's own page on its state; `null` if not configured.
-    status_page_url: Option<&'a str>,
-    /// Country code; `null` if not configured.
-    headquarters: Option<&'a str>,
-    /// Country codes; `null` if not configured.
-    datacenters: Option<&'a [String]>,
-}
-
-impl<'a> ProvidersBody<'a> {
-    /// The list, in configuration order.
-    pub(crate) fn new(catalog: &'a Catalog) -> ProvidersBody<'a> {
-        let on = catalog.providers.iter().filter(|provider| provider.is_on());
-        ProvidersBody { data: on.map(ProviderEntry::new).collect() }
+        /// The enabled providers, in the order of the configuration.
+        data: Vec<ProviderEntry<'a>> = on.map(ProviderEntry::new).collect(),
     }
 }
 
-impl<'a> ProviderEntry<'a> {
-    fn new(provider: &'a Provider) -> ProviderEntry<'a> {
-        ProviderEntry {
-            name: &provider.name,
-            slug: provider.slug.as_str(),
-            privacy_policy_url: provider.privacy_policy_url.as_deref(),
-            terms_of_service_url: provider.terms_of_service_url.as_deref(),
-            status_page_url: provider.status_page_url.as_deref(),
-            headquarters: provider.headquarters.as_deref(),
-            datacenters: Some(provider.datacenters.as_slice()).filter(|countries| !countries.is_empty()),
-        }
+view! {
+    struct ProviderEntry<'a> {
+        fn new(provider: &'a Provider) {}
+
+        /// Display name of the provider.
+        name: &'a str = &provider.name,
+        /// Slug of the provider: its name in the configuration, in requests and in filters.
+        slug: &'a str = provider.slug.as_str(),
+        /// Address of the privacy policy; `null` if not configured.
+        privacy_policy_url: Option<&'a str> = provider.privacy_policy_url.as_deref(),
+        /// Address of the terms of service; `null` if not configured.
+        terms_of_service_url: Option<&'a str> = provider.terms_of_service_url.as_deref(),
+        /// Address of the provider's own page on its state; `null` if not configured.
+        status_page_url: Option<&'a str> = provider.status_page_url.as_deref(),
+        /// Country code; `null` if not configured.
+        headquarters: Option<&'a str> = provider.headquarters.as_deref(),
+        /// Country codes; `null` if not configured.
+        datacenters: Option<&'a [String]> =
+            Some(provider.datacenters.as_slice()).filter(|countries| !countries.is_empty()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::{HttpResponse, web};
 use pointsman_domain::{Catalog, Quality};
 use pointsman_routing::quality::{Drift, Evidence, ModelQuality, ScoredEndpoint, report};
-use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         answer::uncached, auth::Reader, decisions::quality_view::ScoreBody, models::measurements::rfc_3339,
         number::Figure,
     },
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::gateway::Worker,
 };
 
@@ -44,126 +44,89 @@ pub(crate) struct QualityHealthBody<'a> {
     data: Vec<ModelQualityBody<'a>>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ModelQualityBody<'a> {
-    /// Catalog id of the model.
-    pub(crate) model: &'a str,
-    /// Class of the tasks.
-    #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
-    pub(crate) task: &'static str,
-    /// The score of the configuration; `null` without one.
-    pub(crate) score: Option<ScoreBody<'a>>,
-    /// Ratings by users and programs that the ledger has.
-    pub(crate) ratings: u64,
-    /// Share of the answers of the last 30 days that were rated; `null` without answers.
-    pub(crate) rating_rate: Option<Figure>,
-    /// What is believed now; `null`: unknown.
-    pub(crate) quality: Option<BelievedBody>,
-    /// Whether the ratings are shown only and steer nothing: answers of this model are rated more than 1.5 times as often as those of
-    /// other models of the class, or as rarely.
-    pub(crate) selective: bool,
-    /// Whether an account has sent more ratings than count of it (`feedback.max_share`).
-    pub(crate) capped: bool,
-    /// The fall that the ratings show now; `null` without one.
-    pub(crate) drift: Option<DriftBody>,
-    /// What judges say; `null` without their ratings. It steers nothing.
-    pub(crate) judged: Option<BelievedBody>,
-}
+view! {
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct ModelQualityBody<'a> {
+        pub(crate) fn new(known: &ModelQuality<'a>) {}
 
-/// What is believed of a quality.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct BelievedBody {
-    /// Mean of the posterior: the share of answers that are acceptable.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) mean: Figure,
-    /// Its lower tenth.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) p10: Figure,
-    /// Ratings that count in it: faded with their age, and limited by account.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) ratings: Figure,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct DriftBody {
-    /// When it was found. RFC 3339, UTC.
-    pub(crate) found_at: String,
-    /// Mean of the ratings before the last 56.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) before: Figure,
-    /// Mean of the 56.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) after: Figure,
-}
-
-impl<'a> ModelQualityBody<'a> {
-    pub(crate) fn new(known: &ModelQuality<'a>) -> ModelQualityBody<'a> {
-        ModelQualityBody {
-            model: known.model,
-            task: known.task.as_str(),
-            score: known.score.map(ScoreBody::new),
-            ratings: known.ratings,
-            rating_rate: known.rate.map(Figure::share),
-            quality: known.quality.map(BelievedBody::new),
-            selective: known.is_selective,
-            capped: known.is_capped,
-            drift: known.drift.map(DriftBody::new),
-            judged: known.judged.map(BelievedBody::new),
-        }
+        /// Catalog id of the model.
+        pub(crate) model: &'a str = known.model,
+        /// Class of the tasks.
+        #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
+        pub(crate) task: &'static str = known.task.as_str(),
+        /// The score of the configuration; `null` without one.
+        pub(crate) score: Option<ScoreBody<'a>> = known.score.map(ScoreBody::new),
+        /// Ratings by users and programs that the ledger has.
+        pub(crate) ratings: u64 = known.ratings,
+        /// Share of the answers of the last 30 days that were rated; `null` without answers.
+        pub(crate) rating_rate: Option<Figure> = known.rate.map(Figure::share),
+        /// What is believed now; `null`: unknown.
+        pub(crate) quality: Option<BelievedBody> = known.quality.map(BelievedBody::new),
+        /// Whether the ratings are shown only and steer nothing: answers of this model are rated more than 1.5 times as often as those of
+        /// other models of the class, or as rarely.
+        pub(crate) selective: bool = known.is_selective,
+        /// Whether an account has sent more ratings than count of it (`feedback.max_share`).
+        pub(crate) capped: bool = known.is_capped,
+        /// The fall that the ratings show now; `null` without one.
+        pub(crate) drift: Option<DriftBody> = known.drift.map(DriftBody::new),
+        /// What judges say; `null` without their ratings. It steers nothing.
+        pub(crate) judged: Option<BelievedBody> = known.judged.map(BelievedBody::new),
     }
 }
 
-impl BelievedBody {
-    fn new(quality: Quality) -> BelievedBody {
-        BelievedBody {
-            mean: Figure::share(quality.mean),
-            p10: Figure::share(quality.tenth),
-            ratings: Figure::rounded(quality.ratings, 1),
-        }
+view! {
+    /// What is believed of a quality.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct BelievedBody {
+        fn new(quality: Quality) {}
+
+        /// Mean of the posterior: the share of answers that are acceptable.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) mean: Figure = Figure::share(quality.mean),
+        /// Its lower tenth.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) p10: Figure = Figure::share(quality.tenth),
+        /// Ratings that count in it: faded with their age, and limited by account.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) ratings: Figure = Figure::rounded(quality.ratings, 1),
     }
 }
 
-impl DriftBody {
-    fn new(drift: Drift) -> DriftBody {
-        DriftBody {
-            found_at: rfc_3339(drift.found_ms),
-            before: Figure::share(drift.before),
-            after: Figure::share(drift.after),
-        }
+view! {
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct DriftBody {
+        fn new(drift: Drift) {}
+
+        /// When it was found. RFC 3339, UTC.
+        pub(crate) found_at: String = rfc_3339(drift.found_ms),
+        /// Mean of the ratings before the last 56.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) before: Figure = Figure::share(drift.before),
+        /// Mean of the 56.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) after: Figure = Figure::share(drift.after),
     }
 }
 
 /// The current gauges. Models are those of the configuration.
 pub(crate) async fn families(worker: &Worker) -> Vec<MetricFamily> {
     let (evidence, catalog) = (worker.shared.records.feedback.published(), Arc::clone(&worker.setup.catalog));
-    let gauges = web::block(move || gauges(&catalog, &evidence).unwrap_or_default());
-    gauges.await.unwrap_or_default()
+    web::block(move || metrics(&known(&catalog, &evidence))).await.unwrap_or_default()
 }
 
-fn gauges(catalog: &Catalog, evidence: &Evidence) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauge = |name: &str, help: &str| {
-        let gauge = GaugeVec::new(Opts::new(name, help), &["model", "task"])?;
-        registry.register(Box::new(gauge.clone())).map(|()| gauge)
-    };
-    let mean = gauge("quality_mean", "Share of acceptable answers that is believed, from scores and ratings")?;
-    let tenth = gauge("quality_p10", "Lower tenth of that belief")?;
-    let ratings = gauge("quality_ratings", "Ratings of users and programs in the ledger")?;
-    let selective =
-        gauge("quality_selective", "1 while ratings steer nothing because their rate differs from that of others")?;
-    let drift = gauge("quality_drift", "1 while ratings show that answers have become worse")?;
-    for known in known(catalog, evidence) {
-        let labels = [known.model, known.task.as_str()];
-        if let Some(quality) = known.quality {
-            mean.with_label_values(&labels).set(quality.mean);
-            tenth.with_label_values(&labels).set(quality.tenth);
-        }
-        ratings.with_label_values(&labels).set(known.ratings as f64);
-        selective.with_label_values(&labels).set(f64::from(u8::from(known.is_selective)));
-        drift.with_label_values(&labels).set(f64::from(u8::from(known.drift.is_some())));
-    }
-    Ok(registry.gather())
+fn metrics(known: &[ModelQuality<'_>]) -> Vec<MetricFamily> {
+    Families::of(|families| {
+        let mut gauge = |name: &str, help: &str, of: fn(&ModelQuality<'_>) -> Option<f64>| {
+            let rows = known.iter().filter_map(|it| Some(([it.model, it.task.as_str()], of(it)?)));
+            families.gauges(name, help, ["model", "task"], rows);
+        };
+        let mean = "Share of acceptable answers that is believed, from scores and ratings";
+        gauge("quality_mean", mean, |it| Some(it.quality?.mean));
+        gauge("quality_p10", "Lower tenth of that belief", |it| Some(it.quality?.tenth));
+        gauge("quality_ratings", "Ratings of users and programs in the ledger", |it| Some(it.ratings as f64));
+        let selective = "1 while ratings steer nothing because their rate differs from that of others";
+        gauge("quality_selective", selective, |it| Some(f64::from(u8::from(it.is_selective))));
+        let drift = "1 while ratings show that answers have become worse";
+        gauge("quality_drift", drift, |it| Some(f64::from(u8::from(it.drift.is_some()))));
+    })
 }

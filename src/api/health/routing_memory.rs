@@ -1,7 +1,7 @@
 //! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
 
 use actix_web::HttpResponse;
-use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
@@ -10,34 +10,53 @@ use crate::{
         auth::Reader,
         models::measurements::rfc_3339,
     },
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::{
         gateway::{GatewayView, Worker},
         routing_memory::{LoadOutcome, RoutingMemoryStatus},
     },
 };
 
-/// State of the routing memory.
-#[derive(Serialize, Default)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct RoutingMemoryBody {
-    /// `off`: statistics are not saved. `failing`: the last attempt to save them failed.
-    #[cfg_attr(test, schemars(extend("enum" = ["ok", "failing", "off"])))]
-    pub(crate) state: &'static str,
-    /// What was restored at the start; `null` if nothing was.
-    pub(crate) restored: Option<RestoredBody>,
-    /// Why a file could not be read at the start, as a sentence; `null` if it could, or if there was none.
-    pub(crate) not_restored: Option<String>,
-    /// When the statistics were last saved since the start; `null` before that. RFC 3339, UTC, with milliseconds.
-    pub(crate) saved_at: Option<String>,
-    /// Size of the file when it was last saved.
-    pub(crate) bytes: u64,
-    /// Times that it was saved since the start.
-    pub(crate) saves: u64,
-    /// Times that saving it failed since the start.
-    pub(crate) failures: u64,
-    /// Why the last attempt to save it failed; `null` if it succeeded.
-    pub(crate) last_error: Option<String>,
+view! {
+    /// State of the routing memory.
+    #[derive(Default)]
+    pub(crate) struct RoutingMemoryBody {
+        fn new(status: Option<RoutingMemoryStatus>) {
+            let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };
+            let (restored, not_restored) = match status.loaded {
+                LoadOutcome::NoFile => (None, None),
+                LoadOutcome::Unusable(why) => (None, Some(why)),
+                LoadOutcome::Loaded { at_ms, age, restored } => {
+                    let restored = RestoredBody {
+                        learned_at: rfc_3339(at_ms),
+                        age_secs: age.as_secs(),
+                        endpoints: restored.endpoints,
+                        unknown: restored.unknown,
+                        rejected: restored.rejected.len(),
+                    };
+                    (Some(restored), None)
+                }
+            };
+        }
+
+        /// `off`: statistics are not saved. `failing`: the last attempt to save them failed.
+        #[cfg_attr(test, schemars(extend("enum" = ["ok", "failing", "off"])))]
+        pub(crate) state: &'static str = if status.write_error.is_some() { "failing" } else { "ok" },
+        /// What was restored at the start; `null` if nothing was.
+        pub(crate) restored: Option<RestoredBody> = restored,
+        /// Why a file could not be read at the start, as a sentence; `null` if it could, or if there was none.
+        pub(crate) not_restored: Option<String> = not_restored,
+        /// When the statistics were last saved since the start; `null` before that. RFC 3339, UTC, with milliseconds.
+        pub(crate) saved_at: Option<String> = status.saved_at_ms.map(rfc_3339),
+        /// Size of the file when it was last saved.
+        pub(crate) bytes: u64 = status.bytes,
+        /// Times that it was saved since the start.
+        pub(crate) saves: u64 = status.saves,
+        /// Times that saving it failed since the start.
+        pub(crate) failures: u64 = status.failures,
+        /// Why the last attempt to save it failed; `null` if it succeeded.
+        pub(crate) last_error: Option<String> = status.write_error,
+    }
 }
 
 #[derive(Serialize)]
@@ -68,72 +87,31 @@ impl RoutingMemoryBody {
     pub(crate) fn now(worker: &GatewayView) -> RoutingMemoryBody {
         RoutingMemoryBody::new(worker.shared.process.memory.as_ref().map(|memory| memory.status()))
     }
-
-    fn new(status: Option<RoutingMemoryStatus>) -> RoutingMemoryBody {
-        let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };
-        let (restored, not_restored) = match status.loaded {
-            LoadOutcome::NoFile => (None, None),
-            LoadOutcome::Unusable(why) => (None, Some(why)),
-            LoadOutcome::Loaded { at_ms, age, restored } => {
-                let restored = RestoredBody {
-                    learned_at: rfc_3339(at_ms),
-                    age_secs: age.as_secs(),
-                    endpoints: restored.endpoints,
-                    unknown: restored.unknown,
-                    rejected: restored.rejected.len(),
-                };
-                (Some(restored), None)
-            }
-        };
-        RoutingMemoryBody {
-            state: if status.write_error.is_some() { "failing" } else { "ok" },
-            restored,
-            not_restored,
-            saved_at: status.saved_at_ms.map(rfc_3339),
-            bytes: status.bytes,
-            saves: status.saves,
-            failures: status.failures,
-            last_error: status.write_error,
-        }
-    }
 }
 
 /// The state of the routing memory as metrics; none without a file.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    let memory = worker.shared.process.memory.as_ref();
-    memory.and_then(|memory| gauges(&memory.status()).ok()).unwrap_or_default()
+    let status = worker.shared.process.memory.as_ref().map(|memory| memory.status());
+    status.map(|status| metrics(&status)).unwrap_or_default()
 }
 
-fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let set = |name: &str, help: &str, value: i64| {
-        let gauge = IntGauge::new(name, help)?;
-        gauge.set(value);
-        registry.register(Box::new(gauge))
-    };
-    let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+fn metrics(status: &RoutingMemoryStatus) -> Vec<MetricFamily> {
     let restored = match &status.loaded {
         LoadOutcome::Loaded { restored, .. } => restored.endpoints,
         LoadOutcome::NoFile | LoadOutcome::Unusable(_) => 0,
     };
-    set(
-        "routing_memory_failing",
-        "1 while the routing memory cannot be written",
-        i64::from(status.write_error.is_some()),
-    )?;
-    set(
-        "routing_memory_restored_endpoints",
-        "Endpoints whose statistics were restored at the start",
-        whole(restored as u64),
-    )?;
-    let saved = "Time of the last write of the routing memory, in Unix seconds; 0 before the first";
-    set("routing_memory_saved_timestamp_seconds", saved, status.saved_at_ms.unwrap_or(0) / 1000)?;
-    let writes = "Attempts to write the routing memory";
-    let writes = IntCounterVec::new(Opts::new("routing_memory_writes_total", writes), &["outcome"])?;
-    writes.with_label_values(&["ok"]).inc_by(status.saves);
-    writes.with_label_values(&["failed"]).inc_by(status.failures);
-    registry.register(Box::new(writes))?;
-    Ok(registry.gather())
+    Families::of(|families| {
+        let failing = f64::from(u8::from(status.write_error.is_some()));
+        families.gauge("routing_memory_failing", "1 while the routing memory cannot be written", failing);
+        let help = "Endpoints whose statistics were restored at the start";
+        families.gauge("routing_memory_restored_endpoints", help, restored as f64);
+        let saved = "Time of the last write of the routing memory, in Unix seconds; 0 before the first";
+        let seconds = status.saved_at_ms.unwrap_or(0) / 1000;
+        families.gauge("routing_memory_saved_timestamp_seconds", saved, seconds as f64);
+        let writes = [(["ok"], status.saves as f64), (["failed"], status.failures as f64)];
+        let help = "Attempts to write the routing memory";
+        families.counters("routing_memory_writes_total", help, ["outcome"], writes);
+    })
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use pointsman_base::clock;
 use pointsman_config::ShadowConfig;
 use pointsman_domain::{Catalog, EndpointId};
 use pointsman_routing::explain::diff::{Calibration, Predicted, ShadowMove};
-use prometheus::{Error, GaugeVec, IntCounterVec, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
     api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::{
         gateway::{GatewayView, Worker},
         shadows::ObservedShadow,
@@ -158,35 +158,21 @@ pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     if worker.setup.shadows.is_none() {
         return Vec::new();
     }
-    gauges(worker).unwrap_or_default()
-}
-
-fn gauges(worker: &Worker) -> Result<Vec<MetricFamily>, Error> {
     let (observed, calibration) = worker.shared.records.shadows.report();
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauge = |name: &str, help: &str| {
-        let gauge = GaugeVec::new(Opts::new(name, help), &["shadow"])?;
-        registry.register(Box::new(gauge.clone())).map(|()| gauge)
-    };
-    let counter = |name: &str, help: &str| {
-        let counter = IntCounterVec::new(Opts::new(name, help), &["shadow"])?;
-        registry.register(Box::new(counter.clone())).map(|()| counter)
-    };
-    let decisions = counter("shadow_decisions_total", "Ended requests that a shadow policy decided, too")?;
-    let skipped = counter("shadow_skipped_total", "Requests that a shadow did not decide: the worker was behind")?;
-    let agreements = gauge("shadow_agreement_ratio", "Share of its decisions with the same first choice")?;
-    let spend = gauge("shadow_predicted_spend_ratio", "Expected cost of its choices by that of those that served")?;
-    for shadow in &observed {
-        let label = [&*shadow.name];
-        decisions.with_label_values(&label).inc_by(shadow.tally.decisions);
-        skipped.with_label_values(&label).inc_by(shadow.skipped);
-        if let Some(share) = agreement(shadow) {
-            agreements.with_label_values(&label).set(share);
-        }
-        let [serving, predicted] = shadow.tally.predicted(&calibration);
-        if serving.cost > 0.0 {
-            spend.with_label_values(&label).set(predicted.cost / serving.cost);
-        }
-    }
-    Ok(registry.gather())
+    let count = |of: fn(&ObservedShadow) -> u64| observed.iter().map(move |it| ([&*it.name], of(it) as f64));
+    Families::of(|families| {
+        let decisions = "Ended requests that a shadow policy decided, too";
+        families.counters("shadow_decisions_total", decisions, ["shadow"], count(|it| it.tally.decisions));
+        let skipped = "Requests that a shadow did not decide: the worker was behind";
+        families.counters("shadow_skipped_total", skipped, ["shadow"], count(|it| it.skipped));
+        let agreements = observed.iter().filter_map(|it| Some(([&*it.name], agreement(it)?)));
+        let help = "Share of its decisions with the same first choice";
+        families.gauges("shadow_agreement_ratio", help, ["shadow"], agreements);
+        let spend = observed.iter().filter_map(|it| {
+            let [serving, predicted] = it.tally.predicted(&calibration);
+            (serving.cost > 0.0).then(|| ([&*it.name], predicted.cost / serving.cost))
+        });
+        let help = "Expected cost of its choices by that of those that served";
+        families.gauges("shadow_predicted_spend_ratio", help, ["shadow"], spend);
+    })
 }

@@ -1,12 +1,12 @@
 //! Spend paces of aliases, as a member of `GET /health/slo` and as gauges.
 
 use pointsman_routing::spend_pace::PacedAlias;
-use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
     api::number::{Dollars, Figure},
-    base::events::PREFIX,
+    base::events::Families,
     state::gateway::GatewayView,
 };
 
@@ -54,26 +54,13 @@ pub(crate) fn paces(worker: &GatewayView) -> Vec<PacedAlias> {
 /// The gauges; none without an alias with a ceiling.
 pub(crate) fn families(worker: &GatewayView) -> Vec<MetricFamily> {
     let paces = paces(worker);
-    if paces.is_empty() { Vec::new() } else { gauges(&paces).unwrap_or_default() }
-}
-
-fn gauges(paces: &[PacedAlias]) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauge = |name: &str, help: &str| {
-        let gauge = GaugeVec::new(Opts::new(name, help), &["alias"])?;
-        registry.register(Box::new(gauge.clone())).map(|()| gauge)
-    };
-    let ratio = gauge(
-        "spend_pace_ratio",
-        "Mean cost of the last thousand chats by the spend pace; 1: as it is to be; none before the first",
-    )?;
-    let multiplier =
-        gauge("spend_pace_multiplier", "Quality that the ceiling of a chat has to buy; 0: money plays no part")?;
-    for PacedAlias { alias, pace, .. } in paces {
-        if pace.calls() > 0 {
-            ratio.with_label_values(&[&**alias]).set(pace.recent_mean() / pace.ceiling());
-        }
-        multiplier.with_label_values(&[&**alias]).set(pace.multiplier());
-    }
-    Ok(registry.gather())
+    Families::of(|families| {
+        let called = paces.iter().filter(|paced| paced.pace.calls() > 0);
+        let ratios = called.map(|paced| ([&*paced.alias], paced.pace.recent_mean() / paced.pace.ceiling()));
+        let help = "Mean cost of the last thousand chats by the spend pace; 1: as it is to be; none before the first";
+        families.gauges("spend_pace_ratio", help, ["alias"], ratios);
+        let multipliers = paces.iter().map(|paced| ([&*paced.alias], paced.pace.multiplier()));
+        let help = "Quality that the ceiling of a chat has to buy; 0: money plays no part";
+        families.gauges("spend_pace_multiplier", help, ["alias"], multipliers);
+    })
 }

@@ -1,14 +1,14 @@
 //! `GET /health/splits`: the parts of divided aliases, and their canaries; the same as gauges.
 
 use actix_web::HttpResponse;
-use pointsman_domain::{Catalog, SplitPart};
+use pointsman_domain::SplitPart;
 use pointsman_routing::split::guard::Arm;
-use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
 use serde::Serialize;
 
 use crate::{
     api::{answer::uncached, auth::Reader, models::measurements::rfc_3339, number::Figure},
-    base::{error::ApiError, events::PREFIX},
+    base::{error::ApiError, events::Families},
     state::{
         canaries::{Canaries, DividedAlias, Trial},
         gateway::Worker,
@@ -35,15 +35,21 @@ pub(crate) struct SplitsBody<'a> {
     pub(crate) data: Vec<DividedBody<'a>>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct DividedBody<'a> {
-    /// The alias.
-    pub(crate) alias: &'a str,
-    /// Its parts that had requests.
-    pub(crate) parts: Vec<PartRequestsBody>,
-    /// Its canary; `null` without one.
-    pub(crate) canary: Option<CanaryBody>,
+view! {
+    pub(crate) struct DividedBody<'a> {
+        fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) {
+            let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
+            let requests =
+                |(part, requests): &(SplitPart, u64)| PartRequestsBody { part: part.name(), requests: *requests };
+        }
+
+        /// The alias.
+        pub(crate) alias: &'a str = alias,
+        /// Its parts that had requests.
+        pub(crate) parts: Vec<PartRequestsBody> = divided.parts.iter().map(requests).collect(),
+        /// Its canary; `null` without one.
+        pub(crate) canary: Option<CanaryBody> = divided.trial.as_ref().map(canary),
+    }
 }
 
 #[derive(Serialize)]
@@ -55,102 +61,64 @@ pub(crate) struct PartRequestsBody {
     pub(crate) requests: u64,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct CanaryBody {
-    /// Whether it serves: `false` once it has fallen back.
-    pub(crate) serves: bool,
-    /// When it fell back; `null` if it has not, or before the last start. RFC 3339, UTC.
-    pub(crate) fell_back_at: Option<String>,
-    /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not, or before the last start.
-    pub(crate) exceeded: Option<&'static str>,
-    /// Share of the requests that it is to get.
-    #[cfg_attr(test, schemars(with = "f64"))]
-    pub(crate) share: Figure,
-    /// Its requests, until it fell back.
-    pub(crate) canary: ArmBody,
-    /// The other requests of the alias in that time, without those of rules.
-    pub(crate) others: ArmBody,
-}
+view! {
+    pub(crate) struct CanaryBody {
+        fn new(trial: &Trial, serves: bool) {}
 
-/// What became of requests.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ArmBody {
-    /// Their number.
-    pub(crate) requests: u64,
-    /// Those whose client was shown a failure.
-    pub(crate) failures: u64,
-    /// Mean US dollars of a request, all attempts together.
-    pub(crate) mean_cost: Figure,
-    /// 95th percentile of the milliseconds to the first content, in steps of 5 %; `null` without any.
-    pub(crate) ttft_p95_ms: Option<Figure>,
-}
-
-impl<'a> DividedBody<'a> {
-    fn new((alias, divided): &'a (String, DividedAlias), canaries: &Canaries) -> DividedBody<'a> {
-        let canary = |trial: &Trial| CanaryBody::new(trial, !canaries.has_stopped(alias, &trial.canary));
-        let requests =
-            |(part, requests): &(SplitPart, u64)| PartRequestsBody { part: part.name(), requests: *requests };
-        DividedBody {
-            alias,
-            parts: divided.parts.iter().map(requests).collect(),
-            canary: divided.trial.as_ref().map(canary),
-        }
+        /// Whether it serves: `false` once it has fallen back.
+        pub(crate) serves: bool = serves,
+        /// When it fell back; `null` if it has not, or before the last start. RFC 3339, UTC.
+        pub(crate) fell_back_at: Option<String> = trial.breach.map(|(_, at_ms)| rfc_3339(at_ms)),
+        /// The guardrail that it exceeded, `max_spend`, `max_failures` or `max_ttft`; `null` if it has not, or before the last start.
+        pub(crate) exceeded: Option<&'static str> = trial.breach.map(|(breach, _)| breach.limit),
+        /// Share of the requests that it is to get.
+        #[cfg_attr(test, schemars(with = "f64"))]
+        pub(crate) share: Figure = Figure::rounded(trial.canary.share, 4),
+        /// Its requests, until it fell back.
+        pub(crate) canary: ArmBody = ArmBody::new(&trial.evidence.canary),
+        /// The other requests of the alias in that time, without those of rules.
+        pub(crate) others: ArmBody = ArmBody::new(&trial.evidence.others),
     }
 }
 
-impl CanaryBody {
-    fn new(trial: &Trial, serves: bool) -> CanaryBody {
-        CanaryBody {
-            serves,
-            fell_back_at: trial.breach.map(|(_, at_ms)| rfc_3339(at_ms)),
-            exceeded: trial.breach.map(|(breach, _)| breach.limit),
-            share: Figure::rounded(trial.canary.share, 4),
-            canary: ArmBody::new(&trial.evidence.canary),
-            others: ArmBody::new(&trial.evidence.others),
-        }
-    }
-}
+view! {
+    /// What became of requests.
+    pub(crate) struct ArmBody {
+        fn new(arm: &Arm) {}
 
-impl ArmBody {
-    fn new(arm: &Arm) -> ArmBody {
-        ArmBody {
-            requests: arm.requests,
-            failures: arm.failures,
-            mean_cost: Figure::significant(arm.mean_spend()),
-            ttft_p95_ms: arm.first_token_p95().map(Figure::millis),
-        }
+        /// Their number.
+        pub(crate) requests: u64 = arm.requests,
+        /// Those whose client was shown a failure.
+        pub(crate) failures: u64 = arm.failures,
+        /// Mean US dollars of a request, all attempts together.
+        pub(crate) mean_cost: Figure = Figure::significant(arm.mean_spend()),
+        /// 95th percentile of the milliseconds to the first content, in steps of 5 %; `null` without any.
+        pub(crate) ttft_p95_ms: Option<Figure> = arm.first_token_p95().map(Figure::millis),
     }
 }
 
 /// The current gauges. Aliases and parts are those of the configuration.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
-    gauges(&worker.shared.records.canaries, &worker.setup.catalog).unwrap_or_default()
-}
-
-fn gauges(canaries: &Canaries, catalog: &Catalog) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-    let gauge = |name: &str, help: &str, labels: &[&str]| {
-        let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
-        registry.register(Box::new(gauge.clone())).map(|()| gauge)
-    };
-    let requests = gauge("split_requests", "Ended requests of a part of an alias since the start", &["alias", "part"])?;
-    let serves = gauge("canary_serves", "0 once the canary of the alias has fallen back", &["alias"])?;
-    let failures = gauge("canary_failure_ratio", "Share of failed requests", &["alias", "of"])?;
-    let spend = gauge("canary_spend_dollars", "Mean cost of a request", &["alias", "of"])?;
-    for (alias, divided) in &canaries.report(catalog) {
-        for (part, count) in &divided.parts {
-            requests.with_label_values(&[alias.as_str(), part.name().as_str()]).set(*count as f64);
-        }
-        let Some(trial) = &divided.trial else { continue };
-        serves
-            .with_label_values(&[alias.as_str()])
-            .set(f64::from(u8::from(!canaries.has_stopped(alias, &trial.canary))));
-        for (of, arm) in [("canary", &trial.evidence.canary), ("others", &trial.evidence.others)] {
-            failures.with_label_values(&[alias.as_str(), of]).set(arm.failure_share());
-            spend.with_label_values(&[alias.as_str(), of]).set(arm.mean_spend());
-        }
-    }
-    Ok(registry.gather())
+    let canaries = &worker.shared.records.canaries;
+    let report = canaries.report(&worker.setup.catalog);
+    let trials = || report.iter().filter_map(|(alias, divided)| Some((alias, divided.trial.as_ref()?)));
+    Families::of(|families| {
+        let requests = report.iter().flat_map(|(alias, divided)| {
+            divided.parts.iter().map(move |(part, count)| ([alias.clone(), part.name()], *count as f64))
+        });
+        let help = "Ended requests of a part of an alias since the start";
+        families.gauges("split_requests", help, ["alias", "part"], requests);
+        let serves =
+            trials().map(|(alias, trial)| ([alias], f64::from(u8::from(!canaries.has_stopped(alias, &trial.canary)))));
+        let help = "0 once the canary of the alias has fallen back";
+        families.gauges("canary_serves", help, ["alias"], serves);
+        let mut by_arm = |name: &str, help: &str, of: fn(&Arm) -> f64| {
+            let arms = trials().flat_map(|(alias, Trial { evidence, .. })| {
+                [([&**alias, "canary"], of(&evidence.canary)), ([&**alias, "others"], of(&evidence.others))]
+            });
+            families.gauges(name, help, ["alias", "of"], arms);
+        };
+        by_arm("canary_failure_ratio", "Share of failed requests", Arm::failure_share);
+        by_arm("canary_spend_dollars", "Mean cost of a request", Arm::mean_spend);
+    })
 }

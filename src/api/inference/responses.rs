@@ -13,19 +13,16 @@ use super::{
 };
 use crate::{api::auth::Authorized, base::error::ApiError};
 
-/// The answer of `input_tokens`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(in crate::api) struct InputTokensBody {
-    /// Always `response.input_tokens`.
-    object: &'static str,
-    #[serde(flatten)]
-    count: TokenCountBody,
-}
+view! {
+    /// The answer of `input_tokens`.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(in crate::api) struct InputTokensBody {
+        fn new(input_tokens: u64) {}
 
-impl InputTokensBody {
-    fn new(input_tokens: u64) -> InputTokensBody {
-        InputTokensBody { object: "response.input_tokens", count: TokenCountBody { input_tokens } }
+        /// Always `response.input_tokens`.
+        object: &'static str = "response.input_tokens",
+        #[serde(flatten)]
+        count: TokenCountBody = TokenCountBody { input_tokens },
     }
 }
 

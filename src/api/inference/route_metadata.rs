@@ -57,15 +57,17 @@ struct Available<'a> {
     selected: bool,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct Attempt<'a> {
-    /// Display name of the provider.
-    provider: &'a str,
-    /// Id of the model, such as `meadow/small`.
-    model: &'a str,
-    /// The HTTP status that the provider gave; `null` if it gave none.
-    status: Option<u16>,
+view! {
+    struct Attempt<'a> {
+        fn of_record(record: &'a AttemptRecord) {}
+
+        /// Display name of the provider.
+        provider: &'a str = &record.provider_name,
+        /// Id of the model, such as `meadow/small`.
+        model: &'a str = &record.model,
+        /// The HTTP status that the provider gave; `null` if it gave none.
+        status: Option<u16> = record.status,
+    }
 }
 
 /// Whether the request asks for the member.
@@ -138,10 +140,6 @@ fn names(catalog: &Catalog, endpoint: u32) -> Option<(&str, &str)> {
 }
 
 impl<'a> Attempt<'a> {
-    fn of_record(record: &'a AttemptRecord) -> Attempt<'a> {
-        Attempt { provider: &record.provider_name, model: &record.model, status: record.status }
-    }
-
     fn of_error(previous: &'a PreviousError) -> Attempt<'a> {
         Attempt { provider: &previous.provider, model: &previous.model, status: previous.status }
     }

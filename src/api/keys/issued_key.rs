@@ -32,99 +32,70 @@ pub(super) const MAX_RATE: u64 = 1_000_000_000;
 /// Members that client libraries send and that have no meaning here.
 const IGNORED: [&str; 4] = ["include_byok_in_limit", "workspace_id", "creator_user_id", "hash"];
 
-/// A key that was issued while the gateway ran.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "IssuedKey"))]
-pub(crate) struct IssuedKeyBody {
-    /// Number of the key, as 16 hexadecimal digits: its address in `/keys/{hash}`. It stays when the key is rotated and
-    /// says nothing about the text of the key.
-    hash: String,
-    /// Name of the key, which no other key has.
-    name: String,
-    /// The first ten and the last four characters of the text of the key.
-    label: String,
-    /// Whether the key is refused because it was disabled.
-    disabled: bool,
-    #[serde(flatten)]
-    spending: SpendingBody,
-    /// When the key was issued. RFC 3339, UTC, with milliseconds.
-    created_at: String,
-    /// When the key was last changed or rotated. RFC 3339, UTC, with milliseconds.
-    updated_at: String,
-    /// When the last call of the key was admitted since the gateway started; `null` without one. RFC 3339, UTC, with
-    /// milliseconds.
-    last_used_at: Option<String>,
-    /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.
-    expires_at: Option<String>,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    creator_user_id: Absent,
-    /// The client's own name for whom the key is for; `null` without one.
-    external_user: Option<String>,
-    /// Always empty. Client libraries require the member.
-    workspace_id: &'static str,
-    /// Name of the key that issued this one, or `command line`.
-    created_by: String,
-    /// Name of the account that its calls are charged to.
-    account: String,
-    /// What the key may do: call models, read records and figures, administer.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
-    scopes: Vec<String>,
-    /// Most requests per minute; `null`: the default of the configuration; 0: no limit.
-    requests_per_minute: Option<u32>,
-    /// Most tokens per minute; `null`: the default of the configuration; 0: no limit.
-    tokens_per_minute: Option<u32>,
-    /// Most requests in progress at once; `null`: the default of the configuration; 0: no limit.
-    concurrency: Option<u32>,
-    /// Patterns of models that the key may call; empty: all.
-    allowed_models: Vec<String>,
-    /// Patterns of models that the key may not call.
-    blocked_models: Vec<String>,
-    /// Slugs of the providers that may serve the key; empty: all.
-    allowed_providers: Vec<String>,
-    /// Slugs of providers that may not serve the key.
-    blocked_providers: Vec<String>,
-    /// Objective of requests that name none; `null`: that of the alias or of the configuration.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Objective>"))]
-    objective: Option<String>,
-    /// Class of the tasks of requests that name none: quality counts by it, where it does.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Task>"))]
-    task: Option<String>,
-    /// Names of models that only this key knows, each with the model or alias that it stands for.
-    aliases: BTreeMap<String, String>,
-}
-
-impl IssuedKeyBody {
-    /// The body of `key`, whose usage is in `state`.
-    pub(crate) fn new(key: IssuedKey, state: &Arc<KeyState>) -> IssuedKeyBody {
-        let reading = state.budget.read(clock::unix_millis());
-        let limit = key.spend.as_ref().and_then(StoredLimit::limit);
-        IssuedKeyBody {
-            hash: format!("{:016x}", key.id),
-            name: key.name,
-            label: key.label,
-            disabled: key.disabled,
-            spending: SpendingBody::new(limit, &reading),
-            created_at: rfc_3339(key.created_ms),
-            updated_at: rfc_3339(key.updated_ms),
-            last_used_at: state.life.last_call_ms().map(rfc_3339),
-            expires_at: key.expires_ms.map(rfc_3339),
-            creator_user_id: Absent,
-            external_user: key.external_user,
-            workspace_id: "",
-            created_by: key.created_by,
-            account: key.account,
-            scopes: key.scopes,
-            requests_per_minute: key.requests_per_minute,
-            tokens_per_minute: key.tokens_per_minute,
-            concurrency: key.concurrency,
-            allowed_models: key.allowed_models,
-            blocked_models: key.blocked_models,
-            allowed_providers: key.allowed_providers,
-            blocked_providers: key.blocked_providers,
-            objective: key.objective,
-            task: key.task,
-            aliases: key.aliases,
+view! {
+    /// A key that was issued while the gateway ran.
+    pub(crate) struct IssuedKeyBody as "IssuedKey" {
+        /// The body of `key`, whose usage is in `state`.
+        pub(crate) fn new(key: IssuedKey, state: &Arc<KeyState>) {
+            let reading = state.budget.read(clock::unix_millis());
+            let limit = key.spend.as_ref().and_then(StoredLimit::limit);
         }
+
+        /// Number of the key, as 16 hexadecimal digits: its address in `/keys/{hash}`. It stays when the key is rotated and
+        /// says nothing about the text of the key.
+        hash: String = format!("{:016x}", key.id),
+        /// Name of the key, which no other key has.
+        name: String = key.name,
+        /// The first ten and the last four characters of the text of the key.
+        label: String = key.label,
+        /// Whether the key is refused because it was disabled.
+        disabled: bool = key.disabled,
+        #[serde(flatten)]
+        spending: SpendingBody = SpendingBody::new(limit, &reading),
+        /// When the key was issued. RFC 3339, UTC, with milliseconds.
+        created_at: String = rfc_3339(key.created_ms),
+        /// When the key was last changed or rotated. RFC 3339, UTC, with milliseconds.
+        updated_at: String = rfc_3339(key.updated_ms),
+        /// When the last call of the key was admitted since the gateway started; `null` without one. RFC 3339, UTC, with
+        /// milliseconds.
+        last_used_at: Option<String> = state.life.last_call_ms().map(rfc_3339),
+        /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.
+        expires_at: Option<String> = key.expires_ms.map(rfc_3339),
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        creator_user_id: Absent = Absent,
+        /// The client's own name for whom the key is for; `null` without one.
+        external_user: Option<String> = key.external_user,
+        /// Always empty. Client libraries require the member.
+        workspace_id: &'static str = "",
+        /// Name of the key that issued this one, or `command line`.
+        created_by: String = key.created_by,
+        /// Name of the account that its calls are charged to.
+        account: String = key.account,
+        /// What the key may do: call models, read records and figures, administer.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
+        scopes: Vec<String> = key.scopes,
+        /// Most requests per minute; `null`: the default of the configuration; 0: no limit.
+        requests_per_minute: Option<u32> = key.requests_per_minute,
+        /// Most tokens per minute; `null`: the default of the configuration; 0: no limit.
+        tokens_per_minute: Option<u32> = key.tokens_per_minute,
+        /// Most requests in progress at once; `null`: the default of the configuration; 0: no limit.
+        concurrency: Option<u32> = key.concurrency,
+        /// Patterns of models that the key may call; empty: all.
+        allowed_models: Vec<String> = key.allowed_models,
+        /// Patterns of models that the key may not call.
+        blocked_models: Vec<String> = key.blocked_models,
+        /// Slugs of the providers that may serve the key; empty: all.
+        allowed_providers: Vec<String> = key.allowed_providers,
+        /// Slugs of providers that may not serve the key.
+        blocked_providers: Vec<String> = key.blocked_providers,
+        /// Objective of requests that name none; `null`: that of the alias or of the configuration.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::Objective>"))]
+        objective: Option<String> = key.objective,
+        /// Class of the tasks of requests that name none: quality counts by it, where it does.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::Task>"))]
+        task: Option<String> = key.task,
+        /// Names of models that only this key knows, each with the model or alias that it stands for.
+        aliases: BTreeMap<String, String> = key.aliases,
     }
 }
 

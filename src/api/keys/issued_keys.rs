@@ -17,7 +17,7 @@ use super::issued_key::{IssuedKeyBody, set_members, wrong};
 use crate::{
     access::{
         issued::{Change, IssuedKey},
-        registry::ChangeFault,
+        registry::Registry,
     },
     api::{
         admin::audit,
@@ -28,7 +28,7 @@ use crate::{
         path_name::PathName,
         query_parameters,
     },
-    base::{error::ApiError, events},
+    base::error::ApiError,
     state::gateway::Worker,
 };
 
@@ -77,9 +77,8 @@ pub(crate) async fn create(by: Administrator, payload: web::Payload) -> Result<H
 /// As [`create`].
 pub(crate) async fn issue_key(by: &Authorized, members: &Map<String, Value>) -> Result<(IssuedKey, Secret), ApiError> {
     let (key, text) = new_key(members, &by.caller.key.name, &by.worker.setup.catalog)?;
-    events::Administered { by: &by.caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
-    let (registry, actor, stored) = (Arc::clone(&by.worker.shared.access.registry), audit::actor(by), key.clone());
-    done(web::block(move || registry.create(actor, stored)).await)?;
+    let stored = key.clone();
+    audit::change(by, ("issues the key", &key.name), |registry, actor| registry.create(actor, stored)).await?;
     Ok((key, text))
 }
 
@@ -137,10 +136,8 @@ pub(crate) async fn change_key(by: &Authorized, id: u64, members: Map<String, Va
     if id == caller.id {
         stays_administrator(&after)?;
     }
-    events::Administered { by: &caller.key.name, what: "changes the key", whom: Some(&before.name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.access.registry), audit::actor(by));
     let catalog = Arc::clone(&worker.setup.catalog);
-    let changed = web::block(move || {
+    let make = move |registry: &Registry, actor| {
         registry.change(actor, id, |key| {
             let was_disabled = key.disabled;
             let _ = set_members(key, &members, false, &catalog);
@@ -150,8 +147,8 @@ pub(crate) async fn change_key(by: &Authorized, id: u64, members: Map<String, Va
                 _ => Change::UpdateKey,
             }
         })
-    });
-    done(changed.await)
+    };
+    audit::change(by, ("changes the key", &before.name), make).await
 }
 
 /// Refuses a change with which a key would lock itself out.
@@ -180,18 +177,15 @@ pub(crate) async fn rotate(by: Administrator, hash: PathName) -> Result<HttpResp
 /// # Errors
 /// As [`rotate`].
 pub(crate) async fn rotate_key(by: &Authorized, id: u64) -> Result<(IssuedKey, Secret), ApiError> {
-    let Authorized { worker, caller, .. } = by;
-    let name = worker.shared.access.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
-    events::Administered { by: &caller.key.name, what: "rotates the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.access.registry), audit::actor(by));
+    let name = by.worker.shared.access.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?.name;
     let (text, label, sha256) = new_text();
-    let changed = web::block(move || {
+    let make = move |registry: &Registry, actor| {
         registry.change(actor, id, |key| {
             (key.label, key.sha256) = (label, sha256);
             Change::RotateKey
         })
-    });
-    Ok((done(changed.await)?, text))
+    };
+    Ok((audit::change(by, ("rotates the key", &name), make).await?, text))
 }
 
 /// Revokes an issued key for good. Its records and its account stay.
@@ -213,9 +207,7 @@ pub(crate) async fn revoke_key(by: &Authorized, id: u64) -> Result<(), ApiError>
     if id == caller.id {
         return Err(ApiError::bad_query("hash", "A key cannot revoke itself: use another key with the scope admin."));
     }
-    events::Administered { by: &caller.key.name, what: "revokes the key", whom: Some(&name) }.emit();
-    let (registry, actor) = (Arc::clone(&worker.shared.access.registry), audit::actor(by));
-    done(web::block(move || registry.revoke(actor, id)).await)
+    audit::change(by, ("revokes the key", &name), move |registry, actor| registry.revoke(actor, id)).await
 }
 
 #[derive(Serialize)]
@@ -267,8 +259,4 @@ pub(crate) async fn members(by: &Authorized, payload: web::Payload) -> Result<Ma
     let body = by.read_json(payload).await?;
     refuse_repeated(&body)?;
     serde_json::from_slice(&body).map_err(|_| ApiError::not_an_object())
-}
-
-fn done<T>(changed: Result<Result<T, ChangeFault>, actix_web::error::BlockingError>) -> Result<T, ApiError> {
-    changed.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
 }

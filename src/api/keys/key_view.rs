@@ -12,95 +12,91 @@ use crate::{
     api::{models::model_entry::Absent, number::Dollars},
 };
 
-/// Permissions and spending of a key.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct KeyBody<'a> {
-    /// Name of the key.
-    label: &'a str,
-    #[serde(flatten)]
-    spending: SpendingBody,
-    /// Always `false`.
-    is_free_tier: bool,
-    /// Whether the key has the scope `admin`.
-    is_management_key: bool,
-    /// The same.
-    is_provisioning_key: bool,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    creator_user_id: Absent,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    organization_id: Absent,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    workspace_id: Absent,
-    /// Always `global` alone.
-    allowed_data_regions: [&'static str; 1],
-    free_model_daily_requests: FreeRequestsBody,
-    rate_limit: RateLimitBody,
-    /// The limit on spending that the key meets first: its own, or that of its account or its team; `null` without any.
-    effective_limit: Option<EffectiveLimitBody>,
-    /// Always empty.
-    budgets: [&'static str; 0],
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    effective_budget: Absent,
-    /// When the key ends; absent if it does not. RFC 3339, UTC.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
-    /// What the key may do: call models, read records and figures, administer.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
-    scopes: Vec<&'static str>,
+view! {
+    /// Permissions and spending of a key.
+    pub(crate) struct KeyBody<'a> {
+        /// The body of `key`; `is_admin` if the key has the scope `admin`.
+        pub(crate) fn new(
+            key: &'a Key,
+            is_admin: bool,
+            reading: &BudgetReading,
+            effective_limit: Option<EffectiveLimitBody>,
+        ) {}
+
+        /// Name of the key.
+        label: &'a str = &key.name,
+        #[serde(flatten)]
+        spending: SpendingBody = SpendingBody::new(reading.limit, reading),
+        /// Always `false`.
+        is_free_tier: bool = false,
+        /// Whether the key has the scope `admin`.
+        is_management_key: bool = is_admin,
+        /// The same.
+        is_provisioning_key: bool = is_admin,
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        creator_user_id: Absent = Absent,
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        organization_id: Absent = Absent,
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        workspace_id: Absent = Absent,
+        /// Always `global` alone.
+        allowed_data_regions: [&'static str; 1] = ["global"],
+        free_model_daily_requests: FreeRequestsBody = FreeRequestsBody { limit: -1, remaining: -1, used: 0 },
+        rate_limit: RateLimitBody = RateLimitBody {
+            requests: key.requests_per_minute.map_or(-1, i64::from),
+            interval: "1m",
+            note: "Requests of this key; -1 means no limit.",
+        },
+        /// The limit on spending that the key meets first: its own, or that of its account or its team; `null` without any.
+        effective_limit: Option<EffectiveLimitBody> = effective_limit,
+        /// Always empty.
+        budgets: [&'static str; 0] = [],
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        effective_budget: Absent = Absent,
+        /// When the key ends; absent if it does not. RFC 3339, UTC.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<String> = key.expires_at.map(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true)),
+        /// What the key may do: call models, read records and figures, administer.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
+        scopes: Vec<&'static str> = key.scopes.iter().map(|scope| scope.as_str()).collect(),
+    }
 }
 
-/// Spending of a key and its limit.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct SpendingBody {
-    /// Spending limit in US dollars; `null` without one.
-    limit: Option<Dollars>,
-    /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
-    /// without a limit.
-    limit_remaining: Option<Dollars>,
-    /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
-    /// if never.
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
-    limit_reset: Option<&'static str>,
-    /// US dollars spent, ever; of attempts whose price is known.
-    usage: Dollars,
-    /// US dollars spent since midnight UTC; of attempts whose price is known.
-    usage_daily: Dollars,
-    /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
-    usage_weekly: Dollars,
-    /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
-    usage_monthly: Dollars,
-    /// Always 0: the gateway has no keys of customers at providers.
-    byok_usage: u32,
-    /// Always 0: the gateway has no keys of customers at providers.
-    byok_usage_daily: u32,
-    /// Always 0: the gateway has no keys of customers at providers.
-    byok_usage_weekly: u32,
-    /// Always 0: the gateway has no keys of customers at providers.
-    byok_usage_monthly: u32,
-    /// Always `false`: the gateway has no keys of customers at providers.
-    include_byok_in_limit: bool,
-}
-
-impl SpendingBody {
-    /// What is spent of `limit`.
-    pub(crate) fn new(limit: Option<SpendLimit>, reading: &BudgetReading) -> SpendingBody {
-        let BudgetReading { available, spent, .. } = *reading;
-        SpendingBody {
-            limit: limit.map(|limit| Dollars(limit.amount)),
-            limit_remaining: available.map(Dollars),
-            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
-            usage: Dollars(spent.total),
-            usage_daily: Dollars(spent.day),
-            usage_weekly: Dollars(spent.week),
-            usage_monthly: Dollars(spent.month),
-            byok_usage: 0,
-            byok_usage_daily: 0,
-            byok_usage_weekly: 0,
-            byok_usage_monthly: 0,
-            include_byok_in_limit: false,
+view! {
+    /// Spending of a key and its limit.
+    pub(crate) struct SpendingBody {
+        /// What is spent of `limit`.
+        pub(crate) fn new(limit: Option<SpendLimit>, reading: &BudgetReading) {
+            let BudgetReading { available, spent, .. } = *reading;
         }
+
+        /// Spending limit in US dollars; `null` without one.
+        limit: Option<Dollars> = limit.map(|limit| Dollars(limit.amount)),
+        /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
+        /// without a limit.
+        limit_remaining: Option<Dollars> = available.map(Dollars),
+        /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
+        /// if never.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
+        limit_reset: Option<&'static str> = limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+        /// US dollars spent, ever; of attempts whose price is known.
+        usage: Dollars = Dollars(spent.total),
+        /// US dollars spent since midnight UTC; of attempts whose price is known.
+        usage_daily: Dollars = Dollars(spent.day),
+        /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
+        usage_weekly: Dollars = Dollars(spent.week),
+        /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
+        usage_monthly: Dollars = Dollars(spent.month),
+        /// Always 0: the gateway has no keys of customers at providers.
+        byok_usage: u32 = 0,
+        /// Always 0: the gateway has no keys of customers at providers.
+        byok_usage_daily: u32 = 0,
+        /// Always 0: the gateway has no keys of customers at providers.
+        byok_usage_weekly: u32 = 0,
+        /// Always 0: the gateway has no keys of customers at providers.
+        byok_usage_monthly: u32 = 0,
+        /// Always `false`: the gateway has no keys of customers at providers.
+        include_byok_in_limit: bool = false,
     }
 }
 
@@ -125,39 +121,6 @@ struct RateLimitBody {
     interval: &'static str,
     /// The same as a sentence.
     note: &'static str,
-}
-
-impl<'a> KeyBody<'a> {
-    /// The body of `key`; `is_admin` if the key has the scope `admin`.
-    pub(crate) fn new(
-        key: &'a Key,
-        is_admin: bool,
-        reading: &BudgetReading,
-        effective_limit: Option<EffectiveLimitBody>,
-    ) -> KeyBody<'a> {
-        KeyBody {
-            label: &key.name,
-            spending: SpendingBody::new(reading.limit, reading),
-            is_free_tier: false,
-            is_management_key: is_admin,
-            is_provisioning_key: is_admin,
-            creator_user_id: Absent,
-            organization_id: Absent,
-            workspace_id: Absent,
-            allowed_data_regions: ["global"],
-            free_model_daily_requests: FreeRequestsBody { limit: -1, remaining: -1, used: 0 },
-            rate_limit: RateLimitBody {
-                requests: key.requests_per_minute.map_or(-1, i64::from),
-                interval: "1m",
-                note: "Requests of this key; -1 means no limit.",
-            },
-            effective_limit,
-            budgets: [],
-            effective_budget: Absent,
-            expires_at: key.expires_at.map(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true)),
-            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,78 +13,105 @@ use super::{
 };
 use crate::api::number::Figure;
 
-/// A model and its endpoints.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct ModelEndpoints<'a> {
-    /// Name of the model or alias in requests.
-    id: &'a str,
-    /// Display name.
-    name: &'a str,
-    /// When the model was published, as configured, in Unix seconds; of an alias, that of its oldest model.
-    created: i64,
-    /// Text of the configuration; may be empty.
-    description: &'a str,
-    architecture: ArchitectureBody<'a>,
-    /// Its enabled endpoints.
-    endpoints: Vec<EndpointEntry<'a>>,
+view! {
+    /// A model and its endpoints.
+    pub(crate) struct ModelEndpoints<'a> {
+        /// The page of a model.
+        pub(crate) fn new(listed: &ListedModel<'a>, catalog: &'a Catalog, measurements: &Measurements) {
+            let entries = listed.endpoints.iter().filter_map(|&position| {
+                let endpoint = catalog.endpoint(position)?;
+                let provider = catalog.provider_of(endpoint)?;
+                let model = catalog.model_of(endpoint)?;
+                let measured = measurements.endpoint(catalog, position);
+                Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, measured))
+            });
+        }
+
+        /// Name of the model or alias in requests.
+        id: &'a str = listed.id,
+        /// Display name.
+        name: &'a str = listed.name,
+        /// When the model was published, as configured, in Unix seconds; of an alias, that of its oldest model.
+        created: i64 = listed.created,
+        /// Text of the configuration; may be empty.
+        description: &'a str = listed.description,
+        architecture: ArchitectureBody<'a> = ArchitectureBody::new(listed),
+        /// Its enabled endpoints.
+        endpoints: Vec<EndpointEntry<'a>> = entries.collect(),
+    }
 }
 
-/// The model at one provider.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ModelEndpoint"))]
-struct EndpointEntry<'a> {
-    /// Provider and model, for people.
-    name: String,
-    /// Id of the model, such as `meadow/small`.
-    model_id: &'a str,
-    /// Display name of the model.
-    model_name: &'a str,
-    /// Context window in tokens.
-    context_length: u32,
-    pricing: PricingBody,
-    /// Display name of the provider.
-    provider_name: &'a str,
-    /// Name of the endpoint in `provider.order` and `provider.only`: the slug of the provider, with `/` and the variant
-    /// if it has one.
-    tag: String,
-    /// Such as `fp8`; `null` if not known.
-    quantization: Option<&'a str>,
-    /// Longest answer in tokens; `null` without a limit of its own.
-    max_completion_tokens: Option<u32>,
-    /// Longest prompt in tokens; `null` without a limit of its own.
-    max_prompt_tokens: Option<u32>,
-    /// Parameters that it supports.
-    supported_parameters: Vec<&'a str>,
-    /// 0: healthy or not called lately; -1: degraded; -2: down.
-    #[cfg_attr(test, schemars(extend("enum" = [0, -1, -2])))]
-    status: i8,
-    /// Share of whole answers in the last five minutes, in percent with two decimals; 429s and refused keys do not
-    /// count. It is no time. `null` without an attempt that counts.
-    uptime_last_5m: Option<Figure>,
-    /// Share of whole answers in the last half hour, in percent with two decimals; 429s and refused keys do not count.
-    /// It is no time. `null` without an attempt that counts.
-    uptime_last_30m: Option<Figure>,
-    /// Share of whole answers in the last day, in percent with two decimals; 429s and refused keys do not count. It is
-    /// no time. `null` without an attempt that counts.
-    uptime_last_1d: Option<Figure>,
-    /// Milliseconds from the start of an attempt to its first content, of streams of the last half hour, with one
-    /// decimal; `null` without any.
-    latency_last_30m: Option<QuantilesBody>,
-    /// Shown output tokens per second in the last half hour, as `throughput_tps` of `/models/stats`, with one decimal;
-    /// `null` without any.
-    throughput_last_30m: Option<QuantilesBody>,
-    /// Whether prompt tokens read from the provider's cache have a price of their own.
-    supports_implicit_caching: bool,
-    supports_tool_choice: ToolChoiceBody,
-    /// Always `false`.
-    supports_voice_cloning: bool,
-    /// Always `false`.
-    supports_diarization: bool,
-    /// Always empty.
-    native_tools: NativeToolsBody,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    service_tier: Absent,
+view! {
+    /// The model at one provider.
+    struct EndpointEntry<'a> as "ModelEndpoint" {
+        fn new(
+            model: &'a Model,
+            endpoint: &'a Endpoint,
+            provider: &'a Provider,
+            names: &'a ParameterNames,
+            measured: Measured<'_>,
+        ) {
+            let Measured { summary, condition, .. } = measured;
+            let supported_parameters: Vec<&str> = names.names(endpoint.parameters).map(|name| &**name).collect();
+            let supports_tool_choice = ToolChoiceBody::new(&supported_parameters);
+        }
+
+        /// Provider and model, for people.
+        name: String = format!("{} | {}", provider.name, model.id),
+        /// Id of the model, such as `meadow/small`.
+        model_id: &'a str = model.id.as_str(),
+        /// Display name of the model.
+        model_name: &'a str = &model.name,
+        /// Context window in tokens.
+        context_length: u32 = endpoint.limits.context_length,
+        pricing: PricingBody = endpoint.pricing.as_deref().map_or_else(PricingBody::unknown, PricingBody::new),
+        /// Display name of the provider.
+        provider_name: &'a str = &provider.name,
+        /// Name of the endpoint in `provider.order` and `provider.only`: the slug of the provider, with `/` and the variant
+        /// if it has one.
+        tag: String = tag(provider, endpoint),
+        /// Such as `fp8`; `null` if not known.
+        quantization: Option<&'a str> = endpoint.quantization.as_deref(),
+        /// Longest answer in tokens; `null` without a limit of its own.
+        max_completion_tokens: Option<u32> = endpoint.limits.max_completion_tokens,
+        /// Longest prompt in tokens; `null` without a limit of its own.
+        max_prompt_tokens: Option<u32> = endpoint.limits.max_prompt_tokens,
+        /// Parameters that it supports.
+        supported_parameters: Vec<&'a str> = supported_parameters,
+        /// 0: healthy or not called lately; -1: degraded; -2: down.
+        #[cfg_attr(test, schemars(extend("enum" = [0, -1, -2])))]
+        status: i8 = condition.status(),
+        /// Share of whole answers in the last five minutes, in percent with two decimals; 429s and refused keys do not
+        /// count. It is no time. `null` without an attempt that counts.
+        uptime_last_5m: Option<Figure> = summary.success_rate.map(percent),
+        /// Share of whole answers in the last half hour, in percent with two decimals; 429s and refused keys do not count.
+        /// It is no time. `null` without an attempt that counts.
+        uptime_last_30m: Option<Figure> = summary.success_rate_half_hour.map(percent),
+        /// Share of whole answers in the last day, in percent with two decimals; 429s and refused keys do not count. It is
+        /// no time. `null` without an attempt that counts.
+        uptime_last_1d: Option<Figure> = summary.success_rate_day.map(percent),
+        /// Milliseconds from the start of an attempt to its first content, of streams of the last half hour, with one
+        /// decimal; `null` without any.
+        latency_last_30m: Option<QuantilesBody> = QuantilesBody::new(&summary.first_token_half_hour, Figure::millis),
+        /// Shown output tokens per second in the last half hour, as `throughput_tps` of `/models/stats`, with one decimal;
+        /// `null` without any.
+        throughput_last_30m: Option<QuantilesBody> =
+            QuantilesBody::new(&summary.throughput_half_hour, |rate| Figure::rounded(rate, 1)),
+        /// Whether prompt tokens read from the provider's cache have a price of their own.
+        supports_implicit_caching: bool = endpoint
+            .pricing
+            .as_deref()
+            .is_some_and(|pricing| pricing.input_cache_read.is_some()),
+        supports_tool_choice: ToolChoiceBody = supports_tool_choice,
+        /// Always `false`.
+        supports_voice_cloning: bool = false,
+        /// Always `false`.
+        supports_diarization: bool = false,
+        /// Always empty.
+        native_tools: NativeToolsBody = NativeToolsBody {},
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        service_tier: Absent = Absent,
+    }
 }
 
 #[derive(Serialize)]
@@ -104,90 +131,30 @@ struct QuantilesBody {
     p99: Figure,
 }
 
-/// The supported forms of `tool_choice`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct ToolChoiceBody {
-    /// Whether the model may decide on calls of tools.
-    auto: bool,
-    /// Whether a request can force the call of one tool.
-    function: bool,
-    /// Whether a request can forbid calls of tools.
-    none: bool,
-    /// Whether a request can force the call of some tool.
-    required: bool,
+view! {
+    /// The supported forms of `tool_choice`.
+    struct ToolChoiceBody {
+        /// `auto` and `none` need support of `tools`, the others also of `tool_choice`.
+        fn new(parameters: &[&str]) {
+            let tools = parameters.contains(&"tools");
+            let forced = tools && parameters.contains(&"tool_choice");
+        }
+
+        /// Whether the model may decide on calls of tools.
+        auto: bool = tools,
+        /// Whether a request can force the call of one tool.
+        function: bool = forced,
+        /// Whether a request can forbid calls of tools.
+        none: bool = tools,
+        /// Whether a request can force the call of some tool.
+        required: bool = forced,
+    }
 }
 
 /// Tools that the provider runs itself: always empty.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct NativeToolsBody {}
-
-impl<'a> ModelEndpoints<'a> {
-    /// The page of a model.
-    pub(crate) fn new(
-        listed: &ListedModel<'a>,
-        catalog: &'a Catalog,
-        measurements: &Measurements,
-    ) -> ModelEndpoints<'a> {
-        let entries = listed.endpoints.iter().filter_map(|&position| {
-            let endpoint = catalog.endpoint(position)?;
-            let provider = catalog.provider_of(endpoint)?;
-            let model = catalog.model_of(endpoint)?;
-            let measured = measurements.endpoint(catalog, position);
-            Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, measured))
-        });
-        ModelEndpoints {
-            id: listed.id,
-            name: listed.name,
-            created: listed.created,
-            description: listed.description,
-            architecture: ArchitectureBody::new(listed),
-            endpoints: entries.collect(),
-        }
-    }
-}
-
-impl<'a> EndpointEntry<'a> {
-    fn new(
-        model: &'a Model,
-        endpoint: &'a Endpoint,
-        provider: &'a Provider,
-        names: &'a ParameterNames,
-        measured: Measured<'_>,
-    ) -> EndpointEntry<'a> {
-        let Measured { summary, condition, .. } = measured;
-        let supported_parameters: Vec<&str> = names.names(endpoint.parameters).map(|name| &**name).collect();
-        EndpointEntry {
-            name: format!("{} | {}", provider.name, model.id),
-            model_id: model.id.as_str(),
-            model_name: &model.name,
-            context_length: endpoint.limits.context_length,
-            pricing: endpoint.pricing.as_deref().map_or_else(PricingBody::unknown, PricingBody::new),
-            provider_name: &provider.name,
-            tag: tag(provider, endpoint),
-            quantization: endpoint.quantization.as_deref(),
-            max_completion_tokens: endpoint.limits.max_completion_tokens,
-            max_prompt_tokens: endpoint.limits.max_prompt_tokens,
-            status: condition.status(),
-            uptime_last_5m: summary.success_rate.map(percent),
-            uptime_last_30m: summary.success_rate_half_hour.map(percent),
-            uptime_last_1d: summary.success_rate_day.map(percent),
-            latency_last_30m: QuantilesBody::new(&summary.first_token_half_hour, Figure::millis),
-            throughput_last_30m: QuantilesBody::new(&summary.throughput_half_hour, |rate| Figure::rounded(rate, 1)),
-            supports_implicit_caching: endpoint
-                .pricing
-                .as_deref()
-                .is_some_and(|pricing| pricing.input_cache_read.is_some()),
-            supports_tool_choice: ToolChoiceBody::new(&supported_parameters),
-            supported_parameters,
-            supports_voice_cloning: false,
-            supports_diarization: false,
-            native_tools: NativeToolsBody {},
-            service_tier: Absent,
-        }
-    }
-}
 
 /// Name of the endpoint in `provider.order` and `provider.only`.
 fn tag(provider: &Provider, endpoint: &Endpoint) -> String {
@@ -210,15 +177,6 @@ impl QuantilesBody {
             p90: write(quantiles.p90?),
             p99: write(quantiles.p99?),
         })
-    }
-}
-
-impl ToolChoiceBody {
-    /// `auto` and `none` need support of `tools`, the others also of `tool_choice`.
-    fn new(parameters: &[&str]) -> ToolChoiceBody {
-        let tools = parameters.contains(&"tools");
-        let forced = tools && parameters.contains(&"tool_choice");
-        ToolChoiceBody { auto: tools, function: forced, none: tools, required: forced }
     }
 }
 

@@ -14,46 +14,49 @@ use serde::{Serialize, Serializer};
 use super::listed_model::ListedModel;
 use crate::api::number::{Figure, Text};
 
-/// A model, or an alias that stands for several.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Model"))]
-pub(crate) struct ModelEntry<'a> {
-    /// Name of the model or alias in requests.
-    id: &'a str,
-    /// Permanent name, which requests may use too.
-    canonical_slug: &'a str,
-    /// Display name.
-    name: &'a str,
-    /// When the model was published, as configured, in Unix seconds; of an alias, that of its oldest model.
-    created: i64,
-    /// Text of the configuration; may be empty.
-    description: &'a str,
-    /// Largest context window of its enabled endpoints, in tokens.
-    context_length: u32,
-    architecture: ArchitectureBody<'a>,
-    /// Prices of the first enabled endpoint.
-    pricing: PricingBody,
-    /// The first enabled endpoint; of an alias, the largest window.
-    top_provider: TopProviderBody,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    per_request_limits: Absent,
-    /// Parameters that at least one enabled endpoint supports.
-    supported_parameters: Vec<&'a str>,
-    /// Values that hold for requests without them; `null` if none are configured.
-    default_parameters: Option<DefaultParametersBody>,
-    /// Day from which the model is retired, such as `2027-01-31`; `null` if none is known.
-    expiration_date: Option<Text<NaiveDate>>,
-    /// Name at Hugging Face; `null` without one.
-    hugging_face_id: Option<&'a str>,
-    /// What the model was trained until, as configured; `null` if not known.
-    knowledge_cutoff: Option<&'a str>,
-    /// Always `null`. Client libraries require the member; the gateway has no value for it.
-    supported_voices: Absent,
-    links: LinksBody,
-    /// Always `model`.
-    object: &'static str,
-    /// The part of the id before the slash.
-    owned_by: &'a str,
+view! {
+    /// A model, or an alias that stands for several.
+    pub(crate) struct ModelEntry<'a> as "Model" {
+        /// The entry of a model; `names` is the parameter registry of its catalog.
+        pub(crate) fn new(model: &ListedModel<'a>, names: &'a ParameterNames) {}
+
+        /// Name of the model or alias in requests.
+        id: &'a str = model.id,
+        /// Permanent name, which requests may use too.
+        canonical_slug: &'a str = model.canonical_slug,
+        /// Display name.
+        name: &'a str = model.name,
+        /// When the model was published, as configured, in Unix seconds; of an alias, that of its oldest model.
+        created: i64 = model.created,
+        /// Text of the configuration; may be empty.
+        description: &'a str = model.description,
+        /// Largest context window of its enabled endpoints, in tokens.
+        context_length: u32 = model.context_length,
+        architecture: ArchitectureBody<'a> = ArchitectureBody::new(model),
+        /// Prices of the first enabled endpoint.
+        pricing: PricingBody = model.pricing().map_or_else(PricingBody::unknown, PricingBody::new),
+        /// The first enabled endpoint; of an alias, the largest window.
+        top_provider: TopProviderBody = TopProviderBody::new(model),
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        per_request_limits: Absent = Absent,
+        /// Parameters that at least one enabled endpoint supports.
+        supported_parameters: Vec<&'a str> = names.names(model.parameters).map(|name| &**name).collect(),
+        /// Values that hold for requests without them; `null` if none are configured.
+        default_parameters: Option<DefaultParametersBody> = model.default_parameters.map(DefaultParametersBody::new),
+        /// Day from which the model is retired, such as `2027-01-31`; `null` if none is known.
+        expiration_date: Option<Text<NaiveDate>> = model.expiration_date.map(Text),
+        /// Name at Hugging Face; `null` without one.
+        hugging_face_id: Option<&'a str> = model.hugging_face_id,
+        /// What the model was trained until, as configured; `null` if not known.
+        knowledge_cutoff: Option<&'a str> = model.knowledge_cutoff,
+        /// Always `null`. Client libraries require the member; the gateway has no value for it.
+        supported_voices: Absent = Absent,
+        links: LinksBody = LinksBody { details: format!("/api/v1/models/{}/endpoints", model.id) },
+        /// Always `model`.
+        object: &'static str = "model",
+        /// The part of the id before the slash.
+        owned_by: &'a str = model.owner,
+    }
 }
 
 /// A member that clients require and that has no value here: `null`.
@@ -67,69 +70,80 @@ impl Serialize for Absent {
     }
 }
 
-/// Inputs and outputs of a model.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Architecture"))]
-pub(crate) struct ArchitectureBody<'a> {
-    /// Both in short, such as `text+image->text`.
-    modality: String,
-    /// What the prompt may hold.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Modality>"))]
-    input_modalities: Vec<&'static str>,
-    /// What the answer may hold.
-    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Modality>"))]
-    output_modalities: Vec<&'static str>,
-    /// Family of the tokenizer, as configured; `Router` for an alias.
-    tokenizer: &'a str,
-    /// Format of instructions, as configured; `null` without one.
-    instruct_type: Option<&'a str>,
+view! {
+    /// Inputs and outputs of a model.
+    pub(crate) struct ArchitectureBody<'a> as "Architecture" {
+        pub(crate) fn new(model: &ListedModel<'a>) {
+            let names = |set: Modalities| -> Vec<&'static str> { set.iter().map(|modality| modality.as_str()).collect() };
+            let (input, output) = (names(model.input), names(model.output));
+        }
+
+        /// Both in short, such as `text+image->text`.
+        modality: String = format!("{}->{}", input.join("+"), output.join("+")),
+        /// What the prompt may hold.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Modality>"))]
+        input_modalities: Vec<&'static str> = input,
+        /// What the answer may hold.
+        #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Modality>"))]
+        output_modalities: Vec<&'static str> = output,
+        /// Family of the tokenizer, as configured; `Router` for an alias.
+        tokenizer: &'a str = model.tokenizer,
+        /// Format of instructions, as configured; `null` without one.
+        instruct_type: Option<&'a str> = model.instruct_type,
+    }
 }
 
-/// List prices. Those of an alias, and those that are not known, are `-1`: client libraries reject `null`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Pricing"))]
-pub(crate) struct PricingBody {
-    /// US dollars per prompt token, as a decimal string.
-    prompt: Text<Price>,
-    /// US dollars per output token, as a decimal string.
-    completion: Text<Price>,
-    /// US dollars per request, as a decimal string.
-    request: Text<Price>,
-    /// US dollars per image of the prompt; of a model that makes images, per image that it makes, as a decimal string.
-    image: Text<Price>,
-    /// US dollars per web search, as a decimal string.
-    web_search: Text<Price>,
-    /// US dollars per reasoning token, as a decimal string; `0` if the configuration has none, and then they cost what
-    /// other output tokens do.
-    internal_reasoning: Text<Price>,
-    /// US dollars per prompt token read from the provider's cache, as a decimal string; `0` if the configuration has
-    /// none, and then they cost what other prompt tokens do.
-    input_cache_read: Text<Price>,
-    /// US dollars per prompt token written to it for five minutes, as a decimal string; `0` if the configuration has
-    /// none, and then they cost what other prompt tokens do.
-    input_cache_write: Text<Price>,
-    /// US dollars per prompt token written to it for one hour, as a decimal string; absent if the configuration has
-    /// none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_cache_write_1h: Option<Text<Price>>,
-    /// US dollars per prompt token of audio, as a decimal string; absent if the configuration has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audio: Option<Text<Price>>,
-    /// US dollars per output token of audio, as a decimal string; absent if the configuration has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audio_output: Option<Text<Price>>,
-    /// Prices of longer prompts, by ascending length; absent if there are none. What a tier leaves out is as without
-    /// it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tiers: Vec<PriceTierBody>,
-    /// Prices of other services than the standard, such as `flex`, `priority` and `fast`, by the provider's word;
-    /// absent if there are none. What a service leaves out is as in the list itself: cached tokens cost what its prompt
-    /// tokens do.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    service_tiers: BTreeMap<String, ServiceTierBody>,
-    /// What the prices of tokens are multiplied by in a geography, such as `us`; absent if there is none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    inference_geo: BTreeMap<String, Text<Usd>>,
+view! {
+    /// List prices. Those of an alias, and those that are not known, are `-1`: client libraries reject `null`.
+    pub(crate) struct PricingBody as "Pricing" {
+        /// The prices of an endpoint; "0" for prices that are not configured.
+        pub(crate) fn new(pricing: &Pricing) {
+            let or_zero = |price: Option<Price>| Text(price.unwrap_or(Usd::ZERO));
+        }
+
+        /// US dollars per prompt token, as a decimal string.
+        prompt: Text<Price> = Text(pricing.prompt),
+        /// US dollars per output token, as a decimal string.
+        completion: Text<Price> = Text(pricing.completion),
+        /// US dollars per request, as a decimal string.
+        request: Text<Price> = Text(pricing.request),
+        /// US dollars per image of the prompt; of a model that makes images, per image that it makes, as a decimal string.
+        image: Text<Price> = Text(pricing.image),
+        /// US dollars per web search, as a decimal string.
+        web_search: Text<Price> = Text(pricing.web_search),
+        /// US dollars per reasoning token, as a decimal string; `0` if the configuration has none, and then they cost what
+        /// other output tokens do.
+        internal_reasoning: Text<Price> = or_zero(pricing.internal_reasoning),
+        /// US dollars per prompt token read from the provider's cache, as a decimal string; `0` if the configuration has
+        /// none, and then they cost what other prompt tokens do.
+        input_cache_read: Text<Price> = or_zero(pricing.input_cache_read),
+        /// US dollars per prompt token written to it for five minutes, as a decimal string; `0` if the configuration has
+        /// none, and then they cost what other prompt tokens do.
+        input_cache_write: Text<Price> = or_zero(pricing.input_cache_write),
+        /// US dollars per prompt token written to it for one hour, as a decimal string; absent if the configuration has
+        /// none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input_cache_write_1h: Option<Text<Price>> = pricing.input_cache_write_1h.map(Text),
+        /// US dollars per prompt token of audio, as a decimal string; absent if the configuration has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audio: Option<Text<Price>> = pricing.audio.map(Text),
+        /// US dollars per output token of audio, as a decimal string; absent if the configuration has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audio_output: Option<Text<Price>> = pricing.audio_output.map(Text),
+        /// Prices of longer prompts, by ascending length; absent if there are none. What a tier leaves out is as without
+        /// it.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tiers: Vec<PriceTierBody> = pricing.tiers.iter().map(PriceTierBody::new).collect(),
+        /// Prices of other services than the standard, such as `flex`, `priority` and `fast`, by the provider's word;
+        /// absent if there are none. What a service leaves out is as in the list itself: cached tokens cost what its prompt
+        /// tokens do.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        service_tiers: BTreeMap<String, ServiceTierBody> =
+            pricing.service_tiers.iter().map(ServiceTierBody::named).collect(),
+        /// What the prices of tokens are multiplied by in a geography, such as `us`; absent if there is none.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        inference_geo: BTreeMap<String, Text<Usd>> = pricing.geographies.iter().map(factor).collect(),
+    }
 }
 
 /// Prices of a service tier. Absent ones as in the entry itself.
@@ -153,65 +167,75 @@ struct PriceTierBody {
     prices: TierPricesBody,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct TierPricesBody {
-    /// US dollars per prompt token, as a decimal string.
-    prompt: Text<Price>,
-    /// US dollars per output token, as a decimal string.
-    completion: Text<Price>,
-    /// US dollars per reasoning token, as a decimal string.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    internal_reasoning: Option<Text<Price>>,
-    /// US dollars per prompt token read from the cache, as a decimal string.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_cache_read: Option<Text<Price>>,
-    /// US dollars per prompt token written to the cache for five minutes, as a decimal string.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_cache_write: Option<Text<Price>>,
-    /// US dollars per prompt token written to the cache for one hour, as a decimal string.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_cache_write_1h: Option<Text<Price>>,
-    /// US dollars per prompt token of audio, as a decimal string.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audio: Option<Text<Price>>,
-    /// US dollars per output token of audio, as a decimal string.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    audio_output: Option<Text<Price>>,
+view! {
+    struct TierPricesBody {
+        fn new(tier: &PriceTier) {}
+
+        /// US dollars per prompt token, as a decimal string.
+        prompt: Text<Price> = Text(tier.prompt),
+        /// US dollars per output token, as a decimal string.
+        completion: Text<Price> = Text(tier.completion),
+        /// US dollars per reasoning token, as a decimal string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        internal_reasoning: Option<Text<Price>> = tier.internal_reasoning.map(Text),
+        /// US dollars per prompt token read from the cache, as a decimal string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input_cache_read: Option<Text<Price>> = tier.input_cache_read.map(Text),
+        /// US dollars per prompt token written to the cache for five minutes, as a decimal string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input_cache_write: Option<Text<Price>> = tier.input_cache_write.map(Text),
+        /// US dollars per prompt token written to the cache for one hour, as a decimal string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input_cache_write_1h: Option<Text<Price>> = tier.input_cache_write_1h.map(Text),
+        /// US dollars per prompt token of audio, as a decimal string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audio: Option<Text<Price>> = tier.audio.map(Text),
+        /// US dollars per output token of audio, as a decimal string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audio_output: Option<Text<Price>> = tier.audio_output.map(Text),
+    }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct TopProviderBody {
-    /// Its context window in tokens.
-    context_length: u32,
-    /// Longest answer in tokens; without a limit of its own, the context window.
-    max_completion_tokens: u32,
-    /// Whether the provider moderates prompts.
-    is_moderated: bool,
+view! {
+    struct TopProviderBody {
+        fn new(model: &ListedModel<'_>) {
+            let limits = model.preferred.map(|endpoint| endpoint.limits);
+            let context_length = limits.map_or(model.context_length, |limits| limits.context_length);
+        }
+
+        /// Its context window in tokens.
+        context_length: u32 = context_length,
+        /// Longest answer in tokens; without a limit of its own, the context window.
+        // Clients require a number; without a limit the context window is the limit.
+        max_completion_tokens: u32 = limits.and_then(|limits| limits.max_completion_tokens).unwrap_or(context_length),
+        /// Whether the provider moderates prompts.
+        is_moderated: bool = model.preferred.is_some_and(|endpoint| endpoint.is_moderated),
+    }
 }
 
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct DefaultParametersBody {
-    /// What holds for requests without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<Figure>,
-    /// What holds for requests without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_p: Option<Figure>,
-    /// What holds for requests without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_k: Option<Figure>,
-    /// What holds for requests without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    frequency_penalty: Option<Figure>,
-    /// What holds for requests without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    presence_penalty: Option<Figure>,
-    /// What holds for requests without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repetition_penalty: Option<Figure>,
+view! {
+    struct DefaultParametersBody {
+        fn new(defaults: DefaultParameters) {}
+
+        /// What holds for requests without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        temperature: Option<Figure> = defaults.temperature.map(Figure::exact),
+        /// What holds for requests without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        top_p: Option<Figure> = defaults.top_p.map(Figure::exact),
+        /// What holds for requests without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        top_k: Option<Figure> = defaults.top_k.map(Figure::exact),
+        /// What holds for requests without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        frequency_penalty: Option<Figure> = defaults.frequency_penalty.map(Figure::exact),
+        /// What holds for requests without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        presence_penalty: Option<Figure> = defaults.presence_penalty.map(Figure::exact),
+        /// What holds for requests without it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        repetition_penalty: Option<Figure> = defaults.repetition_penalty.map(Figure::exact),
+    }
 }
 
 #[derive(Serialize)]
@@ -221,69 +245,7 @@ struct LinksBody {
     details: String,
 }
 
-impl<'a> ModelEntry<'a> {
-    /// The entry of a model; `names` is the parameter registry of its catalog.
-    pub(crate) fn new(model: &ListedModel<'a>, names: &'a ParameterNames) -> ModelEntry<'a> {
-        ModelEntry {
-            id: model.id,
-            canonical_slug: model.canonical_slug,
-            name: model.name,
-            created: model.created,
-            description: model.description,
-            context_length: model.context_length,
-            architecture: ArchitectureBody::new(model),
-            pricing: model.pricing().map_or_else(PricingBody::unknown, PricingBody::new),
-            top_provider: TopProviderBody::new(model),
-            per_request_limits: Absent,
-            supported_parameters: names.names(model.parameters).map(|name| &**name).collect(),
-            default_parameters: model.default_parameters.map(DefaultParametersBody::new),
-            expiration_date: model.expiration_date.map(Text),
-            hugging_face_id: model.hugging_face_id,
-            knowledge_cutoff: model.knowledge_cutoff,
-            supported_voices: Absent,
-            links: LinksBody { details: format!("/api/v1/models/{}/endpoints", model.id) },
-            object: "model",
-            owned_by: model.owner,
-        }
-    }
-}
-
-impl<'a> ArchitectureBody<'a> {
-    pub(crate) fn new(model: &ListedModel<'a>) -> ArchitectureBody<'a> {
-        let names = |set: Modalities| -> Vec<&'static str> { set.iter().map(|modality| modality.as_str()).collect() };
-        let (input, output) = (names(model.input), names(model.output));
-        ArchitectureBody {
-            modality: format!("{}->{}", input.join("+"), output.join("+")),
-            input_modalities: input,
-            output_modalities: output,
-            tokenizer: model.tokenizer,
-            instruct_type: model.instruct_type,
-        }
-    }
-}
-
 impl PricingBody {
-    /// The prices of an endpoint; "0" for prices that are not configured.
-    pub(crate) fn new(pricing: &Pricing) -> PricingBody {
-        let or_zero = |price: Option<Price>| Text(price.unwrap_or(Usd::ZERO));
-        PricingBody {
-            prompt: Text(pricing.prompt),
-            completion: Text(pricing.completion),
-            request: Text(pricing.request),
-            image: Text(pricing.image),
-            web_search: Text(pricing.web_search),
-            internal_reasoning: or_zero(pricing.internal_reasoning),
-            input_cache_read: or_zero(pricing.input_cache_read),
-            input_cache_write: or_zero(pricing.input_cache_write),
-            input_cache_write_1h: pricing.input_cache_write_1h.map(Text),
-            audio: pricing.audio.map(Text),
-            audio_output: pricing.audio_output.map(Text),
-            tiers: pricing.tiers.iter().map(PriceTierBody::new).collect(),
-            service_tiers: pricing.service_tiers.iter().map(ServiceTierBody::named).collect(),
-            inference_geo: pricing.geographies.iter().map(factor).collect(),
-        }
-    }
-
     /// "-1" for prices that are not known: those of an alias, which depend on the chosen model, and those of an endpoint
     /// without a price. Clients reject `null`.
     pub(crate) fn unknown() -> PricingBody {
@@ -321,47 +283,6 @@ impl ServiceTierBody {
 impl PriceTierBody {
     fn new(tier: &PriceTier) -> PriceTierBody {
         PriceTierBody { above_prompt_tokens: tier.above_prompt_tokens, prices: TierPricesBody::new(tier) }
-    }
-}
-
-impl TierPricesBody {
-    fn new(tier: &PriceTier) -> TierPricesBody {
-        TierPricesBody {
-            prompt: Text(tier.prompt),
-            completion: Text(tier.completion),
-            internal_reasoning: tier.internal_reasoning.map(Text),
-            input_cache_read: tier.input_cache_read.map(Text),
-            input_cache_write: tier.input_cache_write.map(Text),
-            input_cache_write_1h: tier.input_cache_write_1h.map(Text),
-            audio: tier.audio.map(Text),
-            audio_output: tier.audio_output.map(Text),
-        }
-    }
-}
-
-impl TopProviderBody {
-    fn new(model: &ListedModel<'_>) -> TopProviderBody {
-        let limits = model.preferred.map(|endpoint| endpoint.limits);
-        let context_length = limits.map_or(model.context_length, |limits| limits.context_length);
-        TopProviderBody {
-            context_length,
-            // Clients require a number; without a limit the context window is the limit.
-            max_completion_tokens: limits.and_then(|limits| limits.max_completion_tokens).unwrap_or(context_length),
-            is_moderated: model.preferred.is_some_and(|endpoint| endpoint.is_moderated),
-        }
-    }
-}
-
-impl DefaultParametersBody {
-    fn new(defaults: DefaultParameters) -> DefaultParametersBody {
-        DefaultParametersBody {
-            temperature: defaults.temperature.map(Figure::exact),
-            top_p: defaults.top_p.map(Figure::exact),
-            top_k: defaults.top_k.map(Figure::exact),
-            frequency_penalty: defaults.frequency_penalty.map(Figure::exact),
-            presence_penalty: defaults.presence_penalty.map(Figure::exact),
-            repetition_penalty: defaults.repetition_penalty.map(Figure::exact),
-        }
     }
 }
 

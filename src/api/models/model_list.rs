@@ -40,22 +40,37 @@ impl Envelope {
     }
 }
 
-/// The body of a list.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ModelList<'a> {
-    /// Only below `/v1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ListObject>"))]
-    pub(crate) object: Option<&'static str>,
-    /// Models, then aliases if `catalog.list_aliases` is on; in the order that `sort` asks for, else newest first.
-    data: Vec<ModelEntry<'a>>,
-    /// Number of all models that pass; with `limit` or `offset`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_count: Option<usize>,
-    /// With `limit` or `offset`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    links: Option<PageLinks>,
+view! {
+    /// The body of a list.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct ModelList<'a> {
+        /// The list for `query` at `path`; `models` come from [`select`].
+        pub(crate) fn new(
+            models: &[ListedModel<'a>],
+            catalog: &'a Catalog,
+            query: &ModelQuery,
+            envelope: Envelope,
+            path: &str,
+        ) {
+            let page = query.page.map_or(models, |page| page.of(models));
+            let next = query.page.and_then(|page| page.next(models.len()));
+            let is_paged = envelope == Envelope::Paged;
+        }
+
+        /// Only below `/v1`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::ListObject>"))]
+        pub(crate) object: Option<&'static str> = None,
+        /// Models, then aliases if `catalog.list_aliases` is on; in the order that `sort` asks for, else newest first.
+        data: Vec<ModelEntry<'a>> = page.iter().map(|model| ModelEntry::new(model, &catalog.parameters)).collect(),
+        /// Number of all models that pass; with `limit` or `offset`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total_count: Option<usize> = is_paged.then_some(models.len()),
+        /// With `limit` or `offset`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        links: Option<PageLinks> =
+            is_paged.then(|| PageLinks { next: next.map(|page| page.link(path, &query.filters)) }),
+    }
 }
 
 #[derive(Serialize)]
@@ -63,27 +78,6 @@ pub(crate) struct ModelList<'a> {
 struct PageLinks {
     /// Address of the next page; `null` at the end.
     next: Option<String>,
-}
-
-impl<'a> ModelList<'a> {
-    /// The list for `query` at `path`; `models` come from [`select`].
-    pub(crate) fn new(
-        models: &[ListedModel<'a>],
-        catalog: &'a Catalog,
-        query: &ModelQuery,
-        envelope: Envelope,
-        path: &str,
-    ) -> ModelList<'a> {
-        let page = query.page.map_or(models, |page| page.of(models));
-        let next = query.page.and_then(|page| page.next(models.len()));
-        let is_paged = envelope == Envelope::Paged;
-        ModelList {
-            object: None,
-            data: page.iter().map(|model| ModelEntry::new(model, &catalog.parameters)).collect(),
-            total_count: is_paged.then_some(models.len()),
-            links: is_paged.then(|| PageLinks { next: next.map(|page| page.link(path, &query.filters)) }),
-        }
-    }
 }
 
 impl Page {

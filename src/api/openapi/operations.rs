@@ -305,45 +305,6 @@ pub(super) fn admin() -> Vec<Operation> {
         post("/api/v1/admin/keys/{name}/enable", "enableKey", "keys", "Accept a disabled key again")
             .by_name()
             .answers("AdminKey"),
-        get("/api/v1/admin/accounts", "listAccounts", "accounts", "Accounts with limits and spending")
-            .answers("Accounts"),
-        put("/api/v1/admin/accounts/{name}", "putAccount", "accounts", "Set the limits of an account")
-            .by_name()
-            .takes("AccountLimits")
-            .answers("Accounts"),
-        delete("/api/v1/admin/accounts/{name}", "deleteAccount", "accounts", "Remove the limits of an account")
-            .by_name()
-            .answers("Accounts"),
-        post("/api/v1/admin/accounts/{name}/disable", "disableAccount", "accounts", "Refuse all keys of an account")
-            .by_name()
-            .answers("Accounts"),
-        post(
-            "/api/v1/admin/accounts/{name}/enable",
-            "enableAccount",
-            "accounts",
-            "Accept the keys of an account again",
-        )
-        .by_name()
-        .answers("Accounts"),
-        get("/api/v1/admin/teams", "listTeams", "accounts", "Teams with limits and spending").answers("Teams"),
-        put("/api/v1/admin/teams/{name}", "putTeam", "accounts", "Set the limits of a team")
-            .by_name()
-            .takes("TeamLimits")
-            .answers("Teams"),
-        delete("/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
-            .by_name()
-            .answers("Teams"),
-        post(
-            "/api/v1/admin/teams/{name}/disable",
-            "disableTeam",
-            "accounts",
-            "Refuse all keys of the accounts of a team",
-        )
-        .by_name()
-        .answers("Teams"),
-        post("/api/v1/admin/teams/{name}/enable", "enableTeam", "accounts", "Accept the keys of a team again")
-            .by_name()
-            .answers("Teams"),
         get(
             "/api/v1/admin/alerts",
             "listAlertReceivers",
@@ -408,10 +369,28 @@ pub(super) fn admin() -> Vec<Operation> {
             ])
             .answers("Deletion"),
     ];
+    operations.extend(holders("account", "Account", ["an account"; 2]));
+    operations.extend(holders("team", "Team", ["a team", "the accounts of a team"]));
     operations.extend(keys("/api/v1"));
     operations.extend(health());
     operations.extend(documents());
     operations
+}
+
+/// Accounts or teams. `one` and whose keys it holds are parts of sentences.
+fn holders(word: &str, name: &str, [one, keys_of]: [&str; 2]) -> [Operation; 5] {
+    let at = |path: &str| format!("/api/v1/admin/{word}s{path}");
+    let operation = |make: fn(&str, &str, &str, &str) -> Operation, path: &str, verb: &str, summary: String| {
+        make(&at(path), &format!("{verb}{name}"), "accounts", &summary).by_name().answers(&format!("{name}s"))
+    };
+    [
+        get(&at(""), &format!("list{name}s"), "accounts", &format!("{name}s with limits and spending"))
+            .answers(&format!("{name}s")),
+        operation(put, "/{name}", "put", format!("Set the limits of {one}")).takes(&format!("{name}Limits")),
+        operation(delete, "/{name}", "delete", format!("Remove the limits of {one}")),
+        operation(post, "/{name}/disable", "disable", format!("Refuse all keys of {keys_of}")),
+        operation(post, "/{name}/enable", "enable", format!("Accept the keys of {one} again")),
+    ]
 }
 
 /// Issuing keys, at both listeners.

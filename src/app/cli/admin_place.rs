@@ -13,7 +13,8 @@ use pointsman_config::{Config, Environment, Listeners};
 use pointsman_ledger::{accounts::AccountLog, directory::Directory, fault::Fault};
 use pointsman_transport::own_config;
 use rustls::ClientConfig;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::{
     CommandOutput, Finished, failure,
@@ -69,6 +70,27 @@ pub struct AdminPlace {
     /// Print JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
+}
+
+// Rates of a key or an account; a doc comment would be part of the help.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
+pub(super) struct RateArguments {
+    /// Requests per minute; 0: no limit
+    #[arg(long, value_name = "N")]
+    requests_per_minute: Option<u32>,
+    /// Tokens per minute; 0: no limit
+    #[arg(long, value_name = "N")]
+    tokens_per_minute: Option<u32>,
+    /// Requests in progress; 0: no limit
+    #[arg(long, value_name = "N")]
+    concurrency: Option<u32>,
+}
+
+/// The members that arguments of the same names set: those that are given.
+pub(super) fn given(arguments: &impl Serialize) -> Map<String, Value> {
+    let Ok(Value::Object(mut members)) = serde_json::to_value(arguments) else { return Map::new() };
+    members.retain(|_, value| !value.is_null() && !value.as_array().is_some_and(Vec::is_empty));
+    members
 }
 
 impl AdminPlace {

@@ -11,8 +11,9 @@ use pointsman_domain::FailureKind;
 use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use rustls::ClientConfig;
 use serde::Deserialize;
+use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CommandOutput, EXIT_UNREACHABLE, refused};
+use super::{CommandOutput, EXIT_UNREACHABLE, Finished, refused, success};
 
 /// Default environment variable of the administrator's key.
 pub(super) const ADMIN_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
@@ -218,6 +219,20 @@ impl ReachedGateway {
             CommandOutput { text, code: EXIT_UNREACHABLE }
         })
     }
+}
+
+/// Does `work` until it is done or a signal arrives. Returns what remains to be printed.
+pub(super) fn until_a_signal(work: impl Future<Output = Result<(), CommandOutput>>) -> Finished {
+    let done = actix_web::rt::System::new().block_on(async {
+        let listen = |kind| signal(kind).map_err(|error| refused(format!("no signals: {error}")));
+        let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        tokio::select! {
+            ended = work => ended,
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+        }
+    });
+    done.map(|()| success(String::new()))
 }
 
 /// Why no answer came from the gateway at `url`, and what to do.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     CommandOutput, Finished,
-    admin_place::{AdminClient, AdminPlace, StoppedGateway, stopped_gateway},
+    admin_place::{AdminClient, AdminPlace, RateArguments, StoppedGateway, given, stopped_gateway},
     columns::{dollars, list, shown},
 };
 use crate::{
@@ -89,9 +89,10 @@ enum TeamsAction {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
 struct TeamArguments {
     /// Name
+    #[serde(skip)]
     name: String,
     /// Spending limit in US dollars, such as 25.00, or none
     #[arg(long, value_name = "USD", allow_hyphen_values = true)]
@@ -101,51 +102,28 @@ struct TeamArguments {
     limit_reset: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
 struct AccountArguments {
     #[command(flatten)]
+    #[serde(flatten)]
     budget: TeamArguments,
     /// The team whose budget it shares, or none
     #[arg(long)]
     team: Option<String>,
-    /// Requests per minute; 0: no limit
-    #[arg(long, value_name = "N")]
-    requests_per_minute: Option<u32>,
-    /// Tokens per minute; 0: no limit
-    #[arg(long, value_name = "N")]
-    tokens_per_minute: Option<u32>,
-    /// Requests in progress; 0: no limit
-    #[arg(long, value_name = "N")]
-    concurrency: Option<u32>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    rates: RateArguments,
 }
 
-impl TeamArguments {
-    /// The members that are named; `null` for those that are cleared.
-    fn members(&self) -> Map<String, Value> {
-        let texts = [("limit", &self.limit, "none"), ("limit_reset", &self.limit_reset, "never")];
-        let named = texts.into_iter().filter_map(|(name, text, none)| Some((name, text.as_deref()?, none)));
-        named.map(|(name, text, none)| (name.to_owned(), cleared(text, none))).collect()
-    }
-}
-
-impl AccountArguments {
-    fn members(&self) -> Map<String, Value> {
-        let mut members = self.budget.members();
-        if let Some(team) = &self.team {
-            members.insert("team".to_owned(), cleared(team, "none"));
+/// The members that arguments set; `null` for those that are cleared.
+fn members(arguments: &impl Serialize) -> Map<String, Value> {
+    let mut members = given(arguments);
+    for (name, cleared) in [("limit", "none"), ("limit_reset", "never"), ("team", "none")] {
+        if let Some(value) = members.get_mut(name).filter(|value| **value == cleared) {
+            *value = Value::Null;
         }
-        let numbers = [
-            ("requests_per_minute", self.requests_per_minute),
-            ("tokens_per_minute", self.tokens_per_minute),
-            ("concurrency", self.concurrency),
-        ];
-        members.extend(numbers.into_iter().filter_map(|(name, number)| Some((name.to_owned(), json!(number?)))));
-        members
     }
-}
-
-fn cleared(text: &str, none: &str) -> Value {
-    if text == none { Value::Null } else { json!(text) }
+    members
 }
 
 /// The path of the calls for all of them.
@@ -176,8 +154,8 @@ enum Action<'a> {
 pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> Finished {
     let action = match &request.action {
         AccountsAction::List => Action::List,
-        AccountsAction::Create(account) => Action::Create(&account.budget.name, account.members()),
-        AccountsAction::Limit(account) => Action::Limit(&account.budget.name, account.members()),
+        AccountsAction::Create(account) => Action::Create(&account.budget.name, members(account)),
+        AccountsAction::Limit(account) => Action::Limit(&account.budget.name, members(account)),
         AccountsAction::Remove { name } => Action::Remove(name),
         AccountsAction::Disable { name } => Action::Switch(name, false),
         AccountsAction::Enable { name } => Action::Switch(name, true),
@@ -189,8 +167,8 @@ pub(super) fn accounts(request: &AccountsRequest, environment: &Environment) -> 
 pub(super) fn teams(request: &TeamsRequest, environment: &Environment) -> Finished {
     let action = match &request.action {
         TeamsAction::List => Action::List,
-        TeamsAction::Create(team) => Action::Create(&team.name, team.members()),
-        TeamsAction::Limit(team) => Action::Limit(&team.name, team.members()),
+        TeamsAction::Create(team) => Action::Create(&team.name, members(team)),
+        TeamsAction::Limit(team) => Action::Limit(&team.name, members(team)),
         TeamsAction::Remove { name } => Action::Remove(name),
         TeamsAction::Disable { name } => Action::Switch(name, false),
         TeamsAction::Enable { name } => Action::Switch(name, true),

@@ -7,11 +7,12 @@ use actix_web::http::Method;
 use clap::{Args, Subcommand};
 use pointsman_config::{Config, Environment};
 use pointsman_dialect::percent::encoded;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     CommandOutput, Finished,
-    admin_place::{AdminClient, AdminPlace, StoppedGateway, stopped_gateway},
+    admin_place::{AdminClient, AdminPlace, RateArguments, StoppedGateway, given, stopped_gateway},
     columns::{dollars, shown},
 };
 use crate::{
@@ -68,13 +69,16 @@ enum KeysAction {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+// The names of the arguments are those of the members that they set.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize)]
 struct NewKeyArguments {
     /// Name, for logs and records; unique
     #[arg(value_name = "NAME", required_unless_present = "name")]
+    #[serde(skip)]
     key: Option<String>,
     /// The same
     #[arg(long, conflicts_with = "key")]
+    #[serde(skip)]
     name: Option<String>,
     /// Account; default: one of its own
     #[arg(long)]
@@ -91,15 +95,9 @@ struct NewKeyArguments {
     /// Time from which the key is refused, such as 2027-12-31
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
-    /// Requests per minute; 0: no limit
-    #[arg(long, value_name = "N")]
-    requests_per_minute: Option<u32>,
-    /// Tokens per minute; 0: no limit
-    #[arg(long, value_name = "N")]
-    tokens_per_minute: Option<u32>,
-    /// Requests in progress; 0: no limit
-    #[arg(long, value_name = "N")]
-    concurrency: Option<u32>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    rates: RateArguments,
     /// Model id or prefix such as acme/* that the key may use; may be repeated
     #[arg(long = "allowed-model", value_name = "PATTERN")]
     allowed_models: Vec<String>,
@@ -120,6 +118,7 @@ struct NewKeyArguments {
     task: Option<String>,
     /// Name that means a model or an alias in requests of the key; may be repeated
     #[arg(long = "alias", value_name = "NAME=MODEL", value_parser = alias)]
+    #[serde(skip)]
     aliases: Vec<(String, String)>,
     /// Your own name of the user of the key
     #[arg(long, value_name = "NAME")]
@@ -137,34 +136,12 @@ impl NewKeyArguments {
     }
 
     fn members(&self) -> Map<String, Value> {
-        let texts = [
-            ("account", &self.account),
-            ("limit", &self.limit),
-            ("limit_reset", &self.limit_reset),
-            ("expires_at", &self.expires_at),
-            ("objective", &self.objective),
-            ("task", &self.task),
-            ("external_user", &self.external_user),
-        ];
-        let numbers = [
-            ("requests_per_minute", self.requests_per_minute),
-            ("tokens_per_minute", self.tokens_per_minute),
-            ("concurrency", self.concurrency),
-        ];
-        let lists = [
-            ("scopes", &self.scopes),
-            ("allowed_models", &self.allowed_models),
-            ("blocked_models", &self.blocked_models),
-            ("allowed_providers", &self.allowed_providers),
-            ("blocked_providers", &self.blocked_providers),
-        ];
-        let aliases = Map::from_iter(self.aliases.iter().map(|(name, target)| (name.clone(), json!(target))));
-        let mut members = Map::from_iter([("name".to_owned(), json!(self.name()))]);
-        let mut set = |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
-        texts.iter().for_each(|(name, text)| set(name, text.as_ref().map(|text| json!(text))));
-        numbers.iter().for_each(|(name, number)| set(name, number.map(|number| json!(number))));
-        lists.iter().for_each(|(name, list)| set(name, (!list.is_empty()).then(|| json!(list))));
-        set("aliases", (!aliases.is_empty()).then_some(Value::Object(aliases)));
+        let mut members = given(self);
+        members.insert("name".to_owned(), json!(self.name()));
+        if !self.aliases.is_empty() {
+            let aliases = self.aliases.iter().map(|(name, target)| (name.clone(), json!(target)));
+            members.insert("aliases".to_owned(), aliases.collect());
+        }
         members
     }
 }

@@ -12,13 +12,12 @@ use clap::Args;
 use pointsman_config::Environment;
 use pointsman_dialect::percent::encoded;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     CommandOutput, Finished,
     admin_place::{admin_url, reached},
     columns::{dollars, shown},
-    gateway::{GatewayArguments, ReachedGateway},
+    gateway::{GatewayArguments, ReachedGateway, until_a_signal},
     moment::moment,
     refused, success,
 };
@@ -67,23 +66,17 @@ pub(super) fn run(request: &LogsRequest, environment: &Environment) -> Finished 
     if request.refused {
         return refused_calls(request, &gateway);
     }
-    rt::System::new().block_on(show(request, &gateway)).map(|()| success(String::new()))
+    until_a_signal(show(request, &gateway))
 }
 
 async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), CommandOutput> {
-    let listen = |kind| signal(kind).map_err(|error| refused(format!("no signals: {error}")));
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     // Everything that was there before is known, so that only `lines` of it are shown.
     let mut known = HashSet::new();
     let mut is_first = true;
     loop {
         let limit = if request.follow { PAGE } else { request.lines.max(1) };
         let path = request.path(limit).map_err(refused)?;
-        let page = tokio::select! {
-            page = gateway.call((Method::GET, &path), None) => rows(&page?)?,
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
-        };
+        let page = rows(&gateway.call((Method::GET, &path), None).await?)?;
         let most = if is_first { request.lines as usize } else { usize::MAX };
         let new = page.iter().filter(|row| !known.contains(text(row, "id"))).take(most);
         let lines: Vec<String> =
@@ -101,11 +94,7 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
         drop(output);
         known = page.iter().map(|row| text(row, "id").to_owned()).collect();
         is_first = false;
-        tokio::select! {
-            () = rt::time::sleep(INTERVAL) => {}
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
-        }
+        rt::time::sleep(INTERVAL).await;
     }
 }
 

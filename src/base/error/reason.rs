@@ -16,6 +16,11 @@ pub struct ErrorReason {
     pub model: Option<Box<str>>,
 }
 
+/// Whether an answer with this status refuses the key of its call.
+pub fn refuses_key(status: StatusCode) -> bool {
+    status == StatusCode::UNAUTHORIZED
+}
+
 impl ApiError {
     /// The same error, of a call that asked for `model`. For the list of refused calls alone: clients do not see it.
     pub fn for_model(mut self, model: &str) -> ApiError {

@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounterVec, IntGaugeVec};
 
-use super::{Metrics, instruments::Instruments};
+use super::instruments::Instruments;
 
 pointsman_domain::named! {
     /// How an attempt ended.
@@ -47,25 +47,10 @@ impl AlertMetrics {
     pub(crate) fn waiting(&self, receiver: &str, alerts: usize) {
         self.waiting.with_label_values(&[receiver]).set(i64::try_from(alerts).unwrap_or(i64::MAX));
     }
-}
-
-/// An attempt to deliver an alert ended.
-pub struct AlertAttempt<'a> {
-    /// Name of the receiver.
-    pub receiver: &'a str,
-    /// The event.
-    pub event: &'a str,
-    /// How it ended.
-    pub result: AlertResult,
-    /// `sent`, or why it was not.
-    pub outcome: &'a str,
-}
-
-impl AlertAttempt<'_> {
-    /// Counts and logs it: a failure that is tried again at `warn`, the loss of an alert at `error`.
-    pub fn emit(&self, metrics: &Metrics) {
-        let AlertAttempt { receiver, event, result, outcome } = *self;
-        metrics.alerts.attempts.with_label_values(&[receiver, result.as_str()]).inc();
+    /// An attempt to deliver the alert of `event` ended: counts and logs it, a failure that is tried again at `warn`, the loss of
+    /// an alert at `error`. `outcome` is `sent`, or why it was not.
+    pub(crate) fn attempted(&self, receiver: &str, event: &str, result: AlertResult, outcome: &str) {
+        self.attempts.with_label_values(&[receiver, result.as_str()]).inc();
         match result {
             AlertResult::Sent => log::info!(event = "alert"; "alert '{event}' is sent to '{receiver}'"),
             AlertResult::Failed => {

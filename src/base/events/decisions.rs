@@ -35,22 +35,15 @@ impl DecisionMetrics {
     }
 }
 
-/// A decision was made, or refused because every endpoint was left out.
-pub struct Decided<'a> {
-    /// Time that it took; `None` for a refused one.
-    pub took: Option<Duration>,
-    /// The endpoints that were left out.
-    pub excluded: &'a [ExcludedEndpoint],
-}
-
-impl Decided<'_> {
-    /// Counts it.
-    pub fn emit(&self, metrics: &Metrics) {
-        if let Some(took) = self.took {
-            metrics.decisions.duration.observe(took.as_secs_f64());
+impl Metrics {
+    /// A decision was made, or refused because every endpoint was left out: counts it. It took this time, which a refused one
+    /// has not, and left out these endpoints.
+    pub fn decided(&self, took: Option<Duration>, excluded: &[ExcludedEndpoint]) {
+        if let Some(took) = took {
+            self.decisions.duration.observe(took.as_secs_f64());
         }
-        for excluded in self.excluded {
-            if let Some(counter) = metrics.decisions.excluded.get(excluded.reason as usize) {
+        for excluded in excluded {
+            if let Some(counter) = self.decisions.excluded.get(excluded.reason as usize) {
                 counter.inc();
             }
         }

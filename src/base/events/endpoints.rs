@@ -7,7 +7,7 @@ use pointsman_domain::{AttemptRecord, Blame, Catalog, Endpoint, EventKind, Failu
 use pointsman_routing::stats::{BreakerChange, Gate, GateChange};
 use prometheus::{
     HistogramVec, IntCounterVec, IntGaugeVec,
-    core::{Collector as _, MetricVec, MetricVecBuilder},
+    core::{Collector, MetricVec, MetricVecBuilder},
 };
 
 use super::{Metrics, instruments::Instruments};
@@ -25,6 +25,9 @@ const PER_TOKEN: [f64; 6] = [0.005, 0.01, 0.02, 0.04, 0.1, 0.3];
 /// States of a breaker in `breaker_moves_total`.
 const STATES: [&str; 4] = ["closed", "cooling", "open", "probing"];
 
+/// The labels that name an endpoint.
+pub(super) const ENDPOINT: [&str; 2] = ["provider", "model"];
+
 /// Series per endpoint, identified by provider and model.
 pub(super) struct EndpointMetrics {
     attempts: IntCounterVec,
@@ -37,7 +40,6 @@ pub(super) struct EndpointMetrics {
 
 impl EndpointMetrics {
     pub(super) fn new(make: &Instruments<'_>) -> Result<EndpointMetrics, prometheus::Error> {
-        let endpoint = ["provider", "model"];
         Ok(EndpointMetrics {
             attempts: make.counters(
                 "upstream_attempts_total",
@@ -47,7 +49,7 @@ impl EndpointMetrics {
             first_token: make.times_by(
                 "ttft_seconds",
                 "Time from the dispatch of an attempt to the first content of its stream, complete streams only",
-                &endpoint,
+                &ENDPOINT,
                 &FIRST_TOKEN,
             )?,
             duration: make.times_by(
@@ -59,13 +61,13 @@ impl EndpointMetrics {
             per_token: make.times_by(
                 "time_per_output_token_seconds",
                 "Time from the first to the last content of a complete stream, per output token after the first; hidden reasoning left out",
-                &endpoint,
+                &ENDPOINT,
                 &PER_TOKEN,
             )?,
             circuit: make.gauges(
                 "circuit_open",
                 "1 while the breaker of an endpoint is not closed; model=\"\" is the breaker of the provider",
-                &endpoint,
+                &ENDPOINT,
             )?,
             moves: make.counters(
                 "breaker_moves_total",
@@ -97,12 +99,12 @@ impl EndpointMetrics {
             let _ = self.per_token.with_label_values(&[*provider, *model]);
         }
         let known: HashSet<[&str; 2]> = providers.union(&endpoints).copied().collect();
-        retain(&self.attempts, &known);
-        retain(&self.first_token, &known);
-        retain(&self.duration, &known);
-        retain(&self.per_token, &known);
-        retain(&self.circuit, &known);
-        retain(&self.moves, &known);
+        retain(&self.attempts, ENDPOINT, &known);
+        retain(&self.first_token, ENDPOINT, &known);
+        retain(&self.duration, ENDPOINT, &known);
+        retain(&self.per_token, ENDPOINT, &known);
+        retain(&self.circuit, ENDPOINT, &known);
+        retain(&self.moves, ENDPOINT, &known);
     }
 }
 
@@ -136,17 +138,19 @@ fn usual_outcomes() -> impl Iterator<Item = &'static str> {
     ["ok", AttemptRecord::CANCELLED, AttemptRecord::LOST_RACE].into_iter().chain(failures)
 }
 
-/// Removes the series of all endpoints that are not known.
-pub(super) fn retain<B: MetricVecBuilder>(metric: &MetricVec<B>, known: &HashSet<[&str; 2]>)
-where
-    MetricVec<B>: prometheus::core::Collector,
+/// Removes all series whose values of the labels `names` are not known.
+pub(super) fn retain<B: MetricVecBuilder, const N: usize>(
+    metric: &MetricVec<B>,
+    names: [&str; N],
+    known: &HashSet<[&str; N]>,
+) where
+    MetricVec<B>: Collector,
 {
     for family in metric.collect() {
         for series in family.get_metric() {
             let labels: HashMap<&str, &str> =
                 series.get_label().iter().map(|label| (label.name(), label.value())).collect();
-            let value = |name| labels.get(name).copied().unwrap_or_default();
-            if !known.contains(&[value("provider"), value("model")]) {
+            if !known.contains(&names.map(|name| labels.get(name).copied().unwrap_or_default())) {
                 let _ = metric.remove(&labels);
             }
         }

@@ -8,7 +8,7 @@ use prometheus::{Counter, CounterVec, Histogram, HistogramVec, IntCounter, IntCo
 
 use super::{
     Metrics,
-    endpoints::{self, FIRST_TOKEN, WHOLE_ANSWER},
+    endpoints::{self, ENDPOINT, FIRST_TOKEN, WHOLE_ANSWER},
     instruments::Instruments,
 };
 use crate::base::log_output;
@@ -127,12 +127,12 @@ impl GenerationMetrics {
         for ([provider, model], kind) in endpoints.iter().flat_map(|it| KINDS.map(|kind| (it, kind))) {
             let _ = self.tokens.with_label_values(&[*provider, *model, kind]);
         }
-        endpoints::retain(&self.cost, &endpoints);
-        endpoints::retain(&self.tokens, &endpoints);
-        let providers = endpoints.iter().map(|[provider, _]| [*provider, ""]).collect();
-        endpoints::retain(&self.compared_cost, &providers);
+        endpoints::retain(&self.cost, ENDPOINT, &endpoints);
+        endpoints::retain(&self.tokens, ENDPOINT, &endpoints);
+        let providers = endpoints.iter().map(|[provider, _]| [*provider]).collect();
+        endpoints::retain(&self.compared_cost, ["provider"], &providers);
         for (provider, source) in
-            providers.iter().flat_map(|[provider, _]| ["computed", "reported"].map(|it| (provider, it)))
+            providers.iter().flat_map(|[provider]| ["computed", "reported"].map(|it| (provider, it)))
         {
             let _ = self.compared_cost.with_label_values(&[*provider, source]);
         }

@@ -1,18 +1,12 @@
 //! Series per key. Names become labels: those of the configuration first, then those of issued keys, and beyond a bound keys
 //! count as `other`. A key that was just issued gets its label when the metrics are read next.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
-use prometheus::{
-    Counter, CounterVec, IntCounter, IntCounterVec,
-    core::{Collector, MetricVec, MetricVecBuilder},
-};
+use prometheus::{Counter, CounterVec, IntCounter, IntCounterVec};
 
-use super::instruments::Instruments;
+use super::{endpoints, instruments::Instruments};
 
 /// Most keys with a label of their own.
 pub(crate) const MOST_KEYS: usize = 200;
@@ -77,9 +71,9 @@ impl KeyMetrics {
     pub(super) fn adopt(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
         let series = |(key, name)| (key, KeySeries::new(name, &self.requests, &self.cost));
         let by_key: BTreeMap<u64, KeySeries> = keys.take(MOST_KEYS).map(series).collect();
-        let names = by_key.values().chain([&self.other]).map(|series| &*series.name).collect();
-        retain(&self.requests, &names);
-        retain(&self.cost, &names);
+        let names = by_key.values().chain([&self.other]).map(|series| [&*series.name]).collect();
+        endpoints::retain(&self.requests, ["key"], &names);
+        endpoints::retain(&self.cost, ["key"], &names);
         self.by_key.store(Arc::new(by_key));
     }
 
@@ -97,21 +91,5 @@ impl KeyMetrics {
 
     fn of(&self, key: u64, count: impl FnOnce(&KeySeries)) {
         count(self.by_key.load().get(&key).unwrap_or(&self.other));
-    }
-}
-
-/// Removes the series of all keys that are not named.
-fn retain<B: MetricVecBuilder>(metric: &MetricVec<B>, names: &HashSet<&str>)
-where
-    MetricVec<B>: Collector,
-{
-    for family in metric.collect() {
-        for series in family.get_metric() {
-            let labels: HashMap<&str, &str> =
-                series.get_label().iter().map(|label| (label.name(), label.value())).collect();
-            if labels.get("key").is_some_and(|key| !names.contains(key)) {
-                let _ = metric.remove(&labels);
-            }
-        }
     }
 }

@@ -51,23 +51,6 @@ impl LifeMetrics {
     }
 }
 
-/// A configuration came into force.
-pub struct ConfigInForce {
-    /// Its version.
-    pub version: u64,
-    /// When it came into force, in Unix milliseconds.
-    pub at_ms: i64,
-}
-
-impl ConfigInForce {
-    /// Updates the gauges and logs the version at `debug`.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.life.config_version.set(i64::try_from(self.version).unwrap_or(i64::MAX));
-        metrics.life.config_loaded.set(self.at_ms as f64 / 1e3);
-        log::debug!(event = "config"; "configuration {} is in force", self.version);
-    }
-}
-
 /// A canary exceeded its guardrail: from now on its alias serves without it.
 pub struct CanaryFellBack<'a> {
     /// The alias.
@@ -111,77 +94,44 @@ impl QualityDrifted<'_> {
     }
 }
 
-/// An administrator changed the running gateway.
-pub struct Administered<'a> {
-    /// Label of the administrator's key.
-    pub by: &'a str,
-    /// The action, beginning with a verb.
-    pub what: &'a str,
-    /// The object of the action, if any.
-    pub whom: Option<&'a str>,
-}
-
-impl Administered<'_> {
-    /// Logs the action at `warn`, for audits.
-    pub fn emit(&self) {
-        match self.whom {
-            Some(whom) => {
-                log::warn!(event = "administration", key = self.by; "administration: '{}' {} {whom:?}", self.by, self.what)
-            }
-            None => log::warn!(event = "administration", key = self.by; "administration: '{}' {}", self.by, self.what),
-        }
+/// An administrator changed the running gateway: logs it at `warn`, for audits. `by` is the label of the key, `what` the action,
+/// beginning with a verb, and `whom` its object, if any.
+pub fn administered(by: &str, what: &str, whom: Option<&str>) {
+    match whom {
+        Some(whom) => log::warn!(event = "administration", key = by; "administration: '{by}' {what} {whom:?}"),
+        None => log::warn!(event = "administration", key = by; "administration: '{by}' {what}"),
     }
 }
 
-/// Somebody tried to log in to the console.
-pub struct ConsoleLogin<'a> {
-    /// Address of the browser, or of the proxy before it.
-    pub from: &'a str,
-    /// Label of the administrator's key; `None` if the login was refused.
-    pub by: Option<&'a str>,
-}
-
-impl ConsoleLogin<'_> {
-    /// Logs the login at `warn`, for audits.
-    pub fn emit(&self) {
-        match self.by {
-            Some(by) => log::warn!(event = "console_login", key = by; "console: '{by}' logged in from {}", self.from),
-            None => log::warn!(event = "console_login"; "console: a login from {} was refused", self.from),
-        }
-    }
-}
-
-/// A stopped actor was replaced.
-pub struct ActorReplaced<'a> {
-    /// Name of the actor.
-    pub actor: &'a str,
-}
-
-impl ActorReplaced<'_> {
-    /// Counts it, and logs it at `error`, because the panic has to be investigated.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.life.replaced.with_label_values(&[self.actor]).inc();
-        log::error!(event = "actor"; "actor '{}' stopped and was replaced; its panic is in the log before this", self.actor);
-    }
-}
-
-/// An actor runs and does not answer.
-pub struct ActorSilent<'a> {
-    /// Name of the actor.
-    pub actor: &'a str,
-    /// Time that was waited for its answer.
-    pub waited: Duration,
-}
-
-impl ActorSilent<'_> {
-    /// Counts it, and logs it at `error`.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.life.silent.with_label_values(&[self.actor]).inc();
-        log::error!(event = "actor"; "actor '{}' has not answered for {:.0} s", self.actor, self.waited.as_secs_f64());
+/// Somebody tried to log in to the console: logs it at `warn`, for audits. `from` is the address of the browser, or of the proxy
+/// before it, and `by` the label of the administrator's key; `None` if the login was refused.
+pub fn console_login(from: &str, by: Option<&str>) {
+    match by {
+        Some(by) => log::warn!(event = "console_login", key = by; "console: '{by}' logged in from {from}"),
+        None => log::warn!(event = "console_login"; "console: a login from {from} was refused"),
     }
 }
 
 impl Metrics {
+    /// A configuration came into force, at this time in Unix milliseconds: updates the gauges and logs the version at `debug`.
+    pub fn config_in_force(&self, version: u64, at_ms: i64) {
+        self.life.config_version.set(i64::try_from(version).unwrap_or(i64::MAX));
+        self.life.config_loaded.set(at_ms as f64 / 1e3);
+        log::debug!(event = "config"; "configuration {version} is in force");
+    }
+
+    /// A stopped actor was replaced: counts it, and logs it at `error`, because the panic has to be investigated.
+    pub fn actor_replaced(&self, actor: &str) {
+        self.life.replaced.with_label_values(&[actor]).inc();
+        log::error!(event = "actor"; "actor '{actor}' stopped and was replaced; its panic is in the log before this");
+    }
+
+    /// An actor runs and has not answered for the time that was `waited`: counts it, and logs it at `error`.
+    pub fn actor_silent(&self, actor: &str, waited: Duration) {
+        self.life.silent.with_label_values(&[actor]).inc();
+        log::error!(event = "actor"; "actor '{actor}' has not answered for {:.0} s", waited.as_secs_f64());
+    }
+
     /// Number of replacements of an actor.
     pub(crate) fn replacements(&self, actor: &str) -> u64 {
         self.life.replaced.with_label_values(&[actor]).get()

@@ -2,31 +2,30 @@
 
 use std::fs;
 
-use prometheus::{Counter, Error, Gauge, Registry, proto::MetricFamily};
+use prometheus::proto::MetricFamily;
+
+use super::families::Families;
 
 /// Units per second of the times in `/proc/self/stat`. Linux fixes it for all programs, whatever the kernel's own rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The metrics of this process, which began at this time in Unix seconds. Those that the system does not tell are left
 /// out.
-pub(super) fn families(started_seconds: f64) -> Result<Vec<MetricFamily>, Error> {
-    let registry = Registry::new();
-    let gauge = |name: &str, help: &str, value: Option<f64>| {
-        let Some(value) = value else { return Ok(()) };
-        let gauge = Gauge::new(name, help)?;
-        gauge.set(value);
-        registry.register(Box::new(gauge))
-    };
-    gauge("process_start_time_seconds", "When the process started, in Unix seconds", Some(started_seconds))?;
-    gauge("process_resident_memory_bytes", "Resident memory of the process", resident_bytes())?;
-    gauge("process_open_fds", "Open file descriptors", open_descriptors())?;
-    gauge("process_max_fds", "Most file descriptors that may be open", most_descriptors())?;
-    if let Some(seconds) = cpu_seconds() {
-        let counter = Counter::new("process_cpu_seconds_total", "CPU time of the process, user and system")?;
-        counter.inc_by(seconds);
-        registry.register(Box::new(counter))?;
-    }
-    Ok(registry.gather())
+pub(super) fn families(started_seconds: f64) -> Vec<MetricFamily> {
+    Families::with_prefix("process_".to_owned(), |families| {
+        let gauges = [
+            ("start_time_seconds", "When the process started, in Unix seconds", Some(started_seconds)),
+            ("resident_memory_bytes", "Resident memory of the process", resident_bytes()),
+            ("open_fds", "Open file descriptors", open_descriptors()),
+            ("max_fds", "Most file descriptors that may be open", most_descriptors()),
+        ];
+        for (name, help, value) in gauges {
+            value.into_iter().for_each(|value| families.gauge(name, help, value));
+        }
+        let seconds = cpu_seconds();
+        let help = "CPU time of the process, user and system";
+        seconds.into_iter().for_each(|seconds| families.counter("cpu_seconds_total", help, seconds));
+    })
 }
 
 fn resident_bytes() -> Option<f64> {

@@ -67,13 +67,7 @@ pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
             };
             Ok(answer::page(page(list(&body, all, &filters))))
         }
-        Err(error) if error.status().is_client_error() && worker.shared.records.ledger.is_none() => {
-            Ok(answer::page(page(html! { p.empty { (error.message()) " A single decision is found by its id." } })))
-        }
-        Err(error) if error.status().as_u16() == 400 => {
-            Ok(answer::refused(&error, page(html! { p.alert role="alert" { (error.message()) } })))
-        }
-        Err(error) => Err(error),
+        Err(error) => answer::unlisted(error, worker, " A single decision is found by its id.", page),
     }
 }
 

@@ -180,9 +180,6 @@ fn new_page(frame: &Frame, worker: &Worker, fields: Fields<'_>) -> Markup {
 }
 
 fn controls(worker: &Worker, form: Form, fields: Fields<'_>) -> Markup {
-    let teams: Vec<_> = accounts::team_names(worker).into_iter().collect();
-    let teams: Vec<(&str, &str)> =
-        std::iter::once(("", "none")).chain(teams.iter().map(|team| (&**team, &**team))).collect();
     html! {
         @if form != Form::Configured {
             fieldset {
@@ -190,7 +187,7 @@ fn controls(worker: &Worker, form: Form, fields: Fields<'_>) -> Markup {
                 (fields.text("name", "Name", "For logs and records; no other key has it."))
                 @if form == Form::New {
                     (fields.text("account", "Account", "Keys of one account share its records and limits; empty: one of its own."))
-                    (fields.choice("team", "Team", "The account shares the budget of its team.", &teams))
+                    (fields.team(worker, "The account shares the budget of its team."))
                 }
                 (fields.choice("objective", "Objective", "Of requests that name none.", &OBJECTIVES))
             }

@@ -15,7 +15,7 @@ use pointsman_domain::{
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
-    base::events::{CascadeEnd, Cascaded},
+    base::events::CascadeEnd,
     proxy::{
         dispatch::{
             RequestedWork, decide,
@@ -157,6 +157,6 @@ struct Counted<'w> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        Cascaded { signal: self.signal, end: self.end }.emit(&self.worker.shared.process.metrics);
+        self.end.emit(self.signal, &self.worker.shared.process.metrics);
     }
 }

@@ -7,7 +7,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use pointsman_actors::router::Routed;
-use pointsman_domain::{Catalog, Endpoint, Target, Usd};
+use pointsman_domain::{Catalog, Endpoint, Usd};
 
 use super::attempt::RequestSize;
 use crate::{
@@ -90,11 +90,7 @@ async fn reserve(
 
 /// Whether the first alias that may serve is one of free models only, also as a part of a divided one.
 fn asks_free_pool(routed: &Routed) -> bool {
-    let alias = routed.decision.request.targets.iter().find_map(|target| match target {
-        Target::Alias(position) => routed.catalog.alias(*position),
-        Target::Model(_) => None,
-    });
-    alias.is_some_and(|alias| alias.free_only)
+    routed.catalog.aliases_among(&routed.decision.request.targets).next().is_some_and(|alias| alias.free_only)
 }
 
 impl RequestBudget {

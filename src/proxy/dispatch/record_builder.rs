@@ -443,10 +443,7 @@ impl RecordBuilder {
 
     /// Posts the record: the client left after it had seen `outcome` of attempt `n`.
     pub fn cancel(&mut self, n: u32, outcome: Outcome) {
-        if let Some(running) = self.take(n) {
-            self.push_attempt(running.attempt.cancelled(Some(&outcome)));
-        }
-        self.set_outcome(outcome);
+        self.cancel_attempt(n, outcome);
         self.record_mut().finish = None;
         self.post(GenerationStatus::Cancelled, clock::now());
     }
@@ -454,11 +451,15 @@ impl RecordBuilder {
     /// Posts the record: the gateway stopped after the client had seen `outcome` of attempt `n`. The attempt counts as
     /// cancelled, not as a failure of the provider.
     pub fn stop(&mut self, n: u32, outcome: Outcome) {
+        self.cancel_attempt(n, outcome);
+        self.post(GenerationStatus::Failed, clock::now());
+    }
+
+    fn cancel_attempt(&mut self, n: u32, outcome: Outcome) {
         if let Some(running) = self.take(n) {
             self.push_attempt(running.attempt.cancelled(Some(&outcome)));
         }
         self.set_outcome(outcome);
-        self.post(GenerationStatus::Failed, clock::now());
     }
 
     /// Posts the record: the gateway has no room for the answer of attempt `n`. The attempt counts as cancelled, not as a
@@ -558,7 +559,7 @@ impl RecordBuilder {
     }
 
     fn hedge(&self, end: HedgeEnd) {
-        events::Hedged { end }.emit(&self.worker.shared.process.metrics);
+        end.emit(&self.worker.shared.process.metrics);
     }
 
     /// Ends the running attempts as cancelled: the client left and has seen nothing of them.

@@ -46,76 +46,147 @@ pub(super) struct RecordedCandidate {
     inputs: RecordedInputs,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(deny_unknown_fields)]
-struct RecordedInputs {
-    /// Natural logarithm of the seconds to the first token without load and prompt.
-    intercept: Exact,
-    /// How strongly load lengthens it.
-    load_exponent: Exact,
-    /// Attempts in progress from which on load lengthens it.
-    knee: Exact,
-    /// Variance of that logarithm.
-    variance: Exact,
-    /// Seconds that each prompt token adds.
-    prompt_slope: Exact,
-    /// Tokens of the prompt.
-    prompt_tokens: u32,
-    /// Those of them that may be in its cache.
-    cached_tokens: u32,
-    /// Observations behind the time to the first token; old ones count less.
-    weight: Exact,
-    /// Natural logarithm of the seconds per output token.
-    per_token: Exact,
-    /// Variance of that logarithm.
-    pace_variance: Exact,
-    /// Observations behind it; old ones count less.
-    pace_weight: Exact,
-    /// Share of output tokens that answers show.
-    shown: Exact,
-    /// Failures; old ones count less.
-    failures: Exact,
-    /// Whole answers; old ones count less.
-    successes: Exact,
-    /// Usual probability of failure of related endpoints.
-    usual_failure: Exact,
-    /// Seconds since the last observation; `Infinity` without one.
-    age_s: Exact,
-    /// Attempts in progress at it.
-    in_flight: u32,
-    /// Expected output tokens.
-    output_tokens: Exact,
-    /// Variance of their natural logarithm.
-    output_variance: Exact,
-    /// Cost that it was ranked with, in US dollars.
-    cost_usd: Exact,
-    /// Least probability of failure, from its breaker or its silence.
-    failure_floor: Exact,
-    /// Expected seconds to the first token of a stream, or to the whole answer.
-    expected_s: Exact,
-    /// Standard deviation of their natural logarithm.
-    spread: Exact,
-    /// What ranks before the score: place in `provider.order`, then missed preferences.
-    tier: u32,
-    /// When its breaker or its spacing lets a call pass, in microseconds on the clock of `tick_us`; 0 without either.
-    until_us: u64,
-    /// How good its answers are, for the class of the task; absent if that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    quality: Option<EndpointQuality>,
+/// What a record says of a value, exactly, and the value again.
+trait Recorded<T> {
+    fn of(value: T) -> Self;
+    fn value(self) -> T;
 }
 
-/// How good the answers of an endpoint are.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(deny_unknown_fields)]
-struct EndpointQuality {
-    /// Probability that an answer is acceptable.
-    mean: Exact,
-    /// Lower tenth of it.
-    p10: Exact,
-    /// Ratings that count in it; old ones count less.
-    ratings: Exact,
+impl Recorded<f64> for Exact {
+    fn of(value: f64) -> Exact {
+        Exact(value)
+    }
+
+    fn value(self) -> f64 {
+        self.0
+    }
+}
+
+impl Recorded<u32> for u32 {
+    fn of(value: u32) -> u32 {
+        value
+    }
+
+    fn value(self) -> u32 {
+        self
+    }
+}
+
+impl Recorded<Reopens> for u64 {
+    fn of(value: Reopens) -> u64 {
+        value.recorded()
+    }
+
+    fn value(self) -> Reopens {
+        Reopens::of_recorded(self)
+    }
+}
+
+impl<T, R: Recorded<T>> Recorded<Option<T>> for Option<R> {
+    fn of(value: Option<T>) -> Option<R> {
+        value.map(R::of)
+    }
+
+    fn value(self) -> Option<T> {
+        self.map(R::value)
+    }
+}
+
+/// Declares what a record says of a structure: each member with the field that it tells. A new field does not compile
+/// until it is listed.
+macro_rules! recorded {
+    (
+        $(#[$about:meta])*
+        struct $name:ident($value:ident) { $($(#[$about_member:meta])* $member:ident($field:ident): $kind:ty,)* }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+        #[serde(deny_unknown_fields)]
+        struct $name {
+            $($(#[$about_member])* $member: $kind,)*
+        }
+
+        impl Recorded<$value> for $name {
+            fn of(value: $value) -> $name {
+                $name { $($member: Recorded::of(value.$field),)* }
+            }
+
+            fn value(self) -> $value {
+                $value { $($field: self.$member.value(),)* }
+            }
+        }
+    };
+}
+
+recorded! {
+    struct RecordedInputs(ScoreInputs) {
+        /// Natural logarithm of the seconds to the first token without load and prompt.
+        intercept(intercept): Exact,
+        /// How strongly load lengthens it.
+        load_exponent(load_exponent): Exact,
+        /// Attempts in progress from which on load lengthens it.
+        knee(knee): Exact,
+        /// Variance of that logarithm.
+        variance(variance): Exact,
+        /// Seconds that each prompt token adds.
+        prompt_slope(prompt_slope): Exact,
+        /// Tokens of the prompt.
+        prompt_tokens(prompt_tokens): u32,
+        /// Those of them that may be in its cache.
+        cached_tokens(cached_tokens): u32,
+        /// Observations behind the time to the first token; old ones count less.
+        weight(weight): Exact,
+        /// Natural logarithm of the seconds per output token.
+        per_token(per_token): Exact,
+        /// Variance of that logarithm.
+        pace_variance(pace_variance): Exact,
+        /// Observations behind it; old ones count less.
+        pace_weight(pace_weight): Exact,
+        /// Share of output tokens that answers show.
+        shown(shown): Exact,
+        /// Failures; old ones count less.
+        failures(failures): Exact,
+        /// Whole answers; old ones count less.
+        successes(successes): Exact,
+        /// Usual probability of failure of related endpoints.
+        usual_failure(usual_failure): Exact,
+        /// Seconds since the last observation; `Infinity` without one.
+        age_s(age): Exact,
+        /// Attempts in progress at it.
+        in_flight(in_flight): u32,
+        /// Expected output tokens.
+        output_tokens(output_tokens): Exact,
+        /// Variance of their natural logarithm.
+        output_variance(output_variance): Exact,
+        /// Cost that it was ranked with, in US dollars.
+        cost_usd(cost): Exact,
+        /// Least probability of failure, from its breaker or its silence.
+        failure_floor(floor): Exact,
+        /// Expected seconds to the first token of a stream, or to the whole answer.
+        expected_s(expected): Exact,
+        /// Standard deviation of their natural logarithm.
+        spread(spread): Exact,
+        /// What ranks before the score: place in `provider.order`, then missed preferences.
+        tier(tier): u32,
+        /// When its breaker or its spacing lets a call pass, in microseconds on the clock of `tick_us`; 0 without either.
+        until_us(reopens): u64,
+        /// How good its answers are, for the class of the task; absent if that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quality(quality): Option<EndpointQuality>,
+    }
+}
+
+recorded! {
+    /// How good the answers of an endpoint are.
+    struct EndpointQuality(Quality) {
+        /// Probability that an answer is acceptable.
+        mean(mean): Exact,
+        /// Lower tenth of it.
+        p10(tenth): Exact,
+        /// Ratings that count in it; old ones count less.
+        ratings(ratings): Exact,
+    }
 }
 
 impl RecordedCandidate {
@@ -135,7 +206,7 @@ impl RecordedCandidate {
             score_terms: candidate.terms.iter().map(|term| Exact(term.value)).collect(),
             failure_probability: Exact(candidate.predicted.failure),
             ttft_p50_s: Exact(candidate.predicted.first_token_p50),
-            inputs: RecordedInputs::new(&candidate.inputs),
+            inputs: RecordedInputs::of(candidate.inputs),
         }
     }
 
@@ -172,7 +243,7 @@ impl RecordedCandidate {
             },
             output: OutputCostSpread::default(),
             saving: None,
-            inputs: self.inputs.inputs(),
+            inputs: self.inputs.value(),
             probe: self.probe,
             panic: self.panic,
         }
@@ -184,106 +255,5 @@ impl RecordedCandidate {
 
     pub(super) fn name(&self) -> Option<String> {
         Some(format!("{} at {}", self.model.as_deref()?, self.provider_slug.as_deref()?))
-    }
-}
-
-impl RecordedInputs {
-    fn new(inputs: &ScoreInputs) -> RecordedInputs {
-        // Exhaustive pattern: a new input does not compile until it is listed here.
-        let ScoreInputs {
-            intercept,
-            load_exponent,
-            knee,
-            variance,
-            prompt_slope,
-            prompt_tokens,
-            cached_tokens,
-            weight,
-            per_token,
-            pace_variance,
-            pace_weight,
-            shown,
-            failures,
-            successes,
-            usual_failure,
-            age,
-            in_flight,
-            output_tokens,
-            output_variance,
-            cost,
-            floor,
-            expected,
-            spread,
-            tier,
-            reopens,
-            quality,
-        } = *inputs;
-        RecordedInputs {
-            intercept: Exact(intercept),
-            load_exponent: Exact(load_exponent),
-            knee: Exact(knee),
-            variance: Exact(variance),
-            prompt_slope: Exact(prompt_slope),
-            prompt_tokens,
-            cached_tokens,
-            weight: Exact(weight),
-            per_token: Exact(per_token),
-            pace_variance: Exact(pace_variance),
-            pace_weight: Exact(pace_weight),
-            shown: Exact(shown),
-            failures: Exact(failures),
-            successes: Exact(successes),
-            usual_failure: Exact(usual_failure),
-            age_s: Exact(age),
-            in_flight,
-            output_tokens: Exact(output_tokens),
-            output_variance: Exact(output_variance),
-            cost_usd: Exact(cost),
-            failure_floor: Exact(floor),
-            expected_s: Exact(expected),
-            spread: Exact(spread),
-            tier,
-            until_us: reopens.recorded(),
-            quality: quality.map(|Quality { mean, tenth, ratings }| EndpointQuality {
-                mean: Exact(mean),
-                p10: Exact(tenth),
-                ratings: Exact(ratings),
-            }),
-        }
-    }
-
-    fn inputs(&self) -> ScoreInputs {
-        ScoreInputs {
-            intercept: self.intercept.0,
-            load_exponent: self.load_exponent.0,
-            knee: self.knee.0,
-            variance: self.variance.0,
-            prompt_slope: self.prompt_slope.0,
-            prompt_tokens: self.prompt_tokens,
-            cached_tokens: self.cached_tokens,
-            weight: self.weight.0,
-            per_token: self.per_token.0,
-            pace_variance: self.pace_variance.0,
-            pace_weight: self.pace_weight.0,
-            shown: self.shown.0,
-            failures: self.failures.0,
-            successes: self.successes.0,
-            usual_failure: self.usual_failure.0,
-            age: self.age_s.0,
-            in_flight: self.in_flight,
-            output_tokens: self.output_tokens.0,
-            output_variance: self.output_variance.0,
-            cost: self.cost_usd.0,
-            floor: self.failure_floor.0,
-            expected: self.expected_s.0,
-            spread: self.spread.0,
-            tier: self.tier,
-            reopens: Reopens::of_recorded(self.until_us),
-            quality: self.quality.map(|quality| Quality {
-                mean: quality.mean.0,
-                tenth: quality.p10.0,
-                ratings: quality.ratings.0,
-            }),
-        }
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     access::issued::{Actor, Change},
-    base::events::{AlertAttempt, AlertResult},
+    base::events::AlertResult,
     state::gateway::{GatewayView, Shared},
 };
 
@@ -101,7 +101,7 @@ async fn send_due(shared: Arc<Shared>, mut receiver: AlertReceiver, first: Waiti
 
 /// Counts and logs an attempt. One that ends the matter goes into the audit log.
 async fn conclude(shared: &Arc<Shared>, receiver: &str, event: &str, result: AlertResult, outcome: &str) {
-    AlertAttempt { receiver, event, result, outcome }.emit(&shared.process.metrics);
+    shared.process.metrics.alerts.attempted(receiver, event, result, outcome);
     if result != AlertResult::Failed {
         let actor = Actor { by: SENDER.to_owned(), from: String::new(), request_id: None };
         audit(shared, actor, receiver, event, outcome).await;
@@ -142,8 +142,7 @@ pub async fn test(shared: &Arc<Shared>, receiver: &AlertReceiver, actor: Actor) 
     let delivery = Delivery { at_ms: now_ms, event: alert.event.clone(), outcome: outcome.clone() };
     shared.records.alerts.outbox.lock().note(&receiver.name, delivery);
     let result = if sent.is_ok() { AlertResult::Sent } else { AlertResult::GivenUp };
-    AlertAttempt { receiver: &receiver.name, event: &alert.event, result, outcome: &outcome }
-        .emit(&shared.process.metrics);
+    shared.process.metrics.alerts.attempted(&receiver.name, &alert.event, result, &outcome);
     audit(shared, actor, &receiver.name, &alert.event, &outcome).await;
     sent
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pointsman_domain::{Decision, ExclusionDetail, Generation, GenerationId, NativeFeature, Target};
+use pointsman_domain::{Decision, ExclusionDetail, Generation, GenerationId, NativeFeature};
 use pointsman_routing::split::another_place;
 
 /// The record with what decisions and figures need: no ids, keys, accounts, teams, sessions, tags, addresses, user agents, and no
@@ -37,12 +37,8 @@ pub(super) fn stripped(generation: &Generation) -> Generation {
 
 /// The first model or alias by its name in the catalog, not in the client's spelling.
 fn requested(generation: &Generation) -> Arc<str> {
-    let catalog = &generation.catalog;
-    let name = generation.decision.request.targets.first().and_then(|target| match *target {
-        Target::Model(index) => catalog.model(index).map(|model| model.id.as_str()),
-        Target::Alias(index) => catalog.alias(index).map(|alias| alias.id.as_str()),
-    });
-    name.unwrap_or_default().into()
+    let first = generation.decision.request.targets.first();
+    first.and_then(|target| generation.catalog.target_id(*target)).unwrap_or_default().into()
 }
 
 fn stripped_decision(decision: &Decision) -> Decision {

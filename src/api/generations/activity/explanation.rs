@@ -4,19 +4,16 @@
 use actix_web::HttpResponse;
 use pointsman_base::clock;
 use pointsman_domain::{Usd, shown_dollars};
-use pointsman_ledger::{
-    activity::{
-        ActivityCounters, Sums,
-        explanation::{Bill, Cause, Endpoint, Part, explain},
-        grouping::Dimension,
-    },
-    fault::Fault,
+use pointsman_ledger::activity::{
+    ActivityCounters, Sums,
+    explanation::{Bill, Cause, Endpoint, Part, explain},
+    grouping::Dimension,
 };
 use serde::Serialize;
 
 use super::{
     query::{ActivityQuery, Asked, GroupBy},
-    reading::Sources,
+    reading::{Reading, read_sums},
     view::{Cost, RangeBody},
 };
 use crate::{
@@ -24,10 +21,7 @@ use crate::{
     api::{
         answer::uncached,
         auth::Reader,
-        generations::{
-            generation_list::{Coverage, unreadable},
-            ledger_query::Listed,
-        },
+        generations::{generation_list::Coverage, ledger_query::Listed},
         models::measurements::rfc_3339,
         number::{Dollars, Figure},
     },
@@ -64,20 +58,14 @@ pub(crate) async fn read(
                        or a shorter time.";
         return Err(ApiError::bad_query("since", message));
     };
-    let (sources, asked) = (Sources::of(worker, listed)?, query.clone());
-    let read = move || {
-        let mut reading = match sources.begin(&asked)? {
-            Ok(reading) => reading,
-            Err(unknown) => return Ok(Err(unknown)),
-        };
+    let read = move |asked: &ActivityQuery, mut reading: Reading| {
         let by = GroupBy { dimensions: vec![Dimension::Model, Dimension::Provider], length: None };
         let only = reading.only.clone();
         let now = reading.sums(&asked.grouping(asked.since_ms, &by, &only))?;
         let before = reading.sums(&asked.grouping(before_ms, &by, &only))?;
-        Ok(Ok((bill(before), bill(now), reading.coverage)))
+        Ok((bill(before), bill(now), reading.coverage))
     };
-    let read: Result<_, Fault> = worker.analyse(caller, read).await?;
-    let (before, now, replicas) = read.map_err(unreadable)?.map_err(ApiError::invalid)?;
+    let (before, now, replicas) = read_sums(worker, caller, listed, &query, read).await?;
     Ok(ChangeBody::new(&query, before_ms, (&before, &now), &explain(&before, &now), replicas))
 }
 
@@ -91,89 +79,71 @@ fn bill(sums: Sums) -> Bill {
     bill
 }
 
-/// Why the cost of one period differs from that of another.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
-pub(crate) struct ChangeBody {
-    /// The change and its largest parts in a sentence.
-    pub(crate) summary: String,
-    /// The parts, largest first. They add up to `cost.change` exactly.
-    pub(crate) parts: Vec<PartBody>,
-    /// What was spent.
-    pub(crate) cost: Cost,
-    /// The change as a part of the cost before: 0.31 for 31 % more; `null` if that was nothing.
-    pub(crate) change: Option<Figure>,
-    /// Requests in the period.
-    pub(crate) requests: u64,
-    /// Requests in the period before.
-    pub(crate) requests_before: u64,
-    /// Requests of both periods of which costs leave something out, because an endpoint has no known price.
-    pub(crate) unknown_costs: u64,
-    /// Beginning of the period. RFC 3339, UTC, with milliseconds.
-    pub(crate) since: String,
-    /// Its end. RFC 3339, UTC, with milliseconds.
-    pub(crate) until: String,
-    /// The period that it is compared with.
-    pub(crate) before: RangeBody,
-    /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
-    /// replica alone. Absent otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) replicas: Option<Coverage>,
-}
-
-/// A part of a change.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CostPart"))]
-pub(crate) struct PartBody {
-    /// `requests`: more or fewer were answered. `prompts`, `answers`: they became longer or shorter. `prices`: the same tokens
-    /// cost another amount at the same model and provider. `models`: requests went to other models or providers. `caches`: more
-    /// or less came from caches of providers. `attempts`: attempts that failed or lost a race. `fees`: prices of requests, images
-    /// and searches.
-    #[cfg_attr(test, schemars(with = "crate::base::words::CostCause"))]
-    pub(crate) cause: &'static str,
-    /// The same in words, such as `more requests`.
-    pub(crate) text: &'static str,
-    /// US dollars that it adds, negative where it takes away.
-    pub(crate) change: Dollars,
-}
-
-impl ChangeBody {
-    fn new(
-        query: &ActivityQuery,
-        before_ms: i64,
-        (before, now): (&Bill, &Bill),
-        parts: &[Part],
-        replicas: Option<Coverage>,
-    ) -> ChangeBody {
-        let sum = |bill: &Bill| {
-            bill.values().fold(ActivityCounters::default(), |mut sum, counters| {
-                sum.add(counters);
-                sum
-            })
-        };
-        let (before, now) = (sum(before), sum(now));
-        ChangeBody {
-            summary: summary(before.cost, now.cost, parts),
-            parts: parts.iter().map(PartBody::new).collect(),
-            cost: Cost::new(now.cost, Some(before.cost)),
-            change: Figure::part(now.cost - before.cost, before.cost),
-            requests: now.requests,
-            requests_before: before.requests,
-            unknown_costs: now.unknown_costs.saturating_add(before.unknown_costs),
-            since: rfc_3339(query.since_ms),
-            until: rfc_3339(query.until_ms),
-            before: RangeBody {
-                since: rfc_3339(before_ms),
-                until: rfc_3339(before_ms + query.until_ms - query.since_ms),
-            },
-            replicas,
+view! {
+    /// Why the cost of one period differs from that of another.
+    #[cfg_attr(test, schemars(description = ""))]
+    pub(crate) struct ChangeBody {
+        fn new(
+            query: &ActivityQuery,
+            before_ms: i64,
+            (before, now): (&Bill, &Bill),
+            parts: &[Part],
+            replicas: Option<Coverage>,
+        ) {
+            let sum = |bill: &Bill| {
+                bill.values().fold(ActivityCounters::default(), |mut sum, counters| {
+                    sum.add(counters);
+                    sum
+                })
+            };
+            let (before, now) = (sum(before), sum(now));
         }
+
+        /// The change and its largest parts in a sentence.
+        pub(crate) summary: String = summary(before.cost, now.cost, parts),
+        /// The parts, largest first. They add up to `cost.change` exactly.
+        pub(crate) parts: Vec<PartBody> = parts.iter().map(PartBody::new).collect(),
+        /// What was spent.
+        pub(crate) cost: Cost = Cost::new(now.cost, Some(before.cost)),
+        /// The change as a part of the cost before: 0.31 for 31 % more; `null` if that was nothing.
+        pub(crate) change: Option<Figure> = Figure::part(now.cost - before.cost, before.cost),
+        /// Requests in the period.
+        pub(crate) requests: u64 = now.requests,
+        /// Requests in the period before.
+        pub(crate) requests_before: u64 = before.requests,
+        /// Requests of both periods of which costs leave something out, because an endpoint has no known price.
+        pub(crate) unknown_costs: u64 = now.unknown_costs.saturating_add(before.unknown_costs),
+        /// Beginning of the period. RFC 3339, UTC, with milliseconds.
+        pub(crate) since: String = rfc_3339(query.since_ms),
+        /// Its end. RFC 3339, UTC, with milliseconds.
+        pub(crate) until: String = rfc_3339(query.until_ms),
+        /// The period that it is compared with.
+        pub(crate) before: RangeBody = RangeBody {
+            since: rfc_3339(before_ms),
+            until: rfc_3339(before_ms + query.until_ms - query.since_ms),
+        },
+        /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
+        /// replica alone. Absent otherwise.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) replicas: Option<Coverage> = replicas,
     }
 }
 
-impl PartBody {
-    fn new(part: &Part) -> PartBody {
-        PartBody { cause: part.cause.as_str(), text: words(part), change: Dollars(part.change) }
+view! {
+    /// A part of a change.
+    pub(crate) struct PartBody as "CostPart" {
+        fn new(part: &Part) {}
+
+        /// `requests`: more or fewer were answered. `prompts`, `answers`: they became longer or shorter. `prices`: the same tokens
+        /// cost another amount at the same model and provider. `models`: requests went to other models or providers. `caches`: more
+        /// or less came from caches of providers. `attempts`: attempts that failed or lost a race. `fees`: prices of requests, images
+        /// and searches.
+        #[cfg_attr(test, schemars(with = "crate::base::words::CostCause"))]
+        pub(crate) cause: &'static str = part.cause.as_str(),
+        /// The same in words, such as `more requests`.
+        pub(crate) text: &'static str = words(part),
+        /// US dollars that it adds, negative where it takes away.
+        pub(crate) change: Dollars = Dollars(part.change),
     }
 }
 

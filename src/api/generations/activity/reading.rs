@@ -43,12 +43,7 @@ pub(crate) async fn read(
     query: &str,
 ) -> Result<Activity, ApiError> {
     let query = ActivityQuery::parse(query, listed.owner(), Asked::Rows, clock::unix_millis())?;
-    let (sources, asked) = (Sources::of(worker, listed)?, query.clone());
-    let read = move || {
-        let mut reading = match sources.begin(&asked)? {
-            Ok(reading) => reading,
-            Err(unknown) => return Ok(Err(unknown)),
-        };
+    let read = |asked: &ActivityQuery, mut reading: Reading| {
         let now = reading.sums(&asked.grouping(asked.since_ms, &asked.by, &reading.only))?;
         // Rows of days and hours are not compared one by one: their totals are.
         let compared = if asked.by.length.is_some() { GroupBy::NOTHING } else { asked.by.clone() };
@@ -57,15 +52,34 @@ pub(crate) async fn read(
             reading.sums(&grouping)
         });
         let (before, coverage) = (before.transpose()?, reading.coverage);
-        Ok(Ok((now, before, coverage, reading.names)))
+        Ok((now, before, coverage, reading.names))
     };
-    let read: Result<_, Fault> = worker.analyse(caller, read).await?;
-    let (now, before, replicas, names) = read.map_err(unreadable)?.map_err(ApiError::invalid)?;
+    let (now, before, replicas, names) = read_sums(worker, caller, listed, &query, read).await?;
     Ok(Activity::new(query, now, before, replicas, names))
 }
 
+/// What `read` makes of the sums for a query.
+///
+/// # Errors
+/// 400 for a filter that names nothing, 404 without a durable ledger, 429 and 503 as analyses.
+pub(super) async fn read_sums<T: Send + 'static>(
+    worker: &Worker,
+    caller: &Caller,
+    listed: Listed<'_>,
+    query: &ActivityQuery,
+    read: impl FnOnce(&ActivityQuery, Reading) -> Result<T, Fault> + Send + 'static,
+) -> Result<T, ApiError> {
+    let (sources, asked) = (Sources::of(worker, listed)?, query.clone());
+    let read = move || match sources.begin(&asked)? {
+        Ok(reading) => read(&asked, reading).map(Ok),
+        Err(unknown) => Ok(Err(unknown)),
+    };
+    let read: Result<_, Fault> = worker.analyse(caller, read).await?;
+    read.map_err(unreadable)?.map_err(ApiError::invalid)
+}
+
 /// What an answer is read from.
-pub(super) struct Sources {
+struct Sources {
     ledger: Arc<GenerationStore>,
     replicas: Option<Arc<Replicas>>,
     names: KnownNames,
@@ -74,13 +88,13 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn of(worker: &Worker, listed: Listed<'_>) -> Result<Sources, ApiError> {
+    fn of(worker: &Worker, listed: Listed<'_>) -> Result<Sources, ApiError> {
         let (ledger, replicas) = (ledger(worker)?, worker.shared.records.replicas.clone());
         Ok(Sources { ledger, replicas, names: KnownNames::of(worker, listed), owner: listed.owner() })
     }
 
     /// Finds what the filters of a query name. Blocks.
-    pub(super) fn begin(self, query: &ActivityQuery) -> Result<Result<Reading, Invalid>, Fault> {
+    fn begin(self, query: &ActivityQuery) -> Result<Result<Reading, Invalid>, Fault> {
         let Sources { ledger, replicas, names, owner } = self;
         let mut reading = Reading { ledger, replicas, names, only: Vec::new(), coverage: None };
         let own = owner.map(|owner| (Dimension::Account, vec![owner_label(owner).into()]));

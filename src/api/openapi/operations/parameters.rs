@@ -31,21 +31,18 @@ pub(super) fn models() -> Vec<Value> {
     ]
 }
 
+/// A range of time.
+fn range() -> Vec<Value> {
+    let time = "A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or Unix milliseconds.";
+    [("since", time.to_owned()), ("until", format!("End, excluded. {time}"))]
+        .map(|(name, description)| query(name, &description, reference("Time")))
+        .into()
+}
+
 /// Filters of the lists of generations, and their page of at most `most` records.
 pub(super) fn generations(most: i64) -> Vec<Value> {
-    vec![
-        query(
-            "since",
-            "A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or Unix \
-            milliseconds.",
-            reference("Time"),
-        ),
-        query(
-            "until",
-            "End, excluded. A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or \
-            Unix milliseconds.",
-            reference("Time"),
-        ),
+    let mut parameters = range();
+    parameters.extend([
         query("model", "Ids, divided by commas.", text()),
         query("provider", "Slugs, divided by commas.", json!({ "type": "string" })),
         query("team", "Names of teams at the time of the calls, divided by commas.", text()),
@@ -68,7 +65,8 @@ pub(super) fn generations(most: i64) -> Vec<Value> {
         query("cause", "What the last attempt of a failed call failed of, divided by commas.", text()),
         query("limit", "Most records.", integer(1, most)),
         query("after", "Cursor of the page before.", text()),
-    ]
+    ]);
+    parameters
 }
 
 /// The filters of the audit log.
@@ -96,25 +94,12 @@ fn counted() -> Vec<Value> {
         ("objective", "Objectives, divided by commas."),
         ("task", "Classes of tasks, divided by commas."),
     ];
-    let mut parameters = vec![
-        query(
-            "since",
-            "A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or Unix \
-            milliseconds.",
-            reference("Time"),
-        ),
-        query(
-            "until",
-            "End, excluded. A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or \
-            Unix milliseconds.",
-            reference("Time"),
-        ),
-        query(
-            "tz_offset_minutes",
-            "Offset of the reader from UTC.",
-            json!({ "type": "integer", "minimum": -720, "maximum": 840, "multipleOf": 15 }),
-        ),
-    ];
+    let mut parameters = range();
+    parameters.push(query(
+        "tz_offset_minutes",
+        "Offset of the reader from UTC.",
+        json!({ "type": "integer", "minimum": -720, "maximum": 840, "multipleOf": 15 }),
+    ));
     parameters.extend(filters.map(|(name, description)| query(name, description, text())));
     parameters
 }

@@ -11,14 +11,13 @@ use bytes::Bytes;
 use pointsman_config::Environment;
 use pointsman_domain::GenerationId;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ExplainRequest, text};
 use crate::app::cli::{
     CommandOutput, Finished,
     columns::{list, shown},
-    gateway::ReachedGateway,
-    refused, success,
+    gateway::{ReachedGateway, until_a_signal},
+    refused,
 };
 
 /// Time between two readings.
@@ -31,17 +30,7 @@ const PAGE: usize = 200;
 /// Explains until a signal arrives or the gateway is lost. Returns what remains to be printed.
 pub(super) fn run(request: &ExplainRequest, environment: &Environment) -> Finished {
     let gateway = request.gateway.connect(environment)?;
-    rt::System::new().block_on(until_a_signal(request, &gateway)).map(|()| success(String::new()))
-}
-
-async fn until_a_signal(request: &ExplainRequest, gateway: &ReachedGateway) -> Result<(), CommandOutput> {
-    let listen = |kind| signal(kind).map_err(|error| refused(format!("no signals: {error}")));
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    tokio::select! {
-        ended = watch(request, gateway) => ended,
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
-    }
+    until_a_signal(watch(request, &gateway))
 }
 
 async fn watch(request: &ExplainRequest, gateway: &ReachedGateway) -> Result<(), CommandOutput> {

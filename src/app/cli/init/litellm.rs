@@ -277,7 +277,7 @@ fn master_key(root: &Node, left_out: &mut Vec<LeftOut>) -> Option<MasterKey> {
 }
 
 /// Letters, digits, dots and lines of a name.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.' | '_');
     let name: String = name.chars().map(|letter| if allowed(letter) { letter } else { '-' }).collect();
     name.trim_matches(['-', '.', '_']).to_ascii_lowercase()

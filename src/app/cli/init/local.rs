@@ -7,6 +7,8 @@ use pointsman_config::{Config, Environment};
 use pointsman_transport::{Connection, client_config, read_page};
 use serde_json::Value;
 
+use super::litellm::plain;
+
 /// Slugs in the catalogue, and where each listens by itself.
 const SERVERS: [(&str, &str); 3] =
     [("ollama", "127.0.0.1:11434"), ("vllm", "127.0.0.1:8000"), ("llama-cpp", "127.0.0.1:8082")];
@@ -112,10 +114,7 @@ fn known(text: &str, environment: &Environment) -> HashSet<(String, String)> {
 
 /// The id of a model: the name without what ids do not have, such as the tag of Ollama's latest version.
 fn id(slug: &str, name: &str) -> Option<String> {
-    let name = name.trim_end_matches(":latest").rsplit('/').next().unwrap_or_default();
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.' | '_');
-    let name: String = name.chars().map(|letter| if allowed(letter) { letter } else { '-' }).collect();
-    let name = name.trim_matches(['-', '.', '_']).to_ascii_lowercase();
+    let name = plain(name.trim_end_matches(":latest").rsplit('/').next().unwrap_or_default());
     (!name.is_empty()).then(|| format!("{slug}/{name}"))
 }
 

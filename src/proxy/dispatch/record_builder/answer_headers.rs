@@ -15,7 +15,7 @@ use pointsman_domain::{AttemptRecord, Dialect, Tick};
 use super::RecordBuilder;
 use crate::{
     access::rate_limits::RateState,
-    base::{error::ApiError, events},
+    base::error::ApiError,
     proxy::dispatch::attempt::{Attempt, millis},
 };
 
@@ -106,7 +106,7 @@ impl RecordBuilder {
         let elapsed = now - self.accepted;
         let waiting = self.waiting_since.map(|since| now - since).unwrap_or_default();
         let overhead = elapsed.saturating_sub(self.upstream_time + waiting);
-        events::AnswerBegan { overhead }.emit(&self.worker.shared.process.metrics);
+        self.worker.shared.process.metrics.answer_began(overhead);
         let mut text = String::with_capacity(16);
         push_millis(&mut text, overhead, Decimals::Always);
         append(response, LATENCY, integer(self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
