@@ -20,6 +20,7 @@ pub(super) enum Nav {
     Calibration,
     Targets,
     WhatIf,
+    Regret,
     Audit,
     Ledger,
     Configuration,
@@ -27,7 +28,7 @@ pub(super) enum Nav {
 }
 
 impl Nav {
-    const ALL: [Nav; 15] = [
+    const ALL: [Nav; 16] = [
         Nav::Overview,
         Nav::Decisions,
         Nav::Spend,
@@ -39,6 +40,7 @@ impl Nav {
         Nav::Calibration,
         Nav::Targets,
         Nav::WhatIf,
+        Nav::Regret,
         Nav::Audit,
         Nav::Ledger,
         Nav::Configuration,
@@ -59,6 +61,7 @@ impl Nav {
             Nav::Calibration => ("Calibration", "calibration", "c"),
             Nav::Targets => ("Targets", "targets", "t"),
             Nav::WhatIf => ("What if", "what-if", "w"),
+            Nav::Regret => ("Regret", "regret", "r"),
             Nav::Audit => ("Audit", "audit", "u"),
             Nav::Ledger => ("Ledger", "ledger", "l"),
             Nav::Configuration => ("Configuration", "config", "f"),
@@ -70,7 +73,14 @@ impl Nav {
     const fn is_further(self) -> bool {
         matches!(
             self,
-            Nav::Calibration | Nav::Targets | Nav::WhatIf | Nav::Audit | Nav::Ledger | Nav::Configuration | Nav::About
+            Nav::Calibration
+                | Nav::Targets
+                | Nav::WhatIf
+                | Nav::Regret
+                | Nav::Audit
+                | Nav::Ledger
+                | Nav::Configuration
+                | Nav::About
         )
     }
 }

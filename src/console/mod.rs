@@ -39,6 +39,7 @@ mod prices;
 mod providers;
 mod quality;
 mod refused;
+mod regret;
 mod session;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod spend;
@@ -118,6 +119,7 @@ fn pages() -> Vec<Resource> {
         call("/try/send").app_data(forms.clone()).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
+        both("/regret").route(read().to(regret::show)).route(web::post().to(regret::review)),
         both("/what-if").app_data(forms).route(read().to(what_if::show)).route(web::post().to(what_if::compare)),
         page("/spend").route(read().to(spend::show)),
         page("/spend.csv").route(read().to(spend::csv)),

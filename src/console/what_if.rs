@@ -146,7 +146,7 @@ fn filled(catalog: &Catalog, entered: &Entered) -> Vec<(String, String)> {
     fields.filter(|(value, _)| !value.is_empty()).map(|(value, name)| (name, value)).collect()
 }
 
-fn entered_for(job: &DiffJob) -> Entered {
+pub(super) fn entered_for(job: &DiffJob) -> Entered {
     let mut entered = Entered::default();
     for (name, value) in &job.entered {
         entered.add(name, value);
@@ -171,7 +171,7 @@ fn page(visit: &Visit, entered: &Entered, found: &Found, error: Option<&ApiError
                 div.actions { button.primary type="submit" { "Compare" } }
             }
             @match found {
-                Found::Job(job) => (comparison(job)),
+                Found::Job(job) => (progress(job, "Comparing", |report| Some(result(&serde_json::from_slice(report).ok()?)))),
                 Found::Gone => p.empty { "This comparison is no longer kept: only the last one is, until the gateway is restarted." },
                 Found::None => {},
             }
@@ -237,22 +237,23 @@ fn beginning(setup: &Setup) -> String {
     if lines.is_empty() { "# \"routing.exploration\" = 0\n".to_owned() } else { lines }
 }
 
-fn comparison(job: &DiffJob) -> Markup {
+/// How far a job is; of a report that is done what `result` shows of it.
+pub(super) fn progress(job: &DiffJob, doing: &str, result: impl FnOnce(&[u8]) -> Option<Markup>) -> Markup {
     match job.state() {
         DiffState::Running => html! {
             div #comparison data-refresh=(REFRESH) aria-live="polite" {
-                h2 { "Comparing" }
+                h2 { (doing) }
                 p { "Each decision is made again, beside the calls that are served. " a href="" { "Look again" } }
             }
         },
-        DiffState::Cancelled => html! { div #comparison { p.verdict.warn { "The comparison was cancelled." } } },
+        DiffState::Cancelled => html! { div #comparison { p.verdict.warn { "It was cancelled." } } },
         DiffState::NoAnswer(why) => {
             html! { div #comparison { h2 { "No answer" } p.verdict.warn { (why) } } }
         }
-        DiffState::Done(report) => match serde_json::from_slice::<DiffReport>(report.as_bytes()) {
-            Ok(report) => html! { div #comparison { (result(&report)) } },
-            Err(_) => html! { div #comparison { p.verdict.bad { "The report cannot be read." } } },
-        },
+        DiffState::Done(report) => {
+            let unreadable = || html! { p.verdict.bad { "The report cannot be read." } };
+            html! { div #comparison { (result(report.as_bytes()).unwrap_or_else(unreadable)) } }
+        }
     }
 }
 

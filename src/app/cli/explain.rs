@@ -51,9 +51,9 @@ pub struct PreviewRequest {
     /// Say why this would not be chosen: a model, a provider, or model@provider
     #[arg(long, value_name = "NAME", add = names::models_and_providers())]
     why_not: Option<String>,
-    /// Decide under this condition too; may be repeated: objective=NAME, weights.latency=0.2, or of an endpoint
-    /// MODEL@PROVIDER.circuit=open, .price=*0.5, .ttft_ms=300, .tokens_per_second=80, .failure_probability=0.1,
-    /// .in_flight=20
+    /// Decide under this condition too; may be repeated: objective=NAME, weights.latency=0.2 (or .cost,
+    /// .quality), or of an endpoint MODEL@PROVIDER.circuit=open, .price=*0.5, .ttft_ms=300, .tokens_per_second=80,
+    /// .failure_probability=0.1, .in_flight=20, .quality=0.8
     #[arg(long, value_name = "CONDITION")]
     what_if: Vec<String>,
     /// Say for how many such calls this many US dollars pay, such as 5
