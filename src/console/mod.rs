@@ -25,6 +25,7 @@ mod form;
 mod format;
 mod holders;
 mod in_file;
+mod job;
 mod keys;
 mod last_hour;
 mod layout;

@@ -49,6 +49,7 @@ pub(super) struct Question {
     prompt_tokens: String,
     max_tokens: String,
     only: String,
+    min_quality: String,
     /// Further members of the request, as a JSON object.
     further: String,
     /// The conditions of the second decision.
@@ -200,6 +201,7 @@ impl Question {
         put("model", text(&self.model));
         put("objective", text(&self.objective));
         put("max_tokens", number(&self.max_tokens));
+        put("min_quality", number(&self.min_quality));
         put("messages", Some(json!([{"role": "user", "content": self.content()?}])));
         if is_preview {
             put("what_if", self.what_if());
@@ -283,6 +285,7 @@ impl Question {
                 label { "Objective" (select("objective", "the default", &self.objective, OBJECTIVES)) }
                 label { "Only this provider" (select("only", "any", &self.only, providers)) }
                 label { "Most output tokens" input name="max_tokens" value=(self.max_tokens) inputmode="numeric" placeholder="the model's"; }
+                label { "Least quality, 0 to 1" input name="min_quality" value=(self.min_quality) inputmode="decimal" placeholder="any"; }
                 label { "Prompt tokens, if no text" input name="prompt_tokens" value=(self.prompt_tokens) inputmode="numeric"; }
                 label.wide { "Further members of the request, as JSON" textarea name="further" rows="2" spellcheck="false" placeholder="{\"max_cost\": 0.01}" { (self.further) } }
                 label.wide { "Text" textarea name="prompt" rows="4" { (self.prompt) } }

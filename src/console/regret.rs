@@ -1,7 +1,5 @@
 //! What recorded decisions came to beyond better ones: the review of `POST /admin/regret`, as a form.
 
-use std::sync::Arc;
-
 use actix_web::HttpResponse;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
@@ -10,9 +8,9 @@ use super::{
     answer,
     form::{Entered, Fields},
     format,
+    job::Found,
     layout::{Nav, data_table},
     visit::Visit,
-    what_if::{entered_for, progress},
     words,
 };
 use crate::{
@@ -24,34 +22,18 @@ use crate::{
         },
     },
     base::error::ApiError,
-    state::diff_job::DiffJob,
 };
 
 const WINDOWS: [(&str, &str); 3] = [("24", "the last day"), ("1", "the last hour"), ("168", "the last week")];
 /// Hours, where the form says something else.
 const HOURS: i64 = 24;
 
-/// The review that the address of the page names.
-enum Found {
-    None,
-    Gone,
-    Job(Arc<DiffJob>),
-}
-
 /// Shows the form, and the review that its address names with what was entered for it.
 ///
 /// # Errors
 /// None.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
-    let query = Entered::of_query(visit.request.query_string());
-    let found = match query.get("id") {
-        "" => Found::None,
-        id => find(&visit.worker, id).map_or(Found::Gone, Found::Job),
-    };
-    let entered = match &found {
-        Found::Job(job) => entered_for(job),
-        Found::Gone | Found::None => query,
-    };
+    let (found, entered) = Found::of(visit.request.query_string(), |id| find(&visit.worker, id));
     Ok(answer::page(page(&visit, &entered, &found, None)))
 }
 
@@ -84,11 +66,7 @@ fn page(visit: &Visit, entered: &Entered, found: &Found, error: Option<&ApiError
                 (fields(entered, worker.setup.catalog.aliases.iter().map(|alias| alias.id.as_str())))
                 div.actions { button.primary type="submit" { "Review" } }
             }
-            @match found {
-                Found::Job(job) => (progress(job, "Reviewing", |report| result(&serde_json::from_slice(report).ok()?))),
-                Found::Gone => p.empty { "This review is no longer kept: only the last comparison or review is, until the gateway is restarted." },
-                Found::None => {},
-            }
+            (found.section("Reviewing", |report| Some(result(&serde_json::from_slice(report).ok()?))))
         }
         p.api { "The same as JSON: " code { "POST /api/v1/admin/regret" } ", or " code { "pointsman regret" } }
     };
@@ -112,9 +90,9 @@ fn fields<'a>(entered: &Entered, aliases: impl Iterator<Item = &'a str>) -> Mark
     }
 }
 
-fn result(report: &RegretReport) -> Option<Markup> {
+fn result(report: &RegretReport) -> Markup {
     let tested = format::count(report.self_tested);
-    Some(html! {
+    html! {
         h2 { "Review" }
         p.verdict.(if report.verdict == "answered" { "good" } else { "warn" }) {
             @if report.verdict == "answered" { "Reviewed." } @else { "Too few requests for figures." }
@@ -122,7 +100,7 @@ fn result(report: &RegretReport) -> Option<Markup> {
         }
         @if !report.warnings.is_empty() { ul.notices { @for warning in &report.warnings { li.warn { (words::capitalised(warning)) "." } } } }
         @for group in &report.groups { (self::group(group)) }
-    })
+    }
 }
 
 fn group(group: &GroupBody) -> Markup {

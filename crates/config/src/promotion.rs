@@ -103,7 +103,7 @@ impl Config {
         let place = entry_of(&tree, names).map(|entry| entry.location.clone());
         let (canary, on_trial) = (canary(&name, share, guardrail), with_name(&name, settings));
         add_both(&mut tree, names, &canary, &on_trial);
-        self.read_tree(&tree, &Table::empty(SourceLocation::Default)).map_err(NotACanary::Faults)?;
+        self.read_tree(&tree, &table([])).map_err(NotACanary::Faults)?;
         Ok(CanaryLines { alias: id.clone(), toml: toml(id, place.as_ref(), &canary, &on_trial) })
     }
 
@@ -112,22 +112,23 @@ impl Config {
         let read = self.read_tree(tree, overrides).ok()?;
         let changed = laid_over(tree, overrides);
         let decided = read.models.alias_called(&serving.id)?.clone();
-        let mut table = Table::empty(SourceLocation::Default);
+        let mut settings = table([]);
         let own = entry_of(&changed, self.own_names(&serving.id)).into_iter().flat_map(|entry| &entry.entries);
-        for entry in own.filter(|entry| !NOT_TAKEN.contains(&entry.key.as_str())) {
-            table.add(&entry.key, entry.node.clone());
-        }
-        let taken = table.entries.len();
+        settings.entries.extend(own.filter(|entry| !NOT_TAKEN.contains(&entry.key.as_str())).cloned());
+        let taken = settings.entries.len();
         let (objective, balanced) = (read.routing.objective, read.routing.policy.balanced);
         if decided.objective.is_none() && objective != self.routing.objective {
-            table.add("objective", node(Value::Text(objective.as_str().to_owned())));
+            settings.add("objective", node(Value::Text(objective.as_str().to_owned())));
         }
         if decided.weights.is_none() && balanced != self.routing.policy.balanced {
-            table.add("weights", node(Value::Table(weights(balanced))));
+            let Weights { latency, cost, quality } = balanced;
+            let weights = [("latency", latency), ("cost", cost), ("quality", quality)];
+            let weights = table(weights.map(|(key, weight)| (key, Value::Number(weight))));
+            settings.add("weights", node(Value::Table(weights)));
         }
-        let changes = decided != *serving || table.entries.len() > taken;
+        let changes = decided != *serving || settings.entries.len() > taken;
         let is_of_a_part = decided.spend_pace == serving.spend_pace && decided.split == serving.split;
-        (changes && is_of_a_part && self.differs_only_for(read, serving)).then_some(table)
+        (changes && is_of_a_part && self.differs_only_for(read, serving)).then_some(settings)
     }
 
     /// Whether a configuration has the effect of this one but for the requests of an alias.
@@ -159,7 +160,7 @@ impl Config {
 fn overrides_of(tree: &Table, name: &str) -> Table {
     let shadows = list_of(tree, "shadow").iter().filter(|item| name_of(item) == Some(name));
     let overrides = shadows.filter_map(|item| item.table()?.get("overrides")?.node.table()).next();
-    overrides.cloned().unwrap_or_else(|| Table::empty(SourceLocation::Default))
+    overrides.cloned().unwrap_or_else(|| table([]))
 }
 
 fn list_of<'t>(tree: &'t Table, key: &str) -> &'t [Node] {
@@ -176,30 +177,22 @@ fn entry_of<'t>(tree: &'t Table, names: [&str; 2]) -> Option<&'t Table> {
 }
 
 fn canary(name: &str, share: f64, guardrail: &Guardrail) -> Table {
-    let mut table = Table::empty(SourceLocation::Default);
-    table.add("share", node(Value::Number(share)));
-    table.add("use", node(Value::List(vec![node(Value::Text(name.to_owned()))])));
     let Guardrail { spend, failures, first_token } = *guardrail;
-    for (key, limit) in [("max_spend", spend), ("max_failures", failures), ("max_ttft", first_token)] {
-        if let Some(limit) = limit {
-            table.add(key, node(Value::Number(limit)));
-        }
-    }
-    table
-}
-
-fn weights(weights: Weights) -> Table {
-    let mut table = Table::empty(SourceLocation::Default);
-    for (key, weight) in [("latency", weights.latency), ("cost", weights.cost), ("quality", weights.quality)] {
-        table.add(key, node(Value::Number(weight)));
-    }
-    table
+    let limits = [("max_spend", spend), ("max_failures", failures), ("max_ttft", first_token)];
+    let limits = limits.into_iter().filter_map(|(key, limit)| Some((key, Value::Number(limit?))));
+    let names = Value::List(vec![node(Value::Text(name.to_owned()))]);
+    table([("share", Value::Number(share)), ("use", names)].into_iter().chain(limits))
 }
 
 fn with_name(name: &str, settings: Table) -> Table {
+    let mut named = table([("name", Value::Text(name.to_owned()))]);
+    named.entries.extend(settings.entries);
+    named
+}
+
+fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Table {
     let mut table = Table::empty(SourceLocation::Default);
-    table.add("name", node(Value::Text(name.to_owned())));
-    settings.entries.into_iter().for_each(|entry| table.add(&entry.key, entry.node));
+    entries.into_iter().for_each(|(key, value)| table.add(key, node(value)));
     table
 }
 
@@ -214,7 +207,7 @@ fn add_both(tree: &mut Table, names: [&str; 2], canary: &Table, on_trial: &Table
     match aliases.iter_mut().find(is_it).map(|item| &mut item.value) {
         Some(Value::Table(entry)) => entry.add("canary", node(Value::Table(canary.clone()))),
         _ => {
-            let mut entry = with_name(names[0], Table::empty(SourceLocation::Default));
+            let mut entry = with_name(names[0], table([]));
             entry.add("canary", node(Value::Table(canary.clone())));
             aliases.push(node(Value::Table(entry)));
         }

@@ -183,7 +183,7 @@ struct Evidence {
 impl Evidence {
     fn of(view: &GatewayView, config: &ShadowConfig, now_ms: i64) -> Evidence {
         let (observed, calibration) = view.shared.records.shadows.report();
-        let observed = observed.iter().find(|shadow| shadow.name == config.name);
+        let observed = observed.iter().find(|shadow| shadow.is_of(config));
         observed.map_or_else(Evidence::default, |observed| Evidence::new(observed, &calibration, config, now_ms))
     }
 
@@ -313,6 +313,10 @@ impl PromotionBody {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use pointsman_config::{Config, Environment};
+
     use super::*;
 
     const SERVING: Predicted = Predicted { cost: 0.001, first_token: 0.5, failure: 0.02 };
@@ -341,6 +345,31 @@ mod tests {
         let free = Predicted { cost: 0.0, ..SERVING };
         assert_eq!(unmet(Evidence { serving: free, ..ENOUGH }), ["spend"], "of nothing there is no ten per cent more");
         assert_eq!(of(Predicted { cost: f64::NAN, first_token: f64::NAN, failure: f64::NAN }).len(), 3);
+    }
+
+    #[test]
+    fn enough_evidence_within_the_limits_allows_it_and_a_reason_that_nothing_needs_is_not_recorded() {
+        let toml = "[[shadow]]\nname = \"thrifty\"\nwhere = { alias = \"service/auto\" }\n[shadow.overrides]\n\
+                    routing.objective = \"cheapest\"";
+        let config = Config::parse(toml, "test", Path::new("."), &Environment::default()).unwrap();
+        let shadow = &config.shadows[0];
+        let request = |expect: &str, reason: &str| {
+            let body = format!("{{\"share\": 0.05, \"expect\": {expect:?}, \"override\": {reason:?}}}");
+            PromotionRequest::parse(body.as_bytes()).unwrap()
+        };
+        let asked = |expect: &str, evidence: &Evidence| {
+            let request = request(expect, "a friday");
+            let lines = config.canary_lines(shadow, request.share, &request.guardrail());
+            let promotion = PromotionBody::new(&request, shadow, evidence, &lines);
+            let change = promotion.change("service/auto".to_owned(), request.reason);
+            let Change::PromoteShadow { overridden, reason, .. } = change else { unreachable!() };
+            (promotion.verdict, promotion.lines.is_some(), overridden, reason)
+        };
+        let short = Evidence { hours: 1.0, ..ENOUGH };
+        let (fingerprint, window) = (shadow.fingerprint(), vec!["window".to_owned()]);
+        assert_eq!(asked(&fingerprint, &ENOUGH), ("allowed", true, Vec::new(), None));
+        assert_eq!(asked(&fingerprint, &short), ("overridden", true, window, Some("a friday".to_owned())));
+        assert_eq!(asked("another one", &ENOUGH).0, "refused");
     }
 
     #[test]

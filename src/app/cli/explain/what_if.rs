@@ -49,7 +49,7 @@ fn endpoint(condition: &str, name: &str, value: &str) -> Result<Value, String> {
 }
 
 /// A number where it is one. What the gateway does not know it refuses by name.
-fn number(text: &str) -> Value {
+pub(super) fn number(text: &str) -> Value {
     serde_json::from_str::<serde_json::Number>(text).map_or_else(|_| json!(text), Value::Number)
 }
 
