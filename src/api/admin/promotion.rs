@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix_web::{HttpResponse, web, web::Bytes};
 use pointsman_base::clock;
 use pointsman_config::{CanaryLines, NotACanary, SHARE_ON_TRIAL, ShadowConfig};
+use pointsman_dialect::shown;
 use pointsman_domain::{Guardrail, Invalid, InvalidReason, grouped};
 use pointsman_routing::explain::diff::{Calibration, Predicted};
 use serde::{Deserialize, Serialize};
@@ -266,7 +267,7 @@ impl PromotionBody {
             ok: is_expected,
             sentence: match is_expected {
                 true => format!("{fingerprint}, as expected"),
-                false => format!("{fingerprint}, and not {:?}: the shadow is another one", request.expect),
+                false => format!("{fingerprint}, and not '{}': the shadow is another one", shown(&request.expect)),
             },
         };
         let canary = CheckBody {
@@ -305,7 +306,7 @@ impl PromotionBody {
             fingerprint: self.fingerprint.clone(),
             alias,
             share: self.share.value().to_string(),
-            reason: reason.filter(|_| !overridden.is_empty()),
+            reason: reason.filter(|_| !overridden.is_empty()).map(|reason| reason.trim().to_owned()),
             overridden,
         }
     }
