@@ -270,6 +270,23 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         settings: Vec<String>,
     },
+    /// Was told that a shadow may be tried on a share of the requests.
+    PromoteShadow {
+        /// Its name.
+        shadow: String,
+        /// Its fingerprint.
+        fingerprint: String,
+        /// The alias whose requests they are.
+        alias: String,
+        /// The share.
+        share: String,
+        /// The checks that were not met.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        overridden: Vec<String>,
+        /// Why it may be tried all the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// Sent an alert, or gave it up.
     SendAlert {
         /// Name of the receiver.
@@ -301,7 +318,7 @@ impl Change {
     }
 
     /// Names of all actions.
-    pub const ACTIONS: [&'static str; 17] = [
+    pub const ACTIONS: [&'static str; 18] = [
         "create_key",
         "update_key",
         "rotate_key",
@@ -317,6 +334,7 @@ impl Change {
         "disable_team",
         "enable_team",
         "reload",
+        "promote_shadow",
         "send_alert",
         "delete_records",
     ];
@@ -347,6 +365,7 @@ impl Change {
             Change::RemoveTeam { name } => ("remove_team", Some(name)),
             Change::SwitchHolder { kind, name, on } => (Change::switch_action(*kind, *on), Some(name)),
             Change::Reload { .. } => ("reload", None),
+            Change::PromoteShadow { shadow, .. } => ("promote_shadow", Some(shadow)),
             Change::SendAlert { receiver, .. } => ("send_alert", Some(receiver)),
             Change::DeleteRecords { owner, .. } => ("delete_records", owner.as_deref()),
         }

@@ -431,9 +431,10 @@ impl Registry {
             return Err(ChangeFault::TeamDisabled(team));
         }
         match change {
-            Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => {
-                self.store_or_apply(actor, change)
-            }
+            Change::Reload { .. }
+            | Change::PromoteShadow { .. }
+            | Change::SendAlert { .. }
+            | Change::DeleteRecords { .. } => self.store_or_apply(actor, change),
             _ => self.store(actor, change),
         }
     }
@@ -531,7 +532,10 @@ impl State {
             Change::SwitchHolder { kind, name, on: false } => {
                 self.disabled.insert((*kind, name.clone()));
             }
-            Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => {}
+            Change::Reload { .. }
+            | Change::PromoteShadow { .. }
+            | Change::SendAlert { .. }
+            | Change::DeleteRecords { .. } => {}
         }
     }
 

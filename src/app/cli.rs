@@ -26,6 +26,7 @@ mod logs;
 mod models;
 mod moment;
 mod names;
+mod promote;
 mod quality;
 mod recorded_traffic;
 mod reference;
@@ -230,6 +231,7 @@ fn finish(command: &Subcommands, environment: &Environment) -> Finished {
         Subcommands::Spend(request) => spend::run(request, environment),
         Subcommands::Health(request) => health::run(request, environment),
         Subcommands::Reload(request) => reload::run(request, environment),
+        Subcommands::Promote(request) => promote::run(request, environment),
         Subcommands::Alerts(request) => alerts::run(request, environment),
         Subcommands::Keys(request) => keys::run(request, environment),
         Subcommands::Accounts(request) => holders::accounts(request, environment),

@@ -25,6 +25,7 @@ mod form;
 mod format;
 mod holders;
 mod in_file;
+mod job;
 mod keys;
 mod last_hour;
 mod layout;
@@ -39,6 +40,7 @@ mod prices;
 mod providers;
 mod quality;
 mod refused;
+mod regret;
 mod session;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod spend;
@@ -124,6 +126,7 @@ fn pages() -> Vec<Resource> {
         call("/try/send").app_data(forms.clone()).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
+        page_and_call("/regret").route(read().to(regret::show)).route(web::post().to(regret::review)),
         page_and_call("/what-if")
             .app_data(forms)
             .route(read().to(what_if::show))

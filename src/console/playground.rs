@@ -49,16 +49,20 @@ pub(super) struct Question {
     prompt_tokens: String,
     max_tokens: String,
     only: String,
+    min_quality: String,
     /// Further members of the request, as a JSON object.
     further: String,
     /// The conditions of the second decision.
     if_objective: String,
     if_latency: String,
+    if_cost: String,
+    if_quality: String,
     if_endpoint: String,
     if_price: String,
     if_ttft_ms: String,
     if_tokens_per_second: String,
     if_failure: String,
+    if_known_quality: String,
     if_circuit: String,
 }
 
@@ -133,7 +137,7 @@ async fn page(visit: &Visit, question: Question) -> Result<HttpResponse, ApiErro
         section #sent aria-live="polite" hidden { h2 { "Answer" } p.muted data-sent-facts {} pre data-sent-text {} }
         div #preview aria-live="polite" {
             @if question.lacks_endpoint() {
-                p.alert { "Prices, first token, tokens per second, failures and circuit are those of one endpoint: choose it, or they change nothing." }
+                p.alert { "Prices, first token, tokens per second, failures, quality and circuit are those of one endpoint: choose it, or they change nothing." }
             }
             @match &previewed {
                 Ok(previewed) => (decisions(previewed)),
@@ -197,6 +201,7 @@ impl Question {
         put("model", text(&self.model));
         put("objective", text(&self.objective));
         put("max_tokens", number(&self.max_tokens));
+        put("min_quality", number(&self.min_quality));
         put("messages", Some(json!([{"role": "user", "content": self.content()?}])));
         if is_preview {
             put("what_if", self.what_if());
@@ -238,6 +243,7 @@ impl Question {
         put("ttft_ms", number(&self.if_ttft_ms));
         put("tokens_per_second", number(&self.if_tokens_per_second));
         put("failure_probability", number(&self.if_failure));
+        put("quality", number(&self.if_known_quality));
         put("circuit", text(&self.if_circuit));
         endpoint
     }
@@ -245,7 +251,12 @@ impl Question {
     fn what_if(&self) -> Option<Value> {
         let mut conditions = Map::new();
         conditions.extend(text(&self.if_objective).map(|objective| ("objective".to_owned(), objective)));
-        conditions.extend(number(&self.if_latency).map(|weight| ("weights".to_owned(), json!({"latency": weight}))));
+        let weights = [("latency", &self.if_latency), ("cost", &self.if_cost), ("quality", &self.if_quality)]
+            .map(|(name, entered)| number(entered).map(|weight| (name.to_owned(), weight)));
+        let weights: Map<String, Value> = weights.into_iter().flatten().collect();
+        if !weights.is_empty() {
+            conditions.insert("weights".to_owned(), Value::Object(weights));
+        }
         let mut endpoint = self.of_endpoint();
         if let Some((model, provider)) = self.if_endpoint.rsplit_once('@').filter(|_| !endpoint.is_empty()) {
             endpoint.insert("model".to_owned(), json!(model));
@@ -274,20 +285,24 @@ impl Question {
                 label { "Objective" (select("objective", "the default", &self.objective, OBJECTIVES)) }
                 label { "Only this provider" (select("only", "any", &self.only, providers)) }
                 label { "Most output tokens" input name="max_tokens" value=(self.max_tokens) inputmode="numeric" placeholder="the model's"; }
+                label { "Least quality, 0 to 1" input name="min_quality" value=(self.min_quality) inputmode="decimal" placeholder="any"; }
                 label { "Prompt tokens, if no text" input name="prompt_tokens" value=(self.prompt_tokens) inputmode="numeric"; }
                 label.wide { "Further members of the request, as JSON" textarea name="further" rows="2" spellcheck="false" placeholder="{\"max_cost\": 0.01}" { (self.further) } }
                 label.wide { "Text" textarea name="prompt" rows="4" { (self.prompt) } }
             }
             fieldset {
                 legend { "What if" }
-                p.wide.muted { "Decides a second time under these conditions and shows both. An empty field changes nothing." }
+                p.wide.muted { "Decides a second time under these conditions and shows both. An empty field changes nothing; a weight alone is a share, and the others keep their ratio." }
                 label { "Objective" (select("if_objective", "the same", &self.if_objective, OBJECTIVES)) }
                 (slider("Weight of time, 0 to 1", "if_latency", &self.if_latency, "0.5", "0 1 0.05"))
+                (slider("Weight of cost, 0 to 1", "if_cost", &self.if_cost, "0.5", "0 1 0.05"))
+                (slider("Weight of quality, 0 to 1", "if_quality", &self.if_quality, "0.3", "0 1 0.05"))
                 label.wide { "One endpoint, with the values below" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
                 (slider("Prices, times", "if_price", &self.if_price, "0.5", "0 4 0.1"))
                 (slider("First token, ms", "if_ttft_ms", &self.if_ttft_ms, "300", "0 5000 50"))
                 (slider("Tokens per second", "if_tokens_per_second", &self.if_tokens_per_second, "80", "5 400 5"))
                 (slider("Failures, 0 to 1", "if_failure", &self.if_failure, "0.1", "0 1 0.01"))
+                (slider("Quality, 0 to 1", "if_known_quality", &self.if_known_quality, "0.8", "0 1 0.01"))
                 label { "Circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
             }
         }

@@ -11,6 +11,7 @@ use super::{
     answer,
     form::{Entered, Fields, Kind},
     format,
+    job::Found,
     layout::{Nav, data_table},
     svg::{self, Caption, Segment},
     visit::Visit,
@@ -24,14 +25,9 @@ use crate::{
         },
     },
     base::error::ApiError,
-    state::{
-        diff_job::{DiffJob, DiffState},
-        setup::Setup,
-    },
+    state::{diff_job::DiffJob, setup::Setup},
 };
 
-/// Seconds between two looks at a comparison that runs.
-const REFRESH: u32 = 2;
 /// Examples that are shown.
 const EXAMPLES: usize = 10;
 /// Providers whose prices have a field.
@@ -55,30 +51,12 @@ const OBJECTIVES: [(&str, &str); 5] = [
 const WINDOWS: [(&str, &str); 4] =
     [("24", "the last day"), ("1", "the last hour"), ("168", "the last week"), ("", "all records")];
 
-/// The comparison that the address of the page names.
-enum Found {
-    /// It names none.
-    None,
-    /// It is no longer kept.
-    Gone,
-    /// It is this one.
-    Job(Arc<DiffJob>),
-}
-
 /// Shows the form, and the comparison that its address names with what was entered for it.
 ///
 /// # Errors
 /// None.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
-    let query = Entered::of_query(visit.request.query_string());
-    let found = match query.get("id") {
-        "" => Found::None,
-        id => find(&visit.worker, id).map_or(Found::Gone, Found::Job),
-    };
-    let entered = match &found {
-        Found::Job(job) => entered_for(job),
-        Found::Gone | Found::None => query,
-    };
+    let (found, entered) = Found::of(visit.request.query_string(), |id| find(&visit.worker, id));
     Ok(answer::page(page(&visit, &entered, &found, None)))
 }
 
@@ -146,14 +124,6 @@ fn filled(catalog: &Catalog, entered: &Entered) -> Vec<(String, String)> {
     fields.filter(|(value, _)| !value.is_empty()).map(|(value, name)| (name, value)).collect()
 }
 
-fn entered_for(job: &DiffJob) -> Entered {
-    let mut entered = Entered::default();
-    for (name, value) in &job.entered {
-        entered.add(name, value);
-    }
-    entered
-}
-
 fn page(visit: &Visit, entered: &Entered, found: &Found, error: Option<&ApiError>) -> Markup {
     let (frame, worker) = (&visit.frame, &visit.worker);
     let fields = Fields { entered, error };
@@ -170,11 +140,7 @@ fn page(visit: &Visit, entered: &Entered, found: &Found, error: Option<&ApiError
                 (editor(fields, &worker.setup))
                 div.actions { button.primary type="submit" { "Compare" } }
             }
-            @match found {
-                Found::Job(job) => (comparison(job)),
-                Found::Gone => p.empty { "This comparison is no longer kept: only the last one is, until the gateway is restarted." },
-                Found::None => {},
-            }
+            (found.section("Comparing", |report| Some(result(&serde_json::from_slice(report).ok()?))))
         }
         p.api { "The same as JSON: " code { "POST /api/v1/admin/diff" } ", or " code { "pointsman diff" } }
     };
@@ -235,25 +201,6 @@ fn beginning(setup: &Setup) -> String {
     let lines = values.filter(is_shown).take(MOST_KEYS).map(|(key, value)| format!("# '{key}' = {value}\n"));
     let lines: String = lines.collect();
     if lines.is_empty() { "# \"routing.exploration\" = 0\n".to_owned() } else { lines }
-}
-
-fn comparison(job: &DiffJob) -> Markup {
-    match job.state() {
-        DiffState::Running => html! {
-            div #comparison data-refresh=(REFRESH) aria-live="polite" {
-                h2 { "Comparing" }
-                p { "Each decision is made again, beside the calls that are served. " a href="" { "Look again" } }
-            }
-        },
-        DiffState::Cancelled => html! { div #comparison { p.verdict.warn { "The comparison was cancelled." } } },
-        DiffState::NoAnswer(why) => {
-            html! { div #comparison { h2 { "No answer" } p.verdict.warn { (why) } } }
-        }
-        DiffState::Done(report) => match serde_json::from_slice::<DiffReport>(report.as_bytes()) {
-            Ok(report) => html! { div #comparison { (result(&report)) } },
-            Err(_) => html! { div #comparison { p.verdict.bad { "The report cannot be read." } } },
-        },
-    }
 }
 
 fn result(report: &DiffReport) -> Markup {

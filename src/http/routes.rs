@@ -152,6 +152,11 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         resource(&at("/diff/{diff}"), "GET, HEAD, DELETE")
             .route(read().to(admin::diff::show))
             .route(web::delete().to(admin::diff::cancel)),
+        call(&at("/regret")).route(web::post().to(admin::regret::begin)),
+        resource(&at("/regret/{regret}"), "GET, HEAD, DELETE")
+            .route(read().to(admin::regret::show))
+            .route(web::delete().to(admin::regret::cancel)),
+        call(&at("/shadows/{name}/promote")).route(web::post().to(admin::promotion::promote)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),

@@ -36,6 +36,11 @@ fn watched(config: &ShadowConfig) -> Watched {
     }
 }
 
+/// What it changes, and for which requests. Another end makes nothing wrong of what was counted.
+fn definition(config: &ShadowConfig) -> ([u8; 32], Watched) {
+    (config.digest, Watched { until_ms: None, ..watched(config) })
+}
+
 /// The sums of all shadows. One per process; it survives a reload.
 #[derive(Default)]
 pub struct Shadows(Mutex<Observed>);
@@ -105,17 +110,19 @@ impl Shadows {
 
 impl ObservedShadow {
     fn new(config: &ShadowConfig, known: &[ObservedShadow], version: u64, now_ms: i64) -> ObservedShadow {
-        // Another end makes nothing wrong of what was counted.
-        let definition = (config.digest, Watched { until_ms: None, ..watched(config) });
-        let is_same = |one: &&ObservedShadow| one.name == config.name && one.definition == definition;
-        known.iter().find(is_same).cloned().unwrap_or_else(|| ObservedShadow {
+        known.iter().find(|one| one.is_of(config)).cloned().unwrap_or_else(|| ObservedShadow {
             name: Arc::clone(&config.name),
             since_ms: now_ms,
             tally: ShadowTally::default(),
             skipped: 0,
-            definition,
+            definition: definition(config),
             version,
         })
+    }
+
+    /// Whether it counted what this shadow chose.
+    pub fn is_of(&self, config: &ShadowConfig) -> bool {
+        self.name == config.name && self.definition == definition(config)
     }
 }
 

@@ -57,6 +57,9 @@ async fn two_decisions_stand_side_by_side_and_nothing_is_sent() {
     );
     assert!(!page.contains("choose it, or they change nothing"), "{page}");
 
+    let weighed = browser.post("/console/try", &format!("{form}&if_quality=0.5")).await.text();
+    assert!(weighed.contains("<h2>What if</h2>") && weighed.contains("name=\"if_quality\" value=\"0.5\""), "{weighed}");
+
     let sized = format!("token={}&model=meadow/small&prompt_tokens=2000", token(&page));
     assert!(browser.post("/console/try", &sized).await.text().contains("$"), "a prompt given by its size has a price");
     let records = browser.page("/console/decisions").await;

@@ -266,6 +266,8 @@ mod price_tiers;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod promote;
+#[cfg(test)]
 mod provider_preferences;
 #[cfg(test)]
 mod quality;
@@ -281,6 +283,8 @@ mod refusal_waits;
 mod refusals;
 #[cfg(test)]
 mod refused_calls;
+#[cfg(test)]
+mod regret_admin;
 #[cfg(test)]
 mod regret_command;
 #[cfg(test)]

@@ -68,14 +68,24 @@ impl Config {
     /// # Errors
     /// All faults.
     pub fn with_changes(&self, changes: &str, name: &str) -> Result<Config, Vec<Fault>> {
-        let (faults, files) = (Faults::default(), Files::default());
-        let Written { tree, directory, environment } = &*self.written.0;
+        let faults = Faults::default();
         let changes = tree::read(changes, name, &faults);
         if !faults.is_empty() {
             return Err(faults.into_sorted());
         }
-        let tree = complete(tree.clone(), environment, &Faults::default());
-        changed(&tree, &changes, &self.source, &Surroundings { directory, environment, files: &files })
+        self.read_tree(&self.tree(), &changes)
+    }
+
+    /// What was written, with the variables and the built-in catalogue.
+    pub(super) fn tree(&self) -> Table {
+        let Written { tree, environment, .. } = &*self.written.0;
+        complete(tree.clone(), environment, &Faults::default())
+    }
+
+    /// Reads a complete tree with other values of some keys as this configuration was read, without its shadows.
+    pub(super) fn read_tree(&self, tree: &Table, changes: &Table) -> Result<Config, Vec<Fault>> {
+        let Written { directory, environment, .. } = &*self.written.0;
+        changed(tree, changes, &self.source, &Surroundings { directory, environment, files: &Files::default() })
     }
 }
 
@@ -99,6 +109,13 @@ enum Step<'p> {
     Key(&'p str),
     /// The entry of this name in a list of tables.
     Entry(&'p str),
+}
+
+/// A tree with other values of some keys; what is no key is left out.
+pub(super) fn laid_over(tree: &Table, changes: &Table) -> Table {
+    let mut tree = tree.clone();
+    lay_over(&mut tree, changes, 0, &Faults::default());
+    tree
 }
 
 /// Lays `changes` over `root`, to which so many steps lead. Tables are merged, everything else is replaced.

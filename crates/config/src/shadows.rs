@@ -114,6 +114,15 @@ fn table<'t>(section: &Section<'t>, key: &'static str) -> Option<&'t Table> {
     }
 }
 
+impl ShadowConfig {
+    /// Twelve hexadecimal digits of what it changes, and for which requests; its end is not in them.
+    pub fn fingerprint(&self) -> String {
+        let ShadowConfig { digest, share, alias, objective, .. } = self;
+        let definition = digest_of(&format!("{digest:?} {share} {alias:?} {objective:?}"));
+        definition.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 impl Declared<'_> {
     /// The shadow. `changed` reads the configuration with its changes. `None` after a fault.
     pub(super) fn resolved(

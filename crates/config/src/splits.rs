@@ -12,7 +12,8 @@ const MAX_SHARES: usize = 32;
 const MAX_TAGS: usize = 16;
 /// Shares of requests: a request has one of 65,536 places.
 const SHARE: RangeInclusive<f64> = 0.0001..=1.0;
-const MOST_ON_TRIAL: f64 = 0.5;
+/// Shares of the requests that a canary may get.
+pub const SHARE_ON_TRIAL: RangeInclusive<f64> = 0.0001..=0.5;
 /// Sums of weights up to this are 1, as three times 0.333…
 const WHOLE: f64 = 1.0 + 1e-9;
 
@@ -133,7 +134,7 @@ fn read_canary<'t>(section: &Section<'t>) -> (Canary, Vec<Item<'t>>) {
 /// The share of a canary, which is compared with what it leaves.
 fn share_on_trial(section: &Section<'_>, key: &'static str) -> f64 {
     let share = share_of_requests(section, key);
-    if share > MOST_ON_TRIAL {
+    if share > *SHARE_ON_TRIAL.end() {
         let allowed = "from 0.0001 to 0.5; to give it more, make what is on trial the 'ladder' of the alias and the old one the canary";
         section.fault(key, format!("{share} is more than half of the requests"), allowed);
     }

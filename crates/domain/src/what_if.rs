@@ -9,7 +9,7 @@ use super::{
 pub struct WhatIf {
     /// Replaces the objective.
     pub objective: Option<Objective>,
-    /// Replaces the weights of `balanced`.
+    /// Replaces the weights of `balanced`; one alone is a share, and the others keep their ratio.
     pub weights: Option<Weights>,
     /// Changes of endpoints, applied in this order.
     pub endpoints: Vec<EndpointOverride>,

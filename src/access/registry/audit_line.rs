@@ -26,7 +26,8 @@ pub struct AuditLine {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ChangedMember {
     /// Name of the member. `on`: whether a key of the configuration, an account or a team is switched on. `result` and `settings`: how a
-    /// reload ended and the names of the settings that it changed. `event` and `result`: which alert was sent to the
+    /// reload ended and the names of the settings that it changed. `fingerprint`, `alias`, `share`, `overridden` and `reason`: which shadow may be
+    /// tried, and the checks that were overridden. `event` and `result`: which alert was sent to the
     /// receiver, and `sent` or why it was not. `before_ms` and `owner`: which records were deleted.
     pub member: String,
     /// Its value before; `null` if it had none.
@@ -61,7 +62,10 @@ fn before(state: &State, change: &Change) -> Map<String, Value> {
         Change::PutTeam(team) => members(state.teams.get(&team.name)),
         Change::RemoveTeam { name } => members(state.teams.get(name)),
         Change::SwitchHolder { kind, name, .. } => switched(Some(!state.disabled.contains(&(*kind, name.clone())))),
-        Change::Reload { .. } | Change::SendAlert { .. } | Change::DeleteRecords { .. } => Map::new(),
+        Change::Reload { .. }
+        | Change::PromoteShadow { .. }
+        | Change::SendAlert { .. }
+        | Change::DeleteRecords { .. } => Map::new(),
     }
 }
 
@@ -78,6 +82,10 @@ fn after(change: &Change) -> Map<String, Value> {
         Change::PutTeam(team) => members(Some(team)),
         Change::SendAlert { event, result, .. } => members(Some(&json!({ "event": event, "result": result }))),
         Change::Reload { result, settings } => members(Some(&json!({ "result": result, "settings": settings }))),
+        Change::PromoteShadow { shadow: _, fingerprint, alias, share, overridden, reason } => members(Some(&json!({
+            "fingerprint": fingerprint, "alias": alias, "share": share,
+            "overridden": (!overridden.is_empty()).then_some(overridden), "reason": reason,
+        }))),
         Change::DeleteRecords { before_ms, owner } => members(Some(&json!({ "before_ms": before_ms, "owner": owner }))),
         Change::RevokeKey { .. } | Change::RemoveAccount { .. } | Change::RemoveTeam { .. } => Map::new(),
     }

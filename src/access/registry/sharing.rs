@@ -175,6 +175,7 @@ impl Touched {
             // All accounts that have keys are published again.
             | Change::SwitchHolder { .. }
             | Change::Reload { .. }
+            | Change::PromoteShadow { .. }
             | Change::SendAlert { .. }
             | Change::DeleteRecords { .. } => {}
         }

@@ -111,7 +111,7 @@ pub(crate) struct EntryBody<'a> {
     /// What was done.
     #[cfg_attr(test, schemars(extend("enum" = Change::ACTIONS)))]
     pub(crate) action: &'static str,
-    /// Name of the key, account or team, or of the receiver of an alert; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
+    /// Name of the key, account, team or shadow, or of the receiver of an alert; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
     /// none.
     pub(crate) object: Option<&'a str>,
     /// The members that changed, by name.

@@ -1,14 +1,9 @@
 //! `/admin/diff`: what another configuration would have chosen for the records of this gateway. One comparison at a time, on a
 //! thread of its own that rests three quarters of the time.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    thread,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use actix_web::{HttpResponse, http::header, web::Bytes};
+use actix_web::{HttpResponse, web::Bytes};
 use pointsman_base::clock;
 use pointsman_config::Fault;
 use pointsman_domain::{Invalid, InvalidReason};
@@ -18,13 +13,15 @@ use pointsman_ledger::{
     generations::owner_label,
     traffic::{Traffic, Wanted},
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::keys;
+use super::{
+    diff_job::{JobBody, accepted, cancelled, found, shown, start},
+    keys,
+};
 use crate::{
     api::{
-        answer::Data,
         auth::{Administrator, Authorized},
         diff::{
             configuration::ComparedConfiguration,
@@ -33,17 +30,15 @@ use crate::{
             run::{DiffRequest, Pace, run},
         },
         generations::ledger_query::moment,
-        models::measurements::rfc_3339,
         path_name::PathName,
     },
-    base::{error::ApiError, events},
-    state::{
-        diff_job::{DiffJob, DiffState},
-        gateway::Worker,
-    },
+    base::error::ApiError,
+    state::{diff_job::DiffJob, gateway::Worker},
 };
 
-const HOUR_MS: i64 = 60 * 60 * 1_000;
+/// Beginning of the id of a comparison.
+const COMPARISON: &str = "diff-";
+pub(super) const HOUR_MS: i64 = 60 * 60 * 1_000;
 /// Highest factor of prices.
 const MOST_FACTOR: f64 = 1_000.0;
 /// Most examples of a report.
@@ -96,31 +91,13 @@ pub(crate) struct DiffBody {
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 #[serde(deny_unknown_fields)]
-struct ConditionsBody {
+pub(super) struct ConditionsBody {
     /// The alias that was asked for.
-    alias: Option<String>,
+    pub(super) alias: Option<String>,
     /// Objective of the decision.
-    objective: Option<String>,
+    pub(super) objective: Option<String>,
     /// Name of the key.
-    key: Option<String>,
-}
-
-/// A comparison.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct DiffJobBody {
-    /// Its id.
-    id: String,
-    /// `running`, `done`, `no_answer` or `cancelled`.
-    #[cfg_attr(test, schemars(with = "String"))]
-    state: &'static str,
-    /// When it began. RFC 3339, UTC.
-    started_at: String,
-    /// The report, once it is done.
-    #[cfg_attr(test, schemars(with = "Option<DiffReport>"))]
-    report: Option<Box<RawValue>>,
-    /// Why there is no answer.
-    why: Option<String>,
+    pub(super) key: Option<String>,
 }
 
 /// Begins a comparison.
@@ -132,11 +109,7 @@ pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse
         .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
     let after = body.after(&by.worker)?;
     let job = begin_job(&by, after, &body, Vec::new())?;
-    let answer = serde_json::to_string(&Data { data: DiffJobBody::new(&job) }).map_err(|_| ApiError::internal())?;
-    Ok(HttpResponse::Accepted()
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .content_type(header::ContentType::json())
-        .body(answer))
+    accepted(&JobBody::<DiffReport>::new(&job))
 }
 
 /// Begins a comparison with this configuration: for the call and for the console, which keeps with it what was `entered`.
@@ -149,19 +122,13 @@ pub(crate) fn begin_job(
     body: &DiffBody,
     entered: Vec<(String, String)>,
 ) -> Result<Arc<DiffJob>, ApiError> {
-    let place = by.worker.setup.config.ledger.data_dir.clone().filter(|_| by.worker.shared.records.ledger.is_some());
-    let place = place.ok_or_else(ApiError::no_durable_ledger)?;
     let request = request(&by.worker, after, body)?;
-    let id = format!("diff-{:016x}", rand::random::<u64>());
-    let job =
-        by.worker.shared.process.diffs.begin(id, clock::unix_millis(), entered).ok_or_else(ApiError::diff_runs)?;
-    events::administered(&by.caller.key.name, "compares a configuration", None);
-    let running = Arc::clone(&job);
-    let thread = thread::Builder::new().name("diff".to_owned()).spawn(move || compare(&place, &request, &running));
-    if thread.is_err() {
-        job.end(DiffState::NoAnswer("the system gives the gateway no further thread".to_owned()));
-    }
-    Ok(job)
+    let work = move |traffic: &Traffic, job: &DiffJob| {
+        let compared = run(traffic, &request, &job.stop).map_err(|why| why.to_string())?;
+        let report = DiffReport::new(&compared, &request, clock::unix_millis());
+        serde_json::to_string(&report).map_err(|error| error.to_string())
+    };
+    start(by, (COMPARISON, "compares a configuration"), entered, work)
 }
 
 /// Shows a comparison.
@@ -169,7 +136,7 @@ pub(crate) fn begin_job(
 /// # Errors
 /// 404 if it is not the last one.
 pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Result<HttpResponse, ApiError> {
-    Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&*find(&worker, &id)?) }))
+    shown::<DiffReport>(&worker, COMPARISON, &id)
 }
 
 /// Cancels a comparison.
@@ -177,17 +144,15 @@ pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Resu
 /// # Errors
 /// 404 if it is not the last one.
 pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
-    let job = find(&by.worker, &id)?;
-    job.stop.store(true, Relaxed);
-    events::administered(&by.caller.key.name, "cancels the comparison", Some(&job.id));
-    Ok(crate::api::answer::uncached(&Data { data: DiffJobBody::new(&job) }))
+    cancelled::<DiffReport>(&by, COMPARISON, &id)
 }
 
+/// The last comparison, by its id.
 pub(crate) fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
-    worker.shared.process.diffs.find(id).ok_or_else(|| ApiError::no_diff(id))
+    found(worker, COMPARISON, id)
 }
 
-fn wrong(param: &str, why: String) -> ApiError {
+pub(super) fn wrong(param: &str, why: String) -> ApiError {
     ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, why))
 }
 
@@ -248,34 +213,37 @@ impl DiffBody {
     }
 }
 
-fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Result<DiffRequest, ApiError> {
+/// The records between two times, with conditions.
+pub(super) fn wanted(
+    worker: &Worker,
+    [since, until]: [&Option<String>; 2],
+    conditions: &ConditionsBody,
+) -> Result<Wanted, ApiError> {
     let time = |param: &str, text: &Option<String>| {
         let none = || {
             wrong(param, format!("'{param}' must be a time such as 2026-11-23T06:00:00Z, a date or Unix milliseconds."))
         };
         text.as_ref().map(|text| moment(text).ok_or_else(none)).transpose()
     };
-    let until = time("until", &body.until)?.unwrap_or_else(clock::unix_millis);
+    let until = time("until", until)?.unwrap_or_else(clock::unix_millis);
     let mut labels = Vec::new();
-    let ConditionsBody { alias, objective, key } = &body.conditions;
+    let ConditionsBody { alias, objective, key } = conditions;
     labels.extend(alias.as_ref().map(|alias| (label::ALIAS, vec![alias.as_str().into()])));
     labels.extend(objective.as_ref().map(|objective| (label::OBJECTIVE, vec![objective.as_str().into()])));
     if let Some(key) = key {
         labels.push((label::KEY, vec![owner_label(keys::find(worker, key)?.id)]));
     }
+    let (since_ms, until_ms) = (time("since", since)?, Some(until.saturating_sub(1)));
+    Ok(Wanted { filter: Filter { since_ms, until_ms, labels, ..Filter::default() }, ..Wanted::default() })
+}
+
+fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Result<DiffRequest, ApiError> {
+    let wanted = wanted(worker, [&body.since, &body.until], &body.conditions)?;
     let limits = body.limits.iter().map(|text| Limit::parse(text)).collect::<Result<_, _>>();
     Ok(DiffRequest {
         before: None,
         after,
-        wanted: Wanted {
-            filter: Filter {
-                since_ms: time("since", &body.since)?,
-                until_ms: Some(until.saturating_sub(1)),
-                labels,
-                ..Filter::default()
-            },
-            ..Wanted::default()
-        },
+        wanted,
         limits: limits.map_err(|why| wrong("limits", why))?,
         strict: body.strict,
         examples: body.examples.min(MOST_EXAMPLES),
@@ -284,31 +252,4 @@ fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Re
         threads: 1,
         pace: Pace::Background,
     })
-}
-
-fn compare(place: &Path, request: &DiffRequest, job: &DiffJob) {
-    let report = || {
-        let traffic = Traffic::open(place).map_err(|fault| fault.to_string())?;
-        let compared = run(&traffic, request, &job.stop).map_err(|why| why.to_string())?;
-        let report = DiffReport::new(&compared, request, clock::unix_millis());
-        serde_json::to_string(&report).map_err(|error| error.to_string())
-    };
-    let state = match report() {
-        _ if job.stop.load(Relaxed) => DiffState::Cancelled,
-        Ok(report) => DiffState::Done(report.into()),
-        Err(why) => DiffState::NoAnswer(why),
-    };
-    job.end(state);
-}
-
-impl DiffJobBody {
-    fn new(job: &DiffJob) -> DiffJobBody {
-        let (state, report, why) = match job.state() {
-            DiffState::Running => ("running", None, None),
-            DiffState::Done(report) => ("done", RawValue::from_string(report.as_ref().to_owned()).ok(), None),
-            DiffState::NoAnswer(why) => ("no_answer", None, Some(why)),
-            DiffState::Cancelled => ("cancelled", None, None),
-        };
-        DiffJobBody { id: job.id.clone(), state, started_at: rfc_3339(job.started_ms), report, why }
-    }
 }

@@ -1,6 +1,6 @@
 //! Regret as JSON: the total of each alias and objective, its parts with the knob of each, and the endpoints alone.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use pointsman_domain::{EndpointId, Objective};
 use pointsman_routing::explain::{
@@ -8,7 +8,7 @@ use pointsman_routing::explain::{
     estimate::Finding,
     regret::{Fixed, LEAST_GROUP, Regret, RegretFigure, Restricted, Yardstick},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     regret_run::RegretReview,
@@ -17,10 +17,12 @@ use super::{
 use crate::api::models::measurements::rfc_3339;
 
 /// What recorded decisions came to beyond better ones.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RegretReport {
     /// `answered`: there are figures for the alias and objective with most requests; `refused`: there are none.
-    pub verdict: &'static str,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub verdict: Cow<'static, str>,
     /// Decisions that came out of their records bit for bit as they were made: all of them, or there is no report.
     pub self_tested: u64,
     /// Those with most requests first, each with its days behind it.
@@ -30,11 +32,13 @@ pub(crate) struct RegretReport {
 }
 
 /// Requests of one alias and objective.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct GroupBody {
     /// `null`: requests for fixed models.
     pub alias: Option<String>,
-    pub objective: &'static str,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub objective: Cow<'static, str>,
     /// `null`: all days.
     pub day: Option<String>,
     pub requests: usize,
@@ -56,7 +60,8 @@ pub(crate) struct GroupBody {
     pub fixed: Option<FixedBody>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct MeansBody {
     /// Dollars per 1,000 requests.
     pub spend: Option<f64>,
@@ -67,22 +72,27 @@ pub(crate) struct MeansBody {
 }
 
 /// What the requests came to beyond a better way to decide.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PartBody {
     /// `total`, `exploration`, `restrictions`, `ignorance` or `rest`.
-    pub part: &'static str,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub part: Cow<'static, str>,
     /// `exact`: it follows from the records; `partial`: for some requests they do not tell it all; `estimated`: from outcomes.
-    pub grade: &'static str,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub grade: Cow<'static, str>,
     /// Share of the requests of which the records do not tell it all.
     pub uncertain: f64,
     /// What changes it; `null` for the total and the rest.
-    pub knob: Option<&'static str>,
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub knob: Option<Cow<'static, str>>,
     pub figures: DifferencesBody,
     pub sentence: String,
 }
 
 /// Dollars per 1,000 requests, share of failures and seconds.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct DifferencesBody {
     pub spend: Option<DifferenceBody>,
     pub failures: Option<DifferenceBody>,
@@ -90,23 +100,27 @@ pub(crate) struct DifferencesBody {
 }
 
 /// More than the better way came to; negative: less.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct DifferenceBody {
     pub value: f64,
     pub interval: [f64; 2],
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RestrictionBody {
     /// Its parameters.
-    pub restriction: &'static str,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub restriction: Cow<'static, str>,
     /// Requests that it holds for.
     pub requests: usize,
     pub figures: DifferencesBody,
 }
 
 /// Every request at one endpoint first.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct FixedBody {
     /// The best of those that were compared; `null` if there is none.
     pub endpoint: Option<String>,
@@ -126,7 +140,7 @@ impl RegretReport {
         let groups: Vec<GroupBody> = reviewed.regrets.iter().map(body).collect();
         let is_answered = groups.first().is_some_and(|first| first.refusal.is_none());
         RegretReport {
-            verdict: if is_answered { "answered" } else { "refused" },
+            verdict: if is_answered { "answered" } else { "refused" }.into(),
             self_tested: reviewed.self_tested,
             groups,
             warnings: warnings(reviewed),
@@ -157,7 +171,7 @@ impl GroupBody {
         let is_enough = regret.is_enough();
         GroupBody {
             alias: regret.group.alias.as_deref().map(str::to_owned),
-            objective: regret.group.objective.as_str(),
+            objective: regret.group.objective.as_str().into(),
             day: regret.group.day_ms.map(day),
             requests: regret.requests,
             clusters: regret.clusters,
@@ -195,10 +209,10 @@ impl PartBody {
         };
         let figures = regret.part(yardstick);
         PartBody {
-            part: yardstick.as_str(),
-            grade: grade.unwrap_or(if uncertain > 0.0 { "partial" } else { "exact" }),
+            part: yardstick.as_str().into(),
+            grade: grade.unwrap_or(if uncertain > 0.0 { "partial" } else { "exact" }).into(),
             uncertain,
-            knob: knob(yardstick),
+            knob: knob(yardstick).map(Cow::Borrowed),
             figures: DifferencesBody::new(&figures),
             sentence: sentence(yardstick, uncertain, &said(&figures, regret.group.objective)),
         }
@@ -284,7 +298,7 @@ impl DifferencesBody {
 impl RestrictionBody {
     fn new(restricted: &Restricted) -> RestrictionBody {
         RestrictionBody {
-            restriction: restricted.restriction.as_str(),
+            restriction: restricted.restriction.as_str().into(),
             requests: restricted.requests,
             figures: DifferencesBody::new(&restricted.figures),
         }

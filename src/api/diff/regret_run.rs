@@ -20,13 +20,17 @@ use pointsman_routing::explain::{
     regret::{FORESIGHT_MS, Hindsight, Observed, Regret, Regrets, Timeline},
 };
 
-use super::{comparisons::BySetup, run::NoAnswer};
+use super::{
+    comparisons::BySetup,
+    run::{NoAnswer, Pace, Pacer},
+};
 
 /// Which records, and how they are told apart.
 pub(crate) struct RegretRequest {
     pub wanted: Wanted,
     pub by_day: bool,
     pub threads: usize,
+    pub pace: Pace,
 }
 
 /// What the records say, before it is put into words.
@@ -95,17 +99,19 @@ impl Part {
 pub(crate) fn run(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool) -> Result<RegretReview, NoAnswer> {
     let timeline = timeline(traffic, request, stop)?;
     let hindsights = BySetup::new();
-    let step = |part: &mut Part, record: TrafficRecord| {
+    let new = || (Part::default(), Pacer::new(request.pace));
+    let step = |(part, pacer): &mut (Part, Pacer), record: TrafficRecord| {
+        pacer.step();
         let generation = &record.generation;
-        let new = |_: &[_]| Arc::new(Hindsight::new(&generation.catalog, &generation.policy));
-        part.add(&hindsights.of(generation, new), &record, &timeline);
+        let hindsight = |_: &[_]| Arc::new(Hindsight::new(&generation.catalog, &generation.policy));
+        part.add(&hindsights.of(generation, hindsight), &record, &timeline);
     };
-    let folded = traffic.fold(&request.wanted, request.threads, stop, Part::default, step);
+    let folded = traffic.fold(&request.wanted, request.threads, stop, new, step);
     let (parts, reading) = folded.map_err(NoAnswer::Unreadable)?;
     if stop.load(Relaxed) {
         return Err(NoAnswer::Stopped);
     }
-    let whole = parts.into_iter().fold(Part::default(), Part::merge);
+    let whole = parts.into_iter().map(|(part, _)| part).fold(Part::default(), Part::merge);
     let decisions = whole.identical + whole.different;
     match decisions {
         _ if whole.different > 0 => {
@@ -141,11 +147,15 @@ fn timeline(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool) -> Re
         until_ms: until_ms.map(|until| until.saturating_add(FORESIGHT_MS)),
         ..Filter::default()
     };
-    let step = |timeline: &mut Timeline, record: TrafficRecord| timeline.add(&record.generation, record.draw);
+    let new = || (Timeline::default(), Pacer::new(request.pace));
+    let step = |(timeline, pacer): &mut (Timeline, Pacer), record: TrafficRecord| {
+        pacer.step();
+        timeline.add(&record.generation, record.draw);
+    };
     let wanted = Wanted { filter, ..Wanted::default() };
-    let folded = traffic.fold(&wanted, request.threads, stop, Timeline::default, step);
+    let folded = traffic.fold(&wanted, request.threads, stop, new, step);
     let (parts, _) = folded.map_err(NoAnswer::Unreadable)?;
     let mut whole = Timeline::default();
-    parts.into_iter().for_each(|part| whole.merge(part));
+    parts.into_iter().for_each(|(part, _)| whole.merge(part));
     Ok(whole)
 }

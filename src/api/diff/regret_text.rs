@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::{
-    regret_report::{DifferenceBody, DifferencesBody, GroupBody, RegretReport, signed_short},
+    regret_report::{DifferenceBody, DifferencesBody, GroupBody, PartBody, RegretReport, signed_short},
     text::{percent, short, thousands},
 };
 
@@ -43,17 +43,10 @@ fn write_group(page: &mut String, group: &GroupBody) -> fmt::Result {
         return writeln!(page, "{why}");
     }
     writeln!(page, "{:<25} {:>COLUMN$} {:>COLUMN$} {:>COLUMN$}", "", "$/1k requests", "seconds", "failures, %")?;
-    let mean = |value: Option<f64>, scale: f64| value.map_or_else(none, |value| short(value * scale));
-    let before = &group.before;
-    let means = [mean(before.spend, 1.0), mean(before.seconds, 1.0), mean(before.failures, 100.0)];
-    write_row(page, "as it was", "", means)?;
+    write_row(page, "as it was", "", means(group))?;
     for part in &group.parts {
-        let grade = match part.grade {
-            "partial" => format!("partial {}", percent(part.uncertain)),
-            grade => grade.to_owned(),
-        };
         let name = if part.part == "total" { "total" } else { &format!("  {}", part.part) };
-        write_row(page, name, &grade, shown(&part.figures))?;
+        write_row(page, name, &grade(part), shown(&part.figures))?;
     }
     let fixed = group.fixed.as_ref();
     if let Some(figures) = fixed.and_then(|fixed| fixed.figures.as_ref()) {
@@ -100,7 +93,23 @@ fn none() -> String {
     "–".to_owned()
 }
 
-fn shown(figures: &DifferencesBody) -> [String; 3] {
+/// Dollars, seconds and failures as they were.
+pub(crate) fn means(group: &GroupBody) -> [String; 3] {
+    let mean = |value: Option<f64>, scale: f64| value.map_or_else(none, |value| short(value * scale));
+    let before = &group.before;
+    [mean(before.spend, 1.0), mean(before.seconds, 1.0), mean(before.failures, 100.0)]
+}
+
+/// How well a part is known.
+pub(crate) fn grade(part: &PartBody) -> String {
+    match &*part.grade {
+        "partial" => format!("partial {}", percent(part.uncertain)),
+        grade => grade.to_owned(),
+    }
+}
+
+/// Dollars, seconds and failures with their intervals.
+pub(crate) fn shown(figures: &DifferencesBody) -> [String; 3] {
     let of = |figure: &Option<DifferenceBody>, scale: f64| {
         figure.as_ref().map_or_else(none, |figure| {
             let [least, most] = figure.interval.map(|end| signed_short(end * scale));

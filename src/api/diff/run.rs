@@ -67,18 +67,18 @@ const REST: u32 = 3;
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// Rests after every burst of work.
-struct Pacer {
+pub(super) struct Pacer {
     pace: Pace,
     left: u32,
     since: Instant,
 }
 
 impl Pacer {
-    fn new(pace: Pace) -> Pacer {
+    pub(super) fn new(pace: Pace) -> Pacer {
         Pacer { pace, left: BURST, since: Instant::now() }
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         self.left -= 1;
         if self.left == 0 {
             if self.pace == Pace::Background {

@@ -274,11 +274,11 @@ fn listed(items: impl Iterator<Item = String>) -> String {
     }
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-pub(super) fn signed_percent(share: f64) -> String {
+pub(crate) fn signed_percent(share: f64) -> String {
     if share == 0.0 { "0 %".to_owned() } else { signed(&format!("{:+.1} %", share * 100.0)) }
 }
 
@@ -295,7 +295,7 @@ pub(super) fn signed(text: &str) -> String {
 }
 
 /// Three digits; of what is small at most eight decimals, and below them a bound, for no one reads powers of ten.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 100.0 => format!("{value:.0}"),
         magnitude if magnitude >= 10.0 => format!("{value:.1}"),

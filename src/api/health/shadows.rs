@@ -52,6 +52,8 @@ pub(crate) struct ShadowsBody {
 pub(crate) struct ShadowBody {
     /// Its name.
     pub(crate) shadow: String,
+    /// Twelve digits of what it changes, and for which requests: another one is another shadow.
+    pub(crate) fingerprint: String,
     /// The keys that it changes, with their values; what might be a secret is not shown.
     pub(crate) overrides: String,
     /// Whether it still decides: `false` after its `until`.
@@ -111,6 +113,7 @@ impl ShadowBody {
         let moves = tally.moves(calibration);
         ShadowBody {
             shadow: config.name.to_string(),
+            fingerprint: config.fingerprint(),
             overrides: config.overrides.clone(),
             decides: config.until.is_none_or(|until| until.timestamp_millis() > clock::unix_millis()),
             since: rfc_3339(observed.since_ms),

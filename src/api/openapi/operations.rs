@@ -357,6 +357,29 @@ pub(super) fn admin() -> Vec<Operation> {
         delete("/api/v1/admin/diff/{diff}", "cancelDiff", "records", "Cancel a comparison")
             .parameters([in_path("diff", "Id of the comparison.", text())])
             .answers("DiffJob"),
+        post(
+            "/api/v1/admin/regret",
+            "beginRegret",
+            "records",
+            "Review what recorded decisions came to beyond better ones",
+        )
+        .takes("RegretRequest")
+        .answers_with("202", "RegretJob"),
+        get("/api/v1/admin/regret/{regret}", "getRegret", "records", "A review and its report")
+            .parameters([in_path("regret", "Id of the review.", text())])
+            .answers("RegretJob"),
+        delete("/api/v1/admin/regret/{regret}", "cancelRegret", "records", "Cancel a review")
+            .parameters([in_path("regret", "Id of the review.", text())])
+            .answers("RegretJob"),
+        post(
+            "/api/v1/admin/shadows/{name}/promote",
+            "promoteShadow",
+            "process",
+            "Say whether a shadow may be tried on a share of the requests, and the lines that do it",
+        )
+        .by_name()
+        .takes("PromotionRequest")
+        .answers("Promotion"),
         delete("/api/v1/admin/ledger/records", "deleteRecords", "records", "Delete records by age, key or owner")
             .parameters([
                 query("older_than_secs", "Age; 0: all.", integer(0, 4294967295)),

@@ -22,6 +22,7 @@ use super::{
     ledger::LedgerCommand,
     logs::LogsRequest,
     models::ModelsRequest,
+    promote::PromoteRequest,
     quality::QualityRequest,
     regret::RegretCommand,
     reload::ReloadRequest,
@@ -52,6 +53,13 @@ EXIT CODES
   3   the self test failed: a decision does not come out of its record as it was made
   64  wrong use";
 
+const PROMOTE_EXIT_CODES: &str = "\
+EXIT CODES
+  0   it may be tried, and the lines are printed
+  1   refused: the shadow changed, too little is known of it, a limit is exceeded, or no canary can do what it does
+  2   wrong use, no such shadow, or the gateway refuses the call
+  4   the gateway cannot be reached";
+
 const FIRST_STEPS: &str = "\
 FIRST STEPS
   Without any account, against the simulated providers that Pointsman starts itself:
@@ -74,7 +82,7 @@ ENVIRONMENT
   POINTSMAN_URL             the gateway of 'explain', 'preview', 'logs', 'replay' and 'connect', unless --url
                             names one; POINTSMAN_API_KEY has the key
   POINTSMAN_ADMIN_URL       the admin address for 'spend', 'keys', 'accounts', 'teams', 'audit', 'alerts',
-                            'reload' and 'logs --all', unless --url or --config names a gateway;
+                            'reload', 'promote' and 'logs --all', unless --url or --config names a gateway;
                             POINTSMAN_ADMIN_KEY has the key, of the scope admin, for 'diff --url' and
                             'ledger --url' too
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
@@ -84,12 +92,12 @@ EXIT CODES
      has no fault
   1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, the
      ledger has a fault or records that cannot be read, prices differ from a list ('catalog'), scores differ
-     from a file ('quality'), or a receiver does not take a test ('alerts')
+     from a file ('quality'), a receiver does not take a test ('alerts'), or a shadow may not be tried ('promote')
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
      cannot be written
-  4  the gateway cannot be reached: 'health', 'reload', 'alerts', 'explain', 'preview', 'replay',
+  4  the gateway cannot be reached: 'health', 'reload', 'promote', 'alerts', 'explain', 'preview', 'replay',
      'spend', 'keys --url', 'ledger --url', 'models --url'; or the price list of 'catalog --from'
   'diff', 'estimate' and 'regret' have codes of their own: see 'pointsman diff --help'
 
@@ -141,6 +149,9 @@ pub(super) enum Subcommands {
     Health(HealthRequest),
     /// Have a running gateway read its configuration again
     Reload(ReloadRequest),
+    /// Ask a running gateway whether a shadow may be tried on a share of the requests, and print the lines that do it
+    #[command(after_help = PROMOTE_EXIT_CODES)]
+    Promote(PromoteRequest),
     /// Test the receivers of alerts of a running gateway
     Alerts(AlertsRequest),
     /// Generate a key, and print the lines for the configuration

@@ -48,12 +48,15 @@ pub struct PreviewRequest {
     /// Objective: cheapest, fastest, reliable or balanced; default: that of the key or the gateway
     #[arg(short, long)]
     objective: Option<String>,
+    /// Least quality of the endpoints for the class of the task, 0 to 1; default: that of the alias or the key
+    #[arg(long, value_name = "QUALITY")]
+    min_quality: Option<String>,
     /// Say why this would not be chosen: a model, a provider, or model@provider
     #[arg(long, value_name = "NAME", add = names::models_and_providers())]
     why_not: Option<String>,
-    /// Decide under this condition too; may be repeated: objective=NAME, weights.latency=0.2, or of an endpoint
-    /// MODEL@PROVIDER.circuit=open, .price=*0.5, .ttft_ms=300, .tokens_per_second=80, .failure_probability=0.1,
-    /// .in_flight=20
+    /// Decide under this condition too; may be repeated: objective=NAME, weights.latency=0.2 (or .cost,
+    /// .quality), or of an endpoint MODEL@PROVIDER.circuit=open, .price=*0.5, .ttft_ms=300, .tokens_per_second=80,
+    /// .failure_probability=0.1, .in_flight=20, .quality=0.8
     #[arg(long, value_name = "CONDITION")]
     what_if: Vec<String>,
     /// Say for how many such calls this many US dollars pay, such as 5
@@ -100,6 +103,7 @@ pub(super) fn preview(request: &PreviewRequest, environment: &Environment) -> Fi
     let mut body = Map::from_iter([("messages".to_owned(), json!([{ "role": "user", "content": request.prompt }]))]);
     let named = [("model", &request.model), ("objective", &request.objective), ("why_not", &request.why_not)];
     body.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
+    body.extend(request.min_quality.as_ref().map(|least| ("min_quality".to_owned(), what_if::number(least))));
     let conditions = what_if::conditions(&request.what_if).map_err(|why| refused(format!("--what-if {why}")))?;
     body.extend(conditions.map(|conditions| ("what_if".to_owned(), conditions)));
     let body = Bytes::from(Value::Object(body).to_string());

@@ -10,6 +10,7 @@ use crate::api::diff::{
     regret_report::RegretReport,
     regret_run::{RegretRequest, run as review},
     regret_text,
+    run::DiffRequest,
 };
 
 /// Which records, and how they are told apart.
@@ -35,8 +36,8 @@ pub enum Span {
 /// Why there is none.
 pub(super) fn run(command: &RegretCommand, environment: &Environment) -> Finished {
     let (traffic, request) = command.records.open(environment)?;
-    let request =
-        RegretRequest { wanted: request.wanted, by_day: command.by == Some(Span::Day), threads: request.threads };
+    let DiffRequest { wanted, threads, pace, .. } = request;
+    let request = RegretRequest { wanted, by_day: command.by == Some(Span::Day), threads, pace };
     let reviewed = review(&traffic, &request, &AtomicBool::new(false))
         .map_err(|why| CommandOutput { text: format!("pointsman: {why}\n"), code: why.exit_code() })?;
     let report = RegretReport::new(&reviewed);

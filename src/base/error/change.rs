@@ -19,15 +19,19 @@ impl ApiError {
         )
     }
 
-    /// 409: another comparison of configurations runs.
+    /// 409: another comparison or review of recorded decisions runs.
     pub fn diff_runs() -> ApiError {
-        let message = "Another comparison runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{diff}.";
+        let message = "Another comparison or review runs: wait for its end, or cancel it with DELETE /api/v1/admin/diff/{diff} or \
+                       /api/v1/admin/regret/{regret}.";
         class::CONFLICT.error("diff_runs", message)
     }
 
-    /// 404: no comparison has this id, or a later one has begun.
+    /// 404: no comparison or review has this id, or a later one has begun.
     pub fn no_diff(id: &str) -> ApiError {
-        ApiError::not_found("unknown_diff", format!("There is no comparison '{id}': only the last one is kept."))
+        ApiError::not_found(
+            "unknown_diff",
+            format!("There is nothing with the id '{id}': only the last comparison or review is kept."),
+        )
     }
 
     /// 400: the body is no JSON object.

@@ -5,6 +5,7 @@ mod excluded;
 mod journey;
 mod money;
 mod question;
+mod shadows;
 mod waterfall;
 mod why_not;
 
@@ -93,6 +94,7 @@ impl Content<'_> {
             (candidates::tried(body))
             (waterfall::section(body))
             (excluded::section(body))
+            (shadows::section(body))
             (money::section(body))
             (self.replay())
             (self.raw())

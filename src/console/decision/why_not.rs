@@ -104,7 +104,9 @@ fn tried_in_the_playground(answer: &WhyNotBody<'_>, change: &ChangeBody) -> Opti
         "ttft_ms" => ("if_ttft_ms", to),
         "tokens_per_second" => ("if_tokens_per_second", to),
         "failure_probability" => ("if_failure", to),
+        "quality" => ("if_known_quality", to),
         "weights.latency" => ("if_latency", to),
+        "weights.quality" => ("if_quality", to),
         _ => return None,
     };
     Some([("if_endpoint", qualified(&answer.endpoint)?), (field, value.to_string())])

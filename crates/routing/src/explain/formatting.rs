@@ -1,6 +1,6 @@
 //! Names and numbers in the texts of explanations.
 
-use pointsman_domain::{AttemptRecord, Catalog, Decision, EndpointId, ScoreUnit};
+use pointsman_domain::{AttemptRecord, Candidate, Catalog, Decision, EndpointId, ScoreUnit};
 
 /// The names of the endpoints of a decision. An endpoint that is no longer in the catalog is written as `?`.
 #[derive(Clone, Copy)]
@@ -85,6 +85,16 @@ pub(crate) fn significant(value: f64, digits: i32) -> String {
     let decimals = usize::try_from(digits - 1 - magnitude).unwrap_or(0).min(15);
     let text = format!("{value:.decimals$}");
     if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+}
+
+/// Whether quality counted in the score.
+pub(crate) fn counts_quality(candidate: &Candidate) -> bool {
+    candidate.terms.iter().any(|term| matches!(term.name, "quality" | "asked_again"))
+}
+
+/// What a score of `balanced` is a multiple of.
+pub(crate) const fn unit_of_balance(counts_quality: bool) -> &'static str {
+    if counts_quality { "times the medians" } else { "times the median time and cost" }
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
     Catalog, Circuit, Decision, Endpoint, EndpointOverride, FailureCause, FailureKind, Invalid, InvalidReason,
-    PriceOverride, PriceTier, Pricing, ProviderState, Query, RouteError, ServiceTierPrices, Sourced, Tick, Usd, WhatIf,
+    PriceOverride, PriceTier, Pricing, ProviderState, Query, RouteError, ServiceTierPrices, Sourced, Tick, Usd,
+    Weights, WhatIf,
 };
 
 use super::{
-    counterfactual::certain_quality,
+    counterfactual::{Figure, certain_quality, weights_at},
     hypothetical_stats::{PredictionOverride, adjusted},
     name_resolution::{self, suggestions},
 };
@@ -58,7 +59,7 @@ impl ResolvedWhatIf {
             world.query.objective = Sourced { value: objective, ..world.query.objective };
         }
         if let Some(weights) = self.what_if.weights {
-            world.query.weights = weights;
+            world.query.weights = imagined_weights(weights, world.query.weights);
         }
         let entries = || self.what_if.endpoints.iter().zip(&self.endpoints);
         world.override_catalog(entries().filter(|(entry, _)| changes_catalog(entry)));
@@ -69,6 +70,19 @@ impl ResolvedWhatIf {
             }
         }
         world
+    }
+}
+
+/// One weight alone is a share: that of time or cost beside the other one, that of quality beside both. The others keep their
+/// ratio. Several weights stand for themselves.
+fn imagined_weights(imagined: Weights, now: Weights) -> Weights {
+    let Weights { latency, cost, quality } = imagined;
+    let is_share = |weight: f64, others: f64| others == 0.0 && weight <= 1.0 && now.latency + now.cost > 0.0;
+    match imagined {
+        _ if is_share(latency, cost + quality) => weights_at(Figure::LatencyWeight, latency, now),
+        _ if is_share(cost, latency + quality) => weights_at(Figure::LatencyWeight, 1.0 - cost, now),
+        _ if is_share(quality, latency + cost) => weights_at(Figure::QualityWeight, quality, now),
+        several => several,
     }
 }
 

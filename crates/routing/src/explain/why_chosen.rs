@@ -6,7 +6,7 @@
 use pointsman_domain::{CacheSaving, Candidate, Decision, DecisionCode, Reopens, ScoreUnit};
 
 use super::{
-    formatting::{Names, dollars, percent, score_text, seconds, significant},
+    formatting::{Names, counts_quality, dollars, percent, score_text, seconds, significant, unit_of_balance},
     preferences::preference_text,
     rescoring::{best_scored, drawn, recorded},
 };
@@ -206,15 +206,9 @@ fn score_text_of(names: Names<'_>, choice: &Candidate, next: Option<&Candidate>)
 fn score_with_unit(candidate: &Candidate) -> String {
     let score = score_text(candidate.score, candidate.unit);
     match candidate.unit {
-        ScoreUnit::None if counts_quality(candidate) => format!("{score} times the medians"),
-        ScoreUnit::None => format!("{score} times the median time and cost"),
+        ScoreUnit::None => format!("{score} {}", unit_of_balance(counts_quality(candidate))),
         _ => score,
     }
-}
-
-/// Whether quality counted in the score.
-fn counts_quality(candidate: &Candidate) -> bool {
-    candidate.terms.iter().any(|term| matches!(term.name, "quality" | "asked_again"))
 }
 
 /// `Flaky 1.3 s (+12 %)`

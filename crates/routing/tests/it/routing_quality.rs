@@ -140,6 +140,18 @@ fn the_term_of_quality_is_its_share_of_the_weights_times_the_loss_in_median_loss
 }
 
 #[test]
+fn the_distance_of_a_loser_is_one_of_quality_too_only_where_quality_counts() {
+    let world = World::of(TWO);
+    for (weight, loser, unit) in
+        [(1.0, "meadow/small", " times the medians"), (0.0, "meadow/large", " times the median time and cost")]
+    {
+        let decision = world.decide(&asked(&world, Objective::Balanced, weight)).unwrap();
+        let answer = why_not(loser, &decision, &world.snapshot.policy, world.catalog());
+        assert!(answer.sentence.contains(unit), "{}", answer.sentence);
+    }
+}
+
+#[test]
 fn a_heavier_weight_of_quality_leads_to_the_better_model() {
     let world = World::of(TWO);
     assert_eq!(choice(&world, &asked(&world, Objective::Balanced, 0.0)), "meadow/small");

@@ -200,6 +200,28 @@ fn imagine(figure: Figure, from: f64, to: f64, name: &str) -> WhatIf {
 }
 
 #[test]
+fn a_weight_alone_is_a_share_and_the_others_keep_their_ratio() {
+    let world = World::of(TWO);
+    let query = Query { weights: WEIGHTS, ..world.query(Balanced, "") };
+    let weights = |latency, cost, quality| {
+        let weights = Weights { latency, cost, quality };
+        imagined(&world, &query, of_weights(weights)).unwrap().weights
+    };
+    let kept = WEIGHTS.quality / (WEIGHTS.latency + WEIGHTS.cost);
+    assert_eq!(weights(0.2, 0.0, 0.0), Weights { latency: 0.2, cost: 0.8, quality: kept });
+    assert_eq!(weights(0.0, 0.25, 0.0), Weights { latency: 0.75, cost: 0.25, quality: kept });
+    let half = weights(0.0, 0.0, 0.5);
+    assert_eq!((half.quality, half.latency / half.cost), (0.5, WEIGHTS.latency / WEIGHTS.cost));
+    assert!((half.sum() - 1.0).abs() < 1e-12);
+    assert_eq!(
+        weights(0.2, 0.0, 0.3),
+        Weights { latency: 0.2, cost: 0.0, quality: 0.3 },
+        "several stand for themselves"
+    );
+    assert_eq!(weights(5.0, 0.0, 0.0), Weights { latency: 5.0, cost: 0.0, quality: 0.0 }, "no share");
+}
+
+#[test]
 fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
     let worlds = [
         "acme/a 90ms 50tps $4/8 | bolt/b 400ms 90tps $1/2 bad1 | core/c 300ms 60tps $2/4 bad2",

@@ -60,11 +60,28 @@ fn write_decision(text: &mut String, page: &Value) -> Result {
         write_wrapped(text, &format!("  {:<NAME$} ", cut(&endpoint(excluded), NAME)), &why)?;
     }
     write_attempts(text, list(page, "attempts"))?;
+    write_shadows(text, list(page, "shadows"))?;
     if page.get("total_cost").is_some() {
         let (cost, status) = (dollars(page, "/total_cost"), shown(page, "/status"));
         let cost = if cost == "-" { "unknown".to_owned() } else { format!("${cost}") };
         text.push('\n');
         write_sentence(text, &format!("cost {cost}, status {status}"))?;
+    }
+    Ok(())
+}
+
+/// What shadow policies would have chosen, and what that was expected to cost.
+fn write_shadows(text: &mut String, shadows: &[Value]) -> Result {
+    if !shadows.is_empty() {
+        writeln!(text, "\n  {:<NAME$} WOULD HAVE CHOSEN", "SHADOW")?;
+    }
+    for shadow in shadows {
+        let choice = match shadow.get("choice").filter(|choice| !choice.is_null()) {
+            Some(choice) => format!("{}, ${}", endpoint(choice), dollars(shadow, "/expected_cost")),
+            None => "no endpoint".to_owned(),
+        };
+        let same = if shadow.get("agrees") == Some(&Value::Bool(true)) { ", the same" } else { "" };
+        write_wrapped(text, &format!("  {:<NAME$} ", shown(shadow, "/shadow")), &format!("{choice}{same}"))?;
     }
     Ok(())
 }
@@ -228,6 +245,11 @@ mod tests {
                 {"model": "meadow/small", "provider_slug": "sim-thrift", "started_ms": 286, "duration_ms": 1940,
                  "status": 200, "outcome": "completed"},
             ],
+            "shadows": [
+                {"shadow": "thrifty", "agrees": true, "expected_cost": 0.0000103,
+                 "choice": {"model": "meadow/small", "provider_slug": "sim-flaky"}},
+                {"shadow": "strict", "agrees": false, "expected_cost": 0, "choice": null},
+            ],
         });
         let text = decision(&page);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
@@ -260,6 +282,10 @@ mod tests {
               ATTEMPT                        0            2226 ms OUTCOME
               meadow/small @ sim-flaky       ━━·················· server 500, 284 ms
               meadow/small @ sim-thrift      ··━━━━━━━━━━━━━━━━━━ completed 200, 1940 ms
+
+              SHADOW                         WOULD HAVE CHOSEN
+              thrifty                        meadow/small @ sim-flaky, $0.0000103, the same
+              strict                         no endpoint
 
             cost $0.0000206, status completed
         "#]]

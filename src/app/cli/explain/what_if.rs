@@ -3,22 +3,27 @@
 use serde_json::{Map, Value, json};
 
 /// What can be imagined of an endpoint.
-const OF_AN_ENDPOINT: [&str; 6] =
-    ["price", "ttft_ms", "tokens_per_second", "failure_probability", "circuit", "in_flight"];
+const OF_AN_ENDPOINT: [&str; 7] =
+    ["price", "ttft_ms", "tokens_per_second", "failure_probability", "circuit", "in_flight", "quality"];
+/// Weights of `balanced`.
+const WEIGHTS: [&str; 3] = ["weights.latency", "weights.cost", "weights.quality"];
 
 /// The conditions together; `None` if there are none.
 ///
 /// # Errors
 /// A sentence about the first one that cannot be read.
 pub(super) fn conditions(written: &[String]) -> Result<Option<Value>, String> {
-    let (mut conditions, mut endpoints) = (Map::new(), Vec::new());
+    let (mut conditions, mut weights, mut endpoints) = (Map::new(), Map::new(), Vec::new());
     for condition in written {
         let (name, value) = condition.split_once('=').ok_or_else(|| wrong(condition))?;
         match name {
             "objective" => drop(conditions.insert("objective".to_owned(), json!(value))),
-            "weights.latency" => drop(conditions.insert("weights".to_owned(), json!({ "latency": number(value) }))),
+            _ if WEIGHTS.contains(&name) => drop(weights.insert(name.replace("weights.", ""), number(value))),
             _ => endpoints.push(endpoint(condition, name, value)?),
         }
+    }
+    if !weights.is_empty() {
+        conditions.insert("weights".to_owned(), Value::Object(weights));
     }
     if !endpoints.is_empty() {
         conditions.insert("endpoints".to_owned(), Value::Array(endpoints));
@@ -44,14 +49,14 @@ fn endpoint(condition: &str, name: &str, value: &str) -> Result<Value, String> {
 }
 
 /// A number where it is one. What the gateway does not know it refuses by name.
-fn number(text: &str) -> Value {
+pub(super) fn number(text: &str) -> Value {
     serde_json::from_str::<serde_json::Number>(text).map_or_else(|_| json!(text), Value::Number)
 }
 
 fn wrong(condition: &str) -> String {
     let members = OF_AN_ENDPOINT.join(", ");
     format!(
-        "'{condition}' is no condition; write objective=NAME, weights.latency=NUMBER, or MODEL@PROVIDER.MEMBER=VALUE with \
+        "'{condition}' is no condition; write objective=NAME, weights.latency=NUMBER (or .cost, .quality), or MODEL@PROVIDER.MEMBER=VALUE with \
          one of {members}"
     )
 }
@@ -68,9 +73,15 @@ mod tests {
     fn conditions_become_the_member_of_a_preview() {
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(
-            read(&["objective=fastest", "weights.latency=0.2", "a/b.c@swift.circuit=open", "thrift.price=*0.5"]),
+            read(&[
+                "objective=fastest",
+                "weights.latency=0.2",
+                "weights.quality=0.3",
+                "a/b.c@swift.circuit=open",
+                "thrift.price=*0.5"
+            ]),
             Ok(Some(json!({
-                "objective": "fastest", "weights": {"latency": 0.2},
+                "objective": "fastest", "weights": {"latency": 0.2, "quality": 0.3},
                 "endpoints": [
                     {"model": "a/b.c", "provider": "swift", "circuit": "open"},
                     {"provider": "thrift", "price": {"factor": 0.5}},

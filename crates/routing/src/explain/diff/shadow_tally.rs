@@ -16,6 +16,8 @@ pub struct ShadowTally {
     pub decisions: u64,
     /// Requests for which it made the same choice.
     pub agreed: u64,
+    /// Requests for which it would have had no endpoint.
+    pub unserved: u64,
     /// By the choice that served and its own; `None` where no endpoint could serve, or for pairs beyond the bound.
     moves: BTreeMap<(Option<EndpointId>, Option<EndpointId>), Sums>,
 }
@@ -65,6 +67,7 @@ impl ShadowTally {
         let mut pair = (served.map(|served| served.endpoint), to);
         self.decisions += 1;
         self.agreed += u64::from(pair.0 == pair.1);
+        self.unserved += u64::from(to.is_none());
         if self.moves.len() >= MOST_MOVES && !self.moves.contains_key(&pair) {
             pair = (None, None);
         }

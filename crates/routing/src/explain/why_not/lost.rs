@@ -13,7 +13,7 @@ use crate::decide::{
 
 use crate::explain::{
     counterfactual::{Figure, smallest},
-    formatting::{seconds, significant},
+    formatting::{counts_quality, seconds, significant},
     rescoring::{counted_quality, leader, recorded},
 };
 
@@ -111,6 +111,7 @@ fn margin(candidate: &Candidate, leader: &Candidate) -> Margin {
         difference: candidate.score - leader.score,
         relative: candidate.score / leader.score - 1.0,
         unit: candidate.unit,
+        counts_quality: counts_quality(candidate),
         most: differences.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, behind)| *behind > 0.0),
     }
 }

@@ -92,6 +92,8 @@ pub struct Margin {
     pub relative: f64,
     /// The unit of the difference.
     pub unit: ScoreUnit,
+    /// Whether quality counts in the score.
+    pub counts_quality: bool,
     /// The score term with the largest difference, and the difference.
     pub most: Option<(&'static str, f64)>,
 }

@@ -8,7 +8,7 @@ use super::{Margin, Verdict, WhyNot};
 
 use crate::explain::{
     counterfactual::{Counterfactual, Figure},
-    formatting::{dollars, full_name, percent, score_text, seconds, significant},
+    formatting::{dollars, full_name, percent, score_text, seconds, significant, unit_of_balance},
 };
 
 /// Maximum number of changes in the sentence.
@@ -93,7 +93,7 @@ fn behind(margin: &Margin) -> String {
         if margin.relative.is_finite() { format!(" (+{})", percent_of(margin.relative)) } else { String::new() };
     let difference = match margin.unit {
         ScoreUnit::Probability => format!("{} percentage points of risk", significant(100.0 * margin.difference, 3)),
-        ScoreUnit::None => format!("{} times the median time and cost", significant(margin.difference, 3)),
+        ScoreUnit::None => format!("{} {}", significant(margin.difference, 3), unit_of_balance(margin.counts_quality)),
         ScoreUnit::Seconds | ScoreUnit::Usd => score_text(margin.difference, margin.unit),
     };
     format!("{difference}{relative}")
