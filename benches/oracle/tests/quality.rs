@@ -10,7 +10,7 @@ mod tests {
             Judged, judge, learning,
             pacing::{self, Trouble},
             questions::{Means, Mixes, Questions},
-            table::{Begin, ClassTable, Classes},
+            table::{Begin, ClassTable, Classes, Ratings},
         },
     };
 
@@ -94,10 +94,12 @@ mod tests {
     fn a_hundred_ratings_of_two_thousand_answers_find_most_of_what_all_of_them_do() {
         let questions = questions(&[CHEAP, MIDDLE, BEST], 3_000);
         let ceiling = 0.2 * questions.singles(0)[2].dollars;
-        let full = ClassTable::full(&questions, Classes::GIVEN, Begin::Unscored).paced(&questions, ceiling).quality;
+        let full = ClassTable::full(&questions, Classes::GIVEN, Begin::Product).paced(&questions, ceiling).quality;
         let before = questions.singles(1)[0].quality;
         let learnt: f64 = (0..12)
-            .map(|seed| learning::learnt(&questions, Classes::GIVEN, ceiling, seed, &[2_000])[0].quality / 12.0)
+            .map(|seed| {
+                learning::learnt(&questions, Ratings::new(Classes::GIVEN, 3), ceiling, seed, &[2_000])[0].quality / 12.0
+            })
             .sum();
         assert!(learnt > before + 0.8 * (full - before), "{before}, {learnt}, {full}");
     }

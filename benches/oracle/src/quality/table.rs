@@ -55,6 +55,8 @@ pub struct Ratings {
     classes: Classes,
     arms: usize,
     cells: BTreeMap<usize, Vec<Cell>>,
+    /// By model; none: there are none.
+    scores: Vec<Posterior>,
 }
 
 /// What is believed of a model before its ratings for a class.
@@ -62,8 +64,8 @@ pub struct Ratings {
 pub enum Begin {
     /// What all its ratings say, for so many answers at most.
     Model(f64),
-    /// What the product believes of a model without a score.
-    Unscored,
+    /// What the product believes of a model with a score, if there are scores, and else without one.
+    Product,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,7 +78,16 @@ impl Ratings {
     /// None.
     #[must_use]
     pub fn new(classes: Classes, arms: usize) -> Ratings {
-        Ratings { classes, arms, cells: BTreeMap::new() }
+        Ratings { classes, arms, cells: BTreeMap::new(), scores: Vec::new() }
+    }
+
+    /// None, of models with a score each, which says how good all its answers to the first half are, for as much as a score counts.
+    #[must_use]
+    pub fn scored(classes: Classes, questions: &Questions, strength: f64) -> Ratings {
+        let arms = questions.models.len();
+        let all = Ratings::of_all(classes, arms, questions.halves[0].iter());
+        let scores = questions.arms().map(|arm| all.overall(arm).at_most(strength)).collect();
+        Ratings { scores, ..Ratings::new(classes, arms) }
     }
 
     /// Of all answers to these questions.
@@ -118,7 +129,8 @@ impl Ratings {
         let known = |arm: usize| self.cells.get(&class).map_or(Cell::default(), |cells| cells[arm]);
         let begun: Vec<Posterior> = match begin {
             Begin::Model(strength) => (0..self.arms).map(|arm| self.overall(arm).at_most(strength)).collect(),
-            Begin::Unscored => self.unscored(class),
+            Begin::Product if self.scores.is_empty() => self.unscored(class),
+            Begin::Product => self.scores.clone(),
         };
         (0..).zip(begun).map(|(arm, begun)| begun.with(known(arm).accepted, known(arm).rejected)).collect()
     }
