@@ -60,7 +60,7 @@ impl Pacing {
             return None;
         }
         let wait = Duration::try_from_secs_f64((1.0 - pace.tokens) / pace.rate.max(1e-9));
-        Some(now.plus(wait.unwrap_or(FORGOTTEN).min(FORGOTTEN)))
+        Some(pace.at.plus(wait.unwrap_or(FORGOTTEN).min(FORGOTTEN)))
     }
 
     /// Counts an admitted request and takes a token.
