@@ -50,7 +50,7 @@ mod tidy {
         ("stats/model", &["stats/seeded_hash"]),
         ("stats/live", &["stats/seeded_hash", "stats/model"]),
         ("stats/observe", &["stats/seeded_hash", "stats/model", "stats/live"]),
-        ("stats/persist", &["stats/model", "stats/observe"]),
+        ("stats/persist", &["stats/model", "stats/observe", "spend_pace"]),
         ("stats/publish", &["stats/model", "stats/live", "stats/observe", "stats/persist", "quality"]),
         ("stats/sessions", &["stats/seeded_hash"]),
         ("stats/targets", &["stats/seeded_hash", "stats/observe"]),

@@ -18,7 +18,7 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 pub trait StatsStore: Send + Sync + 'static {
     /// Replaces the saved state. Blocks; called on a blocking thread, never twice at the same time. Returns whether the
     /// state was saved; after a failure the next scheduled save writes again.
-    fn save(&self, state: &SavedState) -> bool;
+    fn save(&self, state: SavedState) -> bool;
 }
 
 /// When to save next, and whether a save is running.
@@ -77,7 +77,7 @@ impl SaveSchedule {
         let (store, failed, state) =
             (Arc::clone(store), Arc::clone(&self.failed), statistics.export(self.changed_at_ms()));
         spawn_blocking(move || {
-            failed.store(!store.save(&state), Ordering::Release);
+            failed.store(!store.save(state), Ordering::Release);
             drop(write_lock);
         });
     }
@@ -92,7 +92,7 @@ impl SaveSchedule {
             let write_lock = write_lock.lock_owned().await;
             if changed || failed.load(Ordering::Acquire) {
                 let write = spawn_blocking(move || {
-                    failed.store(!store.save(&state), Ordering::Release);
+                    failed.store(!store.save(state), Ordering::Release);
                     drop(write_lock);
                 });
                 // This fails only if the store panicked, and then nothing was saved.
@@ -122,7 +122,7 @@ mod tests {
     }
 
     impl StatsStore for RecordingStore {
-        fn save(&self, state: &SavedState) -> bool {
+        fn save(&self, state: SavedState) -> bool {
             let mut failures = self.failures.lock();
             let fails = *failures > 0;
             *failures = failures.saturating_sub(1);

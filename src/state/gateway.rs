@@ -110,7 +110,7 @@ pub struct SharedRecords {
     /// What shadow policies would have chosen.
     pub shadows: Shadows,
     /// Ratings of answers.
-    pub feedback: Feedback,
+    pub feedback: Arc<Feedback>,
 }
 
 /// Who may call, and how much.

@@ -24,18 +24,14 @@ pub struct RequestHistory {
     sessions: Sessions,
     /// How often latency targets were met.
     pub targets: LatencyTargets,
-    /// What was spent against the paces of aliases.
-    pub paces: SpendPaces,
+    /// What was spent against the paces of aliases. The routing memory saves them.
+    pub paces: Arc<SpendPaces>,
 }
 
 impl RequestHistory {
-    /// An empty one. Ids of conversations are hashed with `secret`.
-    pub fn new(secret: [u64; 4]) -> RequestHistory {
-        RequestHistory {
-            sessions: Sessions::new(secret),
-            targets: LatencyTargets::default(),
-            paces: SpendPaces::default(),
-        }
+    /// One with these paces. Ids of conversations are hashed with `secret`.
+    pub fn new(secret: [u64; 4], paces: Arc<SpendPaces>) -> RequestHistory {
+        RequestHistory { sessions: Sessions::new(secret), targets: LatencyTargets::default(), paces }
     }
 
     /// Sets the sticky endpoint, the latency margin and the price of quality in the query of a chat request, and returns what is

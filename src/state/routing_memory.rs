@@ -1,4 +1,4 @@
-//! Routing memory: the statistics, saved in a file that the next process loads.
+//! Routing memory: the statistics and the spend paces of aliases, saved in a file that the next process loads.
 //!
 //! A failure here never prevents a start or fails a request. If the file cannot be read, the process starts without
 //! statistics; if it cannot be written, the next save tries again. Both are logged once and shown at `/health/memory`
@@ -18,7 +18,11 @@ use parking_lot::Mutex;
 use pointsman_actors::persistence::StatsStore;
 use pointsman_base::clock;
 use pointsman_config::MemoryConfig;
-use pointsman_routing::stats::{Restored, SavedState, Statistics};
+use pointsman_domain::Catalog;
+use pointsman_routing::{
+    spend_pace::SpendPaces,
+    stats::{Restored, SavedState, Statistics},
+};
 
 use self::file::Lock;
 
@@ -29,6 +33,7 @@ const MAX_LOGGED: usize = 10;
 #[derive(Debug)]
 pub struct RoutingMemory {
     path: PathBuf,
+    paces: Arc<SpendPaces>,
     lock: Mutex<Option<Lock>>,
     status: Mutex<RoutingMemoryStatus>,
 }
@@ -70,13 +75,18 @@ pub enum LoadOutcome {
 }
 
 impl RoutingMemory {
-    /// Loads the file into `statistics`. `None` when no file is configured. Blocks.
-    pub fn load(config: &MemoryConfig, statistics: &mut Statistics) -> Option<Arc<RoutingMemory>> {
+    /// Loads the file into `statistics` and `paces`, those of aliases of the catalog. `None` when no file is configured. Blocks.
+    pub fn load(
+        config: &MemoryConfig,
+        catalog: &Catalog,
+        statistics: &mut Statistics,
+        paces: &Arc<SpendPaces>,
+    ) -> Option<Arc<RoutingMemory>> {
         let path = config.path.clone()?;
-        let loaded = load_file(&path, statistics);
+        let loaded = load_file(&path, catalog, statistics, paces);
         loaded.log(&path);
         let status = Mutex::new(RoutingMemoryStatus { loaded, ..RoutingMemoryStatus::default() });
-        let memory = RoutingMemory { path, lock: Mutex::default(), status };
+        let memory = RoutingMemory { path, paces: Arc::clone(paces), lock: Mutex::default(), status };
         // Locking now shows an unwritable file at the start, not at the first save.
         let locked = memory.with_lock(|_| Ok(()));
         memory.record(locked.map(|()| None));
@@ -126,8 +136,8 @@ impl RoutingMemory {
 }
 
 impl StatsStore for RoutingMemory {
-    fn save(&self, state: &SavedState) -> bool {
-        let text = state.to_json();
+    fn save(&self, state: SavedState) -> bool {
+        let text = SavedState { spend_paces: self.paces.export(), ..state }.to_json();
         let written = self.with_lock(|lock| file::replace(&self.path, &text, lock));
         let saved = written.is_ok();
         self.record(written.map(|()| Some(text.len() as u64)));
@@ -135,14 +145,15 @@ impl StatsStore for RoutingMemory {
     }
 }
 
-fn load_file(path: &Path, statistics: &mut Statistics) -> LoadOutcome {
+fn load_file(path: &Path, catalog: &Catalog, statistics: &mut Statistics, paces: &SpendPaces) -> LoadOutcome {
     let text = match file::read(path) {
         Ok(Some(text)) => text,
         Ok(None) => return LoadOutcome::NoFile,
         Err(error) => return LoadOutcome::Unusable(error.to_string()),
     };
     match SavedState::parse(&text) {
-        Ok(state) => {
+        Ok(mut state) => {
+            restore_paces(&mut state, catalog, paces);
             let at_ms = state.learned_at_ms;
             // The wall clock may have been set back.
             let age = Duration::from_millis(u64::try_from(clock::unix_millis().saturating_sub(at_ms)).unwrap_or(0));
@@ -150,6 +161,20 @@ fn load_file(path: &Path, statistics: &mut Statistics) -> LoadOutcome {
             LoadOutcome::Loaded { at_ms, age, restored }
         }
         Err(fault) => LoadOutcome::Unusable(fault.to_string()),
+    }
+}
+
+/// Restores the paces of aliases that have the same ceiling as then.
+fn restore_paces(state: &mut SavedState, catalog: &Catalog, paces: &SpendPaces) {
+    let has = |id: &str, ceiling| catalog.aliases.iter().any(|it| it.id == id && it.spend_pace == Some(ceiling));
+    let rejected = paces.restore(std::mem::take(&mut state.spend_paces), has);
+    if state.has_unreadable_paces {
+        log::warn!("routing memory: the spend paces cannot be read, and begin anew");
+    } else if !rejected.is_empty() {
+        log::warn!(
+            "routing memory: spend paces begin anew, because their values are out of range: {}",
+            rejected.join(", ")
+        );
     }
 }
 

@@ -309,6 +309,36 @@ async fn a_kill_loses_no_rating_and_a_damaged_one_is_left_out_with_a_warning() {
 }
 
 #[actix_web::test]
+async fn the_next_request_may_reject_an_answer_of_its_account_and_never_fails_for_it() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let [id, other] = [answered(&gateway).await, answered(&gateway).await];
+    let ask_again = async |key: Option<&str>, metadata: Value| {
+        let body = and(ask("acme/small"), json!({"metadata": metadata}));
+        match key {
+            Some(key) => call(&gateway, key, Method::POST, "/api/v1/chat/completions", Some(body)).await.expect(200),
+            None => gateway.chat(&body).await.expect(200),
+        }
+    };
+    for of_nothing in [
+        json!({"previous_generation_id": "gen-1700000000-aaaaaaaaaaaaaaaaaaaa", "rejected": true}),
+        json!({"previous_generation_id": {"id": 7}, "rejected": true}),
+        json!({"previous_generation_id": id, "rejected": false}),
+        json!({"previous_generation_id": id}),
+        json!({"rejected": true}),
+    ] {
+        ask_again(None, of_nothing).await;
+    }
+    ask_again(Some(OTHER), json!({"previous_generation_id": other, "rejected": true})).await;
+    ask_again(None, json!({"previous_generation_id": id, "rejected": true})).await;
+    let rated = async || quality_of(&gateway, "acme/small").await["ratings"].clone();
+    eventually("it is rated", rated, |ratings| *ratings == 1).await;
+    let shown = gateway.get(&path(&id)).await.expect(200)["data"].take();
+    assert_eq!((&shown[0]["source"], &shown[0]["value"]), (&json!("user"), &json!(0)), "{shown}");
+    assert_eq!(gateway.get(&path(&other)).await.expect(200)["data"], json!([]), "of another account");
+}
+
+#[actix_web::test]
 async fn without_a_ledger_on_disk_there_are_no_ratings() {
     let gateway = TestGateway::simulated().await;
     let reply = gateway.chat(&ask("meadow/small")).await;

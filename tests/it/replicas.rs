@@ -202,6 +202,9 @@ async fn records_deleted_at_one_replica_are_gone_everywhere() {
         ids.push(answer["id"].as_str().unwrap().to_owned());
     }
     records(&postgres, 2).await;
+    two.post(&format!("/api/v1/generations/{}/feedback", ids[1]), &json!({"value": true})).await.expect(202);
+    let quality = async || two.get("/api/v1/health/quality").await.expect(200)["data"].take();
+    assert_eq!(quality().await[0]["ratings"], 1);
     let all = "/api/v1/admin/ledger/records?older_than_secs=0";
     call(&one.admin(), Method::DELETE, all, ADMIN, None).await.expect(200);
     for gateway in [&one, &two] {
@@ -210,4 +213,5 @@ async fn records_deleted_at_one_replica_are_gone_everywhere() {
             eventually("the record is gone", status, |status| *status == 404).await;
         }
     }
+    eventually("its rating is gone, too", quality, |known| *known == json!([])).await;
 }

@@ -1,9 +1,13 @@
 //! The spend pace of an alias through a whole gateway: its mean cost, and where it is shown.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::{
+    folder::Folder,
     harness::TestGateway,
+    patience::eventually,
     scripted::Upstream,
     world::{Model, World, ask, saying},
 };
@@ -14,6 +18,10 @@ const ALIAS: &str = "[[aliases]]\nname = \"paced\"\ntask = \"code\"\nobjective =
 const CEILING: f64 = 0.00008;
 
 fn world(upstream: &Upstream) -> World {
+    world_with(upstream, ALIAS)
+}
+
+fn world_with(upstream: &Upstream, alias: &str) -> World {
     let scored = |id: &str, code: f64, price: &str| {
         let quality =
             format!("quality = {{ source = \"own-eval\", date = 2026-11-02, code = {{ score = {code}, n = 225 }} }}");
@@ -23,7 +31,7 @@ fn world(upstream: &Upstream) -> World {
         .provider("acme", upstream.address())
         .model(&scored("acme/small", 0.71, "0.000001"))
         .model(&scored("acme/large", 0.95, "0.00001"))
-        .with(ALIAS)
+        .with(alias)
 }
 
 /// Dollars of so many answers, how many of them are of the large model, and the id of the last one.
@@ -86,4 +94,61 @@ async fn calls_of_other_models_are_not_paced_and_previews_charge_nothing() {
     gateway.chat(&ask("acme/large")).await.expect(200);
     gateway.post("/api/v1/route/preview", &ask("service/paced")).await.expect(200);
     assert_eq!(pace(&gateway).await["calls"], 0);
+}
+
+#[actix_web::test]
+async fn a_pace_survives_a_restart_unless_its_ceiling_is_another_one_or_its_values_are_not_plausible() {
+    let (upstream, folder) = (saying("Done."), Folder::new());
+    let path = folder.at("state.json");
+    let memory = format!("[routing.memory]\npath = {:?}\nsave_interval = \"100ms\"\n", path.to_str().unwrap());
+    let first = world(&upstream).with(&memory).start().await;
+    spent(&first, 20).await;
+    let read = async || fs::read_to_string(&path).unwrap_or_default();
+    eventually("it is saved", read, |saved| saved.contains("\"calls\":20,")).await;
+    let start = async |text: &str, alias: &str| {
+        let later = folder.at("later.json");
+        fs::write(&later, text).unwrap();
+        let memory = format!("[routing.memory]\npath = {:?}\nsave_interval = \"1h\"\n", later.to_str().unwrap());
+        let gateway = world_with(&upstream, alias).with(&memory).start().await;
+        let restored = gateway.get("/api/v1/health/memory").await.expect(200)["data"]["restored"]["endpoints"].take();
+        assert_eq!(restored, 2, "{text}");
+        pace(&gateway).await
+    };
+    // What the last answer cost may be saved a moment after that it was asked for.
+    let both = async || (start(&read().await, ALIAS).await, pace(&first).await);
+    eventually("it goes on as it was", both, |(after, before)| after == before).await;
+    let saved = read().await;
+    assert_eq!(start(&saved, &ALIAS.replace("0.08", "0.09")).await["calls"], 0, "another ceiling");
+    for torn in [saved.replace("\"owed\":", "\"owed\":1e9,\"o\":"), saved.replace("\"owed\":", "\"owe\":")] {
+        assert_eq!(start(&torn, ALIAS).await["calls"], 0, "{torn}");
+    }
+}
+
+#[actix_web::test]
+async fn a_ceiling_below_the_cheapest_model_is_told_as_out_of_reach() {
+    const ADMIN: &str = "sk-admin-0a1b2c3d4e5f6a7b";
+    let upstream = saying("Done.");
+    let gateway = world_with(&upstream, &ALIAS.replace("0.08", "0.005"))
+        .with("[[keys]]\nname = \"chief\"\nenv = \"CHIEF\"\nscopes = [\"admin\"]\n")
+        .variable("CHIEF", ADMIN)
+        .variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")
+        .start()
+        .await;
+    let verdict = async || {
+        let headers = [("authorization", &*format!("Bearer {ADMIN}"))];
+        let path = "/api/v1/admin/verdict";
+        gateway.admin().call(actix_web::http::Method::GET, path, &headers, None).await.expect(200)["data"].take()
+    };
+    let is_told = |verdict: &Value| {
+        let notices = verdict["notices"].as_array().unwrap();
+        notices.iter().any(|notice| notice["code"] == "spend_pace_out_of_reach")
+    };
+    spent(&gateway, 3).await;
+    assert_eq!(pace(&gateway).await["out_of_reach"], false);
+    assert!(!is_told(&verdict().await));
+    spent(&gateway, 60).await;
+    let told = pace(&gateway).await;
+    assert_eq!((&told["out_of_reach"], &told["multiplier"]), (&Value::from(true), &Value::from(100.0)), "{told}");
+    let verdict = verdict().await;
+    assert!(is_told(&verdict) && verdict.to_string().contains("service/paced"), "{verdict}");
 }

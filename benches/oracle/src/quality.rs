@@ -13,7 +13,7 @@ pub mod table;
 
 use self::{
     questions::{Means, Mixes, Questions, means, oracle},
-    table::{ClassTable, Classes, Ratings},
+    table::{Begin, ClassTable, Classes, Ratings},
 };
 use crate::sheet::Sheet;
 
@@ -122,17 +122,17 @@ struct Kind<'q> {
 
 fn kinds(questions: &Questions, strength: f64) -> Vec<Kind<'_>> {
     let mut kinds = Vec::new();
-    let fixed = ClassTable::full(questions, Classes::GIVEN, STRENGTHS[0]);
+    let fixed = ClassTable::full(questions, Classes::GIVEN, Begin::Model(STRENGTHS[0]));
     let policy = Box::new(move |budget| fixed.fixed(questions, budget));
     kinds.push(Kind { name: "one model for each given class".to_owned(), policy });
     for (name, classes) in Classes::all(questions) {
-        let table = ClassTable::full(questions, classes, strength);
+        let table = ClassTable::full(questions, classes, Begin::Model(strength));
         let policy = Box::new(move |budget| Some(table.paced(questions, budget)));
         kinds.push(Kind { name: format!("paced table, {name}"), policy });
     }
     let rated = |seed| {
         let ratings = Ratings::of_some(Classes::GIVEN, questions, [learning::RATED, learning::WRONG], seed);
-        ClassTable::new(&ratings, STRENGTHS[0], &questions.halves[0])
+        ClassTable::new(&ratings, Begin::Model(STRENGTHS[0]), &questions.halves[0])
     };
     let rated: Vec<ClassTable> = (0..DRAWS).map(rated).collect();
     let policy =
@@ -173,7 +173,7 @@ fn strength(questions: &Questions) -> f64 {
     };
     let parts: Vec<Questions> = (0..PARTS).map(without).collect();
     let gain_of = |part: &Questions, strength: f64| -> f64 {
-        let table = ClassTable::full(part, Classes::GIVEN, strength).frontier(part);
+        let table = ClassTable::full(part, Classes::GIVEN, Begin::Model(strength)).frontier(part);
         let mixes = Mixes::new(part.singles(1));
         let best = part.singles(0)[part.cheapest_and_best()[1]].dollars;
         BUDGETS.iter().map(|share| table.quality_at(share * best) - mixes.quality_at(share * best)).sum()
@@ -192,7 +192,7 @@ fn remarks(questions: &Questions, strength: f64) -> Vec<String> {
         remarks
             .push(format!("One model dominates: {name} is the best and the cheapest, so routing can only lose money."));
     }
-    let table = ClassTable::full(questions, Classes::GIVEN, strength);
+    let table = ClassTable::full(questions, Classes::GIVEN, Begin::Model(strength));
     let chosen = |question: &questions::Question| table.choice(question, 0.0);
     if questions.halves[0].iter().all(|question| chosen(question) == best) {
         let quality = means(&questions.halves[1], |_| best).quality;
@@ -235,7 +235,10 @@ pub fn sheets(sets: &[Questions]) -> Vec<Sheet> {
             ]);
         }
         sheets.push(sheet);
-        sheets.push(pacing::sheet(questions, &ClassTable::full(questions, Classes::GIVEN, verdict.strength)));
+        sheets.push(pacing::sheet(
+            questions,
+            &ClassTable::full(questions, Classes::GIVEN, Begin::Model(verdict.strength)),
+        ));
     }
     sheets.push(learning::sheet(sets));
     sheets

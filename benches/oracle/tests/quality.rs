@@ -10,7 +10,7 @@ mod tests {
             Judged, judge, learning,
             pacing::{self, Trouble},
             questions::{Means, Mixes, Questions},
-            table::{ClassTable, Classes},
+            table::{Begin, ClassTable, Classes, Ratings},
         },
     };
 
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_pace_keeps_seven_ceilings_also_when_prices_double_and_costs_are_unknown_or_late() {
         let questions = questions(&[CHEAP, MIDDLE, BEST], 3_000);
-        let table = ClassTable::full(&questions, Classes::GIVEN, 20.0);
+        let table = ClassTable::full(&questions, Classes::GIVEN, Begin::Model(20.0));
         let mut kept = 0;
         for ceiling in pacing::ceilings(&questions) {
             for trouble in [Trouble::None, Trouble::Doubled, Trouble::Unknown, Trouble::Late] {
@@ -91,13 +91,15 @@ mod tests {
     }
 
     #[test]
-    fn a_few_ratings_find_most_of_what_all_of_them_do() {
+    fn a_hundred_ratings_of_two_thousand_answers_find_most_of_what_all_of_them_do() {
         let questions = questions(&[CHEAP, MIDDLE, BEST], 3_000);
         let ceiling = 0.2 * questions.singles(0)[2].dollars;
-        let full = ClassTable::full(&questions, Classes::GIVEN, 20.0).paced(&questions, ceiling).quality;
+        let full = ClassTable::full(&questions, Classes::GIVEN, Begin::Product).paced(&questions, ceiling).quality;
         let before = questions.singles(1)[0].quality;
-        let learnt: f64 = (0..3)
-            .map(|seed| learning::learnt(&questions, Classes::GIVEN, ceiling, seed, &[8_000])[0].quality / 3.0)
+        let learnt: f64 = (0..12)
+            .map(|seed| {
+                learning::learnt(&questions, Ratings::new(Classes::GIVEN, 3), ceiling, seed, &[2_000])[0].quality / 12.0
+            })
             .sum();
         assert!(learnt > before + 0.8 * (full - before), "{before}, {learnt}, {full}");
     }

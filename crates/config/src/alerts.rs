@@ -27,7 +27,7 @@ const BASE64_PREFIX: &str = "whsec_";
 const PRIVATE_ENDS: [&str; 2] = [".local", ".internal"];
 
 /// The events that an alert can tell: codes of notices of `GET /api/v1/admin/verdict`.
-pub const ALERT_EVENTS: [&str; 21] = [
+pub const ALERT_EVENTS: [&str; 22] = [
     "actor_restarted",
     "actor_silent",
     "all_endpoints_down",
@@ -46,6 +46,7 @@ pub const ALERT_EVENTS: [&str; 21] = [
     "records_dropped",
     "restart_pending",
     "shedding",
+    "spend_pace_out_of_reach",
     "store_away",
     "store_refuses",
     "target_at_risk",

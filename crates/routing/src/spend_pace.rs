@@ -8,6 +8,10 @@
 //! No clock is read: the ceiling is one of calls, not of hours. A call is charged its expected cost when it is decided,
 //! so that calls under way count, and the difference when it ends.
 
+mod state;
+
+pub use self::state::SavedPace;
+
 use parking_lot::Mutex;
 use pointsman_domain::Usd;
 
@@ -32,6 +36,9 @@ const MOST_MOVING: f64 = 8.0;
 const MOST_OWED: f64 = 1000.0;
 /// Calls over which the recent mean goes.
 const RECENT_CALLS: u64 = 1000;
+/// Ceilings by which choices at the highest multiplier were expected to be too dear, each by one at most, from which on the ceiling
+/// is out of reach: twenty calls of twice the ceiling or two hundred of 1.1 times.
+const MOST_STRAIN: f64 = 20.0;
 
 /// The spend pace of one alias.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,6 +52,8 @@ pub struct SpendPace {
     calls: u64,
     /// Mean cost of the last calls, in ceilings.
     recent: f64,
+    /// Ceilings by which choices at the highest multiplier were expected to be too dear.
+    strain: f64,
 }
 
 /// How a charged call ended.
@@ -63,7 +72,7 @@ impl SpendPace {
     /// ceiling of a thousand calls is not positive.
     pub fn new(thousand_calls: Usd) -> Option<SpendPace> {
         let ceiling = thousand_calls.to_f64() / 1000.0;
-        (ceiling > 0.0).then_some(SpendPace { ceiling, level: 0.0, owed: 0.0, calls: 0, recent: 0.0 })
+        (ceiling > 0.0).then_some(SpendPace { ceiling, level: 0.0, owed: 0.0, calls: 0, recent: 0.0, strain: 0.0 })
     }
 
     /// Quality that a dollar has to buy: λ ÷ ceiling. 0: money plays no part.
@@ -97,9 +106,17 @@ impl SpendPace {
         self.recent * self.ceiling
     }
 
+    /// Whether even what is chosen at the highest multiplier is dearer than the ceiling. What an answer cost beyond its expected
+    /// cost does not count: it can be made up for.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.strain >= MOST_STRAIN && self.recent > 1.0
+    }
+
     /// Charges a decided call. An expected cost that is no amount counts as the ceiling.
     pub fn charge(&mut self, expected: f64) {
         let ceilings = self.ceilings(expected);
+        let strain = (self.strain + (ceilings - 1.0).min(1.0)).clamp(0.0, MOST_STRAIN);
+        self.strain = if self.multiplier() < MULTIPLIERS[1] { 0.0 } else { strain };
         self.calls = self.calls.saturating_add(1);
         self.recent += (ceilings - self.recent) / self.recent_calls();
         self.owe(ceilings - 1.0);
@@ -301,11 +318,26 @@ mod tests {
     fn a_ceiling_below_every_price_chooses_the_cheapest_and_recovers() {
         let mut pace = pace("0.5");
         let (mean, _) = run(&mut pace, 5_000, 1.0);
-        assert!(mean < 0.0011, "{mean}");
+        assert!(mean < 0.0011 && pace.is_out_of_reach(), "{mean}");
         // Prices fall to a tenth: the debt is paid back within a thousand ceilings, and then dearer models are back.
         run(&mut pace, 4_000, 0.1);
         let (mean, quality) = run(&mut pace, 2_000, 0.1);
         assert!((mean / 0.0005 - 1.0).abs() < 0.01 && quality > 0.75, "{mean}, {quality}");
+        assert!(!pace.is_out_of_reach());
+    }
+
+    #[test]
+    fn a_ceiling_that_cheap_models_keep_is_not_out_of_reach_after_one_very_dear_answer() {
+        for (ceiling, before) in [("3", 0), ("3", 2_000), ("1.25", 0), ("1.25", 2_000)] {
+            let mut pace = pace(ceiling);
+            run(&mut pace, before, 1.0);
+            pace.charge(0.001);
+            pace.settle(0.001, CallEnd::Paid(Usd::from_f64(0.3).unwrap()));
+            for _ in 0..500 {
+                run(&mut pace, 1, 1.0);
+                assert!(!pace.is_out_of_reach(), "{ceiling} {before}: {pace:?}");
+            }
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::{
         condition::Condition,
         health::{
             calibration, ledger_health::LedgerHealthBody, metrics::price_ages, routing_memory::RoutingMemoryBody, slo,
+            spend_pace::paces,
         },
         models::measurements::Measurements,
     },
@@ -92,6 +93,7 @@ async fn situation(worker: &GatewayView) -> Situation {
         mispredicted: mispredicted(worker).await,
         missed_targets: missed_targets(worker),
         fallen_canaries: worker.shared.records.canaries.fallen(&worker.setup.catalog),
+        exceeded_paces: exceeded_paces(worker),
         config_version: status.config.version,
         config_faults,
         restart_pending: pending.into_iter().map(|pending| pending.key).collect(),
@@ -115,6 +117,12 @@ async fn situation(worker: &GatewayView) -> Situation {
             .catalogue()
             .filter(|it| clock::unix_millis() - it.at_ms < HOUR_MS),
     }
+}
+
+/// Aliases whose ceiling is out of reach.
+fn exceeded_paces(worker: &GatewayView) -> Vec<String> {
+    let exceeded = paces(worker).into_iter().filter(|paced| paced.pace.is_out_of_reach());
+    exceeded.map(|paced| paced.alias.into()).collect()
 }
 
 /// Providers with old prices, but for those that are played.

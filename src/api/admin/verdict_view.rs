@@ -41,7 +41,7 @@ pub(crate) struct NoticeBody {
     pub(crate) severity: Severity,
     /// Name of what needs attention, such as `draining`, `actor_silent`, `actor_restarted`, `shedding`,
     /// `all_endpoints_down`, `endpoints_down`, `endpoints_degraded`, `failures_shown`, `target_at_risk`,
-    /// `canary_fell_back`,
+    /// `canary_fell_back`, `spend_pace_out_of_reach`,
     /// `predictions_off`, `config_refused`, `restart_pending`, `prices_old`, `catalogue_changed`, `budget_spent`,
     /// `budget_near`, `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
     pub(crate) code: &'static str,
@@ -89,6 +89,8 @@ pub(crate) struct Situation {
     pub(crate) missed_targets: Vec<String>,
     /// Aliases whose canary has fallen back.
     pub(crate) fallen_canaries: Vec<String>,
+    /// Aliases with a spend pace that even their cheapest choices exceed.
+    pub(crate) exceeded_paces: Vec<String>,
     /// Version of the configuration in force.
     pub(crate) config_version: u64,
     /// Faults of the configuration that was refused.
@@ -237,6 +239,14 @@ impl Situation {
                 some(&self.fallen_canaries)
             );
             notices.push(notice(Severity::Warning, "canary_fell_back", sentence).about(&self.fallen_canaries));
+        }
+        if !self.exceeded_paces.is_empty() {
+            let sentence = format!(
+                "Chats cost more than their spend_pace although the cheapest endpoints are chosen: {}. Raise it, or add a \
+                 cheaper model.",
+                some(&self.exceeded_paces)
+            );
+            notices.push(notice(Severity::Warning, "spend_pace_out_of_reach", sentence).about(&self.exceeded_paces));
         }
         if !self.mispredicted.is_empty() {
             let sentence = format!(
@@ -432,6 +442,8 @@ mod tests {
         let missed_targets = vec!["fast (p95 within 0.8 s)".to_owned()];
         let fallen_canaries = vec!["service/chat".to_owned()];
         check(Situation { fallen_canaries, ..well() }, Warning, "canary_fell_back", "service/chat");
+        let exceeded_paces = vec!["service/paced".to_owned()];
+        check(Situation { exceeded_paces, ..well() }, Warning, "spend_pace_out_of_reach", "service/paced. Raise it");
         check(Situation { missed_targets, ..well() }, Warning, "target_at_risk", "fast (p95 within 0.8 s)");
         check(Situation { mispredicted: names(1), ..well() }, Warning, "predictions_off", "acme/1 at acme");
         check(Situation { stores_away: vec!["redis"], ..well() }, Warning, "store_away", "redis");
@@ -457,6 +469,7 @@ mod tests {
             mispredicted: names(),
             missed_targets: names(),
             fallen_canaries: names(),
+            exceeded_paces: names(),
             config_faults: names(),
             restart_pending: vec!["server.bind"],
             ledger_failing: Some("noon".to_owned()),

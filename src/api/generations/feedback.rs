@@ -14,6 +14,7 @@ use pointsman_domain::{Generation, GenerationId, GenerationStatus, Invalid, Inva
 use pointsman_ledger::{generations::GenerationStore, ratings::RatedAnswer};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::{
     feedback_body::RatingBody,
@@ -22,7 +23,7 @@ use super::{
     lookup,
 };
 use crate::{
-    access::lease::Moment,
+    access::{keys::Caller, lease::Moment},
     api::{answer::uncached, auth::Authorized, path_name::PathName, query_parameters::QueryParameters},
     base::{error::ApiError, events::QualityDrifted},
     state::{
@@ -35,6 +36,8 @@ use crate::{
 const MOST: usize = 1_000;
 /// Look-ups of a batch at the same time: one waits 0.6 s where replicas share records and none has this one.
 const AT_ONCE: usize = 32;
+/// Answers that requests name as rejected, and that are looked up and rated at the same time.
+static REJECTIONS: Semaphore = Semaphore::const_new(32);
 /// Age at which an answer is rated no more.
 const MOST_AGE_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 
@@ -47,12 +50,31 @@ pub(crate) async fn rate(by: Authorized, payload: web::Payload, id: PathName) ->
     let ledger = may_rate(&by)?;
     let _admitted = by.worker.setup.admission.admit(&by.caller, Moment::at(Instant::now()))?;
     let rating = RatingBody::read(&json(&by, payload).await?, "", &by.worker.setup.config.feedback.labels)?;
-    let change = change(&by, &ledger, &id, &rating).await?;
+    let change = change(&by.caller, &by.worker, &ledger, &id, &rating).await?;
     let outcome = make(&by.worker, ledger, vec![change]).await?.pop().ok_or_else(ApiError::internal)?;
     if outcome == Outcome::TooMany {
         return Err(ApiError::too_many_ratings());
     }
     accepted(&RatedBody::of(outcome))
+}
+
+/// Rates the answer that a request names in its tags as rejected: `previous_generation_id`, and `rejected` as true. What comes of it
+/// concerns no request, so this returns at once, and beyond [`REJECTIONS`] under way it does nothing.
+pub(crate) fn reject_previous(tags: &[(String, String)], caller: &Arc<Caller>, worker: &Worker) {
+    let tag = |name: &str| tags.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let Some(id) = tag("previous_generation_id").filter(|_| tag("rejected") == Some("true")) else { return };
+    let (Some(ledger), Ok(turn)) = (worker.shared.records.ledger.clone(), REJECTIONS.try_acquire()) else { return };
+    let (id, caller, worker) = (id.to_owned(), Arc::clone(caller), worker.clone());
+    actix_rt::spawn(async move {
+        let _turn = turn;
+        let rated = async {
+            let change = change(&caller, &worker, &ledger, &id, &RatingBody::rejection()).await?;
+            make(&worker, Arc::clone(&ledger), vec![change]).await
+        };
+        if let Err(error) = rated.await {
+            log::debug!(event = "feedback"; "an answer that a request names is not rated: {}", error.finest_reason());
+        }
+    });
 }
 
 /// Rates up to a thousand answers. A rating that cannot be recorded stops no other.
@@ -72,7 +94,7 @@ pub(crate) async fn rate_many(by: Authorized, payload: web::Payload) -> Result<H
     let ratings: Vec<RatingBody> = ratings.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     let found = stream::iter(&ratings).map(|rating| {
         let id = rating.generation.as_deref().unwrap_or_default();
-        change(&by, &ledger, id, rating)
+        change(&by.caller, &by.worker, &ledger, id, rating)
     });
     let found: Vec<_> = found.buffered(AT_ONCE).collect().await;
     if let Some(Err(error)) = found.iter().find(|found| found.as_ref().is_err_and(ApiError::is_capacity_error)) {
@@ -160,24 +182,26 @@ async fn json(by: &Authorized, payload: web::Payload) -> Result<Value, ApiError>
 
 /// The rating of an answer of the caller, checked but for the number of ratings.
 async fn change(
-    by: &Authorized,
+    caller: &Caller,
+    worker: &Worker,
     ledger: &Arc<GenerationStore>,
     id: &str,
     rating: &RatingBody,
 ) -> Result<RatingChange, ApiError> {
     let now_ms = clock::unix_millis();
-    let generation = rated_generation(by, ledger, id, now_ms).await?;
+    let generation = rated_generation(caller, worker, ledger, id, now_ms).await?;
     if generation.status == GenerationStatus::Running {
         return Err(ApiError::rated_while_running());
     }
-    let kind = ChangeKind::Rate(rating.rating(by.caller.owner, now_ms));
+    let kind = ChangeKind::Rate(rating.rating(caller.owner, now_ms));
     Ok(RatingChange { answer: RatedAnswer::of(&generation), kind })
 }
 
 /// The generation with this id, if it may be rated by the caller and now. Whether an id is too old is told from the id alone, so that
 /// foreign and unknown ids get the same answer.
 async fn rated_generation(
-    by: &Authorized,
+    caller: &Caller,
+    worker: &Worker,
     ledger: &Arc<GenerationStore>,
     id: &str,
     now_ms: i64,
@@ -188,7 +212,7 @@ async fn rated_generation(
     if made_ms < now_ms.saturating_sub(MOST_AGE_MS) {
         return Err(ApiError::rated_too_late());
     }
-    let found = lookup::find(&by.worker, &by.caller, Some(id.to_owned())).await;
+    let found = lookup::find(worker, caller, Some(id.to_owned())).await;
     if found.is_err() {
         let ledger = Arc::clone(ledger);
         let size = web::block(move || ledger.entries().size()).await.map_err(|_| ApiError::internal())?;

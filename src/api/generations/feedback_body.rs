@@ -85,6 +85,12 @@ impl RatingBody {
         })
     }
 
+    /// The rating that a user rejects an answer.
+    pub(super) fn rejection() -> RatingBody {
+        let (name, source) = (ACCEPTED.into(), RatingSource::User);
+        RatingBody { generation: None, name, source, value: 0, weight: UNIT, idempotency_key: None }
+    }
+
     /// The rating of an account at a time.
     pub(super) fn rating(&self, rater: u64, rated_ms: i64) -> Rating {
         let digest = |key| Sha256::new().chain_update(rater.to_be_bytes()).chain_update(key).finalize();

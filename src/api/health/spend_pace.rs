@@ -19,12 +19,14 @@ pub(crate) struct SpendPaceBody<'a> {
     pub(crate) usd_per_1000: Dollars,
     /// What the last thousand chats or so came to; `null` without any.
     pub(crate) recent_usd_per_1000: Option<Figure>,
-    /// Chats since the start, or since the ceiling changed.
+    /// Chats since the ceiling changed. A restart goes on counting with `routing.memory`.
     pub(crate) calls: u64,
     /// Quality that the ceiling of one chat has to buy; 0 while money plays no part.
     pub(crate) multiplier: Figure,
     /// Dollars spent beyond the ceilings of all chats; below 0: dollars left.
     pub(crate) owed_usd: Figure,
+    /// Whether even the cheapest choices are dearer than the ceiling.
+    pub(crate) out_of_reach: bool,
 }
 
 impl<'a> SpendPaceBody<'a> {
@@ -37,6 +39,7 @@ impl<'a> SpendPaceBody<'a> {
             calls: pace.calls(),
             multiplier: Figure::significant(pace.multiplier()),
             owed_usd: Figure::significant(pace.owed()),
+            out_of_reach: pace.is_out_of_reach(),
         }
     }
 }

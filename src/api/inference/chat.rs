@@ -15,7 +15,7 @@ use pointsman_domain::{ApiType, Dialect};
 use super::{admitted_request::AdmittedRequest, client_reader::reader, route_metadata};
 use crate::{
     access::{keys::Caller, load::KeyBuffer},
-    api::{answer::JSON, auth::Authorized},
+    api::{answer::JSON, auth::Authorized, generations::feedback},
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
@@ -78,6 +78,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedRequest) ->
     let asker = opening.asker(chat.opening, &worker);
     let query = query::of_chat(&chat, catalog, &worker.setup.config, (&caller, asker), None);
     let mut query = query.map_err(|error| error.for_model(query::first_name(&chat.model, &chat.models)))?;
+    feedback::reject_previous(&chat.tags, &caller, &worker);
     let (history, now) = (&worker.shared.records.history, clock::tick(accepted));
     let mut intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);

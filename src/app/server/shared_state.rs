@@ -94,13 +94,22 @@ pub(super) fn open_ledger(config: &Config) -> Result<Opened, StartError> {
 }
 
 /// Begins to share with other replicas, if the configuration names a store.
-fn start_replicas(setup: &Setup, opened: Opened, node: String, control: &Control) -> Option<Arc<Replicas>> {
+fn start_replicas(
+    setup: &Setup,
+    opened: Opened,
+    node: String,
+    control: &Control,
+    feedback: &Arc<Feedback>,
+) -> Option<Arc<Replicas>> {
     let config = setup.config.shared.clone();
     if !config.is_on() {
         return None;
     }
-    let recent = control.ledger();
-    let deleted = move |before_ms, owner| recent.do_send(DeleteRecords { before_ms: Some(before_ms), owner });
+    let (recent, feedback) = (control.ledger(), Arc::clone(feedback));
+    let deleted = move |before_ms, owner| {
+        recent.do_send(DeleteRecords { before_ms: Some(before_ms), owner });
+        feedback.forget();
+    };
     let Opened { ledger, registry, changes, .. } = opened;
     let max_age = setup.config.ledger.max_age;
     let start = replicas::Start { config, node, registry, ledger, max_age, changes, deleted: Box::new(deleted) };
@@ -136,7 +145,8 @@ pub(super) fn shared(
     let (durable, registry) = (opened.ledger.clone(), Arc::clone(&opened.registry));
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
-    let memory = RoutingMemory::load(&draft.config.routing.memory, &mut statistics);
+    let paces = Arc::default();
+    let memory = RoutingMemory::load(&draft.config.routing.memory, &draft.catalog, &mut statistics, &paces);
     // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, seeded_hash(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
@@ -146,7 +156,7 @@ pub(super) fn shared(
     if let Some(ledger) = durable.as_deref() {
         accounts::restore_spending(&registry, ledger);
     }
-    let feedback = Feedback::open(durable.as_deref());
+    let feedback = Arc::new(Feedback::open(durable.as_deref()));
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
     let store = MemoryStore::new(capacity, ledger.max_age);
@@ -155,14 +165,14 @@ pub(super) fn shared(
     let traces = Traces::start(&setup.config.traces, metrics.spans.clone(), seeds.instance);
     let follower = traces.clone().map(|traces| traces as Arc<dyn RecordFollower>);
     let control = Control::start(arbiter, statistics, &published, (store, follower), persistence);
-    let replicas = start_replicas(&setup, opened, node, &control);
+    let replicas = start_replicas(&setup, opened, node, &control, &feedback);
     let event_batchers = control.event_batchers();
     Shared {
         actors: SharedActors { control, event_batchers, routers: Routers::default() },
         records: SharedRecords {
             ledger: durable,
             replicas,
-            history: RequestHistory::new(rand::random()),
+            history: RequestHistory::new(rand::random(), paces),
             running: RunningRequests::default(),
             refused_calls: RefusedCalls::default(),
             breaker_history: BreakerHistory::default(),

@@ -30,6 +30,8 @@ pub enum Trouble {
 pub struct Kept {
     /// Mean cost, less 1.
     pub off: f64,
+    /// The same where what never becomes known counts as expected: what a pace can see.
+    pub seen_off: f64,
     /// Mean quality, less that of the best mix of class tables at the same cost.
     pub lost: f64,
     /// Mean quality.
@@ -57,13 +59,14 @@ pub fn kept(questions: &Questions, table: &ClassTable, ceiling: f64, trouble: Tr
     let mut dice = Dice::new(38, 5);
     let half = &questions.halves[1];
     let order = shuffled(half, CALLS.div_ceil(half.len()), &mut dice);
-    let answers = run(&order[..CALLS], table, ceiling, trouble, &mut dice);
+    let (answers, seen) = run(&order[..CALLS], table, ceiling, trouble, &mut dice);
     let means = mean(answers.iter().map(|answer| super::Means { quality: answer.quality, dollars: answer.dollars }));
     let spent = |calls: usize| answers.iter().take(calls).map(|answer| answer.dollars).sum::<f64>() / calls as f64;
     let frontier = table.frontier(questions);
     let dearer = if trouble == Trouble::Doubled { 2.0 } else { 1.0 };
     Kept {
         off: means.dollars / ceiling - 1.0,
+        seen_off: seen / CALLS as f64 / ceiling - 1.0,
         lost: means.quality - frontier.quality_at(means.dollars),
         quality: means.quality,
         early: [10, 100].map(|calls| spent(calls) / ceiling),
@@ -72,8 +75,10 @@ pub fn kept(questions: &Questions, table: &ClassTable, ceiling: f64, trouble: Tr
     }
 }
 
-fn run(order: &[&Question], table: &ClassTable, ceiling: f64, trouble: Trouble, dice: &mut Dice) -> Vec<Answer> {
-    let Some(mut pace) = pace(ceiling) else { return Vec::new() };
+/// The answers, and the dollars that the pace can see.
+fn run(order: &[&Question], table: &ClassTable, ceiling: f64, trouble: Trouble, dice: &mut Dice) -> (Vec<Answer>, f64) {
+    let Some(mut pace) = pace(ceiling) else { return Default::default() };
+    let mut seen = 0.0;
     let mut under_way = std::collections::VecDeque::new();
     let late = if trouble == Trouble::Late { 100 } else { 0 };
     let mut answers = Vec::with_capacity(order.len());
@@ -87,6 +92,7 @@ fn run(order: &[&Question], table: &ClassTable, ceiling: f64, trouble: Trouble, 
         pace.charge(expected);
         let is_unknown = trouble == Trouble::Unknown && dice.uniform() < 0.1;
         under_way.push_back((expected, (!is_unknown).then_some(answer.dollars)));
+        seen += if is_unknown { expected } else { answer.dollars };
         answers.push(answer);
         if under_way.len() > late
             && let Some(ended) = under_way.pop_front()
@@ -94,7 +100,7 @@ fn run(order: &[&Question], table: &ClassTable, ceiling: f64, trouble: Trouble, 
             settle(&mut pace, ended);
         }
     }
-    answers
+    (answers, seen)
 }
 
 fn settle(pace: &mut SpendPace, (expected, paid): (f64, Option<f64>)) {
@@ -115,6 +121,7 @@ pub fn sheet(questions: &Questions, table: &ClassTable) -> Sheet {
         "first 100",
         "prices double midway: off by",
         "a tenth of costs unknown",
+        "of what is seen",
         "costs 100 calls late",
     ];
     let mut sheet = Sheet::new(title, header);
@@ -126,6 +133,7 @@ pub fn sheet(questions: &Questions, table: &ClassTable) -> Sheet {
             Kept { is_idle: true, .. } => "not reached".to_owned(),
             Kept { off, .. } => format!("{:+.2} %", off * 100.0),
         };
+        let unknown = run(Trouble::Unknown);
         sheet.row([
             format!("{:.3}", ceiling * 1000.0),
             off(&calm),
@@ -134,7 +142,8 @@ pub fn sheet(questions: &Questions, table: &ClassTable) -> Sheet {
             format!("{:.2}", calm.early[0]),
             format!("{:.2}", calm.early[1]),
             off(&run(Trouble::Doubled)),
-            off(&run(Trouble::Unknown)),
+            off(&unknown),
+            off(&Kept { off: unknown.seen_off, ..unknown }),
             off(&run(Trouble::Late)),
         ]);
     }

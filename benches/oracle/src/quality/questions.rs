@@ -31,7 +31,7 @@ pub struct Question {
 }
 
 /// A set of questions. What is learnt comes from the first half, what is judged from the second.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Questions {
     /// Where it comes from.
     pub name: String,

@@ -55,6 +55,17 @@ pub struct Ratings {
     classes: Classes,
     arms: usize,
     cells: BTreeMap<usize, Vec<Cell>>,
+    /// By model; none: there are none.
+    scores: Vec<Posterior>,
+}
+
+/// What is believed of a model before its ratings for a class.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Begin {
+    /// What all its ratings say, for so many answers at most.
+    Model(f64),
+    /// What the product believes of a model with a score, if there are scores, and else without one.
+    Product,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,7 +78,16 @@ impl Ratings {
     /// None.
     #[must_use]
     pub fn new(classes: Classes, arms: usize) -> Ratings {
-        Ratings { classes, arms, cells: BTreeMap::new() }
+        Ratings { classes, arms, cells: BTreeMap::new(), scores: Vec::new() }
+    }
+
+    /// None, of models with a score each, which says how good all its answers to the first half are, for as much as a score counts.
+    #[must_use]
+    pub fn scored(classes: Classes, questions: &Questions, strength: f64) -> Ratings {
+        let arms = questions.models.len();
+        let all = Ratings::of_all(classes, arms, questions.halves[0].iter());
+        let scores = questions.arms().map(|arm| all.overall(arm).at_most(strength)).collect();
+        Ratings { scores, ..Ratings::new(classes, arms) }
     }
 
     /// Of all answers to these questions.
@@ -102,15 +122,31 @@ impl Ratings {
         cells[arm].rejected += 1.0 - value;
     }
 
-    /// What is believed of each model for the class of a question, drawn to all its ratings by so many answers.
+    /// What is believed of each model for the class of a question.
     #[must_use]
-    pub fn beliefs(&self, question: &Question, strength: f64) -> Vec<Posterior> {
-        let cells = self.cells.get(&self.classes.of(question));
-        let drawn = |arm: usize| {
-            let of_model = self.overall(arm).at_most(strength);
-            cells.map_or(of_model, |cells| of_model.with(cells[arm].accepted, cells[arm].rejected))
+    pub fn beliefs(&self, question: &Question, begin: Begin) -> Vec<Posterior> {
+        let class = self.classes.of(question);
+        let known = |arm: usize| self.cells.get(&class).map_or(Cell::default(), |cells| cells[arm]);
+        let begun: Vec<Posterior> = match begin {
+            Begin::Model(strength) => (0..self.arms).map(|arm| self.overall(arm).at_most(strength)).collect(),
+            Begin::Product if self.scores.is_empty() => self.unscored(class),
+            Begin::Product => self.scores.clone(),
         };
-        (0..self.arms).map(drawn).collect()
+        (0..).zip(begun).map(|(arm, begun)| begun.with(known(arm).accepted, known(arm).rejected)).collect()
+    }
+
+    /// What the product believes of models without a score.
+    fn unscored(&self, class: usize) -> Vec<Posterior> {
+        let (mut gains, mut ratings) = (vec![0.0; self.arms], vec![0.0; self.arms]);
+        for (_, cells) in self.cells.iter().filter(|(other, _)| **other != class) {
+            let mean = usual(cells).mean();
+            for (arm, cell) in cells.iter().enumerate() {
+                ratings[arm] += cell.accepted + cell.rejected;
+                gains[arm] += cell.accepted - mean * (cell.accepted + cell.rejected);
+            }
+        }
+        let usual = usual(self.cells.get(&class).map_or(&[], Vec::as_slice));
+        gains.into_iter().zip(ratings).map(|(gain, ratings)| usual.moved(gain, ratings)).collect()
     }
 
     /// What is believed of a model by all its ratings.
@@ -118,6 +154,12 @@ impl Ratings {
         let none = Posterior::of_class(0.0, 0.0);
         self.cells.values().fold(none, |belief, cells| belief.with(cells[arm].accepted, cells[arm].rejected))
     }
+}
+
+/// What is believed of a model of which only the class is known.
+fn usual(cells: &[Cell]) -> Posterior {
+    let all = |of: fn(&Cell) -> f64| cells.iter().map(of).sum();
+    Posterior::of_class(all(|cell| cell.accepted), all(|cell| cell.rejected))
 }
 
 /// A rating of an answer, the wrong way in a part of the cases.
@@ -136,12 +178,12 @@ pub struct ClassTable {
 impl ClassTable {
     /// From ratings, and from what answers to these questions cost.
     #[must_use]
-    pub fn new(ratings: &Ratings, strength: f64, questions: &[Question]) -> ClassTable {
+    pub fn new(ratings: &Ratings, begin: Begin, questions: &[Question]) -> ClassTable {
         let classes = ratings.classes;
         let mut of_class: BTreeMap<usize, Vec<&Question>> = BTreeMap::new();
         questions.iter().for_each(|question| of_class.entry(classes.of(question)).or_default().push(question));
         let by_class = of_class.into_iter().filter_map(|(class, of)| {
-            let beliefs = ratings.beliefs(of.first()?, strength);
+            let beliefs = ratings.beliefs(of.first()?, begin);
             Some((class, (of.len(), with_costs(beliefs.into_iter(), &of))))
         });
         let overall = (0..ratings.arms).map(|arm| ratings.overall(arm));
@@ -151,9 +193,9 @@ impl ClassTable {
 
     /// From all answers of the first half.
     #[must_use]
-    pub fn full(questions: &Questions, classes: Classes, strength: f64) -> ClassTable {
+    pub fn full(questions: &Questions, classes: Classes, begin: Begin) -> ClassTable {
         let half = &questions.halves[0];
-        ClassTable::new(&Ratings::of_all(classes, questions.models.len(), half.iter()), strength, half)
+        ClassTable::new(&Ratings::of_all(classes, questions.models.len(), half.iter()), begin, half)
     }
 
     /// What is expected of each model.

@@ -29,19 +29,20 @@ pub(super) struct Belief {
 }
 
 impl Belief {
-    /// From a score and from the ratings of the endpoints that count. `None`: nothing is known.
+    /// From a score, or else from what is believed of a model without one, and from the ratings of the endpoints that count. `None`:
+    /// nothing is known.
     pub(super) fn of(
         score: Option<&QualityScore>,
         cell: Option<&CellEvidence>,
         counts: &dyn Fn(EndpointId) -> bool,
-        class: Answers,
+        unscored: &dyn Fn() -> Posterior,
         most_share: f64,
     ) -> Option<Belief> {
         let rated: Vec<_> = cell.iter().flat_map(|cell| &cell.by).filter(|(id, ..)| counts(*id)).collect();
         let weight = rated.iter().map(|(.., answers)| answers.total()).sum::<f64>();
         let prior = match score {
             Some(score) => Posterior::of_score(score),
-            None if weight >= FEWEST => Posterior::of_class(class.accepted, class.rejected),
+            None if weight >= FEWEST => unscored(),
             None => return None,
         };
         let is_shared = cell.is_some_and(|cell| cell.is_shared);
@@ -78,26 +79,55 @@ impl Belief {
     }
 }
 
-/// The answers of all models of each class whose ratings may steer.
-pub(super) struct ClassMeans([Answers; Task::ALL.len()]);
+/// What is believed of models without a score before their ratings for a class.
+pub(super) struct Unscored<'e> {
+    evidence: &'e Evidence,
+    /// What is usual of each class.
+    classes: [Posterior; Task::ALL.len()],
+}
 
-impl ClassMeans {
-    pub(super) fn of(evidence: &Evidence) -> ClassMeans {
-        ClassMeans(Task::ALL.map(|task| {
-            let of_class = || evidence.cells.iter().filter(|(key, _)| key.0 == task).map(|(_, cell)| cell);
-            let cells = || of_class().filter(|cell| !cell.is_selective);
-            let raters = || cells().flat_map(|cell| &cell.by).map(|(_, rater, answers)| (*rater, *answers));
-            let is_shared = cells().any(|cell| cell.is_shared);
-            let cap = Cap::of(raters(), Posterior::of_class(0.0, 0.0).strength(), is_shared, evidence.most_share);
-            let mut all = Answers::default();
-            raters().for_each(|(rater, answers)| all.add(answers.times(cap.factor(rater))));
-            all
-        }))
+impl<'e> Unscored<'e> {
+    pub(super) fn of(evidence: &'e Evidence) -> Unscored<'e> {
+        Unscored { evidence, classes: Task::ALL.map(|task| usual(evidence, task)) }
     }
 
-    pub(super) fn get(&self, task: Task) -> Answers {
-        self.0.get(task as usize).copied().unwrap_or_default()
+    /// As is usual of the class, moved by how much better or worse the model's ratings for other classes are than is usual there.
+    /// Only those of the endpoints that count.
+    pub(super) fn model(&self, task: Task, model: &str, counts: &dyn Fn(Task, EndpointId) -> bool) -> Posterior {
+        let of_others = |(other, class): (Task, &Posterior)| {
+            let cell = self.evidence.usable(other, model).filter(|_| other != task)?;
+            let counted = cell.by.iter().filter(|(id, ..)| counts(other, *id));
+            Some((cell.is_shared, counted.map(|(_, rater, answers)| (*rater, *answers, class.mean())).collect()))
+        };
+        let cells: Vec<(bool, Vec<_>)> = Task::ALL.into_iter().zip(&self.classes).filter_map(of_others).collect();
+        let rated = || cells.iter().flat_map(|(_, rated)| rated);
+        let (class, is_shared) = (self.class(task), cells.iter().any(|(is_shared, _)| *is_shared));
+        let raters = rated().map(|(rater, answers, _)| (*rater, *answers));
+        let cap = Cap::of(raters, class.strength(), is_shared, self.evidence.most_share);
+        let (mut gain, mut ratings) = (0.0, 0.0);
+        for (rater, answers, mean) in rated() {
+            let counted = answers.times(cap.factor(*rater));
+            gain += counted.accepted - mean * counted.total();
+            ratings += counted.total();
+        }
+        class.moved(gain, ratings)
     }
+
+    fn class(&self, task: Task) -> Posterior {
+        self.classes.get(task as usize).copied().unwrap_or(Posterior::of_class(0.0, 0.0))
+    }
+}
+
+/// What is believed of a model of which only the class is known, by the ratings of all models that may steer.
+fn usual(evidence: &Evidence, task: Task) -> Posterior {
+    let of_class = || evidence.cells.iter().filter(|(key, _)| key.0 == task).map(|(_, cell)| cell);
+    let cells = || of_class().filter(|cell| !cell.is_selective);
+    let raters = || cells().flat_map(|cell| &cell.by).map(|(_, rater, answers)| (*rater, *answers));
+    let is_shared = cells().any(|cell| cell.is_shared);
+    let cap = Cap::of(raters(), Posterior::of_class(0.0, 0.0).strength(), is_shared, evidence.most_share);
+    let mut all = Answers::default();
+    raters().for_each(|(rater, answers)| all.add(answers.times(cap.factor(rater))));
+    Posterior::of_class(all.accepted, all.rejected)
 }
 
 /// What each account counts for.

@@ -3,7 +3,7 @@
 use pointsman_domain::{Quality, QualityScore, QualityScores, Task};
 
 use super::{
-    belief::{Belief, ClassMeans},
+    belief::{Belief, Unscored},
     drift::Drift,
     evidence::Evidence,
     table::{Apart, ScoredEndpoint},
@@ -41,7 +41,7 @@ pub fn report<'a>(
     endpoints: impl IntoIterator<Item = ScoredEndpoint<'a>>,
     evidence: &Evidence,
 ) -> Vec<ModelQuality<'a>> {
-    let (means, apart) = (ClassMeans::of(evidence), Apart::of(endpoints.into_iter()));
+    let (unscored, apart) = (Unscored::of(evidence), Apart::of(endpoints.into_iter()));
     let of = |(model, scores): (&'a str, &'a QualityScores)| Task::ALL.map(|task| (model, task, scores.get(task)));
     let known = models.into_iter().flat_map(of).filter_map(|(model, task, score)| {
         let (cell, judged) = (evidence.cell(task, model), evidence.judged(task, model));
@@ -49,7 +49,8 @@ pub fn report<'a>(
             return None;
         }
         let counts = |id| !apart.contains((model, task), id);
-        let belief = |cell| Belief::of(score, cell, &counts, means.get(task), evidence.most_share);
+        let unscored = || unscored.model(task, model, &|other, id| !apart.contains((model, other), id));
+        let belief = |cell| Belief::of(score, cell, &counts, &unscored, evidence.most_share);
         let believed = belief(cell);
         Some(ModelQuality {
             model,

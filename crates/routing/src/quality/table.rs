@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pointsman_domain::{Catalog, EndpointId, Quality, QualityScore, QualityScores, Task};
 
 use super::{
-    belief::{Belief, ClassMeans},
+    belief::{Belief, Unscored},
     evidence::Evidence,
 };
 
@@ -67,13 +67,15 @@ impl QualityTable {
         if evidence.cells.is_empty() && !endpoints.iter().any(is_scored) {
             return QualityTable::default();
         }
-        let means = ClassMeans::of(evidence);
+        let unscored = Unscored::of(evidence);
         let apart = Apart::of(endpoints.iter().copied());
         let mut pooled: BTreeMap<(&str, Task), Option<Belief>> = BTreeMap::new();
         let mut quality = |endpoint: &ScoredEndpoint<'a>, task: Task| {
             let cell = evidence.usable(task, endpoint.model);
             let believe = |score: Option<&QualityScore>, counts: &dyn Fn(EndpointId) -> bool| {
-                Belief::of(score, cell, counts, means.get(task), evidence.most_share)
+                let others = |other, id| !apart.contains((endpoint.model, other), id);
+                let unscored = || unscored.model(task, endpoint.model, &others);
+                Belief::of(score, cell, counts, &unscored, evidence.most_share)
             };
             let key = (endpoint.model, task);
             if let Some(score) = endpoint.own_scores.get(task) {

@@ -111,6 +111,40 @@ fn a_model_without_a_score_begins_at_the_mean_of_its_class() {
 }
 
 #[test]
+fn a_model_without_a_score_begins_above_its_class_where_it_is_better_than_usual_in_others() {
+    let of = |task: Task, model: &'static str, from: u64, [accepted, rejected]: [u64; 2]| {
+        (from..from + accepted + rejected).map(move |at| Rated { task, ..rated(model, at, at < from + accepted) })
+    };
+    let mean = |math: [u64; 2]| {
+        let code = of(Task::Code, "m/other", 0, [50, 50]).chain(of(Task::Code, "m/one", 100, [1, 0]));
+        let math = of(Task::Math, "m/one", 200, math).chain(of(Task::Math, "m/other", 500, [20, 80]));
+        quality(&sums_of(code.chain(math)), &QualityScores::default(), &alone()).unwrap().mean
+    };
+    let alike = (1.0 + 2.0 * 52.0 / 103.0) / 3.0;
+    assert!((mean([0, 0]) - alike).abs() < 1e-12, "{}", mean([0, 0]));
+    // Fifteen of twenty where 36 of 122 are usual: better, though worse than the other model is at code by far.
+    let better = (1.0 + 2.0 * (52.0 / 103.0 + (15.0 - 20.0 * 36.0 / 122.0) / 30.0)) / 3.0;
+    assert!((mean([15, 5]) - better).abs() < 1e-12, "{} {better}", mean([15, 5]));
+    assert!(mean([0, 20]) < alike && mean([40, 0]) <= 1.0);
+    let unknown = sums_of(of(Task::Math, "m/one", 0, [40, 0]));
+    assert_eq!(quality(&unknown, &QualityScores::default(), &alone()), None, "without ratings for the class");
+}
+
+#[test]
+fn ratings_of_one_account_for_another_class_move_a_shared_model_little() {
+    let by = |rater: u64| Rated { rater, ..rated("m/one", rater, true) };
+    let flood = (0..10_000).map(|at| Rated { task: Task::Math, ..rated("m/one", 1_000 + at, false) });
+    let usual = (0..100).map(|at| Rated { task: Task::Math, rater: 9, ..rated("m/other", 20_000 + at, true) });
+    let fair = sums_of([by(2), by(3)].into_iter().chain(usual));
+    let mut flooded = fair.clone();
+    flood.for_each(|rated| _ = flooded.add(&rated));
+    let traffic =
+        BTreeMap::from([((Task::Math, Arc::from("m/one")), (1..=5).map(|account| (account, 3_000)).collect())]);
+    let mean = |sums: &RatingSums| quality(sums, &QualityScores::default(), &traffic).unwrap().mean;
+    assert!(mean(&fair) - mean(&flooded) < 0.05, "{} {}", mean(&fair), mean(&flooded));
+}
+
+#[test]
 fn an_endpoint_learns_from_others_of_its_model_up_to_fifty_answers() {
     let sums = sums_of((0..1_000).map(|order| rated("m/one", order, order % 2 == 0)));
     let evidence = sums.evidence(TODAY, &alone(), SHARE);

@@ -160,9 +160,10 @@ async fn delete_own(client: &Client, sources: &Sources, deletion: &AuditEntry) -
     let before_ms = before_ms.unwrap_or(i64::MAX).min(at_ms.saturating_add(1));
     let number = owner.as_ref().and_then(|owner| u64::from_str_radix(owner, 16).ok());
     if owner.is_none() || number.is_some() {
-        (sources.deleted)(Deletion { before_ms, owner: number });
         let ledger = Arc::clone(&sources.ledger);
         let here = tokio::task::spawn_blocking(move || ledger.delete(Some(before_ms), number)).await;
+        // Afterwards: ratings are read again from what is left.
+        (sources.deleted)(Deletion { before_ms, owner: number });
         if let Ok(Err(fault)) = here {
             log::error!("records that an administrator of another replica deleted are still here: {fault}");
         }

@@ -108,7 +108,7 @@ impl EndpointCellState {
             FailureEffect::Busy => {
                 self.breaker.cool(now, failure.retry_after, cause);
                 if policy.pacing {
-                    self.pacing.refuse(now, claim.dispatched);
+                    self.pacing.refuse(now, claim.dispatched, failure.retry_after);
                 }
             }
             FailureEffect::UnknownModel | FailureEffect::UnclearModel => {

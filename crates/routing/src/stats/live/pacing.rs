@@ -1,11 +1,12 @@
 //! Request rate allowed at an endpoint that answered 429.
 //!
 //! A `Retry-After` date does not say at which rate to continue. The rate is learned: it starts a little below the
-//! rate at which the last 429 came and grows until the next 429. A plain value; the caller passes the time.
+//! rate at which the last 429 came and grows until the next 429. Both growing and forgetting begin when the wait is
+//! over: before, nothing is asked and nothing learned. A plain value; the caller passes the time.
 
 use std::time::Duration;
 
-use pointsman_domain::Tick;
+use pointsman_domain::{Failure, Tick};
 
 /// Share of the rate at which the 429 came that is allowed afterwards.
 const CAUTION: f64 = 0.85;
@@ -15,7 +16,7 @@ const GROWTH: f64 = 1.05;
 const BURST: f64 = 2.0;
 /// 429s closer together than this count as one.
 const SAME: Duration = Duration::from_millis(300);
-/// Pacing ends after this long without a 429.
+/// Pacing ends after this long without a 429, not counting the wait that the last one asked for.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 /// Without pacing, admissions are counted over the last one to two periods of this length.
 const SPAN: Duration = Duration::from_secs(5);
@@ -34,6 +35,8 @@ struct Pace {
     tokens: f64,
     at: Tick,
     refused: Tick,
+    /// When it is forgotten.
+    until: Tick,
 }
 
 /// The admission rate of one endpoint.
@@ -52,17 +55,17 @@ impl Pacing {
 
     /// When the next request is allowed; `None` means at once.
     pub fn due(&self, now: Tick) -> Option<Tick> {
-        let pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN)?.refilled(now);
+        let pace = self.pace.filter(|pace| now < pace.until)?.refilled(now);
         if pace.tokens >= 1.0 {
             return None;
         }
         let wait = Duration::try_from_secs_f64((1.0 - pace.tokens) / pace.rate.max(1e-9));
-        Some(now.plus(wait.unwrap_or(FORGOTTEN).min(FORGOTTEN)))
+        Some(pace.at.plus(wait.unwrap_or(FORGOTTEN).min(FORGOTTEN)))
     }
 
     /// Counts an admitted request and takes a token.
     pub fn admit(&mut self, now: Tick) {
-        self.pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN).map(|pace| pace.refilled(now).taken());
+        self.pace = self.pace.filter(|pace| now < pace.until).map(|pace| pace.refilled(now).taken());
         if self.pace.is_none() && now - self.admitted.since >= SPAN {
             let gone = now - self.admitted.since >= 2 * SPAN;
             self.earlier = if gone { Admitted { since: now, count: 0 } } else { self.admitted };
@@ -71,8 +74,9 @@ impl Pacing {
         self.admitted.count = self.admitted.count.saturating_add(1);
     }
 
-    /// Records a 429 to a request admitted at `dispatched`. A request admitted before the previous 429 changes nothing.
-    pub fn refuse(&mut self, now: Tick, dispatched: Tick) {
+    /// Records a 429 to a request admitted at `dispatched` that asks for a `wait`. A request admitted before the previous 429
+    /// changes nothing.
+    pub fn refuse(&mut self, now: Tick, dispatched: Tick, wait: Option<Duration>) {
         if self.pace.is_some_and(|pace| now - pace.refused < SAME || dispatched <= pace.refused) {
             return;
         }
@@ -80,8 +84,11 @@ impl Pacing {
         let count = self.earlier.count.saturating_add(self.admitted.count).max(1);
         let rate = f64::from(count) / (now - since).max(SAME).as_secs_f64();
         let known = self.pace.map_or(f64::INFINITY, |pace| pace.refilled(now).rate);
-        self.pace = Some(Pace { rate: CAUTION * rate.min(known), tokens: 0.0, at: now, refused: now });
-        self.earlier = Admitted { since: now, count: 0 };
+        let rate = CAUTION * rate.min(known);
+        let wait = wait.unwrap_or_default().min(Failure::LONGEST_WAIT);
+        let (at, tokens) = (now.plus(wait), (rate * wait.as_secs_f64()).min(BURST));
+        self.pace = Some(Pace { rate, tokens, at, refused: now, until: at.plus(FORGOTTEN) });
+        self.earlier = Admitted { since: at, count: 0 };
         self.admitted = self.earlier;
     }
 }
@@ -109,10 +116,20 @@ mod tests {
 
     /// Ten requests a second for three seconds, then a 429.
     fn refused_at_ten_a_second() -> Pacing {
+        refused_with(None)
+    }
+
+    fn refused_with(wait: Option<u64>) -> Pacing {
         let mut pacing = Pacing::default();
         (0..30).for_each(|i| pacing.admit(at(100.0 + f64::from(i) / 10.0)));
-        pacing.refuse(at(103.0), at(102.9));
+        pacing.refuse(at(103.0), at(102.9), wait.map(Duration::from_secs));
         pacing
+    }
+
+    /// Requests that pass in a tenth of a second each, from a moment on.
+    fn passed(pacing: &mut Pacing, from: f64, tenths: u32) -> usize {
+        let times = (0..tenths).map(|tenth| at(from + f64::from(tenth) / 10.0));
+        times.filter(|now| pacing.due(*now).is_none().then(|| pacing.admit(*now)).is_some()).count()
     }
 
     #[test]
@@ -126,14 +143,7 @@ mod tests {
     fn the_pace_is_a_little_below_the_rate_at_which_the_429_came() {
         let mut pacing = refused_at_ten_a_second();
         assert!(pacing.due(at(103.0)).is_some());
-        let mut passed = 0;
-        for tenth in 0..50 {
-            let now = at(104.0 + f64::from(tenth) / 10.0);
-            if pacing.due(now).is_none() {
-                pacing.admit(now);
-                passed += 1;
-            }
-        }
+        let passed = passed(&mut pacing, 104.0, 50);
         assert!((38..=50).contains(&passed), "8.5 a second, growing: {passed}");
     }
 
@@ -141,9 +151,9 @@ mod tests {
     fn a_429_to_a_request_from_before_the_last_429_changes_nothing() {
         let mut pacing = refused_at_ten_a_second();
         let once = pacing;
-        pacing.refuse(at(103.2), at(103.1));
+        pacing.refuse(at(103.2), at(103.1), None);
         assert_eq!(pacing, once, "the same burst");
-        pacing.refuse(at(105.0), at(102.95));
+        pacing.refuse(at(105.0), at(102.95), None);
         assert_eq!(pacing, once, "dispatched before the first 429");
     }
 
@@ -151,9 +161,24 @@ mod tests {
     fn a_second_429_lowers_the_pace_and_half_a_minute_without_one_drops_it() {
         let mut pacing = refused_at_ten_a_second();
         pacing.admit(at(105.0));
-        pacing.refuse(at(106.0), at(105.0));
+        pacing.refuse(at(106.0), at(105.0), None);
         let due = pacing.due(at(106.0)).unwrap();
         assert!(due.seconds_since(at(106.0)) > 2.0, "one request in three seconds");
         assert_eq!(pacing.due(at(136.0)), None);
+    }
+
+    #[test]
+    fn a_pace_outlives_a_long_retry_after_and_neither_grows_nor_slows_down_meanwhile() {
+        for wait in [1, 20, 45, 60, 86_400] {
+            let mut pacing = refused_with(Some(wait));
+            let resumes = 103.0 + wait.min(60) as f64;
+            let passed = passed(&mut pacing, resumes, 50);
+            assert!((38..=52).contains(&passed), "8.5 a second after {wait} s: {passed}");
+            assert_eq!(pacing.due(at(resumes + 30.0)), None, "half a minute later it is dropped");
+            // The next 429 comes at the rate that was asked since, not since the first one.
+            pacing.refuse(at(resumes + 5.0), at(resumes + 4.9), None);
+            let due = pacing.due(at(resumes + 5.0)).unwrap();
+            assert!(due.seconds_since(at(resumes + 5.0)) < 0.2, "after {wait} s: {due:?}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::spend_pace::SavedPace;
 use crate::stats::model::saved::ImplausibleValue;
 use crate::stats::{
     model::{lengths::state::LengthState, prompt_scale::PromptScaleState},
@@ -39,6 +40,10 @@ pub struct SavedState {
     /// Names of endpoints and models with unreadable entries.
     pub(crate) unreadable_endpoints: BTreeSet<String>,
     pub(crate) unreadable_models: BTreeSet<String>,
+    /// Spend paces of aliases. They are no statistics: whoever writes the document adds them.
+    pub spend_paces: Vec<SavedPace>,
+    /// Whether the spend paces of the document are unreadable.
+    pub has_unreadable_paces: bool,
 }
 
 /// Why a document is rejected.
@@ -94,6 +99,8 @@ struct Document<'a> {
     endpoints: &'a BTreeMap<String, SavedEndpoint>,
     models: &'a BTreeMap<String, Vec<LengthState>>,
     prompts: &'a BTreeMap<String, PromptScaleState>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    spend_paces: &'a [SavedPace],
 }
 
 #[derive(Deserialize)]
@@ -114,15 +121,17 @@ struct Body<'a> {
     models: BTreeMap<String, &'a RawValue>,
     #[serde(borrow, default)]
     prompts: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow, default)]
+    spend_paces: Option<&'a RawValue>,
 }
 
 impl SavedState {
     /// The document, as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        let SavedState { learned_at_ms, endpoints, models, prompts, unreadable_endpoints: _, unreadable_models: _ } =
-            self;
+        let SavedState { learned_at_ms, endpoints, models, prompts, spend_paces, .. } = self;
         let learned_at_ms = *learned_at_ms;
-        let document = Document { format: FORMAT, version: VERSION, learned_at_ms, endpoints, models, prompts };
+        let document =
+            Document { format: FORMAT, version: VERSION, learned_at_ms, endpoints, models, prompts, spend_paces };
         // Serialization cannot fail: keys are strings, and numbers that are not finite become null.
         serde_json::to_vec(&document).unwrap_or_default()
     }
@@ -145,14 +154,22 @@ impl SavedState {
         let (models, unreadable_models) = read_each(body.models);
         // Unreadable ones are learned again within a few answers.
         let (prompts, _) = read_each(body.prompts);
-        let learned_at_ms = body.learned_at_ms;
-        Ok(SavedState { learned_at_ms, endpoints, models, prompts, unreadable_endpoints, unreadable_models })
+        let paces = body.spend_paces.map_or(Ok(Vec::new()), |paces| serde_json::from_str(paces.get()));
+        Ok(SavedState {
+            learned_at_ms: body.learned_at_ms,
+            endpoints,
+            models,
+            prompts,
+            unreadable_endpoints,
+            unreadable_models,
+            has_unreadable_paces: paces.is_err(),
+            spend_paces: paces.unwrap_or_default(),
+        })
     }
 
     /// Number of entries of endpoints and models, unreadable ones included.
     pub(crate) fn entries(&self) -> usize {
-        let SavedState { learned_at_ms: _, endpoints, models, prompts: _, unreadable_endpoints, unreadable_models } =
-            self;
+        let SavedState { endpoints, models, unreadable_endpoints, unreadable_models, .. } = self;
         endpoints.len() + models.len() + unreadable_endpoints.len() + unreadable_models.len()
     }
 
