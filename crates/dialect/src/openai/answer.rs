@@ -6,17 +6,18 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use pointsman_domain::{FinishReason, ServiceName, Usage};
+use pointsman_domain::Usage;
 
 use super::{
     error,
     finish::{clean_name, normalise},
     message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
+    meter::{AnswerMeter, End, Finish},
     tool_call::{FunctionCall, ToolCallHead, ToolCallPart, is_portable_id},
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
 use crate::{
-    answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
+    answer::{Answer, AnswerContext, AnswerFault, AnswerResult},
     json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64, without_mark},
     neutral::lone_halves_replaced,
     refusal,
@@ -144,45 +145,30 @@ enum Characters {
 }
 
 struct AnswerRewriter<'a> {
-    context: &'a AnswerContext,
+    meter: AnswerMeter,
     out: BytesMut,
     fingerprint: Option<Cow<'a, str>>,
-    upstream_id: Option<String>,
-    reported: Option<ReportedUsage>,
-    /// The service tier that the answer tells.
-    tier: Option<ServiceName>,
-    produced: ProducedOutput,
     choices: usize,
-    finish: Option<FinishReason>,
-    native: Option<String>,
+    /// Of the first choice.
+    finish: Option<Finish>,
 }
 
 impl<'a> AnswerRewriter<'a> {
-    fn new(context: &'a AnswerContext, body_bytes: usize) -> AnswerRewriter<'a> {
-        AnswerRewriter {
-            context,
-            out: BytesMut::with_capacity(body_bytes + EXTRA_BYTES),
-            fingerprint: None,
-            upstream_id: None,
-            reported: None,
-            tier: None,
-            produced: ProducedOutput::default(),
-            choices: 0,
-            finish: None,
-            native: None,
-        }
+    fn new(context: &AnswerContext, body_bytes: usize) -> AnswerRewriter<'a> {
+        let (meter, out) = (AnswerMeter::new(context.clone()), BytesMut::with_capacity(body_bytes + EXTRA_BYTES));
+        AnswerRewriter { meter, out, fingerprint: None, choices: 0, finish: None }
     }
 
     fn body(&mut self, text: &'a str) -> AnswerResult<Characters> {
         let mut cursor = Cursor::new(without_mark(text));
         cursor.pass_byte(b'{')?;
-        push_head(&mut self.out, "chat.completion", self.context);
+        push_head(&mut self.out, "chat.completion", self.meter.context);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
                 // What stands behind `null` may say why there are none.
                 b"choices" if cursor.peek()? != b'n' => self.choices(&mut cursor)?,
-                b"usage" if cursor.peek()? == b'{' => self.reported = Some(ReportedUsage::read(&mut cursor)?),
+                b"usage" if cursor.peek()? == b'{' => self.meter.reported = Some(ReportedUsage::read(&mut cursor)?),
                 name => {
                     let value = cursor.value()?;
                     self.member(name, key, value)?;
@@ -198,7 +184,7 @@ impl<'a> AnswerRewriter<'a> {
 
     fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> AnswerResult {
         match name {
-            b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
+            b"id" => self.meter.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
             b"error" if error::is_error(value) => {
                 return Err(refusal::fault_of_whole(value));
@@ -208,7 +194,7 @@ impl<'a> AnswerRewriter<'a> {
             name if error::is_filter_note(name) => {}
             name => {
                 if name == b"service_tier" {
-                    self.tier = service_name(value);
+                    self.meter.tier = service_name(value);
                 }
                 push_member(&mut self.out, key.inner(), value.bytes());
             }
@@ -270,16 +256,13 @@ impl<'a> AnswerRewriter<'a> {
             return Err(AnswerFault::malformed("a choice without a message"));
         };
         let native = summary.native.or(summary.finish).and_then(clean_name);
-        let finish = match summary.finish.and_then(Raw::text) {
-            Some(word) => normalise(&word).after_calls(has_calls),
-            None => FinishReason::Stop.after_calls(has_calls),
-        };
-        push_finish(&mut self.out, self.context.finish_word(finish), native.as_deref());
+        let word = summary.finish.and_then(Raw::text).unwrap_or_default();
+        let reason = normalise(&word).after_calls(has_calls);
+        push_finish(&mut self.out, self.meter.context.finish_word(reason), native.as_deref());
         push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));
         self.out.put_u8(b'}');
         if self.choices == 0 {
-            self.finish = Some(finish);
-            self.native = native.map(Cow::into_owned);
+            self.finish = Some(Finish { reason, native: native.map(Cow::into_owned) });
         }
         self.choices += 1;
         Ok(())
@@ -298,13 +281,13 @@ impl<'a> AnswerRewriter<'a> {
             let value = cursor.value()?;
             self.message_member(key, value, &mut summary)?;
         }
-        self.produced.add(summary.measured);
+        self.meter.produced.add(summary.measured);
         if let Some(call) = summary.function_call.filter(|_| !summary.has_calls) {
             self.function_call(call)?;
             summary.has_calls = true;
         }
         let thought = summary.thought.map(Raw::bytes).or(summary.parts_reasoning.as_deref());
-        let thought = thought.filter(|_| !summary.has_details && !self.context.exclude_reasoning);
+        let thought = thought.filter(|_| !summary.has_details && !self.meter.context.exclude_reasoning);
         if !summary.has_reasoning
             && let Some(reasoning) = thought.or(summary.empty_reasoning.map(Raw::bytes))
         {
@@ -334,7 +317,7 @@ impl<'a> AnswerRewriter<'a> {
         match member {
             MessageMember::Role => return Ok(()),
             _ if value.is_null() && member.is_never_null() => return Ok(()),
-            MessageMember::Reasoning if self.context.exclude_reasoning => return Ok(()),
+            MessageMember::Reasoning if self.meter.context.exclude_reasoning => return Ok(()),
             MessageMember::ToolCalls => return self.tool_calls(value, summary),
             MessageMember::FunctionCall => {
                 summary.function_call = Some(value).filter(|call| call.is_object());
@@ -375,7 +358,7 @@ impl<'a> AnswerRewriter<'a> {
             return Ok(());
         }
         summary.has_calls = true;
-        if self.context.legacy_functions {
+        if self.meter.context.legacy_functions {
             return self.first_as_function_call(calls);
         }
         push_member(&mut self.out, b"tool_calls", b"[");
@@ -392,7 +375,7 @@ impl<'a> AnswerRewriter<'a> {
         let mut first = FunctionCall::default();
         for call in calls.elements() {
             let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
-            self.produced.text_bytes += part.text_bytes();
+            self.meter.produced.text_bytes += part.text_bytes();
             let name = part.name.ok_or_else(|| AnswerFault::malformed("a tool call without a name"))?;
             if first.name.is_none() {
                 first.name = Some(name.inner().to_vec());
@@ -410,7 +393,7 @@ impl<'a> AnswerRewriter<'a> {
         let Some(part) = ToolCallPart::read(call) else {
             return Err(AnswerFault::malformed("a call that is no object"));
         };
-        self.produced.text_bytes += part.text_bytes();
+        self.meter.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
         if part.is_whole() && settled.is_none() {
             self.out.put_slice(call.bytes());
@@ -422,9 +405,9 @@ impl<'a> AnswerRewriter<'a> {
     /// Writes the deprecated form of a call as the client knows it.
     fn function_call(&mut self, call: Raw<'a>) -> AnswerResult {
         let part = ToolCallPart::read_legacy(call);
-        self.produced.text_bytes += part.text_bytes();
+        self.meter.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
-        if !self.context.legacy_functions {
+        if !self.meter.context.legacy_functions {
             push_member(&mut self.out, b"tool_calls", b"[");
             self.new_call(&part, 0, settled)?;
             self.out.put_u8(b']');
@@ -438,7 +421,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn new_call(&mut self, part: &ToolCallPart<'a>, place: usize, settled: Option<BytesMut>) -> AnswerResult {
-        let made_up = generated_call_id(self.context, self.choices as u64, place);
+        let made_up = generated_call_id(self.meter.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let text = part.arguments_text();
         let introduction = ToolCallHead {
@@ -453,27 +436,13 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let reported = self.reported.unwrap_or_default().with_tier(self.tier);
-        let usage = billed_usage(Some(&reported), self.produced, self.context);
-        let cost = self.context.cost(&usage);
-        push_string_member(
-            &mut self.out,
-            b"system_fingerprint",
-            self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint),
-        );
+        self.meter.end = Some(End::Done);
+        let outcome = self.meter.outcome(self.finish.as_ref());
+        let fingerprint = self.fingerprint.as_deref().unwrap_or(&self.meter.context.fingerprint);
+        push_string_member(&mut self.out, b"system_fingerprint", fingerprint);
         push_member(&mut self.out, b"usage", b"");
-        push_usage(&mut self.out, &usage, cost.as_ref(), self.reported.as_ref());
+        push_usage(&mut self.out, &outcome.usage, outcome.cost.as_ref(), self.meter.reported.as_ref());
         self.out.put_u8(b'}');
-        let outcome = Outcome {
-            usage,
-            cost,
-            finish: self.finish,
-            native_finish: self.native,
-            upstream_id: self.upstream_id,
-            images: self.produced.images,
-            hidden_tokens: self.produced.hidden_tokens(&usage),
-            gives_reasoning_content: self.produced.has_reasoning_content,
-        };
         Answer { body: self.out.freeze(), outcome }
     }
 }
