@@ -21,6 +21,16 @@ macro_rules! byte_names {
     ($($name:ident)*) => { [$(stringify!($name).as_bytes()),*] };
 }
 
+/// Appends pieces of JSON to a buffer, in order: `push!(out; br#"{"id":"#, id, b"}")`. What each type of a piece stands for:
+/// `json::Piece`.
+macro_rules! push {
+    ($out:expr; $($piece:expr),+) => {{
+        use crate::json::Buffer as _;
+        let out = $out.buffer();
+        $(crate::json::Piece::push(&$piece, out);)+
+    }};
+}
+
 /// A struct of the values that some members of an object have.
 macro_rules! member_values {
     ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($field:ident = $member:literal),+ }) => {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, AnswerResult},
-    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64, without_mark},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, without_mark},
     neutral::lone_halves_replaced,
     refusal,
 };
@@ -108,23 +108,14 @@ pub(crate) fn one_line(json: &[u8]) -> AnswerResult<Vec<u8>> {
 
 /// Appends the opening brace and the members that identify a generation: the beginning of every body and chunk.
 pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContext) {
-    out.put_slice(b"{\"id\":\"");
-    out.put_slice(context.generation.as_str().as_bytes());
-    out.put_slice(b"\",\"object\":\"");
-    out.put_slice(object.as_bytes());
-    out.put_slice(b"\",\"created\":");
-    push_u64(out, u64::try_from(context.created).unwrap_or(0));
-    out.put_slice(b",\"model\":");
-    push_string(out, &context.model);
-    out.put_slice(b",\"provider\":");
-    push_string(out, &context.provider_name);
+    push!(out; br#"{"id":""#, context.generation.as_str().as_bytes(), br#"","object":""#, object.as_bytes(),
+        br#"","created":"#, u64::try_from(context.created).unwrap_or(0), br#","model":"#, context.model,
+        br#","provider":"#, context.provider_name);
 }
 
 /// Appends `,"finish_reason":…,"native_finish_reason":…`.
 pub(super) fn push_finish(out: &mut BytesMut, finish: &str, native: Option<&str>) {
-    out.put_slice(b",\"finish_reason\":\"");
-    out.put_slice(finish.as_bytes());
-    out.put_slice(b"\",\"native_finish_reason\":");
+    push!(out; br#","finish_reason":""#, finish.as_bytes(), br#"","native_finish_reason":"#);
     match native {
         Some(native) => push_string(out, native),
         None => out.put_slice(b"null"),
@@ -162,7 +153,7 @@ impl<'a> AnswerRewriter<'a> {
     fn body(&mut self, text: &'a str) -> AnswerResult<Characters> {
         let mut cursor = Cursor::new(without_mark(text));
         cursor.pass_byte(b'{')?;
-        push_head(&mut self.out, "chat.completion", self.meter.context);
+        push_head(&mut self.out, "chat.completion", &self.meter.context);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
@@ -227,8 +218,7 @@ impl<'a> AnswerRewriter<'a> {
         if self.choices > 0 {
             self.out.put_u8(b',');
         }
-        self.out.put_slice(b"{\"index\":");
-        push_u64(&mut self.out, self.choices as u64);
+        push!(self.out; br#"{"index":"#, self.choices as u64);
         let mut summary = ChoiceMembers::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
@@ -259,8 +249,7 @@ impl<'a> AnswerRewriter<'a> {
         let word = summary.finish.and_then(Raw::text).unwrap_or_default();
         let reason = normalise(&word).after_calls(has_calls);
         push_finish(&mut self.out, self.meter.context.finish_word(reason), native.as_deref());
-        push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));
-        self.out.put_u8(b'}');
+        push!(self.out; br#","logprobs":"#, summary.logprobs.map_or(&b"null"[..], Raw::bytes), b"}");
         if self.choices == 0 {
             self.finish = Some(Finish { reason, native: native.map(Cow::into_owned) });
         }
@@ -421,7 +410,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn new_call(&mut self, part: &ToolCallPart<'a>, place: usize, settled: Option<BytesMut>) -> AnswerResult {
-        let made_up = generated_call_id(self.meter.context, self.choices as u64, place);
+        let made_up = generated_call_id(&self.meter.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let text = part.arguments_text();
         let introduction = ToolCallHead {
@@ -439,8 +428,7 @@ impl<'a> AnswerRewriter<'a> {
         self.meter.end = Some(End::Done);
         let outcome = self.meter.outcome(self.finish.as_ref());
         let fingerprint = self.fingerprint.as_deref().unwrap_or(&self.meter.context.fingerprint);
-        push_string_member(&mut self.out, b"system_fingerprint", fingerprint);
-        push_member(&mut self.out, b"usage", b"");
+        push!(self.out; br#","system_fingerprint":"#, fingerprint, br#","usage":"#);
         push_usage(&mut self.out, &outcome.usage, outcome.cost.as_ref(), self.meter.reported.as_ref());
         self.out.put_u8(b'}');
         Answer { body: self.out.freeze(), outcome }

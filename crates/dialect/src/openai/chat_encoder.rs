@@ -14,7 +14,6 @@ use super::{
 use crate::{
     answer::{AnswerContext, AnswerResult},
     frame::KEEP_ALIVE,
-    json::{push_member, push_u64},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolKind},
     stream_error::StreamError,
 };
@@ -199,15 +198,11 @@ impl ChatEncoder {
 
     fn begin(&mut self, choice: u32) {
         self.out.reserve(self.head.len() + CHUNK_BYTES);
-        self.out.put_slice(&self.head);
-        self.out.put_slice(b",\"choices\":[{\"index\":");
-        push_u64(&mut self.out, u64::from(choice));
-        self.out.put_slice(b",\"delta\":");
+        push!(self.out; self.head, br#","choices":[{"index":"#, u64::from(choice), br#","delta":"#);
     }
 
     fn end(&mut self, logprobs: &[u8]) {
-        push_member(&mut self.out, b"logprobs", logprobs);
-        self.out.put_slice(b"}]}\n\n");
+        push!(self.out; br#","logprobs":"#, logprobs, b"}]}\n\n");
     }
 
     /// Writes a piece of a call in the deprecated form, which has no more than the first.
@@ -235,16 +230,9 @@ impl ChatEncoder {
 }
 
 fn push_only_element(list: &[u8], element: &[u8], out: &mut BytesMut) {
-    out.put_u8(b'"');
-    out.put_slice(list);
-    out.put_slice(b"\":[");
-    out.put_slice(element);
-    out.put_u8(b']');
+    push!(out; br#"""#, list, br#"":["#, element, b"]");
 }
 
 fn push_text(name: &[u8], text: &EscapedText<'_>, out: &mut BytesMut) {
-    out.put_u8(b'"');
-    out.put_slice(name);
-    out.put_slice(b"\":");
-    text.push_quoted(out);
+    push!(out; br#"""#, name, br#"":"#, text);
 }
