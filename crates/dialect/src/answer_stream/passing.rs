@@ -180,9 +180,7 @@ impl PassingEvents {
         }
         // Some clients count pings as silence while a block is open.
         match self.open_block {
-            Some(OpenBlock { index, empty_delta: Some(delta), .. }) => {
-                put_block_delta(index, delta, out);
-            }
+            Some(OpenBlock { index, empty_delta: Some(delta), .. }) => put_block_delta(index, delta, out),
             _ => out.put_slice(b"event: ping\ndata: {\"type\":\"ping\"}\n\n"),
         }
     }

@@ -157,12 +157,8 @@ impl<'a> Contents<'_, 'a> {
 
     fn end_part(&mut self, signature: Option<Signature<'_, 'a>>) {
         match signature {
-            Some(Signature::Returned(sealed)) => {
-                sealed.push_member(self.out, b"thoughtSignature");
-            }
-            Some(Signature::Remembered(sealed)) => {
-                sealed.push_member(self.out, b"thoughtSignature");
-            }
+            Some(Signature::Returned(sealed)) => sealed.push_member(self.out, b"thoughtSignature"),
+            Some(Signature::Remembered(sealed)) => sealed.push_member(self.out, b"thoughtSignature"),
             Some(Signature::StandIn) => push_member(self.out, b"thoughtSignature", STAND_IN),
             None => {}
         }

@@ -177,9 +177,7 @@ impl<'a> AnswerRewriter<'a> {
         match name {
             b"id" => self.meter.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
-            b"error" if error::is_error(value) => {
-                return Err(refusal::fault_of_whole(value));
-            }
+            b"error" if error::is_error(value) => return Err(refusal::fault_of_whole(value)),
             b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
             b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" | b"choices" => {}
             name if error::is_filter_note(name) => {}

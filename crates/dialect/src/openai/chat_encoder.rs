@@ -68,12 +68,8 @@ impl AnswerSink for ChatEncoder {
                 self.members(choice, |_| {});
                 self.end(value.bytes());
             }
-            AnswerEvent::Text { choice, text } => {
-                self.said(choice, |out| push_text(b"content", &text, out));
-            }
-            AnswerEvent::Refusal { choice, text } => {
-                self.said(choice, |out| push_text(b"refusal", &text, out));
-            }
+            AnswerEvent::Text { choice, text } => self.said(choice, |out| push_text(b"content", &text, out)),
+            AnswerEvent::Refusal { choice, text } => self.said(choice, |out| push_text(b"refusal", &text, out)),
             AnswerEvent::Reasoning { choice, index, state } => {
                 if let (ReasoningFormat::Gemini, Some(id), Some(sealed)) = (state.format, &state.id, &state.sealed) {
                     self.signature = Some((id.clone().into_owned(), sealed.clone().into_owned()));

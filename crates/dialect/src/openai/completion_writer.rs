@@ -100,9 +100,7 @@ impl AnswerSink for CompletionWriter {
             }
             AnswerEvent::Annotation { choice, json } => push!(self.choice(choice)?.annotations; b",", json),
             AnswerEvent::DocumentCitation { choice, json } => push!(self.choice(choice)?.citations; b",", json),
-            AnswerEvent::Logprobs { choice, value } => {
-                self.choice(choice)?.add_logprobs(value);
-            }
+            AnswerEvent::Logprobs { choice, value } => self.choice(choice)?.add_logprobs(value),
             AnswerEvent::Begun { choice } => {
                 self.choice(choice)?;
             }

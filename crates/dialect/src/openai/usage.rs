@@ -156,9 +156,7 @@ impl ReportedUsage {
     fn read_prompt_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), JsonFault> {
         for_each_detail(cursor, |name, value| match name {
             b"cached_tokens" => self.cached = value.count().or(self.cached),
-            b"cache_write_tokens" | b"cache_creation_tokens" => {
-                self.cache_write = value.count().or(self.cache_write);
-            }
+            b"cache_write_tokens" | b"cache_creation_tokens" => self.cache_write = value.count().or(self.cache_write),
             b"cache_creation_token_details" | b"cache_creation" => self.read_cache_writes(value),
             _ => keep_detail(&PROMPT_DETAILS, &mut self.prompt_details, name, value),
         })

@@ -147,9 +147,7 @@ impl ReasoningItem {
             Some(_) if self.format == ReasoningFormat::Responses && sealed.is_empty() => {
                 push_member(out, b"encrypted_content", b"null");
             }
-            Some(_) if self.format == ReasoningFormat::Responses => {
-                sealed.push_member(out, b"encrypted_content");
-            }
+            Some(_) if self.format == ReasoningFormat::Responses => sealed.push_member(out, b"encrypted_content"),
             Some(key) => {
                 let shown = EscapedText::plain(std::str::from_utf8(&self.shown).unwrap_or_default());
                 let foreign = ForeignReasoning {
