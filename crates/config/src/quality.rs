@@ -63,7 +63,7 @@ fn scores(section: &Section<'_>) -> QualityScores {
 
 fn origin(section: &Section<'_>) -> Origin {
     keys! { section:
-        /// Who measured. Scores of different sources are not comparable.
+        /// Source of the scores. Scores of different sources are not comparable.
         source = filled() [absent = "required at each class"],
         /// When it was measured.
         date = day() [absent = "required at each class", kind = "date"],

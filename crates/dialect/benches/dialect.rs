@@ -1,8 +1,7 @@
-//! What translation between dialects costs: a chunk of a stream, a whole answer, a request to an endpoint, a request of a
-//! client.
+//! What translation between dialects costs: a chunk of a stream, a whole answer, a request from its reading to its writing.
 //!
 //! `cargo bench -p pointsman-dialect --bench dialect`. The same contents as `stream.rs` and `request.rs`, where nothing is
-//! translated.
+//! translated. Instructions of a request: see `docs/BENCHMARKS.md`.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -237,16 +236,46 @@ fn answers(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Requests of about 1 and 100 KB.
+/// Reads a request of a client and writes it for an endpoint. Not inlined, so that callgrind can count it alone.
+#[inline(never)]
+fn exchange(client: &str, body: &Bytes, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    black_box(chat_body(&*request_of(client, black_box(body))?, catalog, endpoint, None))
+}
+
+fn request_of(client: &str, body: &Bytes) -> Option<Box<ChatRequest>> {
+    let (limits, key) = (RequestLimits::default(), StateKey::new([7; 32]));
+    let reader = ClientReader { state_key: &key, purpose: ChatPurpose::Chat, limits: &limits };
+    match client {
+        "chat" => ChatRequest::parse(body.clone(), ChatPurpose::Chat, &limits),
+        "messages" => reader.messages(body.clone(), None, &Vec::new()),
+        _ => reader.responses(body.clone(), || ProviderState::Refused, true),
+    }
+    .ok()
+}
+
+/// Requests of 1 KB and of 99 KB in short messages, of each client for each endpoint.
 fn requests(criterion: &mut Criterion) {
     let Some(catalog) = catalog() else { return };
-    for turns in [4, 500] {
-        let Some(request) = chat(turns) else { return };
-        let mut group = criterion.benchmark_group(format!("request of {} bytes", request.body().len()));
-        group.throughput(Throughput::Bytes(request.body().len() as u64));
-        for (dialect, endpoint) in UPSTREAMS.iter().map(|upstream| upstream.dialect).zip(&catalog.endpoints) {
-            let write = || -> Option<OutgoingBody> { chat_body(black_box(&request), &catalog, endpoint, None) };
-            group.bench_function(name(dialect), |b| b.iter(write));
+    let turn = r#"{"role":"user","content":"The breaker opens at the third failure in a row. Everything else stays."},{"role":"assistant","content":"It does."}"#;
+    for (size, turns) in [("1 KB", 7), ("99 KB", 700)] {
+        let mut group = criterion.benchmark_group(format!("request of {size}"));
+        for client in ["chat", "messages", "responses"] {
+            let (list, limit) = match client {
+                "responses" => ("input", "max_output_tokens"),
+                _ => ("messages", "max_tokens"),
+            };
+            let turns = vec![turn; turns].join(",");
+            let last = r#"{"role":"user","content":"Go on."}"#;
+            let body = Bytes::from(format!(r#"{{"model":"acme/able","{limit}":512,"{list}":[{turns},{last}]}}"#));
+            for (dialect, endpoint) in UPSTREAMS.iter().map(|upstream| upstream.dialect).zip(&catalog.endpoints) {
+                // What is made once for all requests is not counted.
+                let written = |request: Box<ChatRequest>| chat_body(&request, &catalog, endpoint, None);
+                if request_of(client, &body).and_then(written).is_none() {
+                    continue;
+                }
+                let id = BenchmarkId::new(client, name(dialect));
+                group.bench_function(id, |b| b.iter(|| exchange(client, &body, &catalog, endpoint)));
+            }
         }
         group.finish();
     }
@@ -293,27 +322,5 @@ fn media(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Requests of about 100 KB in the dialects of clients, read into chats.
-fn inbound(criterion: &mut Criterion) {
-    let key = StateKey::new([7; 32]);
-    let turn = r#"{"role":"user","content":"The breaker opens at the third failure in a row. Everything else stays."},{"role":"assistant","content":"It does."}"#;
-    let turns = vec![turn; 700].join(",");
-    let message = format!(
-        r#"{{"model":"acme/able","max_tokens":512,"messages":[{turns},{{"role":"user","content":"Go on."}}]}}"#
-    );
-    let response = format!(r#"{{"model":"acme/able","input":[{turns},{{"role":"user","content":"Go on."}}]}}"#);
-    let mut group = criterion.benchmark_group("request of a client");
-    group.throughput(Throughput::Bytes(message.len() as u64));
-    let (limits, message, response) = (RequestLimits::default(), Bytes::from(message), Bytes::from(response));
-    let reader = ClientReader { state_key: &key, purpose: ChatPurpose::Chat, limits: &limits };
-    let headers = Vec::new();
-    group
-        .bench_function("messages", |b| b.iter(|| reader.messages(black_box(message.clone()), None, &headers).is_ok()));
-    group.bench_function("responses", |b| {
-        b.iter(|| reader.responses(black_box(response.clone()), || ProviderState::Refused, true).is_ok())
-    });
-    group.finish();
-}
-
-criterion_group!(dialects, chunks, large_chunks, answers, requests, media, inbound);
+criterion_group!(dialects, chunks, large_chunks, answers, requests, media);
 criterion_main!(dialects);

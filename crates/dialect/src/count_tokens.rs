@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use pointsman_domain::{Catalog, Dialect, Endpoint, Platform};
 
 use super::{
@@ -127,8 +127,7 @@ fn invocation(body: &str, endpoint: &Endpoint) -> Option<Bytes> {
         }
     };
     let mut out = BytesMut::from(&b"{\"input\":{\"invokeModel\":{\"body\":\""[..]);
-    out.put_slice(STANDARD.encode(body).as_bytes());
-    out.put_slice(b"\"}}}");
+    push!(out; STANDARD.encode(body).as_bytes(), br#""}}}"#);
     Some(out.freeze())
 }
 

@@ -21,6 +21,38 @@ macro_rules! byte_names {
     ($($name:ident)*) => { [$(stringify!($name).as_bytes()),*] };
 }
 
+/// Appends pieces of JSON to a buffer, in order: `push!(out; br#"{"id":"#, id, b"}")`. What each type of a piece stands for:
+/// `json::Piece`.
+macro_rules! push {
+    ($out:expr; $($piece:expr),+) => {{
+        use crate::json::Buffer as _;
+        let out = $out.buffer();
+        $(crate::json::Piece::push(&$piece, out);)+
+    }};
+}
+
+/// A struct of the values that some members of an object have.
+macro_rules! member_values {
+    ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($field:ident = $member:literal),+ }) => {
+        $(#[$attribute])*
+        #[derive(Default)]
+        $visible struct $name<'a> {
+            $($visible $field: Option<crate::json::Raw<'a>>),+
+        }
+
+        impl<'a> $name<'a> {
+            /// The place of the value of the member of that name.
+            #[inline]
+            $visible fn slot(&mut self, name: &[u8]) -> Option<&mut Option<crate::json::Raw<'a>>> {
+                Some(match name {
+                    $($member => &mut self.$field,)+
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
 #[deny(clippy::float_arithmetic)]
 mod answer;
 mod answer_check;

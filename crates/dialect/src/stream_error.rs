@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::json::{push_member, push_string, push_string_member, push_u64};
+use super::json::{push_member, push_string_member};
 
 /// An error for the client in the middle of a stream, in the words of the gateway's error bodies. Which words
 /// belong to which failure is decided where status codes are.
@@ -48,14 +48,12 @@ impl StreamError {
 
     /// Appends `,"error":{…}`.
     pub(crate) fn push(&self, out: &mut BytesMut) {
-        out.put_slice(b",\"error\":{\"code\":");
-        push_u64(out, u64::from(self.code));
+        push!(out; br#","error":{"code":"#, u64::from(self.code));
         let texts = [(&b"message"[..], &*self.message), (b"type", self.kind)];
         for (name, text) in texts {
             push_string_member(out, name, text);
         }
-        out.put_slice(b",\"param\":null,\"metadata\":{\"error_type\":");
-        push_string(out, self.error_type);
+        push!(out; br#","param":null,"metadata":{"error_type":"#, self.error_type);
         let optional: [(&[u8], Option<&str>); 3] = [
             (b"reason", self.reason),
             (b"provider_name", self.provider_name.as_deref()),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
 use super::{
     AnswerFault,
@@ -14,7 +14,7 @@ use super::{
         event_stream::{BadFrame, EventStreamSplitter, Frame, FrameKind},
         sse::SseSplitter,
     },
-    json::{Cursor, push_string},
+    json::Cursor,
 };
 
 /// How a stream is framed.
@@ -138,11 +138,7 @@ fn event_of(frame: Frame) -> AnswerResult<Frame> {
 /// The payload as the only member of an object, named after the type of the event.
 fn named(frame: &Frame) -> BytesMut {
     let mut data = BytesMut::with_capacity(frame.name.len() + frame.payload.len() + 8);
-    data.put_u8(b'{');
-    push_string(&mut data, &frame.name);
-    data.put_u8(b':');
-    data.put_slice(&frame.payload);
-    data.put_u8(b'}');
+    push!(data; b"{", frame.name, b":", frame.payload, b"}");
     data
 }
 

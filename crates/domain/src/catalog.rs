@@ -260,7 +260,7 @@ pub struct Alias {
     pub blocked: Vec<ModelPattern>,
     /// How it divides its requests; `None`: not at all.
     pub split: Option<Arc<AliasSplit>>,
-    /// Who answers in the place of a broken answer; `None`: nobody. No decision depends on it.
+    /// Target of the cascade, which answers in the place of a broken answer; `None`: there is none. No decision depends on it.
     pub cascade: Option<Arc<Cascade>>,
     /// Description for the start-up log and the catalog.
     pub description: String,

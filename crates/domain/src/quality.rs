@@ -14,7 +14,7 @@ pub struct QualityScore {
     pub score: f64,
     /// Answers that were judged.
     pub count: u32,
-    /// Who measured.
+    /// Source of the score.
     pub source: Arc<str>,
     /// When it was measured.
     #[serde(with = "super::days")]
@@ -115,7 +115,7 @@ impl QualityFloor {
 }
 
 crate::named! {
-    /// Who says how good an answer was.
+    /// Source of a rating.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum RatingSource {
         /// A person who used it.

@@ -21,11 +21,11 @@ pub struct RatedAnswer {
     pub id: GenerationId,
     /// When that was admitted, Unix milliseconds.
     pub created_ms: i64,
-    /// Who served it, and for which class; `None`: its ratings count nowhere.
+    /// Endpoint that served it, and class of the task; `None`: its ratings count nowhere.
     pub served: Option<Served>,
 }
 
-/// Who served an answer.
+/// Endpoint that served, and class of the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// Catalog id of the model.
@@ -41,7 +41,7 @@ pub struct Served {
 pub struct Rating {
     /// What it says.
     pub name: Box<str>,
-    /// Who says it.
+    /// Source of the rating.
     pub source: RatingSource,
     /// The account that sent it.
     pub rater: u64,

@@ -27,7 +27,7 @@ pub(crate) struct ScoreBody<'a> {
     pub(crate) score: Figure,
     /// Answers that were judged.
     pub(crate) n: u32,
-    /// Who measured.
+    /// Source of the score.
     pub(crate) source: &'a str,
     /// When.
     pub(crate) date: Text<chrono::NaiveDate>,

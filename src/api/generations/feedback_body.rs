@@ -31,7 +31,7 @@ pub(crate) struct RatingRequest {
     /// What it counts for: above 0, at most 1, which is the default.
     #[schemars(default)]
     weight: Option<f64>,
-    /// Who says it; `user` by default. Ratings of judges are kept apart.
+    /// Source of the rating; `user` by default. Ratings of judges are kept apart.
     #[schemars(default, extend("enum" = ["user", "program", "judge"]))]
     source: Option<String>,
     /// A further call with the same key changes nothing. At most 128 characters; only a digest of it is kept.

@@ -45,7 +45,7 @@ pub(crate) struct RatingsBody<'a> {
 pub(crate) struct RatingView<'a> {
     /// What it says.
     name: &'a str,
-    /// Who says it: `user`, `program` or `judge`.
+    /// Source of the rating: `user`, `program` or `judge`.
     #[cfg_attr(test, schemars(extend("enum" = ["user", "program", "judge"])))]
     source: &'static str,
     /// How much of the answer is accepted, 0 to 1.

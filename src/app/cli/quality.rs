@@ -44,7 +44,7 @@ struct ImportArguments {
     /// Its format: csv has the columns model, class, score and n
     #[arg(long, value_enum)]
     format: Format,
-    /// Who measured; default: the name of the board, required for csv
+    /// Source of the scores; default: the name of the board, required for csv
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     /// When it was measured, such as 2026-11-02; required unless the file says so

@@ -149,8 +149,7 @@ impl PassingEvents {
             PassingApi::Messages(_) => {
                 if let Some(OpenBlock { index, .. }) = self.open_block.take() {
                     let stop = format!("{{\"type\":\"content_block_stop\",\"index\":{index}}}");
-                    out.put_slice(b"event: content_block_stop\n");
-                    put_data(stop.as_bytes(), out);
+                    put_event("content_block_stop", stop.as_bytes(), out);
                 }
                 self.put_reason(meter, out);
                 out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
@@ -181,11 +180,7 @@ impl PassingEvents {
         }
         // Some clients count pings as silence while a block is open.
         match self.open_block {
-            Some(OpenBlock { index, empty_delta: Some(delta), .. }) => {
-                out.put_slice(b"event: content_block_delta\n");
-                let event = format!("{{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{delta}}}");
-                put_data(event.as_bytes(), out);
-            }
+            Some(OpenBlock { index, empty_delta: Some(delta), .. }) => put_block_delta(index, delta, out),
             _ => out.put_slice(b"event: ping\ndata: {\"type\":\"ping\"}\n\n"),
         }
     }
@@ -193,8 +188,7 @@ impl PassingEvents {
     /// Appends the reason of the end of a message and its counts, unless they have passed.
     fn put_reason(&mut self, meter: &EventMeter, out: &mut BytesMut) {
         if !std::mem::replace(&mut self.has_reason, true) {
-            out.put_slice(b"event: message_delta\n");
-            put_data(&anthropic::splice::final_delta(&meter.outcome()), out);
+            put_event("message_delta", &anthropic::splice::final_delta(&meter.outcome()), out);
         }
     }
 
@@ -207,9 +201,7 @@ impl PassingEvents {
             if let Some(OpenBlock { index, .. }) = self.open_block.filter(|_| !passed.is_empty()) {
                 let text = String::from_utf8_lossy(&passed);
                 let delta = format!("{{\"type\":\"input_json_delta\",\"partial_json\":\"{text}\"}}");
-                let event = format!("{{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{delta}}}");
-                out.put_slice(b"event: content_block_delta\n");
-                put_data(event.as_bytes(), out);
+                put_block_delta(index, &delta, out);
             }
             return Passed::AsItCame;
         }
@@ -278,8 +270,7 @@ impl PassingEvents {
             PassingApi::Responses(identity) => {
                 let PassingEvent { delta, data: settled } = self.calls.event(&kind, data, value);
                 if let Some(delta) = delta {
-                    put_kind(passing_tool_calls::DELTA, out);
-                    put_data(&delta, out);
+                    put_event(passing_tool_calls::DELTA, &delta, out);
                 }
                 let next = responses::splice::next_number(value).map(|next| next + self.calls.added());
                 self.next_number = next.or(self.next_number);
@@ -312,9 +303,8 @@ impl PassingEvents {
             "message_stop" => self.put_reason(meter, out),
             _ => {}
         }
-        put_kind(&kind, out);
         let changed = changed.as_deref().unwrap_or(data.as_bytes());
-        put_data(&self.calls.renumbered(changed.into()), out);
+        put_event(&kind, &self.calls.renumbered(changed.into()), out);
         self.has_begun = true;
         self.is_stopped =
             matches!(&*kind, "message_stop" | "response.completed" | "response.incomplete" | "response.failed");
@@ -322,19 +312,22 @@ impl PassingEvents {
     }
 }
 
-/// Appends the name of an event.
-fn put_kind(kind: &str, out: &mut BytesMut) {
-    out.put_slice(b"event: ");
-    out.put_slice(kind.as_bytes());
-    out.put_u8(b'\n');
+/// Appends an event of this kind.
+fn put_event(kind: &str, data: &[u8], out: &mut BytesMut) {
+    push!(out; b"event: ", kind.as_bytes(), b"\n");
+    put_data(data, out);
+}
+
+/// Appends a delta of a block of a message.
+fn put_block_delta(index: u64, delta: &str, out: &mut BytesMut) {
+    let event = format!("{{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{delta}}}");
+    put_event("content_block_delta", event.as_bytes(), out);
 }
 
 /// Appends the data of an event, of which each line is a field of its own, and the event's end.
 fn put_data(data: &[u8], out: &mut BytesMut) {
     for line in data.split(|byte| *byte == b'\n') {
-        out.put_slice(b"data: ");
-        out.put_slice(line);
-        out.put_u8(b'\n');
+        push!(out; b"data: ", line, b"\n");
     }
     out.put_u8(b'\n');
 }

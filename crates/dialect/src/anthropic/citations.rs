@@ -1,10 +1,10 @@
 //! Citations of a text block as annotations of chat, and back.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
 use crate::{
     answer::AnswerResult,
-    json::{Raw, push_member},
+    json::Raw,
     neutral::{AnswerEvent, AnswerSink, url_citation},
 };
 
@@ -56,9 +56,7 @@ pub(super) fn push_citation(annotation: &[u8], out: &mut BytesMut) -> bool {
     let Some(page) = value.and_then(|value| value.member(b"url_citation")) else { return false };
     let Some(url) = page.member(b"url").and_then(Raw::filled_string) else { return false };
     let title = page.member(b"title").and_then(Raw::filled_string).unwrap_or(url);
-    out.put_slice(b"{\"type\":\"web_search_result_location\",\"cited_text\":\"\",\"encrypted_index\":\"\"");
-    push_member(out, b"title", title.bytes());
-    push_member(out, b"url", url.bytes());
-    out.put_u8(b'}');
+    push!(out; br#"{"type":"web_search_result_location","cited_text":"","encrypted_index":"","title":"#, title.bytes(),
+        br#","url":"#, url.bytes(), b"}");
     true
 }

@@ -107,16 +107,12 @@ pub(super) fn push_stream_error(error: &StreamError, out: &mut BytesMut) {
 }
 
 fn push_as(kind: &str, error: &MessagesError<'_>, out: &mut BytesMut) {
-    out.put_slice(b"{\"type\":\"error\",\"error\":{\"type\":\"");
-    out.put_slice(kind.as_bytes());
-    out.put_slice(b"\",\"message\":");
-    push_string(out, error.message);
+    push!(out; br#"{"type":"error","error":{"type":""#, kind.as_bytes(), br#"","message":"#, error.message);
     if let Some(reason) = error.reason {
         let code = [b"\"error_code\":", &quoted(reason)[..]].concat();
         push_member(out, b"details", &with_first_members(error.metadata.unwrap_or("{}").as_bytes(), &code));
     }
-    out.put_u8(b'}');
-    push_member(out, b"request_id", b"");
+    push!(out; br#"},"request_id":"#);
     match error.request_id {
         Some(id) => push_string(out, id),
         None => out.put_slice(b"null"),

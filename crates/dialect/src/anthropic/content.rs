@@ -3,10 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, BytesMut};
 
-use crate::{
-    json::push_string,
-    neutral::{Content, EscapedText, MediaSource, UnsupportedFields, media_type::FileKind},
-};
+use crate::neutral::{Content, EscapedText, MediaSource, UnsupportedFields, media_type::FileKind};
 
 /// Media types of images that the API takes.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -37,8 +34,7 @@ pub(super) fn is_sendable(content: &Content<'_>) -> bool {
 pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) -> bool {
     match content {
         Content::Text(text) | Content::Refusal(text) if !text.is_blank() => {
-            out.put_slice(b"{\"type\":\"text\",\"text\":");
-            text.push_quoted(out);
+            push!(out; br#"{"type":"text","text":"#, text);
             true
         }
         Content::Image { source, detail } => {
@@ -72,8 +68,7 @@ fn push_title(block: Block, name: &EscapedText<'_>, out: &mut BytesMut, unsuppor
     if block == Block::Image {
         return unsupported.drop("messages[].content[].file.filename");
     }
-    out.put_slice(b",\"title\":");
-    name.push_quoted(out);
+    push!(out; br#","title":"#, name);
 }
 
 fn dropped(kind: &str, unsupported: &mut UnsupportedFields) -> bool {
@@ -122,26 +117,15 @@ fn push_media(block: Block, source: &MediaSource<'_>, out: &mut BytesMut) -> boo
         _ => None,
     };
     let kind: &[u8] = if block == Block::Image { b"image" } else { b"document" };
-    out.put_slice(b"{\"type\":\"");
-    out.put_slice(kind);
-    out.put_slice(b"\",\"source\":{\"type\":");
+    push!(out; br#"{"type":""#, kind, br#"","source":{"type":"#);
     match (source, text) {
-        (_, Some(text)) => {
-            out.put_slice(b"\"text\",\"media_type\":\"text/plain\",\"data\":");
-            text.push_quoted(out);
-        }
+        (_, Some(text)) => push!(out; br#""text","media_type":"text/plain","data":"#, text),
         (MediaSource::Base64 { media_type, data }, None) => {
             let media_type = media_type.unescaped();
             push_base64(image_type(&media_type).unwrap_or("application/pdf"), data, out);
         }
-        (MediaSource::Url(url), None) => {
-            out.put_slice(b"\"url\",\"url\":");
-            url.push_quoted(out);
-        }
-        (MediaSource::FileId(id), None) => {
-            out.put_slice(b"\"file\",\"file_id\":");
-            id.push_quoted(out);
-        }
+        (MediaSource::Url(url), None) => push!(out; br#""url","url":"#, url),
+        (MediaSource::FileId(id), None) => push!(out; br#""file","file_id":"#, id),
         (MediaSource::Text { text, .. }, None) => text.push_quoted(out),
     }
     out.put_u8(b'}');
@@ -149,10 +133,7 @@ fn push_media(block: Block, source: &MediaSource<'_>, out: &mut BytesMut) -> boo
 }
 
 fn push_base64(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
-    out.put_slice(b"\"base64\",\"media_type\":");
-    push_string(out, media_type);
-    out.put_slice(b",\"data\":");
-    data.push_quoted(out);
+    push!(out; br#""base64","media_type":"#, media_type, br#","data":"#, data);
 }
 
 /// The text of a text file; `None` if it is blank. What is no UTF-8 is replaced, and data that are no base64 are themselves the

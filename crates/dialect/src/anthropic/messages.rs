@@ -55,15 +55,9 @@ impl<'a> Blocks<'a> for Breakpoints<'_> {
 
     fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut) {
         match sealed {
-            SealedReasoning::Encrypted(data) => {
-                out.put_slice(b"{\"type\":\"redacted_thinking\",\"data\":");
-                data.push_quoted(out);
-            }
+            SealedReasoning::Encrypted(data) => push!(out; br#"{"type":"redacted_thinking","data":"#, data),
             SealedReasoning::Signed { text, signature } => {
-                out.put_slice(b"{\"type\":\"thinking\",\"thinking\":");
-                text.push_quoted(out);
-                out.put_slice(b",\"signature\":");
-                signature.push_quoted(out);
+                push!(out; br#"{"type":"thinking","thinking":"#, text, br#","signature":"#, signature);
             }
         }
         out.put_u8(b'}');
@@ -83,12 +77,10 @@ fn end_block(messages: &mut Messages<'_, '_, '_>, part: &Part<'_>, place: &'stat
 
 /// A result without its closing brace. One unmarked text is sent as a string, as most clients do.
 fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, parts: &[Part<'a>], failed: bool) {
-    messages.out.put_slice(b"{\"type\":\"tool_result\",\"tool_use_id\":");
-    messages.ids.of_result(id).push_quoted(messages.out);
+    push!(messages.out; br#"{"type":"tool_result","tool_use_id":"#, messages.ids.of_result(id));
     let parts: Vec<&Part<'a>> = parts.iter().filter(|part| !part.is_blank()).collect();
     if let [Part { content: Content::Text(text), cache_control: None }] = parts.as_slice() {
-        messages.out.put_slice(b",\"content\":");
-        text.push_quoted(messages.out);
+        push!(messages.out; br#","content":"#, text);
     } else if !parts.is_empty() {
         messages.out.put_slice(b",\"content\":[");
         messages.push_inner_blocks(parts.into_iter(), push_marked);

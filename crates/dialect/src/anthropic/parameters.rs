@@ -1,11 +1,11 @@
 //! Top-level parameters: those that the API has under some name, and the naming of all others.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     claude::models::{Capabilities, Sampling, sampled},
-    json::{Raw, push_member, push_string},
+    json::{Raw, push_member},
     neutral::{Conversation, UnsupportedFields},
 };
 
@@ -120,9 +120,7 @@ impl<'a> Parameters<'a> {
             }
         }
         if let Some(user_id) = &self.user_id {
-            push_member(out, b"metadata", b"{\"user_id\":");
-            push_string(out, user_id);
-            out.put_u8(b'}');
+            push!(out; br#","metadata":{"user_id":"#, user_id, b"}");
         }
     }
 }

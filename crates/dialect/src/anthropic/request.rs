@@ -20,7 +20,7 @@ use crate::{
         schema,
         thinking::{self, Circumstances, ThinkingPlan, lacks_reasoning_of_open_turn},
     },
-    json::{push_count, push_member, push_string},
+    json::push_member,
     neutral::{
         AnswerFormat, Conversation, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns,
         turns_with_instructions,
@@ -73,9 +73,7 @@ pub(crate) fn write_request_for(
     let mut breakpoints = CacheBreakpoints::new(&tools.tools, &conversation.system, &turns, at_top);
 
     let mut out = BytesMut::with_capacity(1_024);
-    out.put_slice(b"{\"model\":");
-    push_string(&mut out, &endpoint.upstream_model);
-    push_count(&mut out, b"max_tokens", max_tokens);
+    push!(out; br#"{"model":"#, endpoint.upstream_model, br#","max_tokens":"#, max_tokens);
     if conversation.stream {
         push_member(&mut out, b"stream", b"true");
     }
@@ -124,14 +122,11 @@ fn push_output_config(
     if lowered.is_some() || thinking.effort.is_some() {
         push_member(out, b"output_config", b"{");
         if let Some(effort) = thinking.effort {
-            out.put_slice(b"\"effort\":");
-            push_string(out, effort.as_str());
+            push!(out; br#""effort":"#, effort.as_str());
         }
         if let Some(schema) = lowered {
             out.put_slice(if thinking.effort.is_some() { b",\"format\":" } else { b"\"format\":" });
-            out.put_slice(b"{\"type\":\"json_schema\",\"schema\":");
-            out.put_slice(&schema);
-            out.put_u8(b'}');
+            push!(out; br#"{"type":"json_schema","schema":"#, schema, b"}");
         }
         out.put_u8(b'}');
     }

@@ -209,10 +209,9 @@ struct Repairs {
 impl Repairs {
     /// Adds what is not there at all, before the object is visited.
     fn add_missing<'a>(&self, object: Raw<'a>, splice: &mut Splice<'a>) {
-        let mut added = Vec::new();
+        let mut added = BytesMut::new();
         if let Some(usage) = self.usage.as_ref().filter(|_| object.member(b"usage").is_none()) {
-            added.extend_from_slice(b"\"usage\":");
-            added.extend_from_slice(&usage.whole);
+            push!(added; br#""usage":"#, usage.whole);
         }
         if let Some(reason) = self.stop_reason.filter(|_| object.member(b"stop_reason").is_none()) {
             added.extend_from_slice(if added.is_empty() { b"" } else { b"," });

@@ -8,7 +8,7 @@ use crate::{
         models::Capabilities,
         schema::{self, object_schema},
     },
-    json::{push_comma, push_member},
+    json::{Comma, push_member},
     neutral::{Conversation, Tool, ToolChoice, ToolNames, UnsupportedFields},
 };
 
@@ -54,9 +54,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         }
         push_member(out, b"tools", b"[");
         for tool in self.tools.iter() {
-            push_comma(out);
-            out.put_slice(b"{\"name\":");
-            names.sent(&tool.name).push_quoted(out);
+            push!(out; Comma, br#"{"name":"#, names.sent(&tool.name));
             push_definition(tool, capabilities, out, unsupported);
             breakpoints.push(tool.cache_control, "tools[]", out, unsupported);
             out.put_u8(b'}');
@@ -73,8 +71,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             ToolChoice::Required => b"\"any\"",
             ToolChoice::Named(_) => b"\"tool\"",
         };
-        push_member(out, b"tool_choice", b"{\"type\":");
-        out.put_slice(kind);
+        push!(out; br#","tool_choice":{"type":"#, kind);
         if let ToolChoice::Named(name) = self.choice {
             names.sent(name).push_member(out, b"name");
         }
@@ -100,10 +97,7 @@ fn push_definition(
         .filter(|_| strict && capabilities.structured_output)
         .and_then(|schema| schema::lower(schema).ok());
     match lowered {
-        Some(lowered) => {
-            push_member(out, b"input_schema", &lowered);
-            push_member(out, b"strict", b"true");
-        }
+        Some(lowered) => push!(out; br#","input_schema":"#, lowered, br#","strict":true"#),
         None => {
             if strict {
                 unsupported.drop("tools[].function.strict");

@@ -1,11 +1,11 @@
 //! `thinking` and `output_config.effort` from the requested reasoning.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use pointsman_domain::{EffortBudgets, ReasoningFormat};
 
 use super::models::{Capabilities, ThinkingControl, ThinkingOff};
 use crate::{
-    json::{push_member, push_u64},
+    json::push_member,
     neutral::{AlternatingTurn, Content, Effort, Reasoning, ReasoningState, Speaker, UnsupportedFields},
 };
 
@@ -53,11 +53,7 @@ impl ThinkingPlan {
             Thinking::Adaptive { shown: false } => {
                 push_member(out, b"thinking", b"{\"type\":\"adaptive\",\"display\":\"omitted\"}");
             }
-            Thinking::Budget(tokens) => {
-                push_member(out, b"thinking", b"{\"type\":\"enabled\",\"budget_tokens\":");
-                push_u64(out, tokens);
-                out.put_u8(b'}');
-            }
+            Thinking::Budget(tokens) => push!(out; br#","thinking":{"type":"enabled","budget_tokens":"#, tokens, b"}"),
         }
     }
 }

@@ -85,12 +85,8 @@ fn push_amazon(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, unsu
             name => unsupported.drop(&String::from_utf8_lossy(name)),
         }
     }
-    out.put_slice(b"{\"taskType\":\"TEXT_IMAGE\",\"textToImageParams\":{\"text\":");
-    prompt.push_quoted(out);
-    out.put_u8(b'}');
-    push_member(out, b"imageGenerationConfig", b"{");
-    out.put_slice(config.get(1..).unwrap_or_default());
-    out.put_slice(b"}}");
+    push!(out; br#"{"taskType":"TEXT_IMAGE","textToImageParams":{"text":"#, prompt, br#"},"imageGenerationConfig":{"#,
+        config.get(1..).unwrap_or_default(), b"}}");
 }
 
 /// Width and height of a size in pixels. The model decides where the request does.
@@ -99,15 +95,14 @@ fn push_pixels(size: Raw<'_>, config: &mut BytesMut, unsupported: &mut Unsupport
     if size == "auto" {
         return;
     }
-    let sides = size.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    let pixels = |side: &str| side.parse::<u64>().ok();
+    let sides = size.split_once('x').and_then(|(width, height)| Some((pixels(width)?, pixels(height)?)));
     let Some((width, height)) = sides else { return unsupported.drop("size") };
-    push_count(config, b"width", width);
-    push_count(config, b"height", height);
+    push!(config; br#","width":"#, width, br#","height":"#, height);
 }
 
 fn push_stability(body: Raw<'_>, prompt: &EscapedText<'_>, out: &mut BytesMut, unsupported: &mut UnsupportedFields) {
-    out.put_slice(b"{\"prompt\":");
-    prompt.push_quoted(out);
+    push!(out; br#"{"prompt":"#, prompt);
     let has_ratio = body.member(b"aspect_ratio").is_some_and(|ratio| !ratio.is_null());
     for (name, value) in given(body) {
         match &*name {

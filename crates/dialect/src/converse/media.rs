@@ -96,9 +96,7 @@ impl MediaWriter {
         out.put_slice(
             format!("{{\"document\":{{\"format\":\"{format}\",\"name\":\"document-{}\"", self.documents).as_bytes(),
         );
-        out.put_slice(b",\"source\":{\"bytes\":");
-        data.push_quoted(out);
-        out.put_slice(b"}}}");
+        push!(out; br#","source":{"bytes":"#, data, b"}}}");
         true
     }
 }
@@ -152,8 +150,6 @@ fn named<'s, 'a>(
 }
 
 fn block(kind: &str, format: &str, data: &EscapedText<'_>, out: &mut BytesMut) -> bool {
-    out.put_slice(format!("{{\"{kind}\":{{\"format\":\"{format}\",\"source\":{{\"bytes\":").as_bytes());
-    data.push_quoted(out);
-    out.put_slice(b"}}}");
+    push!(out; format!("{{\"{kind}\":{{\"format\":\"{format}\",\"source\":{{\"bytes\":").as_bytes(), data, b"}}}");
     true
 }

@@ -73,16 +73,10 @@ impl<'a> Blocks<'a> for Written<'_> {
 
     fn push_reasoning(sealed: &SealedReasoning<'a>, out: &mut BytesMut) {
         match sealed {
-            SealedReasoning::Encrypted(data) => {
-                out.put_slice(b"{\"reasoningContent\":{\"redactedContent\":");
-                data.push_quoted(out);
-                out.put_slice(b"}}");
-            }
+            SealedReasoning::Encrypted(data) => push!(out; br#"{"reasoningContent":{"redactedContent":"#, data, b"}}"),
             SealedReasoning::Signed { text, signature } => {
-                out.put_slice(b"{\"reasoningContent\":{\"reasoningText\":{\"text\":");
-                text.push_quoted(out);
-                signature.push_member(out, b"signature");
-                out.put_slice(b"}}}");
+                push!(out; br#"{"reasoningContent":{"reasoningText":{"text":"#, text, br#","signature":"#, signature,
+                    b"}}}");
             }
         }
     }
@@ -93,9 +87,7 @@ fn push_content<'a>(messages: &mut Messages<'_, '_, 'a>, content: &Content<'a>) 
     match content {
         Content::Text(text) | Content::Refusal(text) if text.is_blank() => false,
         Content::Text(text) | Content::Refusal(text) => {
-            messages.out.put_slice(b"{\"text\":");
-            text.push_quoted(messages.out);
-            messages.out.put_u8(b'}');
+            push!(messages.out; br#"{"text":"#, text, b"}");
             true
         }
         media => messages.api.media.push(media, messages.out, messages.unsupported),
@@ -103,9 +95,7 @@ fn push_content<'a>(messages: &mut Messages<'_, '_, 'a>, content: &Content<'a>) 
 }
 
 fn push_result<'a>(messages: &mut Messages<'_, '_, 'a>, id: &EscapedText<'a>, parts: &[Part<'a>], failed: bool) {
-    messages.out.put_slice(b"{\"toolResult\":{\"toolUseId\":");
-    messages.ids.of_result(id).push_quoted(messages.out);
-    messages.out.put_slice(b",\"content\":[");
+    push!(messages.out; br#"{"toolResult":{"toolUseId":"#, messages.ids.of_result(id), br#","content":["#);
     let has_blocks = messages.push_inner_blocks(parts.iter(), |messages, part| push_content(messages, &part.content));
     if !has_blocks && failed {
         // A failure must say something.

@@ -1,6 +1,6 @@
 //! `inferenceConfig`, `serviceTier`, and what only one family of models has a member for.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
 use super::models::{Capabilities, ReasoningControl};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
         models::{self as claude, Sampling, sampled},
         thinking::{Circumstances, ThinkingPlan, plan},
     },
-    json::{Raw, push_count, push_member, push_object, push_string},
+    json::{Raw, push_count, push_member, push_object},
     neutral::{Conversation, Effort, Reasoning, UnsupportedFields},
 };
 
@@ -73,9 +73,7 @@ impl<'a> Parameters<'a> {
             Some(claude) => {
                 claude.thinking.push(&mut parameters.of_family);
                 if let Some(effort) = claude.thinking.effort {
-                    push_member(&mut parameters.of_family, b"output_config", b"{\"effort\":");
-                    push_string(&mut parameters.of_family, effort.as_str());
-                    parameters.of_family.put_u8(b'}');
+                    push!(parameters.of_family; br#","output_config":{"effort":"#, effort.as_str(), b"}");
                 }
             }
             None => push_effort(&conversation.reasoning, capabilities, &mut parameters.of_family, unsupported),
@@ -139,9 +137,7 @@ impl<'a> Parameters<'a> {
         conversation.push_stop(b"stopSequences", MAX_STOPS, |text| !text.is_empty(), &mut config, unsupported);
         push_object(out, b"inferenceConfig", &config);
         if let Some(tier) = self.service_tier {
-            push_member(out, b"serviceTier", b"{\"type\":");
-            out.put_slice(tier.bytes());
-            out.put_u8(b'}');
+            push!(out; br#","serviceTier":{"type":"#, tier.bytes(), b"}");
         }
         push_object(out, b"additionalModelRequestFields", &self.of_family);
     }

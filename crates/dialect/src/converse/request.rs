@@ -18,7 +18,7 @@ use crate::{
         models as claude, schema,
         thinking::{Circumstances, lacks_reasoning_of_open_turn},
     },
-    json::{push_member, push_string},
+    json::push_member,
     neutral::{AnswerFormat, Conversation, ToolNames, TranslatedRequest, UnsupportedFields, alternating_turns},
     percent,
 };
@@ -107,8 +107,6 @@ fn push_format(
         b"outputConfig",
         b"{\"textFormat\":{\"type\":\"json_schema\",\"structure\":{\"jsonSchema\":{\"schema\":",
     );
-    push_string(out, &String::from_utf8_lossy(&sent));
-    name.push_member(out, b"name");
-    out.put_slice(b"}}}}");
+    push!(out; &String::from_utf8_lossy(&sent), br#","name":"#, name, b"}}}}");
     None
 }

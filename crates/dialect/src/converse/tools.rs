@@ -56,10 +56,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
         out.put_slice(b"{\"type\":");
         match self.choice {
             ToolChoice::Required => out.put_slice(b"\"any\""),
-            ToolChoice::Named(name) => {
-                out.put_slice(b"\"tool\",\"name\":");
-                names.sent(name).push_quoted(&mut out);
-            }
+            ToolChoice::Named(name) => push!(out; br#""tool","name":"#, names.sent(name)),
             _ => out.put_slice(b"\"auto\""),
         }
         out.put_slice(b",\"disable_parallel_tool_use\":true}");
@@ -96,11 +93,7 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             match self.choice {
                 ToolChoice::Auto => push_member(out, b"toolChoice", b"{\"auto\":{}}"),
                 ToolChoice::Required => push_member(out, b"toolChoice", b"{\"any\":{}}"),
-                ToolChoice::Named(name) => {
-                    push_member(out, b"toolChoice", b"{\"tool\":{\"name\":");
-                    names.sent(name).push_quoted(out);
-                    out.put_slice(b"}}");
-                }
+                ToolChoice::Named(name) => push!(out; br#","toolChoice":{"tool":{"name":"#, names.sent(name), b"}}"),
                 ToolChoice::Unspecified | ToolChoice::None | ToolChoice::Allowed { .. } => {}
             }
         }
@@ -142,7 +135,5 @@ fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, uns
 }
 
 fn push_schema(schema: &[u8], out: &mut BytesMut) {
-    push_member(out, b"inputSchema", b"{\"json\":");
-    out.put_slice(schema);
-    out.put_u8(b'}');
+    push!(out; br#","inputSchema":{"json":"#, schema, b"}");
 }

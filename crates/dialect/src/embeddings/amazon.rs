@@ -6,7 +6,7 @@ use super::{input::EmbeddingFields, vectors::Vectors};
 use crate::{
     answer::{AnswerFault, AnswerResult},
     converse,
-    json::{Raw, push_comma, push_member},
+    json::{Comma, Raw, push_member},
     neutral::EscapedText,
 };
 
@@ -58,9 +58,7 @@ impl AmazonModel {
                 out.put_slice(b"{\"inputText\":");
                 texts.iter().for_each(|text| text.push_quoted(out));
                 if let Some(dimensions) = fields.dimensions {
-                    push_member(out, b"embeddingConfig", b"{\"outputEmbeddingLength\":");
-                    out.put_slice(dimensions.bytes());
-                    out.put_u8(b'}');
+                    push!(out; br#","embeddingConfig":{"outputEmbeddingLength":"#, dimensions.bytes(), b"}");
                 }
             }
             AmazonModel::Nova => {
@@ -75,11 +73,9 @@ impl AmazonModel {
             AmazonModel::Cohere => {
                 out.put_slice(b"{\"texts\":[");
                 for text in texts {
-                    push_comma(out);
-                    text.push_quoted(out);
+                    push!(out; Comma, text);
                 }
-                out.put_u8(b']');
-                push_member(out, b"input_type", fields.input_type.map_or(INPUT_TYPE, Raw::bytes));
+                push!(out; br#"],"input_type":"#, fields.input_type.map_or(INPUT_TYPE, Raw::bytes));
                 push_given(b"truncate", fields.truncate, out);
                 push_given(b"output_dimension", fields.dimensions, out);
             }

@@ -7,7 +7,7 @@ use super::{input::EmbeddingFields, vectors::Vectors};
 use crate::{
     answer::{AnswerFault, AnswerResult},
     gemini,
-    json::{Raw, push_member, push_string},
+    json::{Raw, push_member},
     neutral::EscapedText,
 };
 
@@ -76,9 +76,7 @@ impl GoogleMethod {
 }
 
 fn push_text(text: &EscapedText<'_>, out: &mut BytesMut) {
-    out.put_slice(b"{\"parts\":[{\"text\":");
-    text.push_quoted(out);
-    out.put_slice(b"}]}");
+    push!(out; br#"{"parts":[{"text":"#, text, b"}]}");
 }
 
 fn push_batch(texts: &[EscapedText<'_>], fields: &EmbeddingFields<'_>, model: &str, out: &mut BytesMut) {
@@ -86,8 +84,7 @@ fn push_batch(texts: &[EscapedText<'_>], fields: &EmbeddingFields<'_>, model: &s
     out.put_slice(b"{\"requests\":[");
     for (place, text) in texts.iter().enumerate() {
         out.put_slice(if place > 0 { b",{\"model\":" } else { b"{\"model\":" });
-        push_string(out, &model);
-        push_member(out, b"content", b"");
+        push!(out; model, br#","content":"#);
         push_text(text, out);
         if let Some(dimensions) = fields.dimensions {
             push_member(out, b"outputDimensionality", dimensions.bytes());
@@ -101,9 +98,7 @@ fn push_content(texts: &[EscapedText<'_>], fields: &EmbeddingFields<'_>, out: &m
     out.put_slice(b"{\"content\":");
     texts.iter().for_each(|text| push_text(text, out));
     if let Some(dimensions) = fields.dimensions {
-        push_member(out, b"embedContentConfig", b"{\"outputDimensionality\":");
-        out.put_slice(dimensions.bytes());
-        out.put_u8(b'}');
+        push!(out; br#","embedContentConfig":{"outputDimensionality":"#, dimensions.bytes(), b"}");
     }
     out.put_u8(b'}');
 }
@@ -112,14 +107,11 @@ fn push_instances(texts: &[EscapedText<'_>], fields: &EmbeddingFields<'_>, out: 
     out.put_slice(b"{\"instances\":[");
     for (place, text) in texts.iter().enumerate() {
         out.put_slice(if place > 0 { b",{\"content\":" } else { b"{\"content\":" });
-        text.push_quoted(out);
-        out.put_u8(b'}');
+        push!(out; text, b"}");
     }
     out.put_u8(b']');
     if let Some(dimensions) = fields.dimensions {
-        push_member(out, b"parameters", b"{\"outputDimensionality\":");
-        out.put_slice(dimensions.bytes());
-        out.put_u8(b'}');
+        push!(out; br#","parameters":{"outputDimensionality":"#, dimensions.bytes(), b"}");
     }
     out.put_u8(b'}');
 }

@@ -21,7 +21,7 @@ use self::{
 };
 use super::{
     answer::{AnswerFault, AnswerResult},
-    json::{Raw, push_count, push_member, push_u64, without_mark},
+    json::{Raw, without_mark},
     neutral::{EscapedText, UnsupportedFields},
     openai::request::EmbeddingRequest,
     outgoing::OutgoingBody,
@@ -203,19 +203,14 @@ impl EmbeddingApi {
             }
             for values in vectors.values {
                 out.put_slice(if written > 0 { b",{\"index\":" } else { b"{\"index\":" });
-                push_u64(&mut out, written as u64);
-                push_member(&mut out, b"embedding", values.bytes());
-                out.put_u8(b'}');
+                push!(out; written as u64, br#","embedding":"#, values.bytes(), b"}");
                 written += 1;
             }
             tokens = tokens.zip(vectors.tokens).map(|(sum, more)| sum + more);
         }
         out.put_u8(b']');
         if let Some(tokens) = tokens {
-            push_member(&mut out, b"usage", b"{\"prompt_tokens\":");
-            push_u64(&mut out, tokens);
-            push_count(&mut out, b"total_tokens", tokens);
-            out.put_u8(b'}');
+            push!(out; br#","usage":{"prompt_tokens":"#, tokens, br#","total_tokens":"#, tokens, b"}");
         }
         out.put_u8(b'}');
         Ok(out.freeze())

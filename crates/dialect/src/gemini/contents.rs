@@ -8,7 +8,7 @@ use super::{
     signatures::{Signature, SignatureSources, TurnSignatures},
 };
 use crate::{
-    json::{Raw, push_comma, push_member},
+    json::{Comma, Raw, push_member},
     neutral::{
         AlternatingTurn, Content, EscapedText, MediaSource, Part, Speaker, ToolKind, ToolNames, UnsupportedFields,
         is_made_call_id, name_of_cache_mark, push_call_input,
@@ -151,19 +151,14 @@ impl<'a> Contents<'_, 'a> {
 
     fn text(&mut self, text: &EscapedText<'_>, signature: Option<Signature<'_, 'a>>) {
         self.begin_part();
-        self.out.put_slice(b"{\"text\":");
-        text.push_quoted(self.out);
+        push!(self.out; br#"{"text":"#, text);
         self.end_part(signature);
     }
 
     fn end_part(&mut self, signature: Option<Signature<'_, 'a>>) {
         match signature {
-            Some(Signature::Returned(sealed)) => {
-                sealed.push_member(self.out, b"thoughtSignature");
-            }
-            Some(Signature::Remembered(sealed)) => {
-                sealed.push_member(self.out, b"thoughtSignature");
-            }
+            Some(Signature::Returned(sealed)) => sealed.push_member(self.out, b"thoughtSignature"),
+            Some(Signature::Remembered(sealed)) => sealed.push_member(self.out, b"thoughtSignature"),
             Some(Signature::StandIn) => push_member(self.out, b"thoughtSignature", STAND_IN),
             None => {}
         }
@@ -189,12 +184,9 @@ impl<'a> Contents<'_, 'a> {
     /// Appends name and id of a call. Only an id that this provider gave goes back.
     fn identity(&mut self, call: &PendingToolCall<'a>) {
         if call.is_id_sent {
-            self.out.put_slice(b"\"id\":");
-            call.id.push_quoted(self.out);
-            self.out.put_u8(b',');
+            push!(self.out; br#""id":"#, call.id, b",");
         }
-        self.out.put_slice(b"\"name\":");
-        call.name.push_quoted(self.out);
+        push!(self.out; br#""name":"#, call.name);
     }
 
     /// Appends results in the order of their calls, since calls of one function are told apart by nothing else; then what
@@ -241,8 +233,7 @@ impl<'a> Contents<'_, 'a> {
             texts => {
                 self.out.put_u8(b'[');
                 for text in texts {
-                    push_comma(self.out);
-                    text.push_quoted(self.out);
+                    push!(self.out; Comma, text);
                 }
                 self.out.put_u8(b']');
             }

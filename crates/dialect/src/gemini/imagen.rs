@@ -1,6 +1,6 @@
 //! Images of Google's models that make nothing else: the body of `predict`, and its answer in the form of the OpenAI API.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use pointsman_domain::Endpoint;
 
 use super::{error, request::path_of};
@@ -46,12 +46,8 @@ pub(crate) fn write_images(body: &str, unsupported: &mut UnsupportedFields) -> O
     }
     push_object(&mut parameters, b"outputOptions", &output);
     let mut out = BytesMut::with_capacity(prompt.bytes().len() + 128);
-    out.put_slice(b"{\"instances\":[{\"prompt\":");
-    prompt.push_quoted(&mut out);
-    out.put_slice(b"}]");
-    push_member(&mut out, b"parameters", b"{");
-    out.put_slice(parameters.get(1..).unwrap_or_default());
-    out.put_slice(b"}}");
+    push!(out; br#"{"instances":[{"prompt":"#, prompt, br#"}],"parameters":{"#, parameters.get(1..).unwrap_or_default(),
+        b"}}");
     Some(out.freeze())
 }
 

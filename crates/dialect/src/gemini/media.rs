@@ -44,11 +44,7 @@ pub(super) fn push_media(
         }
         Content::Video { source } => (source, "video/mp4"),
         Content::Audio { format, data } => {
-            out.put_slice(b"{\"inlineData\":{\"mimeType\":\"audio/");
-            out.put_slice(format.bytes());
-            out.put_slice(b"\",\"data\":");
-            data.push_quoted(out);
-            out.put_slice(b"}}");
+            push!(out; br#"{"inlineData":{"mimeType":"audio/"#, format.bytes(), br#"","data":"#, data, b"}}");
             return true;
         }
         _ => {
@@ -69,15 +65,10 @@ fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
     match source {
         MediaSource::Base64 { media_type, data } => push_inline(&media_type.unescaped(), data, out),
         MediaSource::Url(address) | MediaSource::FileId(address) => {
-            out.put_slice(b"{\"fileData\":{\"mimeType\":");
-            push_string(out, type_of_name(&address.unescaped()).unwrap_or(guess));
-            address.push_member(out, b"fileUri");
-            out.put_u8(b'}');
+            push!(out; br#"{"fileData":{"mimeType":"#, type_of_name(&address.unescaped()).unwrap_or(guess),
+                br#","fileUri":"#, address, b"}");
         }
-        MediaSource::Text { text, .. } => {
-            out.put_slice(b"{\"text\":");
-            text.push_quoted(out);
-        }
+        MediaSource::Text { text, .. } => push!(out; br#"{"text":"#, text),
     }
 }
 
@@ -92,8 +83,7 @@ fn push_inline(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
             known => known,
         },
     );
-    data.push_member(out, b"data");
-    out.put_u8(b'}');
+    push!(out; br#","data":"#, data, b"}");
 }
 
 /// Appends how finely an image is to be looked at.

@@ -91,8 +91,7 @@ fn push_system(
     push_member(out, b"systemInstruction", b"{\"parts\":[");
     for (place, text) in texts.into_iter().enumerate() {
         out.put_slice(if place > 0 { b",{\"text\":" } else { b"{\"text\":" });
-        text.push_quoted(out);
-        out.put_u8(b'}');
+        push!(out; text, b"}");
     }
     out.put_slice(b"]}");
 }

@@ -4,7 +4,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use crate::json::{Raw, push_comma, push_key, push_string};
+use crate::json::{Raw, push_comma, push_key};
 
 /// Members that mean the same there, with plain values.
 const COPIED: [&[u8]; 15] = byte_names![
@@ -48,9 +48,7 @@ fn push_schema(schema: Raw<'_>, nullable: bool, out: &mut BytesMut) -> Option<()
             b"enum" => members.texts(value)?,
             b"const" => {
                 members.key("enum");
-                members.out.put_u8(b'[');
-                members.out.put_slice(value.is_string().then_some(value)?.bytes());
-                members.out.put_u8(b']');
+                push!(members.out; b"[", value.is_string().then_some(value)?.bytes(), b"]");
             }
             b"items" => {
                 members.key("items");
@@ -117,8 +115,7 @@ struct Members<'o> {
 impl Members<'_> {
     fn key(&mut self, name: &str) {
         self.out.put_u8(if std::mem::take(&mut self.is_first) { b'{' } else { b',' });
-        push_string(self.out, name);
-        self.out.put_u8(b':');
+        push!(self.out; name, b":");
     }
 
     fn end(self) {

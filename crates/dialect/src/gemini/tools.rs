@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{models::Capabilities, schema};
 use crate::{
-    json::{Raw, push_comma, push_member},
+    json::{Comma, Raw, push_comma, push_member},
     neutral::{Conversation, EscapedText, Tool, ToolChoice, ToolNames, UnsupportedFields, with_lone_references},
 };
 
@@ -82,14 +82,11 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             Mode::None => b"NONE",
             Mode::Any => b"ANY",
         };
-        push_member(out, b"toolConfig", b"{\"functionCallingConfig\":{\"mode\":\"");
-        out.put_slice(mode);
-        out.put_u8(b'"');
+        push!(out; br#","toolConfig":{"functionCallingConfig":{"mode":""#, mode, br#"""#);
         if !self.allowed.is_empty() {
             push_member(out, b"allowedFunctionNames", b"[");
             for name in self.allowed.iter() {
-                push_comma(out);
-                names.sent(name).push_quoted(out);
+                push!(out; Comma, names.sent(name));
             }
             out.put_u8(b']');
         }
@@ -104,8 +101,7 @@ fn push_declaration(
     out: &mut BytesMut,
     unsupported: &mut UnsupportedFields,
 ) {
-    out.put_slice(b"{\"name\":");
-    names.sent(&tool.name).push_quoted(out);
+    push!(out; br#"{"name":"#, names.sent(&tool.name));
     if tool.cache_control.is_some() {
         unsupported.drop("tools[].cache_control");
     }

@@ -14,6 +14,6 @@ pub(crate) use iterators::Members;
 pub(crate) use raw::{Raw, length_without_escapes, without_escapes, without_mark};
 pub(crate) use splice::{Splice, SpliceAction, object, quoted, with_first_member, with_first_members};
 pub(crate) use write::{
-    push_array, push_comma, push_count, push_key, push_member, push_object, push_quoted, push_string,
-    push_string_member, push_u64, push_usd,
+    Buffer, Comma, Piece, push_array, push_comma, push_count, push_key, push_member, push_object, push_quoted,
+    push_string, push_string_member, push_u64, push_usd,
 };

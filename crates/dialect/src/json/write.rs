@@ -1,7 +1,64 @@
-use bytes::{BufMut as _, BytesMut};
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::Usd;
 
 use super::cursor::plain_run;
+
+/// A piece of JSON: bytes as they are, a text as a string, a number in digits.
+pub(crate) trait Piece {
+    /// Appends it.
+    fn push(&self, out: &mut BytesMut);
+}
+
+/// The comma before an element or a member, unless it is the first.
+pub(crate) struct Comma;
+
+/// A buffer that is there, or borrowed.
+pub(crate) trait Buffer {
+    fn buffer(&mut self) -> &mut BytesMut;
+}
+
+impl Buffer for BytesMut {
+    #[inline]
+    fn buffer(&mut self) -> &mut BytesMut {
+        self
+    }
+}
+
+macro_rules! pieces {
+    ($($($kind:ty),+ => |$piece:ident, $out:ident| $push:expr;)+) => {
+        $($(impl Piece for $kind {
+            #[inline]
+            fn push(&self, $out: &mut BytesMut) {
+                let $piece = self;
+                $push;
+            }
+        })+)+
+    };
+}
+
+pieces! {
+    [u8], Bytes, BytesMut, Vec<u8>, Cow<'_, [u8]> => |bytes, out| out.extend_from_slice(bytes);
+    str, String, Arc<str>, Cow<'_, str> => |text, out| push_string(out, text);
+    u64 => |number, out| push_u64(out, *number);
+    Usd => |amount, out| push_usd(out, *amount);
+    Comma => |_comma, out| push_comma(out);
+}
+
+impl<const N: usize> Piece for [u8; N] {
+    #[inline]
+    fn push(&self, out: &mut BytesMut) {
+        out.extend_from_slice(self);
+    }
+}
+
+impl<T: Piece + ?Sized> Piece for &T {
+    #[inline]
+    fn push(&self, out: &mut BytesMut) {
+        T::push(self, out);
+    }
+}
 
 /// Appends `,"name":value`; the name must need no escaping.
 pub(crate) fn push_member(out: &mut BytesMut, name: &[u8], value: &[u8]) {

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use super::{conversation::ToolKind, lone_halves_replaced, text::EscapedText, unsupported_fields::UnsupportedFields};
-use crate::json::{Raw, push_string};
+use crate::json::Raw;
 
 /// Appends the input of a call in the history as a JSON object. The text of a custom tool becomes its member `input`.
 pub(crate) fn push_call_input(
@@ -20,9 +20,7 @@ pub(crate) fn push_call_input(
         }
         ToolKind::Custom => {
             unsupported.emulate("messages[].tool_calls[].custom");
-            out.put_slice(b"{\"input\":");
-            text.push_quoted(out);
-            out.put_u8(b'}');
+            push!(out; br#"{"input":"#, text, b"}");
         }
     }
 }
@@ -44,15 +42,11 @@ pub(crate) fn push_arguments_object(text: &EscapedText<'_>, out: &mut BytesMut) 
             true
         }
         Ok(value) => {
-            out.put_slice(b"{\"value\":");
-            out.put_slice(value.bytes());
-            out.put_u8(b'}');
+            push!(out; br#"{"value":"#, value.bytes(), b"}");
             false
         }
         Err(_) => {
-            out.put_slice(b"{\"INVALID_JSON\":");
-            push_string(out, &unescaped);
-            out.put_u8(b'}');
+            push!(out; br#"{"INVALID_JSON":"#, unescaped, b"}");
             false
         }
     }

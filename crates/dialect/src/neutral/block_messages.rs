@@ -84,10 +84,7 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
         name: &EscapedText<'a>,
         (kind, arguments): (ToolKind, &EscapedText<'a>),
     ) {
-        self.out.put_slice(head);
-        self.ids.of_call(id).push_quoted(self.out);
-        self.names.sent(name).push_member(self.out, b"name");
-        push_member(self.out, b"input", b"");
+        push!(self.out; head, self.ids.of_call(id), br#","name":"#, self.names.sent(name), br#","input":"#);
         push_call_input(kind, arguments, self.out, self.unsupported);
     }
 

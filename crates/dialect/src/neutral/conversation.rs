@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use pointsman_domain::{EffortBudgets, ReasoningFormat, RequestedService};
 
 use super::{text::EscapedText, unsupported_fields::UnsupportedFields};
@@ -83,8 +83,7 @@ impl<'a> Conversation<'a> {
         }
         let mut texts = BytesMut::new();
         for text in sent {
-            texts.put_u8(b',');
-            text.push_quoted(&mut texts);
+            push!(texts; b",", text);
         }
         push_array(out, name, &texts);
     }

@@ -4,11 +4,18 @@ use std::{borrow::Cow, fmt};
 
 use bytes::BytesMut;
 
-use crate::json::{Raw, length_without_escapes, push_member, push_quoted, push_string, without_escapes};
+use crate::json::{Piece, Raw, length_without_escapes, push_member, push_quoted, push_string, without_escapes};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EscapedText<'a>(Cow<'a, str>);
+
+impl Piece for EscapedText<'_> {
+    #[inline]
+    fn push(&self, out: &mut BytesMut) {
+        self.push_quoted(out);
+    }
+}
 
 impl<'a> EscapedText<'a> {
     /// The text of a JSON string; `None` for any other value.

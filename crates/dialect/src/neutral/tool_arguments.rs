@@ -151,8 +151,7 @@ impl ToolArguments {
                 }
                 _ => {
                     self.stage = Stage::Open;
-                    out.put_slice(&self.held.split());
-                    out.put_slice(rest);
+                    push!(out; &self.held.split(), rest);
                 }
             }
             text = rest;

@@ -76,14 +76,13 @@ pub(crate) fn renamed_within<'n>(name: &'n str, places: &[(&str, &str)]) -> Cow<
 }
 
 fn insert(names: &mut Vec<Arc<str>>, name: &str) {
-    if names.iter().any(|known| **known == *name) {
+    // A body may have a million.
+    if names.len() >= MAX_NAMES || names.iter().any(|known| **known == *name) {
         return;
     }
     let fit = |c: char| if c.is_ascii_alphanumeric() || "_-.[]".contains(c) { c } else { '?' };
     let clean: String = name.chars().take(MAX_CHARS).map(fit).collect();
-    if let Err(place) = names.binary_search_by(|known| (**known).cmp(&clean))
-        && names.len() < MAX_NAMES
-    {
+    if let Err(place) = names.binary_search_by(|known| (**known).cmp(&clean)) {
         names.insert(place, clean.into());
     }
 }

@@ -6,18 +6,19 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use pointsman_domain::{FinishReason, ServiceName, Usage};
+use pointsman_domain::Usage;
 
 use super::{
     error,
     finish::{clean_name, normalise},
     message_member::{ContentParts, MessageMember, OutputLengths, push_reasoning_details},
+    meter::{AnswerMeter, End, Finish},
     tool_call::{FunctionCall, ToolCallHead, ToolCallPart, is_portable_id},
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
 use crate::{
-    answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, push_string_member, push_u64, without_mark},
+    answer::{Answer, AnswerContext, AnswerFault, AnswerResult},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_string, without_mark},
     neutral::lone_halves_replaced,
     refusal,
 };
@@ -107,23 +108,14 @@ pub(crate) fn one_line(json: &[u8]) -> AnswerResult<Vec<u8>> {
 
 /// Appends the opening brace and the members that identify a generation: the beginning of every body and chunk.
 pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContext) {
-    out.put_slice(b"{\"id\":\"");
-    out.put_slice(context.generation.as_str().as_bytes());
-    out.put_slice(b"\",\"object\":\"");
-    out.put_slice(object.as_bytes());
-    out.put_slice(b"\",\"created\":");
-    push_u64(out, u64::try_from(context.created).unwrap_or(0));
-    out.put_slice(b",\"model\":");
-    push_string(out, &context.model);
-    out.put_slice(b",\"provider\":");
-    push_string(out, &context.provider_name);
+    push!(out; br#"{"id":""#, context.generation.as_str().as_bytes(), br#"","object":""#, object.as_bytes(),
+        br#"","created":"#, u64::try_from(context.created).unwrap_or(0), br#","model":"#, context.model,
+        br#","provider":"#, context.provider_name);
 }
 
 /// Appends `,"finish_reason":…,"native_finish_reason":…`.
 pub(super) fn push_finish(out: &mut BytesMut, finish: &str, native: Option<&str>) {
-    out.put_slice(b",\"finish_reason\":\"");
-    out.put_slice(finish.as_bytes());
-    out.put_slice(b"\",\"native_finish_reason\":");
+    push!(out; br#","finish_reason":""#, finish.as_bytes(), br#"","native_finish_reason":"#);
     match native {
         Some(native) => push_string(out, native),
         None => out.put_slice(b"null"),
@@ -144,45 +136,30 @@ enum Characters {
 }
 
 struct AnswerRewriter<'a> {
-    context: &'a AnswerContext,
+    meter: AnswerMeter,
     out: BytesMut,
     fingerprint: Option<Cow<'a, str>>,
-    upstream_id: Option<String>,
-    reported: Option<ReportedUsage>,
-    /// The service tier that the answer tells.
-    tier: Option<ServiceName>,
-    produced: ProducedOutput,
     choices: usize,
-    finish: Option<FinishReason>,
-    native: Option<String>,
+    /// Of the first choice.
+    finish: Option<Finish>,
 }
 
 impl<'a> AnswerRewriter<'a> {
-    fn new(context: &'a AnswerContext, body_bytes: usize) -> AnswerRewriter<'a> {
-        AnswerRewriter {
-            context,
-            out: BytesMut::with_capacity(body_bytes + EXTRA_BYTES),
-            fingerprint: None,
-            upstream_id: None,
-            reported: None,
-            tier: None,
-            produced: ProducedOutput::default(),
-            choices: 0,
-            finish: None,
-            native: None,
-        }
+    fn new(context: &AnswerContext, body_bytes: usize) -> AnswerRewriter<'a> {
+        let (meter, out) = (AnswerMeter::new(context.clone()), BytesMut::with_capacity(body_bytes + EXTRA_BYTES));
+        AnswerRewriter { meter, out, fingerprint: None, choices: 0, finish: None }
     }
 
     fn body(&mut self, text: &'a str) -> AnswerResult<Characters> {
         let mut cursor = Cursor::new(without_mark(text));
         cursor.pass_byte(b'{')?;
-        push_head(&mut self.out, "chat.completion", self.context);
+        push_head(&mut self.out, "chat.completion", &self.meter.context);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
                 // What stands behind `null` may say why there are none.
                 b"choices" if cursor.peek()? != b'n' => self.choices(&mut cursor)?,
-                b"usage" if cursor.peek()? == b'{' => self.reported = Some(ReportedUsage::read(&mut cursor)?),
+                b"usage" if cursor.peek()? == b'{' => self.meter.reported = Some(ReportedUsage::read(&mut cursor)?),
                 name => {
                     let value = cursor.value()?;
                     self.member(name, key, value)?;
@@ -198,17 +175,15 @@ impl<'a> AnswerRewriter<'a> {
 
     fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> AnswerResult {
         match name {
-            b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
+            b"id" => self.meter.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
-            b"error" if error::is_error(value) => {
-                return Err(refusal::fault_of_whole(value));
-            }
+            b"error" if error::is_error(value) => return Err(refusal::fault_of_whole(value)),
             b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
             b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" | b"choices" => {}
             name if error::is_filter_note(name) => {}
             name => {
                 if name == b"service_tier" {
-                    self.tier = service_name(value);
+                    self.meter.tier = service_name(value);
                 }
                 push_member(&mut self.out, key.inner(), value.bytes());
             }
@@ -241,8 +216,7 @@ impl<'a> AnswerRewriter<'a> {
         if self.choices > 0 {
             self.out.put_u8(b',');
         }
-        self.out.put_slice(b"{\"index\":");
-        push_u64(&mut self.out, self.choices as u64);
+        push!(self.out; br#"{"index":"#, self.choices as u64);
         let mut summary = ChoiceMembers::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
@@ -270,16 +244,12 @@ impl<'a> AnswerRewriter<'a> {
             return Err(AnswerFault::malformed("a choice without a message"));
         };
         let native = summary.native.or(summary.finish).and_then(clean_name);
-        let finish = match summary.finish.and_then(Raw::text) {
-            Some(word) => normalise(&word).after_calls(has_calls),
-            None => FinishReason::Stop.after_calls(has_calls),
-        };
-        push_finish(&mut self.out, self.context.finish_word(finish), native.as_deref());
-        push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));
-        self.out.put_u8(b'}');
+        let word = summary.finish.and_then(Raw::text).unwrap_or_default();
+        let reason = normalise(&word).after_calls(has_calls);
+        push_finish(&mut self.out, self.meter.context.finish_word(reason), native.as_deref());
+        push!(self.out; br#","logprobs":"#, summary.logprobs.map_or(&b"null"[..], Raw::bytes), b"}");
         if self.choices == 0 {
-            self.finish = Some(finish);
-            self.native = native.map(Cow::into_owned);
+            self.finish = Some(Finish { reason, native: native.map(Cow::into_owned) });
         }
         self.choices += 1;
         Ok(())
@@ -298,13 +268,13 @@ impl<'a> AnswerRewriter<'a> {
             let value = cursor.value()?;
             self.message_member(key, value, &mut summary)?;
         }
-        self.produced.add(summary.measured);
+        self.meter.produced.add(summary.measured);
         if let Some(call) = summary.function_call.filter(|_| !summary.has_calls) {
             self.function_call(call)?;
             summary.has_calls = true;
         }
         let thought = summary.thought.map(Raw::bytes).or(summary.parts_reasoning.as_deref());
-        let thought = thought.filter(|_| !summary.has_details && !self.context.exclude_reasoning);
+        let thought = thought.filter(|_| !summary.has_details && !self.meter.context.exclude_reasoning);
         if !summary.has_reasoning
             && let Some(reasoning) = thought.or(summary.empty_reasoning.map(Raw::bytes))
         {
@@ -334,7 +304,7 @@ impl<'a> AnswerRewriter<'a> {
         match member {
             MessageMember::Role => return Ok(()),
             _ if value.is_null() && member.is_never_null() => return Ok(()),
-            MessageMember::Reasoning if self.context.exclude_reasoning => return Ok(()),
+            MessageMember::Reasoning if self.meter.context.exclude_reasoning => return Ok(()),
             MessageMember::ToolCalls => return self.tool_calls(value, summary),
             MessageMember::FunctionCall => {
                 summary.function_call = Some(value).filter(|call| call.is_object());
@@ -375,7 +345,7 @@ impl<'a> AnswerRewriter<'a> {
             return Ok(());
         }
         summary.has_calls = true;
-        if self.context.legacy_functions {
+        if self.meter.context.legacy_functions {
             return self.first_as_function_call(calls);
         }
         push_member(&mut self.out, b"tool_calls", b"[");
@@ -392,7 +362,7 @@ impl<'a> AnswerRewriter<'a> {
         let mut first = FunctionCall::default();
         for call in calls.elements() {
             let part = ToolCallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
-            self.produced.text_bytes += part.text_bytes();
+            self.meter.produced.text_bytes += part.text_bytes();
             let name = part.name.ok_or_else(|| AnswerFault::malformed("a tool call without a name"))?;
             if first.name.is_none() {
                 first.name = Some(name.inner().to_vec());
@@ -410,7 +380,7 @@ impl<'a> AnswerRewriter<'a> {
         let Some(part) = ToolCallPart::read(call) else {
             return Err(AnswerFault::malformed("a call that is no object"));
         };
-        self.produced.text_bytes += part.text_bytes();
+        self.meter.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
         if part.is_whole() && settled.is_none() {
             self.out.put_slice(call.bytes());
@@ -422,9 +392,9 @@ impl<'a> AnswerRewriter<'a> {
     /// Writes the deprecated form of a call as the client knows it.
     fn function_call(&mut self, call: Raw<'a>) -> AnswerResult {
         let part = ToolCallPart::read_legacy(call);
-        self.produced.text_bytes += part.text_bytes();
+        self.meter.produced.text_bytes += part.text_bytes();
         let settled = part.settled();
-        if !self.context.legacy_functions {
+        if !self.meter.context.legacy_functions {
             push_member(&mut self.out, b"tool_calls", b"[");
             self.new_call(&part, 0, settled)?;
             self.out.put_u8(b']');
@@ -438,7 +408,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn new_call(&mut self, part: &ToolCallPart<'a>, place: usize, settled: Option<BytesMut>) -> AnswerResult {
-        let made_up = generated_call_id(self.context, self.choices as u64, place);
+        let made_up = generated_call_id(&self.meter.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let text = part.arguments_text();
         let introduction = ToolCallHead {
@@ -453,27 +423,12 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let reported = self.reported.unwrap_or_default().with_tier(self.tier);
-        let usage = billed_usage(Some(&reported), self.produced, self.context);
-        let cost = self.context.cost(&usage);
-        push_string_member(
-            &mut self.out,
-            b"system_fingerprint",
-            self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint),
-        );
-        push_member(&mut self.out, b"usage", b"");
-        push_usage(&mut self.out, &usage, cost.as_ref(), self.reported.as_ref());
+        self.meter.end = Some(End::Done);
+        let outcome = self.meter.outcome(self.finish.as_ref());
+        let fingerprint = self.fingerprint.as_deref().unwrap_or(&self.meter.context.fingerprint);
+        push!(self.out; br#","system_fingerprint":"#, fingerprint, br#","usage":"#);
+        push_usage(&mut self.out, &outcome.usage, outcome.cost.as_ref(), self.meter.reported.as_ref());
         self.out.put_u8(b'}');
-        let outcome = Outcome {
-            usage,
-            cost,
-            finish: self.finish,
-            native_finish: self.native,
-            upstream_id: self.upstream_id,
-            images: self.produced.images,
-            hidden_tokens: self.produced.hidden_tokens(&usage),
-            gives_reasoning_content: self.produced.has_reasoning_content,
-        };
         Answer { body: self.out.freeze(), outcome }
     }
 }

@@ -14,7 +14,6 @@ use super::{
 use crate::{
     answer::{AnswerContext, AnswerResult},
     frame::KEEP_ALIVE,
-    json::{push_member, push_u64},
     neutral::{AnswerEvent, AnswerSink, EscapedText, ToolKind},
     stream_error::StreamError,
 };
@@ -69,12 +68,8 @@ impl AnswerSink for ChatEncoder {
                 self.members(choice, |_| {});
                 self.end(value.bytes());
             }
-            AnswerEvent::Text { choice, text } => {
-                self.said(choice, |out| push_text(b"content", &text, out));
-            }
-            AnswerEvent::Refusal { choice, text } => {
-                self.said(choice, |out| push_text(b"refusal", &text, out));
-            }
+            AnswerEvent::Text { choice, text } => self.said(choice, |out| push_text(b"content", &text, out)),
+            AnswerEvent::Refusal { choice, text } => self.said(choice, |out| push_text(b"refusal", &text, out)),
             AnswerEvent::Reasoning { choice, index, state } => {
                 if let (ReasoningFormat::Gemini, Some(id), Some(sealed)) = (state.format, &state.id, &state.sealed) {
                     self.signature = Some((id.clone().into_owned(), sealed.clone().into_owned()));
@@ -199,15 +194,11 @@ impl ChatEncoder {
 
     fn begin(&mut self, choice: u32) {
         self.out.reserve(self.head.len() + CHUNK_BYTES);
-        self.out.put_slice(&self.head);
-        self.out.put_slice(b",\"choices\":[{\"index\":");
-        push_u64(&mut self.out, u64::from(choice));
-        self.out.put_slice(b",\"delta\":");
+        push!(self.out; self.head, br#","choices":[{"index":"#, u64::from(choice), br#","delta":"#);
     }
 
     fn end(&mut self, logprobs: &[u8]) {
-        push_member(&mut self.out, b"logprobs", logprobs);
-        self.out.put_slice(b"}]}\n\n");
+        push!(self.out; br#","logprobs":"#, logprobs, b"}]}\n\n");
     }
 
     /// Writes a piece of a call in the deprecated form, which has no more than the first.
@@ -235,16 +226,9 @@ impl ChatEncoder {
 }
 
 fn push_only_element(list: &[u8], element: &[u8], out: &mut BytesMut) {
-    out.put_u8(b'"');
-    out.put_slice(list);
-    out.put_slice(b"\":[");
-    out.put_slice(element);
-    out.put_u8(b']');
+    push!(out; br#"""#, list, br#"":["#, element, b"]");
 }
 
 fn push_text(name: &[u8], text: &EscapedText<'_>, out: &mut BytesMut) {
-    out.put_u8(b'"');
-    out.put_slice(name);
-    out.put_slice(b"\":");
-    text.push_quoted(out);
+    push!(out; br#"""#, name, br#"":"#, text);
 }

@@ -35,8 +35,7 @@ pub(super) fn push_usage_chunk(head: &[u8], answer: &AnswerMeter, chunk: UsageCh
             b"[{\"index\":0,\"delta\":{},\"finish_reason\":null,\"native_finish_reason\":null,\"logprobs\":null}]"
         }
     };
-    out.put_slice(head);
-    push_member(out, b"choices", choices);
+    push!(out; head, br#","choices":"#, choices);
     push_usage_member(answer, out);
     out.put_slice(END_OF_EVENT);
 }
@@ -53,14 +52,12 @@ pub(super) fn push_error_end(
     error.push(out);
     let delta: &[u8] =
         if options.error_compat { b"{\"content\":\"\",\"annotations\":{}}" } else { b"{\"content\":\"\"}" };
-    out.put_slice(b",\"choices\":[{\"index\":0,\"delta\":");
-    out.put_slice(delta);
-    out.put_slice(b",\"finish_reason\":\"error\",\"native_finish_reason\":null}]");
+    push!(out; br#","choices":[{"index":0,"delta":"#, delta,
+        br#","finish_reason":"error","native_finish_reason":null}]"#);
     if answer.reported.is_some() && options.usage_chunk != UsageChunk::Omitted {
         push_usage_member(answer, out);
     }
-    out.put_slice(END_OF_EVENT);
-    out.put_slice(DONE);
+    push!(out; END_OF_EVENT, DONE);
 }
 
 /// Appends the usage so far.

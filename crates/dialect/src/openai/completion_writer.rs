@@ -5,7 +5,7 @@ use pointsman_domain::{FinishReason, ReasoningFormat};
 
 use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult},
-    json::{Cursor, Raw, push_array, push_comma, push_count, push_member, push_quoted, push_string_member, push_u64},
+    json::{Cursor, Raw, push_array, push_comma, push_count, push_member, push_string_member},
     neutral::{
         AnswerEvent, AnswerSink, ChatFact, EscapedText, ReasoningKind, ReasoningState, ReportedTokens, ToolKind,
     },
@@ -98,19 +98,9 @@ impl AnswerSink for CompletionWriter {
                 images.put_u8(b',');
                 push_image(&media_type, &data, images);
             }
-            AnswerEvent::Annotation { choice, json } => {
-                let annotations = &mut self.choice(choice)?.annotations;
-                annotations.put_u8(b',');
-                annotations.put_slice(&json);
-            }
-            AnswerEvent::DocumentCitation { choice, json } => {
-                let citations = &mut self.choice(choice)?.citations;
-                citations.put_u8(b',');
-                citations.put_slice(&json);
-            }
-            AnswerEvent::Logprobs { choice, value } => {
-                self.choice(choice)?.add_logprobs(value);
-            }
+            AnswerEvent::Annotation { choice, json } => push!(self.choice(choice)?.annotations; b",", json),
+            AnswerEvent::DocumentCitation { choice, json } => push!(self.choice(choice)?.citations; b",", json),
+            AnswerEvent::Logprobs { choice, value } => self.choice(choice)?.add_logprobs(value),
             AnswerEvent::Begun { choice } => {
                 self.choice(choice)?;
             }
@@ -227,14 +217,11 @@ impl Choice {
         let Some((finish, native)) = &self.finish else {
             return Err(AnswerFault::truncated("the answer has no end"));
         };
-        out.put_slice(b"{\"index\":");
-        push_u64(out, index as u64);
-        out.put_slice(b",\"message\":{\"role\":\"assistant\"");
+        push!(out; br#"{"index":"#, index as u64, br#","message":{"role":"assistant""#);
         let texts = [(&b"content"[..], &self.text), (b"refusal", &self.refusal), (b"reasoning", &self.reasoning)];
         for (name, text) in texts {
             if !text.is_empty() || (name == b"content" && self.has_text) {
-                push_member(out, name, b"");
-                push_quoted(out, text);
+                push!(out; br#",""#, name, br#"":""#, text, br#"""#);
             }
         }
         push_list(
@@ -262,8 +249,7 @@ impl Choice {
         let finish = context.map_or(finish.as_str(), |context| context.finish_word(*finish));
         let native = Some(&**native).filter(|native| !native.is_empty() || context.is_none());
         push_finish(out, finish, native);
-        push_member(out, b"logprobs", self.logprobs.as_deref().unwrap_or(b"null"));
-        out.put_u8(b'}');
+        push!(out; br#","logprobs":"#, self.logprobs.as_deref().unwrap_or(b"null"), b"}");
         Ok(())
     }
 }
@@ -300,37 +286,26 @@ fn push_list<T>(name: &[u8], list: &[T], push: impl Fn(&T, &mut BytesMut), out: 
 }
 
 pub(super) fn push_image(media_type: &EscapedText<'_>, data: &EscapedText<'_>, out: &mut BytesMut) {
-    out.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
-    out.put_slice(media_type.bytes());
-    out.put_slice(b";base64,");
-    out.put_slice(data.bytes());
-    out.put_slice(b"\"}}");
+    push!(out; br#"{"type":"image_url","image_url":{"url":"data:"#, media_type.bytes(), b";base64,", data.bytes(),
+        br#""}}"#);
 }
 
 /// Appends an element of `reasoning_details`.
 pub(super) fn push_reasoning_detail(index: u32, state: &ReasoningState<'_>, out: &mut BytesMut) {
     let (name, text, sealed) = state.kind.names();
-    out.put_slice(b"{\"type\":\"");
-    out.put_slice(name.as_bytes());
-    out.put_u8(b'"');
+    push!(out; br#"{"type":""#, name.as_bytes(), br#"""#);
     for (name, value) in [(text, &state.text), (sealed, &state.sealed), (b"id", &state.id)] {
         if let Some(value) = value {
             value.push_member(out, name);
         }
     }
-    out.put_slice(b",\"format\":\"");
-    out.put_slice(state.format.as_str().as_bytes());
-    out.put_slice(b"\",\"index\":");
-    push_u64(out, u64::from(index));
-    out.put_u8(b'}');
+    push!(out; br#","format":""#, state.format.as_str().as_bytes(), br#"","index":"#, u64::from(index), b"}");
 }
 
 /// Appends a `usage` object.
 pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
-    out.put_slice(b"{\"prompt_tokens\":");
-    push_u64(out, tokens.prompt);
-    push_count(out, b"completion_tokens", tokens.completion);
-    push_count(out, b"total_tokens", tokens.prompt.saturating_add(tokens.completion));
+    push!(out; br#"{"prompt_tokens":"#, tokens.prompt, br#","completion_tokens":"#, tokens.completion,
+        br#","total_tokens":"#, tokens.prompt.saturating_add(tokens.completion));
     let by_time = tokens.cache_write_5m.is_some() || tokens.cache_write_1h.is_some();
     push_details(
         b"prompt_tokens_details",
@@ -367,10 +342,7 @@ pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
 fn push_details(name: &[u8], details: &[(&[u8], Option<u64>)], out: &mut BytesMut) {
     let known: Vec<(&[u8], u64)> = details.iter().filter_map(|(name, count)| Some((*name, (*count)?))).collect();
     let Some(((first, count), others)) = known.split_first() else { return };
-    push_member(out, name, b"{\"");
-    out.put_slice(first);
-    out.put_slice(b"\":");
-    push_u64(out, *count);
+    push!(out; br#",""#, name, br#"":{""#, first, br#"":"#, *count);
     others.iter().for_each(|(name, count)| push_count(out, name, *count));
     out.put_u8(b'}');
 }

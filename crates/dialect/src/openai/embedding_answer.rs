@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Raw, push_comma, push_string, push_u64},
+    json::{Comma, Raw},
 };
 
 /// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
@@ -34,23 +34,13 @@ pub fn rewrite_embeddings(
     let mut out = BytesMut::with_capacity(body.len() + 512);
     out.put_slice(b"{\"object\":\"list\",\"data\":[");
     for (index, vector) in vectors.into_iter().enumerate() {
-        push_comma(&mut out);
-        out.put_slice(b"{\"object\":\"embedding\",\"index\":");
-        push_u64(&mut out, index as u64);
-        out.put_slice(b",\"embedding\":");
+        push!(out; Comma, br#"{"object":"embedding","index":"#, index as u64, br#","embedding":"#);
         push_vector(vector, format, &mut out)?;
         out.put_u8(b'}');
     }
-    out.put_slice(b"],\"model\":");
-    push_string(&mut out, &context.model);
-    out.put_slice(b",\"provider\":");
-    push_string(&mut out, &context.provider_name);
-    out.put_slice(b",\"id\":");
-    push_string(&mut out, context.generation.as_str());
-    out.put_slice(b",\"usage\":{\"prompt_tokens\":");
-    push_u64(&mut out, usage.prompt_tokens);
-    out.put_slice(b",\"total_tokens\":");
-    push_u64(&mut out, usage.prompt_tokens);
+    push!(out; br#"],"model":"#, context.model, br#","provider":"#, context.provider_name, br#","id":"#,
+        context.generation.as_str(), br#","usage":{"prompt_tokens":"#, usage.prompt_tokens, br#","total_tokens":"#,
+        usage.prompt_tokens);
     push_cost(&mut out, cost.as_ref());
     out.put_slice(b"}}");
     let finish = Some(FinishReason::Stop);
@@ -114,9 +104,7 @@ fn push_vector(vector: Raw<'_>, format: VectorFormat, out: &mut BytesMut) -> Ans
         VectorFormat::Float => out.put_slice(vector.bytes()),
         VectorFormat::Base64 => {
             let bytes: Vec<u8> = floats.iter().flat_map(|float| float.to_le_bytes()).collect();
-            out.put_u8(b'"');
-            out.put_slice(STANDARD.encode(bytes).as_bytes());
-            out.put_u8(b'"');
+            push!(out; br#"""#, STANDARD.encode(bytes).as_bytes(), br#"""#);
         }
     }
     Ok(())

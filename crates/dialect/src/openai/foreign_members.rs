@@ -187,10 +187,7 @@ impl Returned {
             let mut members = BytesMut::new();
             for target in targets {
                 members.extend_from_slice(if members.is_empty() { b"\"" } else { b",\"" });
-                members.extend_from_slice(target.as_bytes());
-                members.extend_from_slice(b"\":\"");
-                members.extend_from_slice(&text);
-                members.extend_from_slice(b"\"");
+                push!(members; target.as_bytes(), br#"":""#, text, br#"""#);
             }
             members
         });

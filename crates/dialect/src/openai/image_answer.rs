@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult, Outcome},
-    json::{Raw, push_comma, push_count, push_member, push_string, push_string_member, push_u64},
+    json::{Raw, push_comma, push_count, push_string_member},
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -118,9 +118,7 @@ impl ImageAnswer {
     /// The body for the client, with every image as its source is now.
     pub fn body(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(512 + self.images.iter().map(MadeImage::bytes).sum::<usize>());
-        out.put_slice(b"{\"created\":");
-        push_u64(&mut out, u64::try_from(self.created).unwrap_or(0));
-        out.put_slice(b",\"data\":[");
+        push!(out; br#"{"created":"#, u64::try_from(self.created).unwrap_or(0), br#","data":["#);
         for image in self.images.iter() {
             push_comma(&mut out);
             image.push(&mut out);
@@ -133,12 +131,9 @@ impl ImageAnswer {
 
     fn push_usage(&self, out: &mut BytesMut) {
         let usage = &self.outcome.usage;
-        push_member(out, b"usage", b"{\"prompt_tokens\":");
-        push_u64(out, usage.prompt_tokens);
-        push_count(out, b"completion_tokens", usage.completion_tokens);
-        push_count(out, b"total_tokens", usage.total_tokens());
-        push_count(out, b"input_tokens", usage.prompt_tokens);
-        push_count(out, b"output_tokens", usage.completion_tokens);
+        push!(out; br#","usage":{"prompt_tokens":"#, usage.prompt_tokens, br#","completion_tokens":"#,
+            usage.completion_tokens, br#","total_tokens":"#, usage.total_tokens(), br#","input_tokens":"#,
+            usage.prompt_tokens, br#","output_tokens":"#, usage.completion_tokens);
         self.details.push(out);
         push_cost(out, self.outcome.cost.as_ref());
         out.put_u8(b'}');
@@ -157,14 +152,10 @@ impl MadeImage {
     fn push(&self, out: &mut BytesMut) {
         match &self.source {
             ImageSource::Base64 { data, media_type } => {
-                out.put_slice(b"{\"b64_json\":\"");
-                out.put_slice(data);
-                out.put_slice(b"\",\"media_type\":");
-                push_string(out, media_type);
+                push!(out; br#"{"b64_json":""#, data, br#"","media_type":"#, media_type);
             }
             ImageSource::Url { url, expires_at } => {
-                out.put_slice(b"{\"url\":");
-                push_string(out, url);
+                push!(out; br#"{"url":"#, url);
                 if let Some(expires_at) = expires_at {
                     push_count(out, b"expires_at", u64::try_from(*expires_at).unwrap_or(0));
                 }

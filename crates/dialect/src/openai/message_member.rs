@@ -117,11 +117,8 @@ impl ContentParts {
 
 /// Appends the only element of the `reasoning_details` of reasoning that is a mere text, a JSON string.
 pub(super) fn push_reasoning_details(text: &[u8], out: &mut BytesMut) {
-    out.put_slice(b"{\"type\":\"reasoning.text\",\"text\":");
-    out.put_slice(text);
-    out.put_slice(b",\"format\":\"");
-    out.put_slice(ReasoningFormat::Unknown.as_str().as_bytes());
-    out.put_slice(b"\",\"index\":0}");
+    push!(out; br#"{"type":"reasoning.text","text":"#, text, br#","format":""#,
+        ReasoningFormat::Unknown.as_str().as_bytes(), br#"","index":0}"#);
 }
 
 /// The texts among the parts of a content.

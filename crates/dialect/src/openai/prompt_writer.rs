@@ -118,9 +118,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
     }
 
     fn role(&mut self, role: &str) {
-        self.out.put_slice(b"\"role\":\"");
-        self.out.put_slice(role.as_bytes());
-        self.out.put_u8(b'"');
+        push!(self.out; br#""role":""#, role.as_bytes(), br#"""#);
     }
 
     fn user(&mut self, parts: &'w [Part<'a>]) {
@@ -154,8 +152,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
             self.unsupported.emulate("messages[].content");
         }
         self.begin("tool");
-        fitting_call_id(id, CLIENT_IDS).push_member(self.out, b"tool_call_id");
-        push_member(self.out, b"content", b"\"");
+        push!(self.out; br#","tool_call_id":"#, fitting_call_id(id, CLIENT_IDS), br#","content":""#);
         if *failed {
             self.unsupported.emulate("messages[].is_error");
             self.out.put_slice(b"Error: ");
@@ -238,9 +235,7 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
 
     fn call(&mut self, part: &&'w Part<'a>) {
         let Content::ToolCall { id, name, arguments, kind } = &part.content else { return };
-        self.out.put_slice(b"{\"id\":");
-        fitting_call_id(id, CLIENT_IDS).push_quoted(self.out);
-        self.out.put_u8(b',');
+        push!(self.out; br#"{"id":"#, fitting_call_id(id, CLIENT_IDS), b",");
         push_reference(*kind, name, self.names, self.out);
         arguments.push_member(self.out, if *kind == ToolKind::Custom { b"input" } else { b"arguments" });
         self.out.put_slice(b"}}");
@@ -273,17 +268,12 @@ impl<'w, 'a> PromptWriter<'w, 'a> {
                 out.put_u8(b'}');
             }
             Content::Audio { format, data } => {
-                out.put_slice(b"{\"type\":\"input_audio\",\"input_audio\":{\"data\":");
-                data.push_quoted(out);
-                format.push_member(out, b"format");
-                out.put_u8(b'}');
+                push!(out; br#"{"type":"input_audio","input_audio":{"data":"#, data, br#","format":"#, format, b"}");
             }
             Content::File { source, name } => {
                 out.put_slice(b"{\"type\":\"file\",\"file\":{");
                 if let Some(name) = name {
-                    out.put_slice(b"\"filename\":");
-                    name.push_quoted(out);
-                    out.put_u8(b',');
+                    push!(out; br#""filename":"#, name, b",");
                 }
                 // Chat has data and addresses under the same name.
                 let is_id = matches!(source, MediaSource::FileId(_));
@@ -342,8 +332,7 @@ fn is_text(part: &Part<'_>) -> bool {
 
 /// Appends a part of text without its end.
 fn push_text_part(kind: &str, text: &EscapedText<'_>, out: &mut BytesMut) {
-    out.put_slice(format!("{{\"type\":\"{kind}\",\"{kind}\":").as_bytes());
-    text.push_quoted(out);
+    push!(out; format!("{{\"type\":\"{kind}\",\"{kind}\":").as_bytes(), text);
 }
 
 fn push_source(source: &MediaSource<'_>, out: &mut BytesMut) {

@@ -9,7 +9,7 @@ use super::{
     tool_writer::push_choice,
 };
 use crate::{
-    json::{push_count, push_member, push_string, push_string_member},
+    json::{push_count, push_member, push_string_member},
     neutral::{
         AnswerFormat, CHAT_NAMES, Conversation, Reasoning, ToolChoice, ToolNames, TranslatedRequest, UnsupportedFields,
         with_lone_references,
@@ -28,8 +28,7 @@ pub(crate) fn write_request(
     let Conversation { turns, tools, tool_choice, .. } = conversation;
     let names = ToolNames::collect(turns, tools, CHAT_NAMES);
     let mut out = BytesMut::with_capacity(1_024);
-    out.put_slice(b"{\"model\":");
-    push_string(&mut out, &endpoint.upstream_model);
+    push!(out; br#"{"model":"#, endpoint.upstream_model);
     if let Some(limit) = conversation.max_tokens {
         let is_newer = endpoint.wants_max_completion_tokens;
         push_count(&mut out, if is_newer { b"max_completion_tokens" } else { b"max_tokens" }, limit);
@@ -89,8 +88,7 @@ fn push_format(format: &AnswerFormat<'_>, out: &mut BytesMut, unsupported: &mut 
         AnswerFormat::Text => {}
         AnswerFormat::JsonObject => push_member(out, b"response_format", b"{\"type\":\"json_object\"}"),
         AnswerFormat::Schema { name, description, schema, strict } => {
-            push_member(out, b"response_format", b"{\"type\":\"json_schema\",\"json_schema\":{\"name\":");
-            name.push_quoted(out);
+            push!(out; br#","response_format":{"type":"json_schema","json_schema":{"name":"#, name);
             if let Some(description) = description {
                 description.push_member(out, b"description");
             }
@@ -102,8 +100,7 @@ fn push_format(format: &AnswerFormat<'_>, out: &mut BytesMut, unsupported: &mut 
                 Some(true) => with_lone_references(*schema, "response_format.json_schema.schema", unsupported),
                 _ => schema.bytes().into(),
             };
-            push_member(out, b"schema", &schema);
-            out.put_slice(b"}}");
+            push!(out; br#","schema":"#, schema, b"}}");
         }
     }
 }

@@ -7,7 +7,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::{
-    json::{Raw, push_member, push_u64},
+    json::{Raw, push_member},
     neutral::{CLIENT_IDS, EscapedText, ToolCallPiece, ToolKind, settled_arguments},
 };
 
@@ -173,15 +173,11 @@ impl FunctionCall {
     pub(super) fn value(&self) -> Option<BytesMut> {
         let mut out = BytesMut::from(&b"{"[..]);
         if let Some(name) = &self.name {
-            out.put_slice(b"\"name\":\"");
-            out.put_slice(name);
-            out.put_slice(b"\",");
+            push!(out; br#""name":""#, name, br#"","#);
         } else if self.arguments.is_empty() {
             return None;
         }
-        out.put_slice(b"\"arguments\":\"");
-        out.put_slice(&self.arguments);
-        out.put_slice(b"\"}");
+        push!(out; br#""arguments":""#, self.arguments, br#""}"#);
         Some(out)
     }
 }
@@ -190,13 +186,10 @@ impl FunctionCall {
 fn push_called(is_custom: bool, name: Option<&[u8]>, arguments: &[u8], part: &ToolCallPart<'_>, out: &mut BytesMut) {
     out.put_slice(if is_custom { b",\"custom\":{" } else { b",\"function\":{" });
     if let Some(name) = name {
-        out.put_slice(b"\"name\":\"");
-        out.put_slice(name);
-        out.put_slice(b"\",");
+        push!(out; br#""name":""#, name, br#"","#);
     }
     out.put_slice(if is_custom { b"\"input\":\"" } else { b"\"arguments\":\"" });
-    out.put_slice(arguments);
-    out.put_u8(b'"');
+    push!(out; arguments, br#"""#);
     part.push_function_others(out);
     out.put_u8(b'}');
     part.push_others(out);
@@ -209,9 +202,7 @@ impl ToolCallHead<'_> {
         self.push(&ToolCallPart::default(), out);
         if let Some(signature) = signature {
             out.truncate(out.len() - 1);
-            out.put_slice(b",\"extra_content\":{\"google\":{\"thought_signature\":");
-            signature.push_quoted(out);
-            out.put_slice(b"}}}");
+            push!(out; br#","extra_content":{"google":{"thought_signature":"#, signature, b"}}}");
         }
     }
 
@@ -219,12 +210,9 @@ impl ToolCallHead<'_> {
     pub(super) fn push(&self, part: &ToolCallPart<'_>, out: &mut BytesMut) {
         out.put_u8(b'{');
         if let Some(index) = self.index {
-            out.put_slice(b"\"index\":");
-            push_u64(out, index as u64);
-            out.put_u8(b',');
+            push!(out; br#""index":"#, index as u64, b",");
         }
-        out.put_slice(b"\"id\":\"");
-        out.put_slice(self.id);
+        push!(out; br#""id":""#, self.id);
         out.put_slice(if self.is_custom { b"\",\"type\":\"custom\"" } else { b"\",\"type\":\"function\"" });
         push_called(self.is_custom, Some(self.name), self.arguments, part, out);
     }
@@ -244,8 +232,7 @@ pub(super) struct MoreOfCall<'a> {
 impl MoreOfCall<'_> {
     /// Appends the element, with the other members of `part`.
     pub(super) fn push(&self, part: &ToolCallPart<'_>, out: &mut BytesMut) {
-        out.put_slice(b"{\"index\":");
-        push_u64(out, self.place as u64);
+        push!(out; br#"{"index":"#, self.place as u64);
         push_called(self.is_custom, self.name.map(str::as_bytes), self.arguments, part, out);
     }
 }

@@ -5,7 +5,7 @@ use pointsman_domain::{CostBreakdown, ServedService, ServiceName, Usage, Usd};
 
 use crate::{
     answer::AnswerContext,
-    json::{Cursor, JsonFault, Raw, push_count, push_member, push_u64, push_usd},
+    json::{Cursor, JsonFault, Raw, push_count, push_member, push_usd},
     neutral::ReportedTokens,
 };
 
@@ -156,9 +156,7 @@ impl ReportedUsage {
     fn read_prompt_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), JsonFault> {
         for_each_detail(cursor, |name, value| match name {
             b"cached_tokens" => self.cached = value.count().or(self.cached),
-            b"cache_write_tokens" | b"cache_creation_tokens" => {
-                self.cache_write = value.count().or(self.cache_write);
-            }
+            b"cache_write_tokens" | b"cache_creation_tokens" => self.cache_write = value.count().or(self.cache_write),
             b"cache_creation_token_details" | b"cache_creation" => self.read_cache_writes(value),
             _ => keep_detail(&PROMPT_DETAILS, &mut self.prompt_details, name, value),
         })
@@ -305,10 +303,7 @@ impl ImageDetails {
 
 impl TokenSplit {
     fn push(self, out: &mut BytesMut) {
-        out.put_slice(b"{\"image_tokens\":");
-        push_u64(out, self.image);
-        push_count(out, b"text_tokens", self.text);
-        out.put_u8(b'}');
+        push!(out; br#"{"image_tokens":"#, self.image, br#","text_tokens":"#, self.text, b"}");
     }
 }
 
@@ -320,16 +315,13 @@ pub(super) fn push_usage(
     reported: Option<&ReportedUsage>,
 ) {
     out.reserve(512);
-    out.put_slice(b"{\"prompt_tokens\":");
-    push_u64(out, usage.prompt_tokens);
-    push_count(out, b"completion_tokens", usage.completion_tokens);
-    push_count(out, b"total_tokens", usage.total_tokens());
+    push!(out; br#"{"prompt_tokens":"#, usage.prompt_tokens, br#","completion_tokens":"#, usage.completion_tokens,
+        br#","total_tokens":"#, usage.total_tokens());
     push_cost(out, cost);
     if usage.estimated {
         out.put_slice(b",\"estimated\":true");
     }
-    out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
-    push_u64(out, usage.cached_tokens);
+    push!(out; br#","is_byok":false,"prompt_tokens_details":{"cached_tokens":"#, usage.cached_tokens);
     if usage.cache_write_tokens > 0 {
         push_count(out, b"cache_write_tokens", usage.cache_write_tokens);
     }
@@ -337,8 +329,7 @@ pub(super) fn push_usage(
         push_count(out, b"cache_write_1h_tokens", usage.cache_write_1h_tokens);
     }
     push_details(out, &PROMPT_DETAILS, reported.map(|reported| reported.prompt_details.as_slice()));
-    out.put_slice(b"},\"completion_tokens_details\":{\"reasoning_tokens\":");
-    push_u64(out, usage.reasoning_tokens);
+    push!(out; br#"},"completion_tokens_details":{"reasoning_tokens":"#, usage.reasoning_tokens);
     push_details(out, &COMPLETION_DETAILS, reported.map(|reported| reported.completion_details.as_slice()));
     out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":");
     match usage.reported_cost {
@@ -347,16 +338,12 @@ pub(super) fn push_usage(
     }
     out.put_slice(b",\"upstream_inference_prompt_cost\":");
     let cost = cost.copied().unwrap_or_default();
-    push_usd(out, cost.input());
-    out.put_slice(b",\"upstream_inference_completions_cost\":");
-    push_usd(out, cost.output());
-    out.put_slice(b"}}");
+    push!(out; cost.input(), br#","upstream_inference_completions_cost":"#, cost.output(), b"}}");
 }
 
 /// Appends `,"cost":…`. The member is always a number, because clients reject others: an unknown cost is 0 and marked.
 pub(super) fn push_cost(out: &mut BytesMut, cost: Option<&CostBreakdown>) {
-    out.put_slice(b",\"cost\":");
-    push_usd(out, cost.map_or(Usd::ZERO, CostBreakdown::total));
+    push!(out; br#","cost":"#, cost.map_or(Usd::ZERO, CostBreakdown::total));
     if cost.is_none() {
         out.put_slice(b",\"cost_unknown\":true");
     }

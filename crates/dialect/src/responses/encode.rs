@@ -282,8 +282,7 @@ impl ResponsesEncoder {
         let media_type = media_type.unescaped();
         let item = |status: &str, result: &[u8], out: &mut BytesMut| {
             head.push(b"image_generation_call", out);
-            out.put_slice(format!(",\"status\":\"{status}\",\"result\":").as_bytes());
-            out.put_slice(result);
+            push!(out; format!(",\"status\":\"{status}\",\"result\":").as_bytes(), result);
             if let Some(format @ ("png" | "jpeg" | "webp")) = media_type.strip_prefix("image/") {
                 out.put_slice(format!(",\"output_format\":\"{format}\"").as_bytes());
             }

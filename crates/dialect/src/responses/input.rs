@@ -6,7 +6,7 @@ use pointsman_domain::ReasoningFormat;
 
 use super::models::NAMES;
 use crate::{
-    json::{push_comma, push_member},
+    json::{Comma, push_comma, push_member},
     neutral::{
         Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolCallIds, ToolKind, ToolNames,
         Turn, UnsupportedFields, name_of_cache_mark,
@@ -146,10 +146,7 @@ impl<'a> Input<'_, 'a> {
                 true
             }
             Content::Refusal(text) if is_answer => {
-                push_comma(self.out);
-                self.out.put_slice(b"{\"type\":\"refusal\"");
-                text.push_member(self.out, b"refusal");
-                self.out.put_u8(b'}');
+                push!(self.out; Comma, br#"{"type":"refusal","refusal":"#, text, b"}");
                 true
             }
             content => author == Author::User && push_media(content, self.out),
@@ -179,11 +176,8 @@ impl<'a> Input<'_, 'a> {
         if kind == ToolKind::Custom {
             self.custom_calls.push(id.clone());
         }
-        self.out.put_slice(head);
-        self.ids.of_call(id).push_member(self.out, b"call_id");
-        self.names.sent(name).push_member(self.out, b"name");
-        arguments.push_member(self.out, text);
-        self.out.put_u8(b'}');
+        push!(self.out; head, br#","call_id":"#, self.ids.of_call(id), br#","name":"#, self.names.sent(name), br#",""#,
+            text, br#"":"#, arguments, b"}");
     }
 
     fn result(&mut self, part: &Part<'a>) {
@@ -262,20 +256,15 @@ impl<'a> Input<'_, 'a> {
         summary: Option<&EscapedText<'_>>,
         sealed: &EscapedText<'a>,
     ) {
-        push_comma(self.out);
-        self.out.put_slice(b"{\"type\":\"reasoning\"");
+        push!(self.out; Comma, br#"{"type":"reasoning""#);
         if let Some(id) = state.id.as_ref().filter(|id| id.bytes().starts_with(REASONING_ID.as_bytes())) {
             id.push_member(self.out, b"id");
         }
         push_member(self.out, b"summary", b"[");
         if let Some(text) = summary.filter(|text| !text.is_empty()) {
-            self.out.put_slice(b"{\"type\":\"summary_text\"");
-            text.push_member(self.out, b"text");
-            self.out.put_u8(b'}');
+            push!(self.out; br#"{"type":"summary_text","text":"#, text, b"}");
         }
-        self.out.put_u8(b']');
-        sealed.push_member(self.out, b"encrypted_content");
-        self.out.put_u8(b'}');
+        push!(self.out; br#"],"encrypted_content":"#, sealed, b"}");
     }
 }
 
@@ -336,11 +325,7 @@ fn push_file(source: &MediaSource<'_>, name: Option<&EscapedText<'_>>, out: &mut
 }
 
 fn push_data_url(name: &[u8], media_type: &EscapedText<'_>, data: &EscapedText<'_>, out: &mut BytesMut) {
-    push_member(out, name, b"\"data:");
-    out.put_slice(media_type.bytes());
-    out.put_slice(b";base64,");
-    out.put_slice(data.bytes());
-    out.put_u8(b'"');
+    push!(out; br#",""#, name, br#"":"data:"#, media_type.bytes(), b";base64,", data.bytes(), br#"""#);
 }
 
 /// Whether an item of reasoning of this API ends with the part: its encrypted content.

@@ -8,7 +8,7 @@ use std::{
     hash::{DefaultHasher, Hasher as _},
 };
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 use super::splice::{settle_arguments, settle_call};
 use crate::{
@@ -199,8 +199,7 @@ impl PassingToolCalls {
             return None;
         }
         let mut data = BytesMut::from(&b"{\"type\":\""[..]);
-        data.put_slice(DELTA.as_bytes());
-        data.put_u8(b'"');
+        push!(data; DELTA.as_bytes(), br#"""#);
         let [number, place] = next.pick([b"sequence_number", b"output_index"]);
         if let Some(number) = number.and_then(Raw::count) {
             push_count(&mut data, b"sequence_number", number.saturating_add(self.added));
@@ -210,9 +209,7 @@ impl PassingToolCalls {
                 push_member(&mut data, name, value.bytes());
             }
         }
-        push_member(&mut data, b"delta", b"\"");
-        data.put_slice(&self.passed);
-        data.put_slice(b"\"}");
+        push!(data; br#","delta":""#, self.passed, br#""}"#);
         self.added += 1;
         Some(data.freeze())
     }

@@ -14,7 +14,7 @@ use super::{
     tools::push_tools,
 };
 use crate::{
-    json::{push_count, push_member, push_string, push_string_member},
+    json::{push_count, push_member, push_string_member},
     neutral::{
         AnswerFormat, Content, Conversation, EscapedText, ToolNames, TranslatedRequest, UnsupportedFields,
         name_of_cache_mark, with_lone_references,
@@ -33,8 +33,7 @@ pub(crate) fn write_request(
     let parameters = Parameters::new(conversation, reasoning.admits_sampling(capabilities), unsupported);
 
     let mut out = BytesMut::with_capacity(1_024);
-    out.put_slice(b"{\"model\":");
-    push_string(&mut out, &endpoint.upstream_model);
+    push!(out; br#"{"model":"#, endpoint.upstream_model);
     if conversation.stream {
         push_member(&mut out, b"stream", b"true");
     }

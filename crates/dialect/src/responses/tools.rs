@@ -112,9 +112,7 @@ fn push_choice(
         },
         ToolChoice::Allowed { required, names: allowed } => {
             let mode: &[u8] = if *required { b"\"required\"" } else { b"\"auto\"" };
-            push_member(out, b"tool_choice", b"{\"type\":\"allowed_tools\",\"mode\":");
-            out.put_slice(mode);
-            push_member(out, b"tools", b"[");
+            push!(out; br#","tool_choice":{"type":"allowed_tools","mode":"#, mode, br#","tools":["#);
             for name in allowed {
                 let Some(kind) = kind_of(conversation, name) else { continue };
                 push_comma(out);

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{AnswerForm, call::OpenToolCall};
 use crate::{
-    json::{push_array, push_member, push_u64},
+    json::{push_array, push_member},
     neutral::EscapedText,
 };
 
@@ -44,12 +44,10 @@ impl BlockWriter {
     pub(super) fn cite(&mut self, citation: &[u8]) {
         if self.form == AnswerForm::Streamed {
             self.delta(b"citations_delta\",\"citation\":");
-            self.out.put_slice(citation);
-            self.out.put_slice(b"}}\n\n");
+            push!(self.out; citation, b"}}\n\n");
             return;
         }
-        self.citations.put_u8(b',');
-        self.citations.put_slice(citation);
+        push!(self.citations; b",", citation);
     }
 
     pub(super) fn end_text(&mut self) {
@@ -75,16 +73,13 @@ impl BlockWriter {
             self.piece(b"signature_delta\",\"signature\":\"", signature);
             return self.stop();
         }
-        self.out.put_u8(b'"');
-        signature.push_member(&mut self.out, b"signature");
-        self.out.put_u8(b'}');
+        push!(self.out; br#"","signature":"#, signature, b"}");
     }
 
     /// Reasoning that nobody can read. It has no deltas.
     pub(super) fn redacted(&mut self, data: &EscapedText<'_>) {
         self.begin(b"{\"type\":\"redacted_thinking\",\"data\":");
-        data.push_quoted(&mut self.out);
-        self.out.put_u8(b'}');
+        push!(self.out; data, b"}");
         if self.form == AnswerForm::Streamed {
             self.end_start(b"");
             self.stop();
@@ -93,9 +88,7 @@ impl BlockWriter {
 
     pub(super) fn begin_call(&mut self, id: &EscapedText<'_>, name: &EscapedText<'_>) {
         self.begin(b"{\"type\":\"tool_use\",\"id\":");
-        id.push_quoted(&mut self.out);
-        name.push_member(&mut self.out, b"name");
-        push_member(&mut self.out, b"input", b"");
+        push!(self.out; id, br#","name":"#, name, br#","input":"#);
         self.end_start(b"{}}");
     }
 
@@ -113,8 +106,7 @@ impl BlockWriter {
             return self.stop();
         }
         // Only the arguments of a stream are sent in pieces.
-        self.out.put_slice(rest.as_deref().unwrap_or(b"{}"));
-        self.out.put_u8(b'}');
+        push!(self.out; rest.as_deref().unwrap_or(b"{}"), b"}");
     }
 
     /// An empty delta of the open block.
@@ -149,8 +141,7 @@ impl BlockWriter {
     /// Ends the event that starts a block; `rest` is the rest of the block in it.
     fn end_start(&mut self, rest: &[u8]) {
         if self.form == AnswerForm::Streamed {
-            self.out.put_slice(rest);
-            self.out.put_slice(b"}\n\n");
+            push!(self.out; rest, b"}\n\n");
         }
     }
 
@@ -159,14 +150,12 @@ impl BlockWriter {
             return self.out.put_slice(text.bytes());
         }
         self.delta(delta);
-        self.out.put_slice(text.bytes());
-        self.out.put_slice(b"\"}}\n\n");
+        push!(self.out; text.bytes(), b"\"}}\n\n");
     }
 
     fn delta(&mut self, delta: &[u8]) {
         self.event(b"content_block_delta", self.count.saturating_sub(1));
-        self.out.put_slice(b",\"delta\":{\"type\":\"");
-        self.out.put_slice(delta);
+        push!(self.out; br#","delta":{"type":""#, delta);
     }
 
     fn stop(&mut self) {
@@ -176,11 +165,6 @@ impl BlockWriter {
 
     fn event(&mut self, name: &[u8], index: u64) {
         self.out.reserve(160);
-        self.out.put_slice(b"event: ");
-        self.out.put_slice(name);
-        self.out.put_slice(b"\ndata: {\"type\":\"");
-        self.out.put_slice(name);
-        self.out.put_slice(b"\",\"index\":");
-        push_u64(&mut self.out, index);
+        push!(self.out; b"event: ", name, b"\ndata: {\"type\":\"", name, br#"","index":"#, index);
     }
 }

@@ -74,11 +74,7 @@ impl OpenToolCall {
             ToolKind::Function => {
                 push_arguments_object(&held, &mut object);
             }
-            ToolKind::Custom => {
-                object.put_slice(b"{\"input\":");
-                held.push_quoted(&mut object);
-                object.put_u8(b'}');
-            }
+            ToolKind::Custom => push!(object; br#"{"input":"#, held, b"}"),
         }
         Some(object.freeze())
     }

@@ -4,11 +4,7 @@ use bytes::BufMut as _;
 use pointsman_domain::FinishReason;
 
 use super::{AnswerForm, AnswerProgress, MessagesEncoder, StoppedAt, usage::push_usage};
-use crate::{
-    anthropic::finish::stop_reason,
-    json::{Raw, push_member, push_string},
-    neutral::ReportedTokens,
-};
+use crate::{anthropic::finish::stop_reason, json::Raw, neutral::ReportedTokens};
 
 impl MessagesEncoder {
     /// Writes the start of the message, once.
@@ -22,11 +18,8 @@ impl MessagesEncoder {
         if is_streamed {
             out.put_slice(b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":");
         }
-        out.put_slice(b"{\"id\":");
-        push_string(out, &self.opening.id);
-        out.put_slice(b",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-        push_string(out, &self.opening.model);
-        out.put_slice(b",\"content\":[");
+        push!(out; br#"{"id":"#, self.opening.id, br#","type":"message","role":"assistant","model":"#,
+            self.opening.model, br#","content":["#);
         if is_streamed {
             out.put_slice(b"],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
             // Clients show from the start how full the context is, and take a zero for an error.
@@ -54,15 +47,10 @@ impl MessagesEncoder {
         let out = &mut self.blocks.out;
         let head: &[u8] =
             if is_streamed { b"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{" } else { b"]," };
-        out.put_slice(head);
-        out.put_slice(b"\"stop_reason\":\"");
-        out.put_slice(reason.as_bytes());
-        out.put_u8(b'"');
-        push_member(out, b"stop_sequence", stop_sequence.as_deref().unwrap_or(b"null"));
+        push!(out; head, br#""stop_reason":""#, reason.as_bytes(), br#"","stop_sequence":"#,
+            stop_sequence.as_deref().unwrap_or(b"null"));
         if reason == "refusal" && !self.refusal.is_empty() {
-            push_member(out, b"stop_details", b"{\"type\":\"refusal\",\"category\":null,\"explanation\":\"");
-            out.put_slice(&self.refusal);
-            out.put_slice(b"\"}");
+            push!(out; br#","stop_details":{"type":"refusal","category":null,"explanation":""#, self.refusal, br#""}"#);
         }
         if is_streamed {
             out.put_u8(b'}');

@@ -2,10 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use crate::{
-    json::{push_count, push_member, push_u64},
-    neutral::ReportedTokens,
-};
+use crate::neutral::ReportedTokens;
 
 /// Appends a `usage` object. The three counts of the prompt add up to all of it, whatever the upstream said.
 pub(in crate::anthropic) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
@@ -13,24 +10,14 @@ pub(in crate::anthropic) fn push_usage(tokens: &ReportedTokens, out: &mut BytesM
     let by_time = tokens.cache_write_5m.unwrap_or(0).saturating_add(tokens.cache_write_1h.unwrap_or(0));
     let written = tokens.cache_write.unwrap_or(by_time).min(tokens.prompt - read);
     let hour = tokens.cache_write_1h.unwrap_or(0).min(written);
-    out.put_slice(b"{\"input_tokens\":");
-    push_u64(out, tokens.prompt - read - written);
-    push_count(out, b"cache_creation_input_tokens", written);
-    push_count(out, b"cache_read_input_tokens", read);
-    push_member(out, b"cache_creation", b"{\"ephemeral_5m_input_tokens\":");
-    push_u64(out, written - hour);
-    push_count(out, b"ephemeral_1h_input_tokens", hour);
-    out.put_u8(b'}');
-    push_count(out, b"output_tokens", tokens.completion);
+    push!(out; br#"{"input_tokens":"#, tokens.prompt - read - written, br#","cache_creation_input_tokens":"#, written,
+        br#","cache_read_input_tokens":"#, read, br#","cache_creation":{"ephemeral_5m_input_tokens":"#, written - hour,
+        br#","ephemeral_1h_input_tokens":"#, hour, br#"},"output_tokens":"#, tokens.completion);
     if let Some(reasoning) = tokens.reasoning {
-        push_member(out, b"output_tokens_details", b"{\"thinking_tokens\":");
-        push_u64(out, reasoning);
-        out.put_u8(b'}');
+        push!(out; br#","output_tokens_details":{"thinking_tokens":"#, reasoning, b"}");
     }
     if let Some(searches) = tokens.web_searches.filter(|searches| *searches > 0) {
-        push_member(out, b"server_tool_use", b"{\"web_search_requests\":");
-        push_u64(out, searches);
-        out.put_u8(b'}');
+        push!(out; br#","server_tool_use":{"web_search_requests":"#, searches, b"}");
     }
     out.put_u8(b'}');
 }

@@ -17,76 +17,37 @@ use crate::{
 /// Beginning of the first system block of Claude Code, which only its own provider has a use for.
 const ATTRIBUTION: &str = "x-anthropic-billing-header";
 
+/// Where the blocks of a message stand, and those of a result among them.
+const OF_CONTENT: &str = "messages[].content[]";
+const OF_RESULTS: &str = "messages[].content[].content[]";
+
 /// Members of a message.
 const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
 
-/// Most members of a block that are named although chat has no form for them.
-const MAX_OTHERS: usize = 64;
-
-/// The members of a content block, whatever its type.
-#[derive(Default)]
-pub(super) struct Block<'a> {
-    kind: Option<Raw<'a>>,
-    pub(super) text: Option<Raw<'a>>,
-    cache_control: Option<Raw<'a>>,
-    pub(super) source: Option<Raw<'a>>,
-    pub(super) content: Option<Raw<'a>>,
-    pub(super) title: Option<Raw<'a>>,
-    pub(super) context: Option<Raw<'a>>,
-    pub(super) citations: Option<Raw<'a>>,
-    tool_use_id: Option<Raw<'a>>,
-    is_error: Option<Raw<'a>>,
-    id: Option<Raw<'a>>,
-    name: Option<Raw<'a>>,
-    input: Option<Raw<'a>>,
-    thinking: Option<Raw<'a>>,
-    signature: Option<Raw<'a>>,
-    data: Option<Raw<'a>>,
-    /// Names of the first members that chat has no form for.
-    others: Vec<Cow<'a, [u8]>>,
+member_values! {
+    /// The members of a content block, whatever its type.
+    pub(super) struct Block {
+        kind = b"type", text = b"text", cache_control = b"cache_control", source = b"source", content = b"content",
+        title = b"title", context = b"context", citations = b"citations", tool_use_id = b"tool_use_id",
+        is_error = b"is_error", id = b"id", name = b"name", input = b"input", thinking = b"thinking",
+        signature = b"signature", data = b"data"
+    }
 }
 
 impl<'a> Block<'a> {
-    pub(super) fn read(members: &mut Members<'a>) -> Block<'a> {
+    /// Reads a block. `unsupported` gets the members that have no form in chat, as those of `place`.
+    pub(super) fn read(members: &mut Members<'a>, place: &str, unsupported: &mut UnsupportedFields) -> Block<'a> {
         let mut read = Block::default();
         for (key, value) in members {
-            let member = match &*key.name() {
-                b"type" => &mut read.kind,
-                b"text" => &mut read.text,
-                b"cache_control" => &mut read.cache_control,
-                b"source" => &mut read.source,
-                b"content" => &mut read.content,
-                b"title" => &mut read.title,
-                b"context" => &mut read.context,
-                b"citations" => &mut read.citations,
-                b"tool_use_id" => &mut read.tool_use_id,
-                b"is_error" => &mut read.is_error,
-                b"id" => &mut read.id,
-                b"name" => &mut read.name,
-                b"input" => &mut read.input,
-                b"thinking" => &mut read.thinking,
-                b"signature" => &mut read.signature,
-                b"data" => &mut read.data,
+            let name = key.name();
+            match read.slot(&name) {
+                Some(member) => *member = Some(value),
                 // The model answers the same whoever calls the tool.
-                b"caller" => continue,
-                _ if value.is_null() => continue,
-                _ => {
-                    if read.others.len() < MAX_OTHERS {
-                        read.others.push(key.name());
-                    }
-                    continue;
-                }
-            };
-            *member = Some(value);
+                None if *name == *b"caller" || value.is_null() => {}
+                None => unsupported.drop(&format!("{place}.{}", String::from_utf8_lossy(&name))),
+            }
         }
         read
-    }
-
-    /// Names the members that endpoints of other dialects do not get. `place`: where the block stands.
-    fn name_others(&self, place: &str, unsupported: &mut UnsupportedFields) {
-        for name in &self.others {
-            unsupported.drop(&format!("{place}.{}", String::from_utf8_lossy(name)));
-        }
     }
 
     fn kind(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
@@ -127,11 +88,11 @@ impl<'a> ChatReader<'a> {
 
     fn system(&mut self, content: Raw<'a>, path: &Path<'_>, is_leading: bool) -> Result<(), Invalid> {
         let mut parts = texts(content);
+        let place = if is_leading { "system[]" } else { OF_CONTENT };
         if content.is_array() {
             let mut blocks = content.objects();
             while let Some((index, block)) = blocks.next_object() {
-                let (block, path) = (Block::read(block), path.item(index));
-                block.name_others(if is_leading { "system[]" } else { "messages[].content[]" }, &mut self.unsupported);
+                let (block, path) = (Block::read(block, place, &mut self.unsupported), path.item(index));
                 if &*block.kind(&path)? != "text" {
                     let path = path.member("type");
                     return Err(refused(path, format!("'{path}' must be text: no other block is allowed here.")));
@@ -182,8 +143,7 @@ impl<'a> ChatReader<'a> {
         let mut parts = texts(content);
         let mut blocks = content.objects();
         while let Some((index, block)) = blocks.next_object() {
-            let (block, path) = (Block::read(block), path.item(index));
-            block.name_others("messages[].content[]", &mut self.unsupported);
+            let (block, path) = (Block::read(block, OF_CONTENT, &mut self.unsupported), path.item(index));
             match &*block.kind(&path)? {
                 "tool_result" => self.tool_result(&block, &path)?,
                 kind => self.said(kind, &block, &path, block.cache_control, &mut parts)?,
@@ -226,8 +186,7 @@ impl<'a> ChatReader<'a> {
         let mut parts = content.map(texts).unwrap_or_default();
         let mut blocks = content.map(Raw::objects);
         while let Some((index, inner)) = blocks.as_mut().and_then(|blocks| blocks.next_object()) {
-            let (inner, path) = (Block::read(inner), content_path.item(index));
-            inner.name_others("messages[].content[].content[]", &mut self.unsupported);
+            let (inner, path) = (Block::read(inner, OF_RESULTS, &mut self.unsupported), content_path.item(index));
             if inner.cache_control.is_some_and(|breakpoint| breakpoint.is_object()) {
                 self.unsupported.drop("messages[].content[].content[].cache_control");
             }
@@ -244,8 +203,7 @@ impl<'a> ChatReader<'a> {
         self.has_blank_answers |= parts.iter().any(is_blank);
         let mut blocks = content.objects();
         while let Some((index, block)) = blocks.next_object() {
-            let (block, path) = (Block::read(block), path.item(index));
-            block.name_others("messages[].content[]", &mut self.unsupported);
+            let (block, path) = (Block::read(block, OF_CONTENT, &mut self.unsupported), path.item(index));
             match &*block.kind(&path)? {
                 "text" => {
                     if block.citations.is_some_and(Raw::is_filled) {

@@ -5,24 +5,14 @@ use pointsman_domain::Invalid;
 use super::{ChatReader, content::Block, refused, required};
 use crate::{
     json::Raw,
-    neutral::{Content, EscapedText, MediaSource, Part, Path, base64::has_odd_base64, media_type::bare_data, none_of},
+    neutral::{
+        Content, EscapedText, MediaSource, Part, Path, UnsupportedFields, base64::has_odd_base64,
+        media_type::bare_data, none_of,
+    },
 };
 
-/// The `source` of an image or a document.
-struct Source<'a> {
-    kind: Option<Raw<'a>>,
-    media_type: Option<Raw<'a>>,
-    data: Option<Raw<'a>>,
-    url: Option<Raw<'a>>,
-    content: Option<Raw<'a>>,
-}
-
-impl<'a> Source<'a> {
-    fn read(source: Raw<'a>) -> Source<'a> {
-        let [kind, media_type, data, url, content] = source.pick([b"type", b"media_type", b"data", b"url", b"content"]);
-        Source { kind, media_type, data, url, content }
-    }
-}
+/// Members of the `source` of an image or a document.
+const OF_SOURCES: [&[u8]; 5] = [b"type", b"media_type", b"data", b"url", b"content"];
 
 impl<'a> ChatReader<'a> {
     /// An image that was uploaded to the provider can only be found there.
@@ -34,22 +24,23 @@ impl<'a> ChatReader<'a> {
         parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Invalid> {
         let path = path.member("source");
-        let source = Source::read(block.source.ok_or_else(|| required(path))?);
-        let source = match source.kind.and_then(Raw::text).as_deref() {
+        let source = block.source.ok_or_else(|| required(path))?;
+        let [kind, media_type, data, url, _] = source.pick(OF_SOURCES);
+        let source = match kind.and_then(Raw::text).as_deref() {
             Some("base64") => {
-                let media_type = needed(source.media_type, &path, "media_type")?;
-                let data = self.data(source.data, &path)?;
+                let media_type = needed(media_type, &path, "media_type")?;
+                let data = self.data(data, &path)?;
                 if !media_type.unescaped().starts_with("image/") {
                     return Err(refused(path.member("media_type"), "The media type must be one of an image."));
                 }
                 MediaSource::of_type(&media_type, data)
             }
-            Some("url") => MediaSource::Url(web_address(source.url, &path)?),
+            Some("url") => MediaSource::Url(web_address(url, &path)?),
             Some("file") => {
                 self.needs_native(path.member("type"));
                 return Ok(());
             }
-            _ => return Err(none_of(path.member("type"), source.kind, &["base64", "url"])),
+            _ => return Err(none_of(path.member("type"), kind, &["base64", "url"])),
         };
         parts.push(Part::marked(Content::Image { source, detail: None }, breakpoint));
         Ok(())
@@ -63,7 +54,8 @@ impl<'a> ChatReader<'a> {
         parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Invalid> {
         let path = path.member("source");
-        let source = Source::read(block.source.ok_or_else(|| required(path))?);
+        let source = block.source.ok_or_else(|| required(path))?;
+        let [kind, media_type, data, url, content] = source.pick(OF_SOURCES);
         let title = block.title.and_then(EscapedText::read);
         for text in [title.clone(), block.context.and_then(EscapedText::read)].into_iter().flatten() {
             if !text.is_empty() {
@@ -74,26 +66,26 @@ impl<'a> ChatReader<'a> {
         if citations.is_some_and(|enabled| enabled.bytes() == b"true") {
             self.unsupported.drop("messages[].content[].citations");
         }
-        let file = match source.kind.and_then(Raw::text).as_deref() {
+        let file = match kind.and_then(Raw::text).as_deref() {
             Some("text") => {
-                let text = needed(source.data, &path, "data")?;
+                let text = needed(data, &path, "data")?;
                 parts.push(Part::marked(Content::Text(text), breakpoint));
                 return Ok(());
             }
             Some("base64") => {
-                let data = self.data(source.data, &path)?;
-                let media_type = source.media_type.and_then(EscapedText::read);
+                let data = self.data(data, &path)?;
+                let media_type = media_type.and_then(EscapedText::read);
                 MediaSource::of_type(&media_type.unwrap_or(EscapedText::plain("application/pdf")), data)
             }
-            Some("url") => MediaSource::Url(web_address(source.url, &path)?),
-            Some("content") => return self.document_of_blocks(source.content, &path, breakpoint, parts),
+            Some("url") => MediaSource::Url(web_address(url, &path)?),
+            Some("content") => return self.document_of_blocks(content, &path, breakpoint, parts),
             Some("file") => {
                 self.needs_native(path.member("type"));
                 return Ok(());
             }
             _ => {
                 let allowed = ["base64", "text", "url", "content", "file"];
-                return Err(none_of(path.member("type"), source.kind, &allowed));
+                return Err(none_of(path.member("type"), kind, &allowed));
             }
         };
         let name = Some(title.unwrap_or(EscapedText::plain("document.pdf")));
@@ -117,7 +109,7 @@ impl<'a> ChatReader<'a> {
         let mut blocks = content.elements().enumerate().peekable();
         while let Some((index, inner)) = blocks.next() {
             let breakpoint = breakpoint.filter(|_| blocks.peek().is_none());
-            let block = Block::read(&mut inner.members());
+            let block = Block::read(&mut inner.members(), "", &mut UnsupportedFields::default());
             match block.text.and_then(EscapedText::read) {
                 Some(text) => parts.push(Part::marked(Content::Text(text), breakpoint)),
                 None => self.image(&block, &path.item(index), breakpoint, parts)?,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::BytesMut;
 
-use crate::json::{Raw, push_comma, push_string};
+use crate::json::{Raw, push_comma};
 
 /// `logprobs` of chat; `None` if the result has another form.
 pub(super) fn of_chat(result: Raw<'_>) -> Option<String> {
@@ -30,13 +30,9 @@ pub(super) fn of_chat(result: Raw<'_>) -> Option<String> {
 /// Appends an entry without its closing brace.
 fn push_logprob(candidate: Raw<'_>, out: &mut BytesMut) -> Option<()> {
     let token: Cow<'_, str> = candidate.member(b"token")?.text()?;
-    out.extend_from_slice(b"{\"token\":");
-    push_string(out, &token);
-    out.extend_from_slice(b",\"logprob\":");
-    out.extend_from_slice(candidate.member(b"logProbability")?.bytes());
-    out.extend_from_slice(b",\"bytes\":[");
+    push!(out; br#"{"token":"#, token, br#","logprob":"#, candidate.member(b"logProbability")?.bytes(),
+        br#","bytes":["#);
     let bytes: Vec<String> = token.bytes().map(|byte| byte.to_string()).collect();
-    out.extend_from_slice(bytes.join(",").as_bytes());
-    out.extend_from_slice(b"]");
+    push!(out; bytes.join(",").as_bytes(), b"]");
     Some(())
 }

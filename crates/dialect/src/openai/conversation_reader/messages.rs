@@ -12,55 +12,40 @@ use crate::{
     },
 };
 
-/// What a message of any role may have. Null is as good as nothing.
-#[derive(Default)]
-struct Members<'a> {
-    role: Option<Raw<'a>>,
-    content: Vec<Part<'a>>,
-    cache_control: Option<Raw<'a>>,
-    refusal: Option<Raw<'a>>,
-    tool_calls: Option<Raw<'a>>,
-    function_call: Option<Raw<'a>>,
-    name: Option<Raw<'a>>,
-    tool_call_id: Option<Raw<'a>>,
-    is_error: Option<Raw<'a>>,
-    reasoning_details: Option<Raw<'a>>,
-    reasoning: Option<Raw<'a>>,
-    reasoning_content: Option<Raw<'a>>,
+member_values! {
+    /// What a message of any role may have beside its content. Null is as good as nothing.
+    struct Members {
+        role = b"role", cache_control = b"cache_control", refusal = b"refusal", tool_calls = b"tool_calls",
+        function_call = b"function_call", name = b"name", tool_call_id = b"tool_call_id", is_error = b"is_error",
+        reasoning_details = b"reasoning_details", reasoning = b"reasoning", reasoning_content = b"reasoning_content"
+    }
 }
 
-impl<'a> Members<'a> {
+/// A message, whatever order its members come in.
+#[derive(Default)]
+struct Message<'a> {
+    members: Members<'a>,
+    content: Vec<Part<'a>>,
+}
+
+impl<'a> Message<'a> {
     /// Reads the message that comes next; a value of another type has no members. `unsupported` gets those without a neutral form.
-    fn read(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedFields) -> Result<Members<'a>, JsonFault> {
-        let mut members = Members::default();
+    fn read(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedFields) -> Result<Message<'a>, JsonFault> {
+        let mut message = Message::default();
         cursor.each_member(|cursor, key| {
             let name = key.name();
-            let member = match &*name {
-                b"content" => {
-                    members.content = content_parts(cursor, unsupported)?;
-                    return Ok(());
-                }
-                b"role" => Some(&mut members.role),
-                b"cache_control" => Some(&mut members.cache_control),
-                b"name" => Some(&mut members.name),
-                b"tool_calls" => Some(&mut members.tool_calls),
-                b"tool_call_id" => Some(&mut members.tool_call_id),
-                b"refusal" => Some(&mut members.refusal),
-                b"function_call" => Some(&mut members.function_call),
-                b"is_error" => Some(&mut members.is_error),
-                b"reasoning_details" => Some(&mut members.reasoning_details),
-                b"reasoning" => Some(&mut members.reasoning),
-                b"reasoning_content" => Some(&mut members.reasoning_content),
-                _ => None,
-            };
+            if *name == *b"content" {
+                message.content = content_parts(cursor, unsupported)?;
+                return Ok(());
+            }
             let value = cursor.value()?;
-            match member {
+            match message.members.slot(&name) {
                 Some(member) => *member = (!value.is_null()).then_some(value),
                 None => unsupported.drop_member("messages[]", &name, value),
             }
             Ok(())
         })?;
-        Ok(members)
+        Ok(message)
     }
 }
 
@@ -72,9 +57,9 @@ pub(super) fn turns<'a>(
     let mut turns = Vec::new();
     let mut ids = MadeIds::default();
     let read = cursor.each_element(|cursor, place| {
-        let members = Members::read(cursor, unsupported)?;
+        let message = Message::read(cursor, unsupported)?;
         ids.message = place;
-        turns.push(turn(members, &mut ids, unsupported));
+        turns.push(turn(message, &mut ids, unsupported));
         Ok(())
     });
     read.map(|_| turns)
@@ -101,30 +86,35 @@ impl MadeIds {
     }
 }
 
-fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, unsupported: &mut UnsupportedFields) -> Turn<'a> {
+fn turn<'a>(message: Message<'a>, ids: &mut MadeIds, unsupported: &mut UnsupportedFields) -> Turn<'a> {
+    let Message { members, content } = message;
     let role = role(members.role);
-    let (is_named, cache_control) = (members.name.is_some() && role != Role::Tool, members.cache_control);
     let mut parts = match role {
-        Role::Tool => vec![result(members, ids)],
-        Role::Assistant => answer(members, ids, unsupported),
-        Role::System | Role::Developer | Role::User => members.content,
+        Role::Tool => vec![result(&members, content, ids)],
+        Role::Assistant => answer(&members, content, ids, unsupported),
+        Role::System | Role::Developer | Role::User => content,
     };
-    mark_last(&mut parts, cache_control);
-    Turn { role, parts, is_named }
+    mark_last(&mut parts, members.cache_control);
+    Turn { role, parts, is_named: members.name.is_some() && role != Role::Tool }
 }
 
-fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, unsupported: &mut UnsupportedFields) -> Vec<Part<'a>> {
+fn answer<'a>(
+    members: &Members<'a>,
+    content: Vec<Part<'a>>,
+    ids: &mut MadeIds,
+    unsupported: &mut UnsupportedFields,
+) -> Vec<Part<'a>> {
     ids.open.clear();
     let (mut calls, mut signatures) = (Vec::new(), Vec::new());
     let mut objects = members.tool_calls.map(Raw::objects);
     while let Some((place, written)) = objects.as_mut().and_then(|calls| calls.next_object()) {
         calls.extend(call(written, || ids.of_call(place), &mut signatures, unsupported));
     }
-    let mut parts = reasoning(&members, signatures);
+    let mut parts = reasoning(members, signatures);
     if parts.is_empty() {
-        parts = members.content;
+        parts = content;
     } else {
-        parts.extend(members.content);
+        parts.extend(content);
     }
     parts.extend(members.refusal.and_then(EscapedText::read).map(|text| Part::new(Content::Refusal(text))));
     parts.extend(calls);
@@ -160,37 +150,16 @@ fn content_parts<'a>(cursor: &mut Cursor<'a>, unsupported: &mut UnsupportedField
     Ok(parts)
 }
 
-/// The members of a part, whatever its type.
-#[derive(Default)]
-pub(crate) struct ContentPart<'a> {
-    pub(crate) kind: Option<Raw<'a>>,
-    pub(crate) text: Option<Raw<'a>>,
-    cache_control: Option<Raw<'a>>,
-    breakpoint: Option<Raw<'a>>,
-    pub(crate) refusal: Option<Raw<'a>>,
-    pub(crate) image_url: Option<Raw<'a>>,
-    pub(crate) input_audio: Option<Raw<'a>>,
-    pub(crate) file: Option<Raw<'a>>,
-    pub(crate) video_url: Option<Raw<'a>>,
+member_values! {
+    /// The members of a part, whatever its type.
+    pub(crate) struct ContentPart {
+        kind = b"type", text = b"text", cache_control = b"cache_control", breakpoint = b"prompt_cache_breakpoint",
+        refusal = b"refusal", image_url = b"image_url", input_audio = b"input_audio", file = b"file",
+        video_url = b"video_url"
+    }
 }
 
 impl<'a> ContentPart<'a> {
-    /// The place of a member of that name.
-    pub(crate) fn slot(&mut self, name: &[u8]) -> Option<&mut Option<Raw<'a>>> {
-        Some(match name {
-            b"type" => &mut self.kind,
-            b"text" => &mut self.text,
-            b"cache_control" => &mut self.cache_control,
-            b"prompt_cache_breakpoint" => &mut self.breakpoint,
-            b"refusal" => &mut self.refusal,
-            b"image_url" => &mut self.image_url,
-            b"input_audio" => &mut self.input_audio,
-            b"file" => &mut self.file,
-            b"video_url" => &mut self.video_url,
-            _ => return None,
-        })
-    }
-
     /// Reads the part that comes next; a value of another type has no members.
     pub(super) fn read(
         cursor: &mut Cursor<'a>,
@@ -292,11 +261,11 @@ fn legacy_call<'a>(value: Raw<'a>, unsupported: &mut UnsupportedFields) -> Optio
     Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
 }
 
-fn result<'a>(message: Members<'a>, ids: &mut MadeIds) -> Part<'a> {
+fn result<'a>(message: &Members<'a>, parts: Vec<Part<'a>>, ids: &mut MadeIds) -> Part<'a> {
     let given = text_in(message.tool_call_id).or_else(|| text_in(message.name));
     let id = given.filter(|id| !id.is_empty()).unwrap_or_else(|| ids.of_result());
     let failed = message.is_error.is_some_and(|flag| flag.bytes() == b"true");
-    Part::new(Content::ToolResult { id, parts: message.content, failed })
+    Part::new(Content::ToolResult { id, parts, failed })
 }
 
 /// Reasoning of an earlier answer: `reasoning_details`, else the signatures of its calls, else plain text.

@@ -67,12 +67,13 @@ fn read_message<'a>(
     conversation.edits.extend(message.empty_text());
     conversation.tally.bytes += message.other_text_bytes();
     let ConversationSummary { extras, opening, tally, open_turn, texts, last_user, .. } = &mut *conversation;
-    extras.reasoning_details |= message.reasoning_details.is_some();
-    extras.reasoning |= message.reasoning.or(message.reasoning_content).or(message.reasoning_details).is_some();
+    let Members { reasoning, reasoning_content, reasoning_details, .. } = message.others;
+    extras.reasoning_details |= reasoning_details.is_some();
+    extras.reasoning |= reasoning.or(reasoning_content).or(reasoning_details).is_some();
     let calls = message.calls.flatten().unwrap_or(0);
     match role {
         Role::Assistant => {
-            let reasoning = message.reasoning_details.map(TurnReasoning::Written);
+            let reasoning = reasoning_details.map(TurnReasoning::Written);
             open_turn.answer(calls > 0 || message.calls_function(), reasoning);
         }
         Role::Tool | Role::Function => open_turn.result(),
@@ -179,6 +180,15 @@ fn says_something(raw: Raw<'_>) -> bool {
     !matches!(raw.written(), "null" | "\"\"" | "[]" | "{}")
 }
 
+member_values! {
+    /// Members of a message of which little is looked at.
+    struct Members {
+        call_id = b"tool_call_id", function_call = b"function_call", refusal = b"refusal", audio = b"audio",
+        reasoning = b"reasoning", reasoning_content = b"reasoning_content", reasoning_details = b"reasoning_details",
+        images = b"images"
+    }
+}
+
 /// What one message says of itself, whatever order its members come in.
 #[derive(Default)]
 struct Message<'a> {
@@ -188,17 +198,9 @@ struct Message<'a> {
     content: Option<(Content, ByteSpan)>,
     /// How many tool calls, unless they are null.
     calls: Option<Option<usize>>,
-    call_id: Option<Raw<'a>>,
     /// What names the function whose result this is, in the deprecated form.
     name: Option<Raw<'a>>,
-    function_call: Option<Raw<'a>>,
-    refusal: Option<Raw<'a>>,
-    audio: Option<Raw<'a>>,
-    images: Option<Raw<'a>>,
-    reasoning: Option<Raw<'a>>,
-    reasoning_content: Option<Raw<'a>>,
-    /// The reasoning that goes back to its provider.
-    reasoning_details: Option<Raw<'a>>,
+    others: Members<'a>,
 }
 
 impl<'a> Message<'a> {
@@ -211,7 +213,7 @@ impl<'a> Message<'a> {
         index: usize,
     ) -> Result<(), Stopped> {
         let path = MESSAGES.item(index);
-        let slot = match &*key.name() {
+        match &*key.name() {
             b"role" => {
                 let value = cursor.value()?;
                 let role = json::given(value).map(|raw| Role::read(raw, &path.member("role"))).transpose()?;
@@ -219,51 +221,45 @@ impl<'a> Message<'a> {
                 if role == Some(Role::Developer) {
                     conversation.edits.push(Edit { span: span.clone(), want: Replacement::SystemRole });
                 }
-                return once(&mut self.role, (role, span), &path, key);
+                once(&mut self.role, (role, span), &path, key)
             }
             b"content" => {
                 cursor.peek()?;
                 let start = cursor.at();
                 let content = read_content(cursor, conversation, &path.member("content"), index)?;
-                return once(&mut self.content, (content, start..cursor.at()), &path, key);
+                once(&mut self.content, (content, start..cursor.at()), &path, key)
             }
             b"tool_calls" => {
                 let calls = read_calls(cursor, conversation, &path.member("tool_calls"))?;
-                return once(&mut self.calls, calls, &path, key);
+                once(&mut self.calls, calls, &path, key)
             }
             b"name" => {
                 let name = cursor.value()?;
                 if !name.is_null() {
                     required_string(Some(name), &path.member("name"))?;
                 }
-                return once(&mut self.name, name, &path, key);
+                once(&mut self.name, name, &path, key)
             }
-            b"tool_call_id" => &mut self.call_id,
-            b"function_call" => &mut self.function_call,
-            b"refusal" => &mut self.refusal,
-            b"audio" => &mut self.audio,
-            b"reasoning" => &mut self.reasoning,
-            b"reasoning_content" => &mut self.reasoning_content,
-            b"reasoning_details" => &mut self.reasoning_details,
-            b"images" => &mut self.images,
-            _ => {
-                cursor.value()?;
-                return Ok(());
+            name => {
+                let value = cursor.value()?;
+                self.others.slot(name).map_or(Ok(()), |slot| once(slot, value, &path, key))
             }
-        };
-        once(slot, cursor.value()?, &path, key)
+        }
     }
 
     /// Bytes of text beside the content and the calls. Bytes of media and signatures are no text.
     fn other_text_bytes(&self) -> usize {
-        let said = [self.function_call, self.reasoning, self.reasoning_content, self.refusal].into_iter().flatten();
+        let said =
+            [self.others.function_call, self.others.reasoning, self.others.reasoning_content, self.others.refusal]
+                .into_iter()
+                .flatten();
         let said = said.filter(|raw| says_something(*raw)).map(|raw| raw.written().len());
         said.sum::<usize>() + self.name.map_or(0, Raw::text_bytes)
     }
 
     /// Whether a function is called in the deprecated form.
     fn calls_function(&self) -> bool {
-        let name = self.function_call.and_then(|call| call.member(b"name"));
+        let name = self.others.function_call.and_then(|call| call.member(b"name"));
         name.is_some_and(|name| name.filled_string().is_some())
     }
 
@@ -271,7 +267,7 @@ impl<'a> Message<'a> {
     /// there.
     fn empty_text(&self) -> Option<Edit> {
         let (role, role_span) = self.role.clone()?;
-        let has_call = [self.function_call, self.audio].into_iter().flatten().any(says_something);
+        let has_call = [self.others.function_call, self.others.audio].into_iter().flatten().any(says_something);
         let is_silent = role == Some(Role::Assistant) && self.calls.flatten().unwrap_or(0) == 0 && !has_call;
         match self.content.clone().filter(|_| is_silent) {
             None if is_silent => Some(Edit { span: role_span, want: Replacement::WithEmptyContent }),
@@ -320,7 +316,7 @@ impl<'a> Message<'a> {
 
     fn judge_call_id(&self, path: &Path<'_>) -> Result<(), Invalid> {
         let message = "A tool message needs 'tool_call_id'.";
-        let Some(raw) = self.call_id.and_then(json::given) else {
+        let Some(raw) = self.others.call_id.and_then(json::given) else {
             return Err(Invalid { message: message.to_owned(), ..fault::required(path) });
         };
         if json::text(raw, path)?.is_empty() { Err(fault::refused(path, message)) } else { Ok(()) }

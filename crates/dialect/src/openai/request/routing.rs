@@ -84,9 +84,7 @@ impl RoutingBuilder {
                 offer(&mut parameters.preferred_min_throughput, lowest(raw, path)?, source);
             }
             RoutingField::MinQuality => offer(&mut parameters.min_quality, min_quality(raw, path)?, source),
-            RoutingField::QualityUnknown => {
-                offer(&mut parameters.quality_unknown, quality_unknown(raw, path)?, source);
-            }
+            RoutingField::QualityUnknown => offer(&mut parameters.quality_unknown, quality_unknown(raw, path)?, source),
             RoutingField::TopN => {
                 let shown = json::integer_within(raw, path, 1, MAX_SHOWN)?;
                 offer(&mut self.top_n, u32::try_from(shown).unwrap_or(1), source);

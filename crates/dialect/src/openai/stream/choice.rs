@@ -8,7 +8,7 @@ use pointsman_domain::FinishReason;
 use super::split_halves::SplitHalves;
 use crate::{
     answer::{AnswerContext, AnswerFault, AnswerResult},
-    json::{Cursor, JsonFault, Raw, push_comma, push_member, push_u64},
+    json::{Cursor, JsonFault, Raw, push_comma, push_member},
     openai::{
         error::is_filter_note,
         finish::{clean_name, normalise},
@@ -258,9 +258,7 @@ impl ChoiceState {
         out: &mut BytesMut,
     ) -> AnswerResult<RewrittenChoice> {
         let start = out.len();
-        out.put_slice(b"{\"index\":");
-        push_u64(out, self.index);
-        out.put_slice(b",\"delta\":");
+        push!(out; br#"{"index":"#, self.index, br#","delta":"#);
         let delta_start = out.len();
         let call_bytes = self.push_delta(&part.delta, rules, out)?;
         self.has_text |= part.delta.has_text;
@@ -293,9 +291,7 @@ impl ChoiceState {
     pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) -> AnswerResult {
         let whole = matches!(&self.held, Some(held) if matches!(held.finish.reason, FinishReason::Stop | FinishReason::ToolCalls));
         let before = out.len();
-        out.put_slice(b"{\"index\":");
-        push_u64(out, self.index);
-        out.put_slice(b",\"delta\":{");
+        push!(out; br#"{"index":"#, self.index, br#","delta":{"#);
         let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
         if rules.legacy_functions {
             let mut call = FunctionCall::default();
@@ -309,9 +305,7 @@ impl ChoiceState {
             members.out.truncate(before);
             return Ok(());
         }
-        out.put_slice(b"},\"finish_reason\":null,\"native_finish_reason\":null");
-        out.put_slice(NO_LOGPROBS);
-        out.put_u8(b'}');
+        push!(out; br#"},"finish_reason":null,"native_finish_reason":null"#, NO_LOGPROBS, b"}");
         Ok(())
     }
 
@@ -463,10 +457,7 @@ impl DeltaWriter<'_> {
         if self.out.len() > self.start {
             self.out.put_u8(b',');
         }
-        self.out.put_u8(b'"');
-        self.out.put_slice(name);
-        self.out.put_slice(b"\":");
-        self.out.put_slice(value);
+        push!(self.out; br#"""#, name, br#"":"#, value);
     }
 
     /// Writes a list, unless it has no elements.

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     answer::{AnswerFault, AnswerResult, Outcome},
     frame::StreamEvent,
-    json::{push_member, push_u64},
     openai::{
         answer::{one_line, push_finish, rewrite_answer},
         chunk_parts::{DONE, END_OF_EVENT, push_error_end, push_usage_chunk},
@@ -131,27 +130,19 @@ impl ChatRewriter {
         let ChatRewriter { head, choices, meter: AnswerMeter { context, .. }, .. } = self;
         for choice in choices.iter_mut().filter(|choice| choice.held.is_some() && is_wanted(choice.index)) {
             let start = out.len();
-            out.put_slice(head);
-            push_member(out, b"choices", b"[");
+            push!(out; *head, br#","choices":["#);
             let element = out.len();
             choice.push_rest(DeltaRules::new(context, choice.index), out)?;
             if out.len() > element {
-                out.put_u8(b']');
-                out.put_slice(END_OF_EVENT);
+                push!(out; b"]", END_OF_EVENT);
             } else {
                 out.truncate(start);
             }
             let Some(held) = &choice.held else { continue };
-            out.put_slice(head);
-            out.put_slice(&held.chunk_members);
-            out.put_slice(b",\"choices\":[{\"index\":");
-            push_u64(out, choice.index);
-            out.put_slice(b",\"delta\":");
+            push!(out; *head, held.chunk_members, br#","choices":[{"index":"#, choice.index, br#","delta":"#);
             choice.push_last_delta(out);
             push_finish(out, context.finish_word(held.finish.reason), held.finish.native.as_deref());
-            out.put_slice(&held.choice_members);
-            out.put_slice(b"}]");
-            out.put_slice(END_OF_EVENT);
+            push!(out; held.choice_members, b"}]", END_OF_EVENT);
         }
         Ok(())
     }

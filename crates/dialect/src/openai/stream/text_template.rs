@@ -46,9 +46,7 @@ impl TextTemplate {
         let (start, end) = self.ours_text;
         let [before, after] = [self.ours.get(..start), self.ours.get(end..)].map(Option::unwrap_or_default);
         out.reserve(before.len() + text.bytes().len() + after.len());
-        out.put_slice(before);
-        out.put_slice(text.bytes());
-        out.put_slice(after);
+        push!(out; before, text.bytes(), after);
     }
 
     /// Replaces the template by a chunk around its `text`, or ends it if there is none.

@@ -6,7 +6,7 @@ use super::OBJECT;
 use crate::{
     answer::{AnswerContext, AnswerResult},
     frame::KEEP_ALIVE,
-    json::{push_count, push_member, push_string, push_string_member},
+    json::push_string_member,
     neutral::{AnswerEvent, AnswerSink, EscapedText},
     openai::{
         answer::push_head,
@@ -87,11 +87,8 @@ impl TextEncoder {
             return;
         }
         let TextEncoder { context, out, .. } = self;
-        out.put_slice(b"data: {\"id\":");
-        push_string(out, context.generation.as_str());
-        push_string_member(out, b"object", OBJECT);
-        push_member(out, b"created", context.created.to_string().as_bytes());
-        push_string_member(out, b"model", &context.model);
+        push!(out; br#"data: {"id":"#, context.generation.as_str(), br#","object":"#, OBJECT, br#","created":"#,
+            context.created.to_string().as_bytes(), br#","model":"#, context.model);
         error.push(out);
         out.put_slice(b",\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"error\"}]}\n\n");
         self.done();
@@ -109,10 +106,6 @@ impl TextEncoder {
 }
 
 fn push_choice(choice: u32, text: &EscapedText<'_>, finish: &str, out: &mut BytesMut) {
-    out.put_slice(b"{\"text\":");
-    text.push_quoted(out);
-    push_count(out, b"index", u64::from(choice));
-    out.put_slice(b",\"logprobs\":null");
-    push_member(out, b"finish_reason", finish.as_bytes());
-    out.put_u8(b'}');
+    push!(out; br#"{"text":"#, text, br#","index":"#, u64::from(choice), br#","logprobs":null,"finish_reason":"#,
+        finish.as_bytes(), b"}");
 }

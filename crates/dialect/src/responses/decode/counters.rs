@@ -1,6 +1,6 @@
 //! What is counted over all items of an answer.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
 use crate::{
     answer::{AnswerFault, AnswerResult},
@@ -78,9 +78,7 @@ impl Counters {
     /// Hands log probabilities on in the form of chat.
     pub(super) fn logprobs(&self, list: Raw<'_>, sink: &mut impl AnswerSink) -> AnswerResult {
         let mut json = BytesMut::with_capacity(list.bytes().len() + 30);
-        json.put_slice(b"{\"content\":");
-        json.put_slice(list.bytes());
-        json.put_slice(b",\"refusal\":null}");
+        push!(json; br#"{"content":"#, list.bytes(), br#","refusal":null}"#);
         let text = std::str::from_utf8(&json).unwrap_or_default();
         sink.event(AnswerEvent::Logprobs { choice: 0, value: Cursor::new(text).value()? })
     }

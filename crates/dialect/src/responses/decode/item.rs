@@ -6,7 +6,7 @@ use pointsman_domain::ReasoningFormat;
 use super::Counters;
 use crate::{
     answer::{AnswerFault, AnswerResult},
-    json::{Raw, push_count, push_member},
+    json::{Raw, push_count},
     neutral::{
         AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ReasoningState, ToolKind, ToolNames,
         fitting_call_id,
@@ -333,8 +333,7 @@ fn url_citation(annotation: Raw<'_>, start: u64) -> Option<BytesMut> {
     let url = annotation.member(b"url").and_then(Raw::filled_string)?;
     let title = annotation.member(b"title").and_then(Raw::filled_string).unwrap_or(url);
     let mut json = BytesMut::from(&b"{\"type\":\"url_citation\",\"url_citation\":{\"url\":"[..]);
-    json.put_slice(url.bytes());
-    push_member(&mut json, b"title", title.bytes());
+    push!(json; url.bytes(), br#","title":"#, title.bytes());
     for name in [&b"start_index"[..], b"end_index"] {
         if let Some(index) = annotation.member(name).and_then(Raw::count) {
             push_count(&mut json, name, start.saturating_add(index));

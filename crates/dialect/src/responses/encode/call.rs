@@ -7,7 +7,7 @@ use super::{
     output::{ItemHead, ItemStatus},
 };
 use crate::{
-    json::{Raw, push_member, push_quoted, push_string_member},
+    json::{Raw, push_string_member},
     neutral::{EscapedText, ToolKind},
 };
 
@@ -101,12 +101,7 @@ impl ToolCallItem {
             ToolKind::Custom => (b"custom_tool_call", b"input"),
         };
         self.head.push(kind, out);
-        out.put_slice(b",\"status\":\"");
-        out.put_slice(status.as_str().as_bytes());
-        out.put_u8(b'"');
-        out.put_slice(&self.names);
-        push_member(out, text, b"");
-        push_quoted(out, &self.text);
-        out.put_u8(b'}');
+        push!(out; br#","status":""#, status.as_str().as_bytes(), br#"""#, self.names, br#",""#, text, br#"":""#,
+            self.text, br#""}"#);
     }
 }

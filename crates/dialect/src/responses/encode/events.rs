@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::output::ItemHead;
 use crate::{
-    json::{push_count, push_member, push_quoted, push_u64},
+    json::{push_count, push_member},
     neutral::{AnswerForm, EscapedText},
 };
 
@@ -41,12 +41,8 @@ impl EventWriter {
             return;
         }
         let out = &mut self.out;
-        out.put_slice(b"event: response.");
-        out.put_slice(kind.as_bytes());
-        out.put_slice(b"\ndata: {\"type\":\"response.");
-        out.put_slice(kind.as_bytes());
-        out.put_slice(b"\",\"sequence_number\":");
-        push_u64(out, self.sequence);
+        push!(out; b"event: response.", kind.as_bytes(), b"\ndata: {\"type\":\"response.", kind.as_bytes(),
+            br#"","sequence_number":"#, self.sequence);
         self.sequence += 1;
         members(out);
         out.put_slice(b"}\n\n");
@@ -55,8 +51,7 @@ impl EventWriter {
     /// Writes an event about a whole item.
     pub(super) fn item(&mut self, kind: &str, place: u64, item: impl FnOnce(&mut BytesMut)) {
         self.event(kind, |out| {
-            push_count(out, b"output_index", place);
-            out.put_slice(b",\"item\":");
+            push!(out; br#","output_index":"#, place, br#","item":"#);
             item(out);
         });
     }
@@ -77,17 +72,14 @@ impl EventWriter {
     /// Writes a piece of text.
     pub(super) fn delta(&mut self, kind: &str, spot: Spot<'_>, text: &EscapedText<'_>, more: &[u8]) {
         self.within(kind, spot, |out| {
-            text.push_member(out, b"delta");
-            out.put_slice(more);
+            push!(out; br#","delta":"#, text, more);
         });
     }
 
     /// Writes the end of a text; `name` is that of the member with the whole of it.
     pub(super) fn text_done(&mut self, kind: &str, spot: Spot<'_>, name: &[u8], text: &[u8], more: &[u8]) {
         self.within(kind, spot, |out| {
-            push_member(out, name, b"");
-            push_quoted(out, text);
-            out.put_slice(more);
+            push!(out; br#",""#, name, br#"":""#, text, br#"""#, more);
         });
     }
 }

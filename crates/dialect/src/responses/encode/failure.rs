@@ -2,10 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use crate::{
-    json::{push_member, push_string},
-    stream_error::StreamError,
-};
+use crate::{json::push_string, stream_error::StreamError};
 
 /// Seconds that a client is asked to wait after a rate limit. Clients read the number out of the message.
 const RETRY_SECONDS: u32 = 5;
@@ -13,9 +10,7 @@ const RETRY_SECONDS: u32 = 5;
 /// Appends the `error` of a response that failed.
 pub(super) fn push_failure(error: &StreamError, out: &mut BytesMut) {
     let code = code(error);
-    out.put_slice(b"{\"code\":");
-    push_string(out, code);
-    push_member(out, b"message", b"");
+    push!(out; br#"{"code":"#, code, br#","message":"#);
     if code == "rate_limit_exceeded" && !error.message.contains("try again in") {
         push_string(out, &format!("{} Please try again in {RETRY_SECONDS}s.", error.message));
     } else {

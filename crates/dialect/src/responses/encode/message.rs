@@ -7,7 +7,7 @@ use super::{
     output::{ItemHead, ItemStatus},
 };
 use crate::{
-    json::{Raw, push_comma, push_count, push_member, push_quoted},
+    json::{Comma, Raw, push_comma, push_count},
     neutral::EscapedText,
 };
 
@@ -56,18 +56,10 @@ impl Part {
     fn push(&self, out: &mut BytesMut) {
         match self.kind {
             TextKind::Text => {
-                out.put_slice(b"{\"type\":\"output_text\",\"text\":");
-                push_quoted(out, &self.text);
-                push_member(out, b"annotations", &self.annotations);
-                out.put_u8(b']');
-                push_member(out, b"logprobs", &self.logprobs);
-                out.put_slice(b"]}");
+                push!(out; br#"{"type":"output_text","text":""#, self.text, br#"","annotations":"#, self.annotations,
+                    br#"],"logprobs":"#, self.logprobs, b"]}");
             }
-            TextKind::Refusal => {
-                out.put_slice(b"{\"type\":\"refusal\",\"refusal\":");
-                push_quoted(out, &self.text);
-                out.put_u8(b'}');
-            }
+            TextKind::Refusal => push!(out; br#"{"type":"refusal","refusal":""#, self.text, br#""}"#),
         }
     }
 }
@@ -111,22 +103,19 @@ impl MessageItem {
         let parts = self.parts;
         let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text) else { return };
         let Some(annotation) = citation(json) else { return };
-        push_comma(&mut part.annotations);
-        part.annotations.put_slice(&annotation);
+        push!(part.annotations; Comma, annotation);
         let index = part.annotation_count;
         part.annotation_count += 1;
         let spot = Spot { head: &self.head, part: Some((b"content_index", parts)) };
         events.within("output_text.annotation.added", spot, |out| {
-            push_count(out, b"annotation_index", index);
-            push_member(out, b"annotation", &annotation);
+            push!(out; br#","annotation_index":"#, index, br#","annotation":"#, annotation);
         });
     }
 
     /// Adds log probabilities to the open text: the elements of an array.
     pub(super) fn logprobs(&mut self, list: &[u8]) {
         if let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text && !list.is_empty()) {
-            push_comma(&mut part.logprobs);
-            part.logprobs.put_slice(list);
+            push!(part.logprobs; Comma, list);
         }
     }
 
@@ -164,11 +153,8 @@ impl MessageItem {
 
     fn push(&self, status: ItemStatus, out: &mut BytesMut) {
         self.head.push(b"message", out);
-        out.put_slice(b",\"status\":\"");
-        out.put_slice(status.as_str().as_bytes());
-        out.put_slice(b"\",\"role\":\"assistant\",\"content\":");
-        out.put_slice(&self.done);
-        out.put_slice(b"]}");
+        push!(out; br#","status":""#, status.as_str().as_bytes(), br#"","role":"assistant","content":"#, self.done,
+            b"]}");
     }
 }
 
@@ -182,9 +168,8 @@ fn citation(json: &[u8]) -> Option<BytesMut> {
     for name in [&b"start_index"[..], b"end_index"] {
         push_count(&mut out, name, number(name));
     }
-    push_member(&mut out, b"url", url.bytes());
-    push_member(&mut out, b"title", page.member(b"title").filter(|title| title.is_string()).unwrap_or(url).bytes());
-    out.put_u8(b'}');
+    push!(out; br#","url":"#, url.bytes(), br#","title":"#,
+        page.member(b"title").filter(|title| title.is_string()).unwrap_or(url).bytes(), b"}");
     Some(out)
 }
 
@@ -195,9 +180,6 @@ fn document_citation(citation: Raw<'_>) -> Option<BytesMut> {
     let written =
         |text: Option<Raw<'_>>| text.filter(|text| text.is_string()).map_or(&b"\"\""[..], Raw::bytes).to_vec();
     let mut out = BytesMut::from(&b"{\"type\":\"file_citation\""[..]);
-    push_member(&mut out, b"file_id", &written(file));
-    push_member(&mut out, b"filename", &written(title));
-    push_count(&mut out, b"index", index);
-    out.put_u8(b'}');
+    push!(out; br#","file_id":"#, &written(file), br#","filename":"#, &written(title), br#","index":"#, index, b"}");
     Some(out)
 }

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::{
     answer::{AnswerFault, AnswerResult},
-    json::{push_comma, push_quoted},
+    json::{Comma, push_quoted},
 };
 
 /// Most items of an answer.
@@ -61,9 +61,7 @@ impl ItemHead {
 
     /// Appends `{"type":…,"id":…`.
     pub(super) fn push(&self, kind: &[u8], out: &mut BytesMut) {
-        out.put_slice(b"{\"type\":\"");
-        out.put_slice(kind);
-        out.put_slice(b"\",\"id\":");
+        push!(out; br#"{"type":""#, kind, br#"","id":"#);
         self.push_id(out);
     }
 }
@@ -118,8 +116,7 @@ impl Output {
     pub(super) fn push(&self, out: &mut BytesMut) {
         out.put_u8(b'[');
         for item in self.items.iter().filter(|item| !item.is_empty()) {
-            push_comma(out);
-            out.put_slice(item);
+            push!(out; Comma, item);
         }
         out.put_u8(b']');
     }

@@ -8,7 +8,7 @@ use super::{
     output::ItemHead,
 };
 use crate::{
-    json::{push_comma, push_member, push_quoted, push_string_member},
+    json::{Comma, push_member, push_string_member},
     neutral::{EscapedText, ReasoningKind, ReasoningState, StateKey},
     responses::reasoning_state::ForeignReasoning,
 };
@@ -118,11 +118,9 @@ impl ReasoningItem {
         let Some(summary) = self.open.take() else { return };
         events.text_done("reasoning_summary_text.done", self.spot(), b"text", &summary, b"");
         let mut part = BytesMut::from(&b"{\"type\":\"summary_text\",\"text\":"[..]);
-        push_quoted(&mut part, &summary);
-        part.put_u8(b'}');
+        push!(part; br#"""#, summary, br#""}"#);
         events.within("reasoning_summary_part.done", self.spot(), |out| push_member(out, b"part", &part));
-        push_comma(&mut self.done);
-        self.done.put_slice(&part);
+        push!(self.done; Comma, part);
         self.parts += 1;
     }
 
@@ -142,17 +140,14 @@ impl ReasoningItem {
     /// Appends the item, with its encrypted content if the key for it is given.
     fn push(&self, key: Option<&StateKey>, out: &mut BytesMut) {
         self.head.push(b"reasoning", out);
-        push_member(out, b"summary", &self.done);
-        out.put_u8(b']');
+        push!(out; br#","summary":"#, self.done, b"]");
         let sealed = EscapedText::plain(std::str::from_utf8(&self.sealed).unwrap_or_default());
         match key {
             None => push_member(out, b"encrypted_content", b"null"),
             Some(_) if self.format == ReasoningFormat::Responses && sealed.is_empty() => {
                 push_member(out, b"encrypted_content", b"null");
             }
-            Some(_) if self.format == ReasoningFormat::Responses => {
-                sealed.push_member(out, b"encrypted_content");
-            }
+            Some(_) if self.format == ReasoningFormat::Responses => sealed.push_member(out, b"encrypted_content"),
             Some(key) => {
                 let shown = EscapedText::plain(std::str::from_utf8(&self.shown).unwrap_or_default());
                 let foreign = ForeignReasoning {

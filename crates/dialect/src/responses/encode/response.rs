@@ -4,7 +4,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{ResponseOpening, output::Output};
 use crate::{
-    json::{push_count, push_member, push_string, push_string_member, push_u64},
+    json::{push_member, push_string_member},
     neutral::ReportedTokens,
 };
 
@@ -38,31 +38,23 @@ pub(super) fn push_response(
     usage: Option<&ReportedTokens>,
     out: &mut BytesMut,
 ) {
-    out.put_slice(b"{\"id\":");
-    push_string(out, &opening.id);
-    push_member(out, b"object", b"\"response\"");
-    push_member(out, b"created_at", opening.created.to_string().as_bytes());
+    push!(out; br#"{"id":"#, opening.id, br#","object":"response","created_at":"#,
+        opening.created.to_string().as_bytes());
     let completed = matches!(state, ResponseState::Completed).then(|| (opening.clock)().max(opening.created));
     push_member(out, b"completed_at", completed.map_or("null".to_owned(), |at| at.to_string()).as_bytes());
     push_string_member(out, b"status", state.as_str());
     push_member(out, b"error", if let ResponseState::Failed(error) = state { error } else { b"null" });
     match state {
-        ResponseState::Incomplete(reason) => {
-            push_member(out, b"incomplete_details", b"{\"reason\":");
-            push_string(out, reason);
-            out.put_u8(b'}');
-        }
+        ResponseState::Incomplete(reason) => push!(out; br#","incomplete_details":{"reason":"#, reason, b"}"),
         _ => push_member(out, b"incomplete_details", b"null"),
     }
-    push_string_member(out, b"model", &opening.model);
-    push_member(out, b"output", b"");
+    push!(out; br#","model":"#, opening.model, br#","output":"#);
     match state {
         // Nothing is done yet, and clients add to it.
         ResponseState::InProgress => out.put_slice(b"[]"),
         _ => output.push(out),
     }
-    out.put_slice(opening.echo.members());
-    push_member(out, b"usage", b"");
+    push!(out; opening.echo.members(), br#","usage":"#);
     match usage {
         Some(tokens) => push_usage(tokens, out),
         None => out.put_slice(b"null"),
@@ -72,16 +64,8 @@ pub(super) fn push_response(
 
 /// Appends the usage. What it cost is in a header: strict clients refuse members that they do not know.
 pub(in crate::responses) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
-    out.put_slice(b"{\"input_tokens\":");
-    push_u64(out, tokens.prompt);
-    push_member(out, b"input_tokens_details", b"{\"cached_tokens\":");
-    push_u64(out, tokens.cached.unwrap_or(0));
-    push_count(out, b"cache_write_tokens", tokens.cache_write.unwrap_or(0));
-    out.put_u8(b'}');
-    push_count(out, b"output_tokens", tokens.completion);
-    push_member(out, b"output_tokens_details", b"{\"reasoning_tokens\":");
-    push_u64(out, tokens.reasoning.unwrap_or(0));
-    out.put_u8(b'}');
-    push_count(out, b"total_tokens", tokens.prompt.saturating_add(tokens.completion));
-    out.put_u8(b'}');
+    push!(out; br#"{"input_tokens":"#, tokens.prompt, br#","input_tokens_details":{"cached_tokens":"#,
+        tokens.cached.unwrap_or(0), br#","cache_write_tokens":"#, tokens.cache_write.unwrap_or(0),
+        br#"},"output_tokens":"#, tokens.completion, br#","output_tokens_details":{"reasoning_tokens":"#,
+        tokens.reasoning.unwrap_or(0), br#"},"total_tokens":"#, tokens.prompt.saturating_add(tokens.completion), b"}");
 }

@@ -7,59 +7,36 @@ use pointsman_domain::Invalid;
 use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::{Members, Raw},
-    neutral::{Content, EscapedText, MediaSource, Part, Path, base64::has_odd_base64, media_type::bare_data, none_of},
+    neutral::{
+        Content, EscapedText, MediaSource, Part, Path, UnsupportedFields, base64::has_odd_base64,
+        media_type::bare_data, none_of,
+    },
 };
 
 /// How closely an image may be looked at.
 const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
-/// Most members of a part that are named although chat has no form for them.
-const MAX_OTHERS: usize = 64;
-
-/// The members of a content part, whatever its type.
-#[derive(Default)]
-struct ContentPart<'a> {
-    kind: Option<Raw<'a>>,
-    text: Option<Raw<'a>>,
-    refusal: Option<Raw<'a>>,
-    image_url: Option<Raw<'a>>,
-    detail: Option<Raw<'a>>,
-    file_data: Option<Raw<'a>>,
-    file_url: Option<Raw<'a>>,
-    file_id: Option<Raw<'a>>,
-    filename: Option<Raw<'a>>,
-    input_audio: Option<Raw<'a>>,
-    prompt_cache_breakpoint: Option<Raw<'a>>,
-    /// Names and values of the first members that chat has no form for.
-    others: Vec<(Raw<'a>, Raw<'a>)>,
+member_values! {
+    /// The members of a content part, whatever its type.
+    struct ContentPart {
+        kind = b"type", text = b"text", refusal = b"refusal", image_url = b"image_url", detail = b"detail",
+        file_data = b"file_data", file_url = b"file_url", file_id = b"file_id", filename = b"filename",
+        input_audio = b"input_audio", breakpoint = b"prompt_cache_breakpoint"
+    }
 }
 
 impl<'a> ContentPart<'a> {
-    fn read(members: &mut Members<'a>) -> ContentPart<'a> {
+    /// Reads a part. `unsupported` gets the members that have no form in chat, as those of `place`.
+    fn read(members: &mut Members<'a>, place: &str, unsupported: &mut UnsupportedFields) -> ContentPart<'a> {
         let mut read = ContentPart::default();
         for (key, value) in members.filter(|(_, value)| !value.is_null()) {
-            let member = match &*key.name() {
-                b"type" => &mut read.kind,
-                b"text" => &mut read.text,
-                b"refusal" => &mut read.refusal,
-                b"image_url" => &mut read.image_url,
-                b"detail" => &mut read.detail,
-                b"file_data" => &mut read.file_data,
-                b"file_url" => &mut read.file_url,
-                b"file_id" => &mut read.file_id,
-                b"filename" => &mut read.filename,
-                b"input_audio" => &mut read.input_audio,
-                b"prompt_cache_breakpoint" => &mut read.prompt_cache_breakpoint,
+            let name = key.name();
+            match read.slot(&name) {
+                Some(member) => *member = Some(value),
                 // They say something about an answer, not to the model.
-                b"logprobs" => continue,
-                _ => {
-                    if read.others.len() < MAX_OTHERS {
-                        read.others.push((key, value));
-                    }
-                    continue;
-                }
-            };
-            *member = Some(value);
+                None if *name == *b"logprobs" => {}
+                None => unsupported.drop_member(place, &name, value),
+            }
         }
         read
     }
@@ -79,7 +56,7 @@ impl<'a> ChatReader<'a> {
     pub(super) fn content(&mut self, content: Raw<'a>, path: &Path<'_>) -> Result<Vec<Part<'a>>, Invalid> {
         self.each(content, path, |reader, part, path| {
             let content = reader.part(part, path)?;
-            Ok(content.map(|content| Part::marked(content, part.prompt_cache_breakpoint)))
+            Ok(content.map(|content| Part::marked(content, part.breakpoint)))
         })
     }
 
@@ -105,13 +82,10 @@ impl<'a> ChatReader<'a> {
             return Ok(vec![Part::new(Content::Text(text))]);
         }
         check_type(content.is_array(), path, "a string or an array of parts")?;
-        let holder = if matches!(path, Path::Member(_, "output")) { "input[].output[]" } else { "input[].content[]" };
+        let place = if matches!(path, Path::Member(_, "output")) { "input[].output[]" } else { "input[].content[]" };
         let (mut parts, mut objects) = (Vec::new(), content.objects());
         while let Some((index, part)) = objects.next_object() {
-            let part = ContentPart::read(part);
-            for (key, value) in &part.others {
-                self.unsupported.drop_member(holder, &key.name(), *value);
-            }
+            let part = ContentPart::read(part, place, &mut self.unsupported);
             parts.extend(read(self, &part, &path.item(index))?);
         }
         Ok(parts)
