@@ -157,10 +157,11 @@ impl Engine<'_> {
             seconds: 0.0,
             cost: 0.0,
             answered: false,
-            healthy: (0..ENDPOINTS).filter(|endpoint| truth(*endpoint, 0).is_healthy(request)).count(),
+            healthy: (0..world.endpoints.len()).filter(|endpoint| truth(*endpoint, 0).is_healthy(request)).count(),
             attempts: 0,
             first: None,
             bad: 1.0,
+            first_token: None,
         });
         self.walks.push(Walk { order, ..Walk::default() });
         self.go_on(now, id, false, rule);
@@ -276,6 +277,8 @@ impl Engine<'_> {
 
     fn first_token(&mut self, now: f64, attempt: usize, rule: &mut dyn Rule) {
         self.attempts[attempt].first = Some(now);
+        let served = &mut self.run.served[self.attempts[attempt].request];
+        served.first_token = served.first_token.or(Some(now - served.at));
         self.tell(now, attempt, News::FirstToken, rule);
         self.cancel_others(now, attempt, rule);
     }

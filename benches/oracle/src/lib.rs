@@ -13,13 +13,16 @@
 
 pub mod ablation;
 pub mod bucket;
+pub mod columns;
 pub mod compare;
 pub mod dice;
 pub mod engine;
 pub mod figures;
 pub mod goals;
 pub mod improvement;
+pub mod latency;
 pub mod loss;
+pub mod measured;
 pub mod one;
 pub mod ope;
 pub mod oracle;
@@ -37,6 +40,7 @@ pub mod sheet;
 pub mod sheets;
 pub mod shown;
 pub mod sockets;
+pub mod sticky;
 pub mod table;
 pub mod traffic;
 pub mod world;

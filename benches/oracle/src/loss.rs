@@ -7,14 +7,11 @@
 //! | balanced | ½ time ÷ median + ½ cost ÷ median | 3 more |
 //! | reliable | true probability that the first choice fails or takes over 2 s | the same |
 //!
-//! Medians are those over the eight endpoints for this very request, on a good day and alone.
+//! Medians are those over the endpoints for this very request, on a good day and alone.
 
 use pointsman_domain::Objective;
 
-use crate::{
-    request::Request,
-    world::{ENDPOINTS, World},
-};
+use crate::{request::Request, world::World};
 
 /// Seconds that a failure counts for `fastest`.
 pub const FAILED_SECONDS: f64 = 10.0;
@@ -42,6 +39,8 @@ pub struct Served {
     pub first: Option<usize>,
     /// True probability that the first choice failed or took too long.
     pub bad: f64,
+    /// Seconds until the first token of a stream, if it came.
+    pub first_token: Option<f64>,
 }
 
 /// Losses by objective: their sum and number.
@@ -63,16 +62,17 @@ impl Yardsticks {
     #[must_use]
     pub fn of(world: &World, request: &Request, answer: f64) -> Yardsticks {
         let quiet = |endpoint: usize| world.good_day(endpoint).mean_time(request.prompt, answer);
-        let times = std::array::from_fn(quiet);
-        let costs: [f64; ENDPOINTS] = std::array::from_fn(|endpoint| world.cost(endpoint, request, answer));
+        let endpoints = 0..world.endpoints.len();
+        let times = endpoints.clone().map(quiet).collect();
+        let costs: Vec<f64> = endpoints.map(|endpoint| world.cost(endpoint, request, answer)).collect();
         let dearest = costs.iter().copied().fold(0.0, f64::max);
         Yardsticks { time: median(times), cost: median(costs), dearest }
     }
 }
 
-fn median(mut values: [f64; ENDPOINTS]) -> f64 {
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
-    0.5 * (values[ENDPOINTS / 2 - 1] + values[ENDPOINTS / 2])
+    0.5 * (values[(values.len() - 1) / 2] + values[values.len() / 2])
 }
 
 /// The loss of a request.
@@ -111,7 +111,17 @@ mod tests {
     const YARDSTICKS: Yardsticks = Yardsticks { time: 2.0, cost: 0.004, dearest: 0.01 };
 
     fn check(objective: Objective, seconds: f64, cost: f64, answered: bool, expected: f64) {
-        let served = Served { at: 0.0, seconds, cost, answered, healthy: 8, attempts: 1, first: Some(0), bad: 0.25 };
+        let served = Served {
+            at: 0.0,
+            seconds,
+            cost,
+            answered,
+            healthy: 8,
+            attempts: 1,
+            first: Some(0),
+            bad: 0.25,
+            first_token: None,
+        };
         let lost = loss(objective, &served, &YARDSTICKS);
         assert!((lost - expected).abs() < 1e-12, "{objective:?}, {answered}: {lost} instead of {expected}");
     }

@@ -12,7 +12,9 @@ use std::{
 
 use flate2::read::GzDecoder;
 use pointsman_oracle::{
-    ablation, compare, improvement, one,
+    ablation, compare, improvement, latency,
+    measured::MeasuredSet,
+    one,
     ope::{self, Matrix},
     plot, quality,
     quality::questions::Questions,
@@ -21,7 +23,7 @@ use pointsman_oracle::{
     sheet::Sheet,
     sheets, shown,
     sockets::{self, Stage},
-    table,
+    sticky, table,
     world::World,
 };
 
@@ -29,9 +31,8 @@ use pointsman_domain::Objective;
 
 use options::{Options, objective, scenario};
 
-/// What to do where the sets of questions are not there: they are no part of the repository.
-const NO_DATA: &str = "--data names a directory with paretobandit.csv.gz, routerbench.csv.gz and bfcl.csv.gz; \
-    docs/BENCHMARKS.md says how they are made of public files";
+/// What to do where the sets are not there: they are no part of the repository.
+const NO_DATA: &str = "--data names a directory with sets that are made of public files, as docs/BENCHMARKS.md says";
 
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
@@ -47,6 +48,8 @@ oracle changes <before> <after>            what changed from one file of such li
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
+oracle latency --data DIRECTORY            latency targets on measured calls, against a clairvoyant; --seeds N
+oracle sticky --data DIRECTORY             cached blocks found by conversations of a real hour at four equal endpoints
 oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
@@ -114,7 +117,15 @@ fn run() -> Result<String, Box<dyn Error>> {
             let sheet = regret::sheet(&plan.scenarios, &plan.aims, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
-        ["quality"] => print(&quality::sheets(&sets(options.data.as_deref())?), options.markdown, &mut text)?,
+        ["quality"] => print(&quality::sheets(&sets(&options)?), options.markdown, &mut text)?,
+        ["latency"] => {
+            let plan = options.plan();
+            print(&latency::sheets(&measured(&options)?, &plan.seeds, &plan.policy), options.markdown, &mut text)?;
+        }
+        ["sticky"] => {
+            let trace = sticky::Trace::parse(&data(&options, "mooncake.csv.gz")?)?;
+            print(&[sticky::sheet(&trace, &policy())?], options.markdown, &mut text)?;
+        }
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
@@ -151,14 +162,27 @@ fn matrices(directory: Option<&Path>) -> Result<Vec<Matrix>, Box<dyn Error>> {
 }
 
 /// The sets by which quality is judged.
-fn sets(directory: Option<&Path>) -> Result<Vec<Questions>, Box<dyn Error>> {
+fn sets(options: &Options) -> Result<Vec<Questions>, Box<dyn Error>> {
     let read = |(name, file, models): (&str, &str, &str)| {
-        let path = directory.ok_or(NO_DATA)?.join(file);
-        let table = unpacked(&path).map_err(|error| format!("{}: {error}. {NO_DATA}", path.display()))?;
+        let table = data(options, file)?;
         let models: Vec<&str> = models.split_whitespace().collect();
         Ok(Questions::parse(name, &table, &models)?)
     };
     quality::SETS.into_iter().map(read).collect()
+}
+
+/// The sets by which latency targets are judged.
+fn measured(options: &Options) -> Result<Vec<MeasuredSet>, Box<dyn Error>> {
+    let mut sets = MeasuredSet::of_llmperf(&data(options, "llmperf.csv.gz")?)?;
+    sets.extend(MeasuredSet::of_computesdk(&data(options, "computesdk.csv.gz")?)?);
+    Ok(sets)
+}
+
+/// A file of the directory with data.
+fn data(options: &Options, file: &str) -> Result<String, String> {
+    let directory = options.data.as_ref().ok_or_else(|| format!("{file} is needed: {NO_DATA}"))?;
+    let path = directory.join(file);
+    unpacked(&path).map_err(|error| format!("{}: {error}. {NO_DATA}", path.display()))
 }
 
 fn unpacked(path: &Path) -> std::io::Result<String> {

@@ -129,7 +129,7 @@ pub fn draw(traffic: Traffic, scenario: Scenario, aim: Aim, seed: u64, span: Spa
         Traffic::Trace(hour, pace) => traffic::arrivals(hour, pace, seed, aim, rate, span.seconds),
     };
     let rate = if traffic == Traffic::Poisson { rate } else { requests.len() as f64 / span.seconds };
-    let mut world = World { seed, endpoints, events: Vec::new(), requests, span };
+    let mut world = World { seed, endpoints, events: Vec::new(), requests, span, calls: Vec::new() };
     world.events = events(&world, scenario, aim, rate, &mut Dice::new(seed, 0xe7e7));
     world
 }
@@ -143,6 +143,7 @@ fn endpoint(scenario: Scenario, position: usize, half_life: f64, dice: &mut Dice
         per_token: 1.0 / dice.ratio(100.0, 500.0),
         price_in,
         price_out: price_in * dice.between(2.0, 5.0),
+        price_cached: None,
         failure: dice.ratio(0.001, 0.02),
         knee: WIDE,
         exponent: 1.0,

@@ -15,7 +15,7 @@ pub const HALF_LIFE: f64 = 60.0;
 /// Half-lives over which requests arrive.
 const HALF_LIVES: f64 = 25.0;
 
-/// Endpoints of a world, each at a provider of its own.
+/// Endpoints of a world, each at a provider of its own; a world of measured calls may have fewer.
 pub const ENDPOINTS: usize = 8;
 /// Spread (σ of ln) of the time per token from request to request.
 const TOKEN_SIGMA: f64 = 0.15;
@@ -44,6 +44,8 @@ pub struct Endpoint {
     pub price_in: f64,
     /// Dollars per output token.
     pub price_out: f64,
+    /// Dollars per prompt token that lies in its cache, where that is cheaper.
+    pub price_cached: Option<f64>,
     /// Probability of a 500 on a good day.
     pub failure: f64,
     /// Requests in flight up to which it is no slower.
@@ -169,6 +171,8 @@ pub struct World {
     pub requests: Vec<Request>,
     /// How long it lasts.
     pub span: Span,
+    /// Measured calls that are drawn from, by part of the run and endpoint. Without any, fates follow from characters.
+    pub calls: Vec<Vec<Vec<Fate>>>,
 }
 
 impl World {
@@ -216,10 +220,20 @@ impl World {
         on.filter_map(|event| if let Effect::Limits(rate) = event.effect { Some(rate) } else { None }).reduce(f64::min)
     }
 
+    /// The part of the run in which a moment lies: all parts of measured calls are equally long.
+    #[must_use]
+    pub fn part(&self, at: f64) -> usize {
+        let parts = self.calls.len();
+        ((at / self.span.seconds * parts as f64) as usize).min(parts.saturating_sub(1))
+    }
+
     /// What comes of a request at an endpoint of which this is true. The same for everybody who routes.
     #[must_use]
     pub fn fate(&self, request: &Request, endpoint: usize, truth: &Truth) -> Fate {
         let mut dice = Dice::new(self.seed ^ 0xfa7e, (request.id * ENDPOINTS + endpoint) as u64);
+        if let Some(calls) = self.calls.get(self.part(request.at)) {
+            return calls[endpoint][dice.below(calls[endpoint].len())];
+        }
         let (fails, z_first, z_token) = (dice.uniform() < truth.failure, dice.normal(), dice.normal());
         let first = truth.median * libm::exp(truth.sigma * z_first) + truth.slope * f64::from(request.prompt);
         if fails {

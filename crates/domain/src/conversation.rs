@@ -8,9 +8,10 @@ use super::id::EndpointId;
 /// hashes use a public key; to identify a conversation they are hashed again with its owner and a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionOpening {
-    /// Hash of the tools and the leading system and developer messages, which many conversations may share.
+    /// Hash of what many conversations may share: the tools, and the leading system and developer messages or, where these are
+    /// short, the beginning of the text.
     pub instructions: u128,
-    /// Estimated tokens of the tools and these messages.
+    /// Estimated tokens of that.
     pub instruction_tokens: u32,
     /// Hash of the same and of the first message after them, which identifies one conversation.
     pub conversation: u128,

@@ -87,7 +87,7 @@ pub struct Logged {
 
 /// The routing core.
 pub struct Core {
-    policy: RoutingPolicy,
+    pub(super) policy: RoutingPolicy,
     statistics: Statistics,
     snapshot: Snapshot,
     /// When it was published, and when the next one is due.
@@ -98,7 +98,8 @@ pub struct Core {
     leaves: Option<Tick>,
     board: LiveBoard,
     view: LiveView,
-    query: Query,
+    /// What the next decision is asked, but for what stands in the request.
+    pub(super) query: Query,
     seed: u64,
     decisions: HashMap<usize, Decision>,
     claims: HashMap<usize, (Claim, bool)>,
@@ -162,6 +163,11 @@ impl Core {
         let run = engine::run(world, &mut core);
         let catalog = Arc::clone(&core.snapshot.catalog);
         Logged { run, decisions: core.kept, catalog, policy: Arc::new(core.policy) }
+    }
+
+    /// The id of an endpoint.
+    pub(super) fn id(&self, endpoint: usize) -> EndpointId {
+        self.snapshot.catalog.endpoints[endpoint].id
     }
 
     /// Copies the fast cells, as far as they are not taken away.
@@ -399,7 +405,7 @@ fn completed(report: &Report<'_>, estimated: u32) -> EventKind {
 }
 
 /// Virtual seconds as the core counts time. It starts at an hour, so that nothing is ever too long ago.
-fn tick(seconds: f64) -> Tick {
+pub(super) fn tick(seconds: f64) -> Tick {
     Tick(3_600_000_000 + (seconds * 1e6) as u64)
 }
 
@@ -430,7 +436,7 @@ fn query() -> Query {
     }
 }
 
-const MODEL: &str = "acme/chat";
+pub(super) const MODEL: &str = "acme/chat";
 
 #[expect(clippy::expect_used, reason = "names made here, all different")]
 fn catalog(world: &World) -> Catalog {
@@ -439,6 +445,7 @@ fn catalog(world: &World) -> Catalog {
         pricing: Some(Arc::new(Pricing {
             prompt: Usd::from_f64(endpoint.price_in).unwrap_or_default(),
             completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
+            input_cache_read: endpoint.price_cached.and_then(Usd::from_f64),
             ..Pricing::default()
         })),
         ..Endpoint::with_defaults(EndpointId::new(MODEL, slug, ""), 0, provider, MODEL)

@@ -2,11 +2,13 @@
 
 mod bandit;
 mod clairvoyant;
+mod conversing;
 #[expect(clippy::disallowed_methods, reason = "ranks")]
 mod core;
 mod peak_ewma;
 mod price;
 mod simple;
+mod targeted;
 mod windows;
 
 use pointsman_domain::{Decision, RoutingPolicy};
@@ -14,7 +16,9 @@ use pointsman_domain::{Decision, RoutingPolicy};
 use self::core::Core;
 pub use self::{
     clairvoyant::Restraint,
+    conversing::Conversing,
     core::{Logged, Without, policy},
+    targeted::{Holder, Targeted},
 };
 use crate::{rule::Rule, world::World};
 

@@ -105,6 +105,7 @@ impl Driver {
             attempts: 0,
             first: None,
             bad: 1.0,
+            first_token: None,
         };
         served.answered = match &self.rule {
             Some(rule) => self.walk(rule, request, &body).await,

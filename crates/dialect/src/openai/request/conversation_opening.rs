@@ -3,6 +3,8 @@
 //! What is hashed is what reads the same in every turn: the tools as they are written, the system and developer
 //! messages in front, and the first message after them. Text is hashed with its escapes resolved, media by
 //! their length and head. From there on nothing is hashed, however long the conversation.
+//!
+//! What other conversations share are the instructions or, where these are short, the first [`SHARED_BYTES`] of text.
 
 use std::borrow::Cow;
 
@@ -13,6 +15,8 @@ use super::prompt_size::PromptSize;
 
 /// Shortest prompt that providers cache, in bytes. Shorter prompts have no hash.
 const LEAST_BYTES: usize = 1024;
+/// Beginning of a prompt that other conversations may share, in bytes of text: the shortest that most providers cache.
+const SHARED_BYTES: usize = 4096;
 /// How much of a medium is hashed besides its length.
 const MEDIUM_HEAD: usize = 256;
 
@@ -24,6 +28,9 @@ pub(super) struct OpeningHasher {
     /// After the last message that was an instruction.
     instructions: Option<HighwayHasher>,
     instruction_bytes: usize,
+    /// After the first [`SHARED_BYTES`] of text, of which so many have passed before.
+    beginning: Option<HighwayHasher>,
+    text_bytes: usize,
     closed: bool,
 }
 
@@ -37,6 +44,7 @@ impl OpeningHasher {
     pub(super) fn text<'t>(&mut self, text: impl FnOnce() -> Cow<'t, str>) {
         if !self.closed {
             let text = text();
+            self.begin(text.as_bytes());
             self.piece(text.as_bytes(), text.len());
         }
     }
@@ -52,6 +60,20 @@ impl OpeningHasher {
     fn piece(&mut self, bytes: &[u8], length: usize) {
         self.hasher.append(&(length as u64).to_le_bytes());
         self.hasher.append(bytes);
+    }
+
+    /// Keeps the hash of the beginning, without the length of the text that it ends in, as others may go on differently.
+    fn begin(&mut self, text: &[u8]) {
+        if self.beginning.is_some() {
+            return;
+        }
+        let Some(head) = text.get(..SHARED_BYTES.saturating_sub(self.text_bytes)) else {
+            self.text_bytes += text.len();
+            return;
+        };
+        let mut hasher = self.hasher.clone();
+        hasher.append(head);
+        self.beginning = Some(hasher);
     }
 
     /// The current message ended, after so much of the prompt.
@@ -87,9 +109,13 @@ impl OpeningHasher {
             let [low, high] = hasher.finalize128();
             u128::from(high) << 64 | u128::from(low)
         };
-        let instructed = PromptSize { bytes: self.instruction_bytes + tool_bytes, ..PromptSize::default() };
+        let (shared, bytes) = match self.beginning {
+            Some(beginning) if self.instruction_bytes < SHARED_BYTES => (beginning, SHARED_BYTES),
+            _ => (self.instructions.unwrap_or_default(), self.instruction_bytes),
+        };
+        let instructed = PromptSize { bytes: bytes + tool_bytes, ..PromptSize::default() };
         Some(SessionOpening {
-            instructions: with_tools(self.instructions.unwrap_or_default()),
+            instructions: with_tools(shared),
             instruction_tokens: instructed.tokens(0),
             conversation: with_tools(self.hasher),
         })

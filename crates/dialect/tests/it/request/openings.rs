@@ -44,6 +44,21 @@ fn another_first_message_is_another_conversation_with_the_same_instructions() {
 }
 
 #[test]
+fn conversations_that_begin_with_the_same_4_kib_share_these_where_instructions_are_short() {
+    let of = |system: &str, document: &str, question: &str| {
+        opening(json!([said("system", system), said("user", document.to_owned() + question)]))
+    };
+    let document = long("a") + &long("b");
+    let [one, other] = ["Why?", "Who, and when?"].map(|question| of(&"s".repeat(96), &document, question));
+    assert_eq!((one.instructions, one.instruction_tokens), (other.instructions, 1024));
+    assert_ne!(one.conversation, other.conversation);
+    let text = document.replacen('b', "c", 1);
+    assert_ne!(one.instructions, of(&"s".repeat(96), &text, "Why?").instructions);
+    let instructed = |question| of(&(document.clone() + &document), question, "Why?").instructions;
+    assert_eq!(instructed("What?"), instructed("Which?"), "long instructions are shared whole");
+}
+
+#[test]
 fn other_instructions_are_another_conversation() {
     let [one, other] = ["a", "b"].map(|word| opening(json!([said("system", long(word)), said("user", "Which way?")])));
     assert_ne!(one.instructions, other.instructions);
