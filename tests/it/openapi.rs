@@ -201,6 +201,7 @@ async fn all_pages(described: &Described, id: &str) -> usize {
             || path.contains("{hash}")
             || path.contains("/files/")
             || path.ends_with("{diff}")
+            || path.ends_with("{regret}")
             || path.ends_with("/admin/live")
         {
             continue;

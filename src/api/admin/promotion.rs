@@ -119,19 +119,20 @@ pub(crate) async fn promote(by: Administrator, name: PathName, body: Bytes) -> R
     if let (true, Ok(CanaryLines { alias, .. })) = (promotion.lines.is_some(), lines) {
         let change = promotion.change(alias, request.reason);
         audit::record(&by, change.clone()).await?;
-        announce(&by.caller.key.name, &promotion.shadow, &change);
+        let (by, what) = (&*by.caller.key.name, act(&change));
+        events::Administered { by, what: &what, whom: Some(&promotion.shadow) }.emit();
     }
     Ok(uncached(&Data { data: promotion }))
 }
 
-fn announce(by: &str, shadow: &str, change: &Change) {
-    let what = match change {
+/// What the log says of it.
+fn act(change: &Change) -> String {
+    match change {
         Change::PromoteShadow { overridden, reason: Some(reason), .. } => {
             format!("overrides {} because of {reason:?} and promotes the shadow", overridden.join(", "))
         }
         _ => "promotes the shadow".to_owned(),
-    };
-    events::Administered { by, what: &what, whom: Some(shadow) }.emit();
+    }
 }
 
 impl PromotionRequest {
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_evidence_within_the_limits_allows_it_and_a_reason_that_nothing_needs_is_not_recorded() {
+    fn enough_evidence_within_the_limits_allows_it_and_a_reason_that_nothing_needs_is_not_said() {
         let toml = "[[shadow]]\nname = \"thrifty\"\nwhere = { alias = \"service/auto\" }\n[shadow.overrides]\n\
                     routing.objective = \"cheapest\"";
         let config = Config::parse(toml, "test", Path::new("."), &Environment::default()).unwrap();
@@ -363,13 +364,13 @@ mod tests {
             let lines = config.canary_lines(shadow, request.share, &request.guardrail());
             let promotion = PromotionBody::new(&request, shadow, evidence, &lines);
             let change = promotion.change("service/auto".to_owned(), request.reason);
-            let Change::PromoteShadow { overridden, reason, .. } = change else { unreachable!() };
-            (promotion.verdict, promotion.lines.is_some(), overridden, reason)
+            (promotion.verdict, promotion.lines.is_some(), act(&change))
         };
         let short = Evidence { hours: 1.0, ..ENOUGH };
-        let (fingerprint, window) = (shadow.fingerprint(), vec!["window".to_owned()]);
-        assert_eq!(asked(&fingerprint, &ENOUGH), ("allowed", true, Vec::new(), None));
-        assert_eq!(asked(&fingerprint, &short), ("overridden", true, window, Some("a friday".to_owned())));
+        let fingerprint = shadow.fingerprint();
+        assert_eq!(asked(&fingerprint, &ENOUGH), ("allowed", true, "promotes the shadow".to_owned()));
+        let said = "overrides window because of \"a friday\" and promotes the shadow".to_owned();
+        assert_eq!(asked(&fingerprint, &short), ("overridden", true, said));
         assert_eq!(asked("another one", &ENOUGH).0, "refused");
     }
 
