@@ -136,8 +136,9 @@ impl RoutingMemory {
 }
 
 impl StatsStore for RoutingMemory {
-    fn save(&self, state: SavedState) -> bool {
-        let text = SavedState { spend_paces: self.paces.export(), ..state }.to_json();
+    fn save(&self, mut state: SavedState) -> bool {
+        state.spend_paces = self.paces.export();
+        let text = state.to_json();
         let written = self.with_lock(|lock| file::replace(&self.path, &text, lock));
         let saved = written.is_ok();
         self.record(written.map(|()| Some(text.len() as u64)));
