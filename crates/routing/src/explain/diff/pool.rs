@@ -3,7 +3,7 @@
 
 use pointsman_domain::{
     Candidate, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, Quality, Query, RecordedGate,
-    Reopens, Target, Tick,
+    Reopens, ScoreInputs, Target, Tick,
 };
 
 use super::setup::{RecordedQuality, Setup};
