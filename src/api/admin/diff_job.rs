@@ -61,7 +61,7 @@ pub(super) fn start(
     let id = format!("{prefix}{:016x}", rand::random::<u64>());
     let job =
         by.worker.shared.process.diffs.begin(id, clock::unix_millis(), entered).ok_or_else(ApiError::diff_runs)?;
-    events::Administered { by: &by.caller.key.name, what, whom: None }.emit();
+    events::administered(&by.caller.key.name, what, None);
     let running = Arc::clone(&job);
     let run = move || {
         let report = Traffic::open(&place).map_err(|fault| fault.to_string()).and_then(|all| work(&all, &running));
@@ -99,7 +99,7 @@ pub(super) fn shown<R: Serialize>(worker: &Worker, prefix: &str, id: &str) -> Re
 pub(super) fn cancelled<R: Serialize>(by: &Authorized, prefix: &str, id: &str) -> Result<HttpResponse, ApiError> {
     let job = found(&by.worker, prefix, id)?;
     job.stop.store(true, Relaxed);
-    events::Administered { by: &by.caller.key.name, what: "cancels", whom: Some(&job.id) }.emit();
+    events::administered(&by.caller.key.name, "cancels", Some(&job.id));
     Ok(uncached(&Data { data: JobBody::<R>::new(&job) }))
 }
 

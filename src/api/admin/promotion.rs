@@ -120,7 +120,7 @@ pub(crate) async fn promote(by: Administrator, name: PathName, body: Bytes) -> R
         let change = promotion.change(alias, request.reason);
         audit::record(&by, change.clone()).await?;
         let (by, what) = (&*by.caller.key.name, act(&change));
-        events::Administered { by, what: &what, whom: Some(&promotion.shadow) }.emit();
+        events::administered(by, &what, Some(&promotion.shadow));
     }
     Ok(uncached(&Data { data: promotion }))
 }
