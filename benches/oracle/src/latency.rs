@@ -54,6 +54,8 @@ pub struct Verdict {
     pub windows: usize,
     /// Held by Pointsman.
     pub held: usize,
+    /// Runs of which it did not hold the first window, in which it knows nothing yet.
+    pub first_lost: usize,
     /// Held by the clairvoyant.
     pub clairvoyant_held: usize,
     /// Requests.
@@ -88,6 +90,7 @@ impl Verdict {
     fn add(&mut self, other: &Verdict) {
         self.windows += other.windows;
         self.held += other.held;
+        self.first_lost += other.first_lost;
         self.clairvoyant_held += other.clairvoyant_held;
         self.requests += other.requests;
         self.late += other.late;
@@ -127,6 +130,7 @@ pub fn judge(set: &MeasuredSet, question: &Question, seed: u64, policy: &Routing
     Some(Verdict {
         windows: windows.len(),
         held: windows.iter().filter(allowed).count(),
+        first_lost: windows.iter().take(1).filter(|window| !allowed(window)).count(),
         clairvoyant_held: late_by_window(&best, target).iter().filter(allowed).count(),
         requests: own.served.len(),
         late: windows.iter().map(|window| window[0]).sum(),
@@ -168,63 +172,87 @@ fn preference((percentile, bound): Target) -> Preference {
     preference
 }
 
-/// The table of all sets, and by objective the sums of all targets that can be held.
+/// The sums of all targets of each set and of all sets, then every target, then those that nobody can hold.
 #[must_use]
-pub fn sheets(sets: &[MeasuredSet], seeds: &[u64], policy: &RoutingPolicy) -> Vec<Sheet> {
+pub fn sheets(sets: &[MeasuredSet], seeds: &[u64], policy: &RoutingPolicy) -> [Sheet; 3] {
     let header = [
-        "set, target",
+        "",
         "prices",
         "objective",
         "windows held",
+        "lost, first of a run",
         "clairvoyant's",
         "late",
         "cost to the clairvoyant's",
         "reached",
     ];
-    let title = format!("Latency targets on measured calls: {} runs of an hour each", seeds.len());
-    let mut sheet = Sheet::new(title, header);
-    let mut sums = [(Objective::Cheapest, Verdict::default(), 0, 0), (Objective::Balanced, Verdict::default(), 0, 0)];
-    let mut unable = Vec::new();
-    for set in sets {
-        let targets = TARGETS.iter().filter(|(name, _)| set.name.starts_with(name)).flat_map(|(_, targets)| targets);
-        for target in targets.copied() {
-            let name = format!("{}, {} {} s", set.name, target.0.as_str(), target.1);
-            for ladder in Ladder::ALL {
-                for (objective, sum, reached, all) in &mut sums {
-                    let question = Question { target, objective: *objective, ladder };
-                    let mut verdict = Verdict::default();
-                    for seed in seeds {
-                        judge(set, &question, *seed, policy).iter().for_each(|run| verdict.add(run));
-                    }
-                    if verdict.windows == 0 {
-                        unable.push(name.clone());
-                        continue;
-                    }
-                    sum.add(&verdict);
-                    *reached += usize::from(verdict.is_reached());
-                    *all += 1;
-                    let yes = if verdict.is_reached() { "yes" } else { "no" };
-                    sheet.row(row(&name, ladder.name(), objective.as_str(), &verdict, yes));
+    let title =
+        format!("Latency targets on measured calls: {} runs of an hour for each target and price ladder", seeds.len());
+    let mut sums = Sheet::new(title, header);
+    let mut each = Sheet::new("Each target", header);
+    let mut unable = Sheet::new("Targets that no endpoint holds alone all the time, so they are left out", [""]);
+    for objective in [Objective::Cheapest, Objective::Balanced] {
+        let mut total = Sum::default();
+        for set in sets {
+            let mut sum = Sum::default();
+            for (name, question) in questions(set, objective) {
+                let mut verdict = Verdict::default();
+                let runs = seeds.iter().filter_map(|seed| judge(set, &question, *seed, policy));
+                runs.for_each(|run| verdict.add(&run));
+                if verdict.windows > 0 {
+                    sum.add(&Sum { verdict, reached: usize::from(verdict.is_reached()), targets: 1 });
+                    let reached = if verdict.is_reached() { "yes" } else { "no" };
+                    each.row(row(&name, question.ladder.name(), objective, &verdict, reached));
+                } else if objective == Objective::Cheapest && question.ladder == Ladder::Drawn {
+                    unable.row([name]);
                 }
             }
+            sums.row(sum.row(&set.name, objective));
+            total.add(&sum);
         }
+        sums.row(total.row("all", objective));
     }
-    for (objective, sum, reached, all) in &sums {
-        sheet.row(row("all", "", objective.as_str(), sum, &format!("{reached} of {all}")));
-    }
-    unable.dedup();
-    let mut absent = Sheet::new("Targets that no endpoint holds alone all the time, so they are left out", [""]);
-    unable.into_iter().for_each(|name| absent.row([name]));
-    vec![sheet, absent]
+    [sums, each, unable]
 }
 
-fn row(name: &str, prices: &str, objective: &str, verdict: &Verdict, reached: &str) -> [String; 8] {
+/// The targets of a set, each with both ladders of prices, and what they are called.
+fn questions(set: &MeasuredSet, objective: Objective) -> impl Iterator<Item = (String, Question)> {
+    let targets = TARGETS.iter().filter(move |(name, _)| set.name.starts_with(name)).flat_map(|(_, targets)| *targets);
+    let named = move |target: Target| (format!("{}, {} {} s", set.name, target.0.as_str(), target.1), target);
+    targets.map(named).flat_map(move |(name, target)| {
+        Ladder::ALL.map(|ladder| (name.clone(), Question { target, objective, ladder }))
+    })
+}
+
+/// Verdicts on several targets.
+#[derive(Default)]
+struct Sum {
+    verdict: Verdict,
+    reached: usize,
+    targets: usize,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum) {
+        self.verdict.add(&other.verdict);
+        self.reached += other.reached;
+        self.targets += other.targets;
+    }
+
+    fn row(&self, name: &str, objective: Objective) -> [String; 9] {
+        let reached = format!("{} of {}", self.reached, self.targets);
+        row(name, "both", objective, &self.verdict, &reached)
+    }
+}
+
+fn row(name: &str, prices: &str, objective: Objective, verdict: &Verdict, reached: &str) -> [String; 9] {
     let percent = |part: usize, whole: usize| format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64);
     [
         name.to_owned(),
         prices.to_owned(),
-        objective.to_owned(),
+        objective.as_str().to_owned(),
         percent(verdict.held, verdict.windows),
+        format!("{}, {}", verdict.windows - verdict.held, verdict.first_lost),
         percent(verdict.clairvoyant_held, verdict.windows),
         percent(verdict.late, verdict.requests),
         format!("{:.3}", verdict.relative_cost()),

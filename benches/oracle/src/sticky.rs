@@ -6,11 +6,14 @@
 //! A [`Form`] says how a client would write the blocks as messages, since the trace has none. The random choice and the index of all
 //! blocks are the anchors.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use pointsman_dialect::{ChatPurpose, ChatRequest, RequestLimits};
-use pointsman_domain::{Objective, RoutingPolicy};
+use pointsman_domain::{Objective, RoutingPolicy, SessionOpening, StickyPolicy};
 
 use crate::{
     columns::Columns,
@@ -175,7 +178,7 @@ impl Turn {
 #[derive(Debug, Clone, Default)]
 pub struct Caches {
     /// By endpoint: blocks that it holds. A block follows the same blocks wherever it stands.
-    held: [std::collections::HashSet<u32>; REPLICAS],
+    held: [HashSet<u32>; REPLICAS],
     /// Requests by endpoint.
     pub requests: [usize; REPLICAS],
     /// Blocks that were found.
@@ -254,7 +257,7 @@ pub fn openings(trace: &Trace, form: Form) -> Result<Vec<Opening>, String> {
 }
 
 /// The opening of a body and the estimated tokens of its prompt.
-pub type Opening = (Option<pointsman_domain::SessionOpening>, u32);
+pub type Opening = (Option<SessionOpening>, u32);
 
 /// The table.
 ///
@@ -266,25 +269,30 @@ pub fn sheet(trace: &Trace, policy: &RoutingPolicy) -> Result<Sheet, String> {
         "Blocks found in the caches of {REPLICAS} equal endpoints: {} requests, {blocks} blocks of {BLOCK} tokens",
         trace.turns.len()
     );
-    let mut sheet = Sheet::new(title, ["choice", "share of blocks found", "requests at the busiest endpoint"]);
-    let mut add = |name: &str, caches: &Caches| {
+    let header =
+        ["choice", "share of blocks found", "requests at the busiest endpoint", "share without exploration", "busiest"];
+    let mut sheet = Sheet::new(title, header);
+    let cells = |caches: &Caches| {
         let busiest = caches.requests.iter().max().copied().unwrap_or_default() as f64;
         let share = format!("{:.4}", caches.found as f64 / blocks.max(1) as f64);
-        sheet.row([name.to_owned(), share, format!("{:.1} %", 100.0 * busiest / trace.turns.len().max(1) as f64)]);
+        [share, format!("{:.1} %", 100.0 * busiest / trace.turns.len().max(1) as f64)]
     };
-    add("random", &random(trace, 1));
-    let mut long = policy.clone();
-    long.sticky.ttl = LONG;
+    let row = |name: &str, cells: Vec<[String; 2]>| std::iter::once(name.to_owned()).chain(cells.into_iter().flatten());
+    sheet.row(row("random", vec![cells(&random(trace, 1)), Default::default()]));
     for (form, written) in [(Form::Turns, "turns"), (Form::Whole, "one message")] {
         let openings = openings(trace, form)?;
-        for (policy, ttl) in [(&long, "2 h"), (policy, "5 min")] {
-            for objective in [Objective::Balanced, Objective::Cheapest] {
-                let caches = pointsman(trace, &openings, objective, policy);
-                let name = format!("Pointsman, {}, prompts as {written}, sticky.ttl {ttl}", objective.as_str());
-                add(&name, &caches);
+        for (ttl, remembered) in [(LONG, "2 h"), (policy.sticky.ttl, "5 min")] {
+            for objective in [Objective::Cheapest, Objective::Balanced] {
+                let found = [policy.exploration, 0.0].map(|exploration| {
+                    let sticky = StickyPolicy { ttl, ..policy.sticky };
+                    let policy = RoutingPolicy { exploration, sticky, ..policy.clone() };
+                    cells(&pointsman(trace, &openings, objective, &policy))
+                });
+                let name = format!("{}, prompts as {written}, sticky.ttl {remembered}", objective.as_str());
+                sheet.row(row(&name, found.into()));
             }
         }
     }
-    add("index of all blocks", &index(trace));
+    sheet.row(row("index of all blocks", vec![cells(&index(trace)), Default::default()]));
     Ok(sheet)
 }

@@ -6,8 +6,8 @@
 //! caller, the requested model or alias, and the caller's `session_id` or the [`SessionOpening`] of the prompt.
 //! Callers never share entries.
 //!
-//! Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages),
-//! which separate requests may share. Hashing every message would find longer common prefixes in a few more cases
+//! Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages; the first
+//! 4 KiB of text where these are short), which separate requests may share. Hashing every message would find longer common prefixes in a few more cases
 //! (edited turns), at the cost of hashing whole prompts. What a provider really read from its cache corrects the
 //! expectation.
 

@@ -109,14 +109,15 @@ impl OpeningHasher {
             let [low, high] = hasher.finalize128();
             u128::from(high) << 64 | u128::from(low)
         };
+        let instructed = self.instruction_bytes + tool_bytes;
         let (shared, bytes) = match self.beginning {
-            Some(beginning) if self.instruction_bytes < SHARED_BYTES => (beginning, SHARED_BYTES),
-            _ => (self.instructions.unwrap_or_default(), self.instruction_bytes),
+            Some(beginning) if instructed < SHARED_BYTES => (beginning, SHARED_BYTES + tool_bytes),
+            _ => (self.instructions.unwrap_or_default(), instructed),
         };
-        let instructed = PromptSize { bytes: bytes + tool_bytes, ..PromptSize::default() };
+        let shared_size = PromptSize { bytes, ..PromptSize::default() };
         Some(SessionOpening {
             instructions: with_tools(shared),
-            instruction_tokens: instructed.tokens(0),
+            instruction_tokens: shared_size.tokens(0),
             conversation: with_tools(self.hasher),
         })
     }

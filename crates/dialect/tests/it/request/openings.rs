@@ -56,6 +56,10 @@ fn conversations_that_begin_with_the_same_4_kib_share_these_where_instructions_a
     assert_ne!(one.instructions, of(&"s".repeat(96), &text, "Why?").instructions);
     let instructed = |question| of(&(document.clone() + &document), question, "Why?").instructions;
     assert_eq!(instructed("What?"), instructed("Which?"), "long instructions are shared whole");
+    let tool = json!({"type": "function", "function": {"name": "f", "description": document.clone() + &document}});
+    let tooled = |text: String| opening_of(json!([said("user", text)]), &format!(r#","tools":[{tool}]"#)).unwrap();
+    let [one, other] = ["d", "e"].map(|first| tooled(first.to_owned() + &document + &document));
+    assert_eq!(one.instructions, other.instructions, "long tools, too");
 }
 
 #[test]
