@@ -14,8 +14,8 @@ use flate2::read::GzDecoder;
 use pointsman_oracle::{
     ablation, compare, improvement, one,
     ope::{self, Matrix},
-    plot, quality,
-    quality::questions::Questions,
+    plot,
+    quality::{self, gains, questions::Questions, sources::Source},
     regret, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
@@ -33,6 +33,10 @@ use options::{Options, objective, scenario};
 const NO_DATA: &str = "--data names a directory with paretobandit.csv.gz, routerbench.csv.gz and bfcl.csv.gz; \
     docs/BENCHMARKS.md says how they are made of public files";
 
+/// What to do where the repositories with answers are not named.
+const NO_ANSWERS: &str = "--routellm and --routerarena name copies of lm-sys/RouteLLM and RouteWorks/RouterArena; \
+    docs/BENCHMARKS.md says of which commits";
+
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
 oracle plot [options]                      the same as a picture (SVG)
@@ -47,6 +51,7 @@ oracle changes <before> <after>            what changed from one file of such li
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
+oracle gains --routellm DIR --routerarena DIR   what two models gain by class and length, on copies of these repositories
 oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
@@ -115,6 +120,11 @@ fn run() -> Result<String, Box<dyn Error>> {
             print(&[sheet], options.markdown, &mut text)?;
         }
         ["quality"] => print(&quality::sheets(&sets(options.data.as_deref())?), options.markdown, &mut text)?,
+        ["gains"] => {
+            let [Some(routellm), Some(routerarena)] = &options.answers else { return Err(NO_ANSWERS.into()) };
+            let sources = (Source::routellm(routellm)?, Source::routerarena(routerarena)?);
+            print(&gains::sheets(sources.0, &sources.1), options.markdown, &mut text)?;
+        }
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
