@@ -4,6 +4,7 @@ mod bandit;
 mod clairvoyant;
 #[expect(clippy::disallowed_methods, reason = "ranks")]
 mod core;
+mod informed;
 mod peak_ewma;
 mod price;
 mod simple;
@@ -103,6 +104,7 @@ impl Kind {
             Kind::Crippled(Without::FailureTime) => "no failure time",
             Kind::Crippled(Without::Clocks) => "no learned clocks",
             Kind::Crippled(Without::PastOpen) => "no past open",
+            Kind::Crippled(Without::Ignorance) => "no ignorance",
         }
     }
 
