@@ -16,8 +16,8 @@ use pointsman_oracle::{
     measured::MeasuredSet,
     one,
     ope::{self, Matrix},
-    plot, quality,
-    quality::questions::Questions,
+    plot,
+    quality::{self, gains, questions::Questions, sources::Source},
     regret, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
@@ -33,6 +33,10 @@ use options::{Options, objective, scenario};
 
 /// What to do where the sets are not there: they are no part of the repository.
 const NO_DATA: &str = "--data names a directory with sets that are made of public files, as docs/BENCHMARKS.md says";
+
+/// What to do where the repositories with answers are not named.
+const NO_ANSWERS: &str = "--routellm and --routerarena name copies of lm-sys/RouteLLM and RouteWorks/RouterArena; \
+    docs/BENCHMARKS.md says of which commits";
 
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
@@ -50,6 +54,7 @@ oracle regret [options]                    the regret that a ledger tells agains
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
 oracle latency --data DIRECTORY            latency targets on measured calls, against a clairvoyant; --seeds N
 oracle sticky --data DIRECTORY             cached blocks found by conversations of a real hour at four equal endpoints
+oracle gains --routellm DIR --routerarena DIR   what two models gain by class and length, on copies of these repositories
 oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
@@ -125,6 +130,11 @@ fn run() -> Result<String, Box<dyn Error>> {
         ["sticky"] => {
             let trace = sticky::Trace::parse(&data(&options, "mooncake.csv.gz")?)?;
             print(&[sticky::sheet(&trace, &policy())?], options.markdown, &mut text)?;
+        }
+        ["gains"] => {
+            let [Some(routellm), Some(routerarena)] = &options.answers else { return Err(NO_ANSWERS.into()) };
+            let sources = (Source::routellm(routellm)?, Source::routerarena(routerarena)?);
+            print(&gains::sheets(sources.0, &sources.1), options.markdown, &mut text)?;
         }
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,

@@ -44,6 +44,8 @@ pub struct Options {
     pub quality: Option<PathBuf>,
     /// Where the sets of questions are.
     pub data: Option<PathBuf>,
+    /// Copies of RouteLLM and RouterArena.
+    pub answers: [Option<PathBuf>; 2],
     hour: Option<Hour>,
     pace: Pace,
     seeds: u64,
@@ -69,6 +71,7 @@ impl Options {
             runs: 400,
             quality: None,
             data: None,
+            answers: [None, None],
             hour: None,
             pace: Pace::Real,
             scenarios: Vec::new(),
@@ -112,6 +115,8 @@ impl Options {
             "into" => self.into = Some(parser.value()?.into()),
             "runs" => self.runs = parser.value()?.parse()?,
             "data" => self.data = Some(parser.value()?.into()),
+            "routellm" => self.answers[0] = Some(parser.value()?.into()),
+            "routerarena" => self.answers[1] = Some(parser.value()?.into()),
             "quality" => self.quality = Some(parser.value()?.into()),
             "help" => self.words = vec!["help".to_owned()],
             other => return Err(format!("--{other} is not known").into()),

@@ -3,12 +3,15 @@
 //!
 //! [`questions`] are read from tables. [`table`] learns the quality of models by class from the first half, with the product's own
 //! beliefs, and is judged on the second under the product's own spend pace; beside it are single models, random mixes of them, a
-//! [`cascade`] and the oracle. [`pacing`] asks whether the pace keeps its ceiling, [`learning`] how soon ratings tell enough.
+//! [`cascade`] and the oracle. [`pacing`] asks whether the pace keeps its ceiling, [`learning`] how soon ratings tell enough. [`gains`] is the
+//! same question asked of two repositories ([`sources`]) by classes and lengths alone.
 
 pub mod cascade;
+pub mod gains;
 pub mod learning;
 pub mod pacing;
 pub mod questions;
+pub mod sources;
 pub mod table;
 
 use self::{
@@ -19,9 +22,10 @@ use crate::sheet::Sheet;
 
 /// Budgets, as shares of what the best single model costs on the first half.
 pub const BUDGETS: [f64; 3] = [0.05, 0.2, 0.6];
-/// Answers by which a class is drawn to its model's mean: as many as the product gives a score at most, and more. Which is best
-/// is found within the first half.
-const STRENGTHS: [f64; 3] = [20.0, 50.0, 200.0];
+/// Answers by which a class is drawn to its model's mean: as many as the product gives a score at most.
+const DRAWN_TO_MEAN: f64 = 20.0;
+/// The same, and more. Which is best is found within the first half.
+const STRENGTHS: [f64; 3] = [DRAWN_TO_MEAN, 50.0, 200.0];
 /// Parts of the first half that take turns for that.
 const PARTS: usize = 5;
 /// Draws of which answers are rated: one alone can be lucky.
@@ -184,14 +188,11 @@ fn strength(questions: &Questions) -> f64 {
 
 /// Where routing can save nothing, and where it can only lose.
 fn remarks(questions: &Questions, strength: f64) -> Vec<String> {
-    let [cheapest, best] = questions.cheapest_and_best();
+    let [_, best] = questions.cheapest_and_best();
     let name = &questions.models[best];
     let mut remarks =
         vec![format!("A class is drawn to its model's mean by {strength:.0} answers, found within half 0.")];
-    if cheapest == best {
-        remarks
-            .push(format!("One model dominates: {name} is the best and the cheapest, so routing can only lose money."));
-    }
+    remarks.extend(dominance(questions));
     let table = ClassTable::full(questions, Classes::GIVEN, Begin::Model(strength));
     let chosen = |question: &questions::Question| table.choice(question, 0.0);
     if questions.halves[0].iter().all(|question| chosen(question) == best) {
@@ -201,6 +202,13 @@ fn remarks(questions: &Questions, strength: f64) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// The sentence on a model that is the best and the cheapest on the first half, if there is one.
+fn dominance(questions: &Questions) -> Option<String> {
+    let [cheapest, best] = questions.cheapest_and_best();
+    let name = questions.models.get(best).filter(|_| cheapest == best)?;
+    Some(format!("One model dominates: {name} is the best and the cheapest, so routing can only lose money."))
 }
 
 /// The tables of all sets.

@@ -1,8 +1,8 @@
 //! Whether the regret that a ledger tells is the regret that there is: Pointsman runs through a world, its records are reviewed, and
-//! the clairvoyant runs through the same world.
+//! it runs through the same world again, as a clairvoyant that knows the truth of every moment and decides alike.
 //!
-//! The report's total compares with choices that know the next minute, the truth with choices that know everything of the moment.
-//! Both are means per request, in the figure that the objective is about.
+//! The report's total compares with choices that know the next minute. Both are means per request, in the figure that the objective
+//! is about.
 
 use std::sync::Arc;
 
@@ -15,10 +15,9 @@ use pointsman_routing::explain::{
 };
 
 use crate::{
-    engine::Run,
-    oracle,
+    engine::{self, Run},
     request::Aim,
-    rules::{Logged, logged},
+    rules::{Kind, Logged, Without, logged},
     scenario::Scenario,
     sheet::Sheet,
     traffic::Traffic,
@@ -33,7 +32,7 @@ const FIGURES: [(&str, f64); 3] = [("$/1k requests", 1_000.0), ("failures, %", 1
 pub struct Judged {
     /// What the ledger tells.
     pub report: Regret,
-    /// Dollars, failures and seconds beyond the clairvoyant.
+    /// Dollars, failures and seconds beyond those of a run that decides alike and knows the truth of every moment.
     pub truth: [f64; 3],
 }
 
@@ -48,15 +47,15 @@ pub const fn own_figures(objective: Objective) -> &'static [usize] {
     }
 }
 
-/// Reviews a run of Pointsman, and compares it with the clairvoyant's. `None` if nothing was recorded.
+/// Reviews a run of Pointsman, and compares it with that of the clairvoyant. `None` if nothing was recorded.
 #[must_use]
 pub fn judge(world: &World, policy: &RoutingPolicy) -> Option<Judged> {
     let logged = logged(world, policy.clone());
     let generations = generations(&logged);
     let report = report(&logged, &generations)?;
-    let [own, best] = [means(&logged.run), means(&oracle::run(world))];
-    let truth = [0, 1, 2].map(|figure| own[figure] - best[figure]);
-    Some(Judged { report, truth })
+    let informed = engine::run(world, &mut *Kind::Crippled(Without::Ignorance).rule(world, policy));
+    let [own, best] = [means(&logged.run), means(&informed)];
+    Some(Judged { report, truth: [0, 1, 2].map(|figure| own[figure] - best[figure]) })
 }
 
 fn report(logged: &Logged, generations: &[(usize, Generation)]) -> Option<Regret> {
@@ -139,7 +138,9 @@ pub fn sheet(scenarios: &[Scenario], aims: &[Aim], seeds: &[u64], policy: &Routi
         "true",
         "reported",
         "reported ÷ true",
+        "interval",
         "covered",
+        "refused",
         "exploration",
         "ignorance",
         "rest",
@@ -166,11 +167,14 @@ pub fn sheet(scenarios: &[Scenario], aims: &[Aim], seeds: &[u64], policy: &Routi
 
 fn row(judged: &[Judged], figure: usize, name: String) -> Vec<String> {
     let (unit, scale) = FIGURES[figure];
-    let runs = judged.len().max(1) as f64;
     let part = |one: &Judged, yardstick: Yardstick| one.report.part(yardstick)[figure];
-    let mean = |of: &dyn Fn(&Judged) -> f64| judged.iter().map(of).sum::<f64>() / runs;
+    let all = judged.len().max(1) as f64;
+    let judged: Vec<&Judged> = judged.iter().filter(|one| part(one, Yardstick::Total).is_some()).collect();
+    let runs = judged.len() as f64;
+    let mean = |of: &dyn Fn(&Judged) -> f64| judged.iter().map(|one| of(one)).sum::<f64>() / runs;
     let value = |yardstick: Yardstick| mean(&|one| part(one, yardstick).map_or(f64::NAN, |figure| figure.value));
     let (truth, total) = (mean(&|one| one.truth[figure]), value(Yardstick::Total));
+    let end = |at: usize| mean(&|one| part(one, Yardstick::Total).map_or(f64::NAN, |total| total.interval[at]));
     let covers = |one: &Judged| part(one, Yardstick::Total).is_some_and(|total| covers(&total, one.truth[figure]));
     let shown = |value: f64| format!("{:.4}", value * scale);
     vec![
@@ -180,7 +184,9 @@ fn row(judged: &[Judged], figure: usize, name: String) -> Vec<String> {
         shown(truth),
         shown(total),
         format!("{:.2}", total / truth),
+        format!("{} to {}", shown(end(0)), shown(end(1))),
         format!("{:.0} %", 100.0 * mean(&|one| f64::from(u8::from(covers(one))))),
+        format!("{:.0} %", 100.0 * (1.0 - runs / all)),
         shown(value(Yardstick::Exploration)),
         shown(value(Yardstick::Ignorance)),
         shown(value(Yardstick::Rest)),

@@ -18,7 +18,7 @@ const HALF_LIVES: f64 = 25.0;
 /// Endpoints of a world, each at a provider of its own; a world of measured calls may have fewer.
 pub const ENDPOINTS: usize = 8;
 /// Spread (σ of ln) of the time per token from request to request.
-const TOKEN_SIGMA: f64 = 0.15;
+pub const TOKEN_SIGMA: f64 = 0.15;
 /// An answer that takes longer, in seconds, is none for somebody who wants reliability.
 pub const SLOW: f64 = 2.0;
 /// Probability of a failure, clocks included, from which an endpoint is not healthy. On a good day it is 0.02 at most.

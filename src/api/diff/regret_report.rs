@@ -179,7 +179,11 @@ impl GroupBody {
             until,
             refusal: (!is_enough).then(|| refusal(regret)),
             before: MeansBody { spend: spend.map(|spend| spend * PER), failures, seconds },
-            parts: Yardstick::ALL.into_iter().filter(|_| is_enough).map(|one| PartBody::new(one, regret)).collect(),
+            parts: Yardstick::ALL
+                .into_iter()
+                .filter(|_| is_enough)
+                .map(|one| PartBody::new(one, regret, names))
+                .collect(),
             restrictions: regret.restricted.iter().filter(|_| is_enough).map(RestrictionBody::new).collect(),
             fixed: is_enough.then(|| FixedBody::new(&regret.fixed, regret.group.objective, names)),
         }
@@ -200,7 +204,7 @@ fn refusal(regret: &Regret) -> String {
 }
 
 impl PartBody {
-    fn new(yardstick: Yardstick, regret: &Regret) -> PartBody {
+    fn new(yardstick: Yardstick, regret: &Regret, names: &BTreeMap<EndpointId, String>) -> PartBody {
         let (uncertain, grade) = match yardstick {
             Yardstick::Exploration => (0.0, None),
             Yardstick::Restrictions => (regret.partial, None),
@@ -214,7 +218,8 @@ impl PartBody {
             uncertain,
             knob: knob(yardstick).map(Cow::Borrowed),
             figures: DifferencesBody::new(&figures),
-            sentence: sentence(yardstick, uncertain, &said(&figures, regret.group.objective)),
+            sentence: sentence(yardstick, uncertain, &said(&figures, regret.group.objective))
+                + &refused(yardstick, regret, names),
         }
     }
 }
@@ -255,6 +260,13 @@ fn sentence(yardstick: Yardstick, uncertain: f64, said: &str) -> String {
              parts; no key sets it."
         ),
     }
+}
+
+/// Why the total is unknown, if it is.
+fn refused(yardstick: Yardstick, regret: &Regret, names: &BTreeMap<EndpointId, String>) -> String {
+    let all = regret.refusals.iter().filter(|_| yardstick == Yardstick::Total);
+    all.map(|(id, finding)| format!(" Refused, with ignorance and the rest: {}.", why(finding, &name(names, *id))))
+        .collect()
 }
 
 /// The figures that an objective is about, in words.
@@ -307,7 +319,7 @@ impl RestrictionBody {
 
 impl FixedBody {
     fn new(fixed: &Fixed, objective: Objective, names: &BTreeMap<EndpointId, String>) -> FixedBody {
-        let name = |id: EndpointId| names.get(&id).cloned().unwrap_or_else(|| format!("endpoint {:x}", id.0));
+        let name = |id: EndpointId| name(names, id);
         let refused =
             fixed.refused.iter().map(|(endpoint, finding)| (name(*endpoint), why(finding, &name(*endpoint)))).collect();
         let Some(best) = &fixed.best else {
@@ -340,6 +352,10 @@ impl FixedBody {
             refused,
         }
     }
+}
+
+fn name(names: &BTreeMap<EndpointId, String>, id: EndpointId) -> String {
+    names.get(&id).cloned().unwrap_or_else(|| format!("endpoint {:x}", id.0))
 }
 
 /// A rule that refuses an endpoint alone: it is the one that would get more traffic.

@@ -125,7 +125,8 @@ pub(crate) fn run(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool)
     let regrets = whole.regrets.groups(request.by_day);
     let endpoints = |one: &Regret| {
         let best = one.fixed.best.as_ref().map(|best| best.endpoint);
-        one.fixed.refused.keys().copied().chain(best).collect::<Vec<_>>()
+        let crowded = one.refusals.iter().map(|(id, _)| *id);
+        one.fixed.refused.keys().copied().chain(best).chain(crowded).collect::<Vec<_>>()
     };
     let name = |id| hindsights.all().iter().find_map(|one| one.value.name(id));
     let names = regrets.iter().flat_map(endpoints).filter_map(|id| Some((id, name(id)?))).collect();

@@ -15,6 +15,7 @@ use pointsman_routing::{
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
 
+use super::informed;
 use crate::{
     dice::Dice,
     engine::{self, Run},
@@ -71,6 +72,8 @@ pub enum Without {
     Clocks,
     /// It does not go past an open breaker.
     PastOpen,
+    /// It knows the truth of the moment, like the clairvoyant, and decides as it does otherwise.
+    Ignorance,
 }
 
 /// What a run of the core leaves in a ledger.
@@ -286,7 +289,10 @@ impl Rule for Core {
         self.query.streamed = ask.request.streamed;
         self.look(now);
         let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
-        let decided = decide_to_serve(&self.snapshot, &self.view, &self.query, now, Some(seed));
+        let decided = match self.without {
+            Without::Ignorance => informed::decide(&self.snapshot, &self.query, ask, now),
+            _ => decide_to_serve(&self.snapshot, &self.view, &self.query, now, Some(seed)),
+        };
         let Ok(decision) = decided else { return Vec::new() };
         let order = decision.plan().map(|candidate| candidate.index as usize).collect();
         if ask.request.id.is_multiple_of(self.keep_every) {
@@ -298,7 +304,8 @@ impl Rule for Core {
 
     fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
-        let past = f64::from(u8::from(candidate.is_past_open_circuit()));
+        let is_past = candidate.is_past_open_circuit() && self.without != Without::Ignorance;
+        let past = f64::from(u8::from(is_past));
         let resort = f64::from(u8::from(begin.before >= ATTEMPTS));
         if (past > 0.0 && self.without == Without::PastOpen) || self.retries < past || self.resorts < resort {
             return None;

@@ -5,6 +5,7 @@ mod clairvoyant;
 mod conversing;
 #[expect(clippy::disallowed_methods, reason = "ranks")]
 mod core;
+mod informed;
 mod peak_ewma;
 mod price;
 mod simple;
@@ -107,6 +108,7 @@ impl Kind {
             Kind::Crippled(Without::FailureTime) => "no failure time",
             Kind::Crippled(Without::Clocks) => "no learned clocks",
             Kind::Crippled(Without::PastOpen) => "no past open",
+            Kind::Crippled(Without::Ignorance) => "no ignorance",
         }
     }
 

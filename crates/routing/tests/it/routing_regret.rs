@@ -301,3 +301,33 @@ fn a_request_that_no_endpoint_could_serve_counts_nowhere() {
     let outcome = Regrets::default().observe(&hindsight, &changed, &Timeline::default(), position);
     assert_eq!(outcome, Observed::Different);
 }
+
+#[test]
+fn an_endpoint_that_stays_closed_widens_the_interval_to_what_it_would_have_saved() {
+    let open = World::of(&FAR.replace("a/1 200ms", "a/1 200ms open5"));
+    let all: Vec<Generation> = (1..=40).map(|n| fastest(&open, n, n as i64 * SECOND_MS)).collect();
+    let figure = |known: &[Generation]| review(&open, &all, known).part(Yardstick::Ignorance)[2].unwrap();
+    let unknown = figure(&[]);
+    assert!(unknown.value.abs() < 1e-9 && unknown.interval[0] > -0.1 && unknown.interval[1] > 0.5, "{unknown:?}");
+    let known = figure(&[10, 30, 50].map(|second| fastest(&World::of(FAR), 1, second * SECOND_MS)));
+    assert!(known.value > 0.5 && known.interval[1] < known.value + 0.2, "it is told that it answers: {known:?}");
+}
+
+#[test]
+fn where_the_better_choice_could_not_carry_what_moves_to_it_there_is_no_total() {
+    let world = World::of("a/1 900ms 100tps $1/2 | b/2 600ms 100tps $2/4 k4 knee9");
+    let all: Vec<Generation> = (1..=40).map(|n| fastest(&world, n, n as i64 * SECOND_MS)).collect();
+    let crowded = World::of("a/1 100ms 100tps $1/2 knee2 | b/2 600ms 100tps $2/4");
+    let regret = review(&world, &all, &[fastest(&crowded, 1, 60 * SECOND_MS)]);
+    assert!(!regret.refusals.is_empty(), "{regret:?}");
+    assert_eq!(regret.part(Yardstick::Total), [None; 3]);
+    assert!(regret.part(Yardstick::Exploration).iter().all(Option::is_some), "what follows from the record stays");
+}
+
+#[test]
+fn where_nothing_failed_the_interval_of_failures_reaches_what_may_have_been_missed() {
+    let world = World::of(FAR);
+    let [_, failures, _] = review(&world, &requests(&world, 300), &[]).part(Yardstick::Total);
+    let [_, most] = failures.unwrap().interval;
+    assert!((0.005..0.02).contains(&most), "{most}");
+}

@@ -12,7 +12,7 @@
 use super::observation::{Observation, Observations};
 
 /// Standard deviations on either side of a 95 % interval.
-pub(super) const Z95: f64 = 1.959_963_985;
+pub(in crate::explain) const Z95: f64 = 1.959_963_985;
 
 /// A figure with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]

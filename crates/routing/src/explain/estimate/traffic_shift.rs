@@ -64,10 +64,13 @@ impl TrafficShifts {
 
     /// Takes what a model says of the load under the other policy.
     pub fn adjust(&mut self, loads: &[Load]) {
-        for load in loads {
-            if let Some(sums) = self.0.get_mut(&load.endpoint) {
-                sums.modelled = Some(load.in_flight[1]);
-            }
+        loads.iter().for_each(|load| self.carry(load.endpoint, load.in_flight[1]));
+    }
+
+    /// Takes the requests in flight at an endpoint under the other policy from somewhere else.
+    pub fn carry(&mut self, endpoint: EndpointId, in_flight: f64) {
+        if let Some(sums) = self.0.get_mut(&endpoint) {
+            sums.modelled = Some(in_flight);
         }
     }
 

@@ -1,19 +1,22 @@
 //! What requests came to beyond better decisions, and its parts.
 
-use pointsman_domain::Objective;
+use std::collections::BTreeMap;
+
+use pointsman_domain::{EndpointId, Objective};
 
 use super::{
     figure::RegretFigure,
     fixed::Fixed,
-    hindsight::{Expected, Reviewed},
+    hindsight::{Expected, FORESIGHT_MS, Reviewed},
     request::{Group, Request},
     scales::Scales,
 };
 use crate::explain::{
     diff::{Grade, LEAST_CLUSTERS, Restriction},
     estimate::{
-        LEAST_PROBABILITY, Observation, Observations,
-        estimators::{Point, recorded},
+        Finding, LEAST_PROBABILITY, Observation, Observations, TrafficShift, TrafficShifts, about_shifts,
+        clopper_pearson,
+        estimators::{Point, Z95, recorded},
     },
 };
 
@@ -69,6 +72,8 @@ pub struct Regret {
     pub unforeseen: f64,
     /// What each restriction alone costs.
     pub restricted: Vec<Restricted>,
+    /// Endpoints that could not carry what would move to them, so that the total, ignorance and the rest are unknown.
+    pub refusals: Vec<(EndpointId, Finding)>,
     /// The endpoints alone.
     pub fixed: Fixed,
 }
@@ -80,11 +85,17 @@ impl Regret {
         };
         let before = MEASURES.map(|measure| Some(mean(requests, measure, |request| outcome(request, measure))?.value));
         let times = || requests.iter().map(|request| request.at_ms);
+        let refusals = refusals(requests);
         let parts = Yardstick::ALL.map(|yardstick| {
             let most_weight = (requests.len() as f64).sqrt();
             let of = |measure: usize| {
                 let value = |request: &Request| part(yardstick, &request.reviewed, scales, measure, most_weight);
-                figure(requests, measure, value)
+                let figure = figure(requests, measure, value)?;
+                match yardstick {
+                    Yardstick::Exploration | Yardstick::Restrictions => Some(figure),
+                    _ if !refusals.is_empty() => None,
+                    _ => Some(widened(figure, requests, scales, measure)),
+                }
             };
             (yardstick, MEASURES.map(of))
         });
@@ -99,6 +110,7 @@ impl Regret {
             partial: share(&|reviewed| reviewed.grade != Grade::Exact),
             unforeseen: share(&|reviewed| !reviewed.is_foreseen),
             restricted: Restriction::ALL.into_iter().filter_map(|one| restricted(one, requests, scales)).collect(),
+            refusals,
         }
     }
 
@@ -115,8 +127,11 @@ impl Regret {
     }
 }
 
+/// Share of the requests that may move to an endpoint that refused some for its limits.
+const MOST_TO_LIMITED: f64 = 0.01;
 /// Positions of dollars, failures and seconds.
-const MEASURES: [usize; 3] = [0, 1, 2];
+const MEASURES: [usize; 3] = [0, FAILURES, 2];
+const FAILURES: usize = 1;
 
 fn outcome(request: &Request, measure: usize) -> Option<f64> {
     request.reviewed.outcome.get(measure).copied().flatten()
@@ -196,6 +211,81 @@ fn mean(requests: &[&Request], measure: usize, value: impl Fn(&Request) -> Optio
     let values: Vec<Observation> =
         known.filter_map(|request| Some(Observation::plain(request.cluster, value(request)?))).collect();
     (!values.is_empty()).then(|| recorded(&Observations::new(values)))
+}
+
+/// Endpoints that could not carry what the foresighted choices move to them. Requests in flight move along.
+fn refusals(requests: &[&Request]) -> Vec<(EndpointId, Finding)> {
+    let mut shifts = TrafficShifts::default();
+    let mut moved: BTreeMap<EndpointId, Vec<f64>> = BTreeMap::new();
+    for Request { reviewed, .. } in requests {
+        let [made, _, foresighted] = reviewed.hindsight;
+        let is_choice = |endpoint: EndpointId| f64::from(u8::from(endpoint == foresighted.endpoint));
+        for (choice, probability, load) in &reviewed.possible {
+            shifts.add(choice.endpoint, [*probability, is_choice(choice.endpoint)], *load);
+            if choice.endpoint == made.endpoint && made.endpoint != foresighted.endpoint {
+                moved.entry(foresighted.endpoint).or_default().push(load[0] + reviewed.load[0]);
+            }
+        }
+        if reviewed.possible.iter().all(|(choice, ..)| choice.endpoint != foresighted.endpoint) {
+            shifts.add(foresighted.endpoint, [0.0, 1.0], reviewed.load);
+        }
+        reviewed.limited.iter().for_each(|endpoint| shifts.add_refusal(*endpoint));
+    }
+    for (endpoint, loads) in moved {
+        shifts.carry(endpoint, loads.iter().sum::<f64>() / loads.len() as f64);
+    }
+    let growing = shifts.growing(requests.len()).into_iter();
+    growing.filter_map(|shift| Some((shift.endpoint, refusal(&shift)?))).collect()
+}
+
+/// The rule about shifted traffic, and a stricter one for endpoints that refused requests.
+fn refusal(shift: &TrafficShift) -> Option<Finding> {
+    let [refusals, _] = about_shifts(std::slice::from_ref(shift));
+    let is_limited = shift.was_limited && shift.shares[1] - shift.shares[0] > MOST_TO_LIMITED;
+    let in_flight = [shift.in_flight, shift.would_be, shift.knee];
+    let limited = is_limited.then(|| Finding::Shifted { endpoint: String::new(), factor: shift.factor, in_flight });
+    refusals.into_iter().next().or(limited)
+}
+
+/// With what chance in outcomes does not say: estimates that may be off, endpoints that nobody measured, and failures that are rare.
+fn widened(figure: RegretFigure, requests: &[&Request], scales: &Scales, measure: usize) -> RegretFigure {
+    let RegretFigure { value, interval: [least, most] } = figure;
+    let off = Z95 * doubt(requests, measure);
+    let unknown = mean(requests, measure, |Request { reviewed, .. }| {
+        let [found, hoped] = [reviewed.hindsight[2], reviewed.hopeful].map(|choice| scales.later(reviewed, choice));
+        Some(found.get(measure)? - hoped.get(measure)?)
+    });
+    let unknown = unknown.map_or(0.0, |unknown| unknown.value);
+    let [rarer, oftener] = if measure == FAILURES { rare(requests) } else { [0.0; 2] };
+    let spread = |chance: f64, rare: f64| (chance * chance + off * off).sqrt().max(rare);
+    let interval = [
+        value - spread(value - least, rarer) + unknown.min(0.0),
+        value + spread(most - value, oftener) + unknown.max(0.0),
+    ];
+    RegretFigure { value, interval }
+}
+
+/// Standard error of the mean that estimates bring in: one is off by the same for all requests of a minute, where outcomes of the
+/// same choice do not correct it.
+fn doubt(requests: &[&Request], measure: usize) -> f64 {
+    let mut cells: BTreeMap<(EndpointId, i64), f64> = BTreeMap::new();
+    for Request { reviewed, at_ms, .. } in requests {
+        let [made, _, foresighted] = reviewed.hindsight;
+        if made.endpoint != foresighted.endpoint {
+            let cell = cells.entry((foresighted.endpoint, at_ms.div_euclid(FORESIGHT_MS))).or_default();
+            *cell += reviewed.doubt.get(measure).copied().unwrap_or_default();
+        }
+    }
+    cells.values().map(|sum| sum * sum).sum::<f64>().sqrt() / requests.len().max(1) as f64
+}
+
+/// How far the exact interval of the share of failures reaches below and above it.
+fn rare(requests: &[&Request]) -> [f64; 2] {
+    let failures = requests.iter().filter_map(|request| outcome(request, FAILURES));
+    let (sum, count) = failures.fold((0.0, 0.0), |(sum, count), failure| (sum + failure, count + 1.0));
+    let [least, most] = clopper_pearson(sum, count);
+    let share = if count > 0.0 { sum / count } else { 0.0 };
+    [share - least, most - share]
 }
 
 fn clusters(requests: &[&Request]) -> usize {

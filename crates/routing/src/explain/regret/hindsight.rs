@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pointsman_domain::{Candidate, Catalog, Decision, EndpointId, Generation, Reopens, RoutingPolicy};
+use pointsman_domain::{
+    Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, Generation, Reopens, RoutingPolicy, ScoreInputs,
+};
 
 use super::timeline::{Sighting, Timeline};
 use crate::explain::{
@@ -64,6 +66,14 @@ pub(super) struct Reviewed {
     pub without: Vec<(Restriction, Prospect)>,
     /// The made, the free and the foresighted choice, with what the next minute says of them.
     pub hindsight: [Prospect; 3],
+    /// By how much the figures of the foresighted choice may be off, in standard errors of the estimates that they follow from.
+    pub doubt: Expected,
+    /// The foresighted choice if every endpoint that the next minute leaves closed had recovered.
+    pub hopeful: Prospect,
+    /// Requests in flight at the foresighted choice, and from how many on it slows down.
+    pub load: [f64; 2],
+    /// Endpoints that were left out because of their limits.
+    pub limited: Vec<EndpointId>,
     /// How far the record tells the free choice.
     pub grade: Grade,
     /// Whether the next minute tells of every recorded endpoint.
@@ -125,6 +135,11 @@ impl Hindsight {
         }
         tell(&mut now, |endpoint| timeline.latest(endpoint, at, at + FORESIGHT_MS));
         let later = again(&now, setup);
+        let (foresighted, doubt, load) =
+            later.sure(&now).unwrap_or((later.at(free.endpoint).unwrap_or(free), [0.0; 3], [0.0; 2]));
+        let closed = recover(&mut now);
+        let hopeful = if closed.is_empty() { None } else { again(&now, setup).first() };
+        let hopeful = hopeful.filter(|choice| closed.contains(&choice.endpoint)).unwrap_or(foresighted);
         let later_of = |prospect: Prospect| later.at(prospect.endpoint).unwrap_or(prospect);
         let is_known = |candidate: &Candidate| timeline.latest(candidate.endpoint, at, at + FORESIGHT_MS).is_some();
         Ok(Reviewed {
@@ -134,7 +149,11 @@ impl Hindsight {
             calm,
             free,
             without,
-            hindsight: [later_of(made), later_of(free), later.first().unwrap_or(later_of(free))],
+            hindsight: [later_of(made), later_of(free), foresighted],
+            doubt,
+            hopeful,
+            load,
+            limited: limited(decision).map(|excluded| excluded.endpoint).collect(),
             grade,
             is_foreseen: recorded_candidates(decision).all(is_known),
         })
@@ -185,6 +204,15 @@ impl Prospects {
         self.possible.order.first().map(|(first, _)| self.of(first))
     }
 
+    /// The choice, by how much its figures may be off, and its load.
+    fn sure(&self, decision: &Decision) -> Option<(Prospect, Expected, [f64; 2])> {
+        let (first, _) = self.possible.order.first()?;
+        let inputs = recorded_candidates(decision).find(|candidate| candidate.endpoint == first.endpoint)?.inputs;
+        let (chosen, doubted) = (self.of(first), self.of(&doubted(first, &inputs)));
+        let off = |figure: usize| Some((doubted.expected.get(figure)? - chosen.expected.get(figure)?).abs());
+        Some((chosen, [0, 1, 2].map(|figure| off(figure).unwrap_or_default()), first.load))
+    }
+
     fn at(&self, endpoint: EndpointId) -> Option<Prospect> {
         let found = self.possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint);
         found.map(|(planned, _)| self.of(planned))
@@ -220,10 +248,40 @@ fn recorded_candidates(decision: &Decision) -> impl Iterator<Item = &Candidate> 
     decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby)
 }
 
+/// The same attempt, one standard error worse: failures follow a Beta distribution, and times a log-normal one.
+fn doubted(first: &Planned, inputs: &ScoreInputs) -> Planned {
+    let attempts = inputs.failures + inputs.successes + 1.0;
+    let failure = first.failure + (first.failure * (1.0 - first.failure) / attempts).max(0.0).sqrt();
+    let squared = inputs.variance / inputs.weight.max(1.0) + inputs.pace_variance / inputs.pace_weight.max(1.0);
+    Planned { failure: failure.min(1.0), total: first.total * libm::exp(squared.max(0.0).sqrt()), ..*first }
+}
+
+fn limited(decision: &Decision) -> impl Iterator<Item = &ExcludedEndpoint> {
+    decision.excluded.iter().filter(|excluded| is_limit(excluded.reason))
+}
+
+/// Opens the endpoints that are closed for other reasons than their limits, as good as they usually are, and names them.
+fn recover(decision: &mut Decision) -> Vec<EndpointId> {
+    let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
+    let (mut closed, mut opened) = (Vec::new(), Vec::new());
+    let Decision { candidates, rivals, standby, gates, .. } = decision;
+    let is_gated = |index: u32| gates.iter().any(|gate| gate.index == index);
+    let all = candidates.iter_mut().chain(rivals).chain(standby);
+    for candidate in all.filter(|one| is_gated(one.index) || one.panic || one.probe) {
+        if !limited.contains(&candidate.index) {
+            let inputs = &mut candidate.inputs;
+            (inputs.failures, inputs.successes, inputs.floor) = (0.0, 0.0, 0.0);
+            closed.push(candidate.endpoint);
+            opened.push(candidate.index);
+        }
+    }
+    open(decision, &opened);
+    closed
+}
+
 /// Replaces statistics by later ones. What takes requests by then may be called, unless it could not carry more.
 fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t Sighting>) {
-    let limited = decision.excluded.iter().filter(|excluded| is_limit(excluded.reason));
-    let limited: Vec<u32> = limited.map(|excluded| excluded.index).collect();
+    let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
     let Decision { candidates, rivals, standby, .. } = decision;
     let mut opened = Vec::new();
     for candidate in candidates.iter_mut().chain(rivals).chain(standby) {
@@ -234,6 +292,11 @@ fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t Si
             }
         }
     }
+    open(decision, &opened);
+}
+
+/// Lets these endpoints be called.
+fn open(decision: &mut Decision, opened: &[u32]) {
     decision.gates.retain(|gate| !opened.contains(&gate.index));
     let (open, standby) =
         std::mem::take(&mut decision.standby).into_iter().partition(|one| opened.contains(&one.index));
