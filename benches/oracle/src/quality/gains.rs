@@ -8,7 +8,7 @@ use super::{
     DRAWN_TO_MEAN, dominance,
     questions::{Means, Question, Questions, mean, means, oracle},
     sources::Source,
-    table::{ClassTable, Classes, shuffled},
+    table::{Begin, ClassTable, Classes, shuffled},
 };
 use crate::{dice::Dice, sheet::Sheet};
 
@@ -115,7 +115,7 @@ struct Recovered {
 
 /// One half is learnt from; on the other the strong model is called where it is expected to gain most.
 fn recovered(questions: &Questions, known: Known, classes: Classes) -> Recovered {
-    let table = ClassTable::full(questions, classes, DRAWN_TO_MEAN);
+    let table = ClassTable::full(questions, classes, Begin::Model(DRAWN_TO_MEAN));
     let gained = |question: &Question| question.answers[1].quality - question.answers[0].quality;
     let expected = |question: &Question| {
         let expected = table.expected(question);
@@ -165,7 +165,7 @@ pub fn priced(source: &Source) -> Priced {
     let mut rows: Vec<(String, Means)> =
         (0..).zip(source.models).map(|(arm, model)| (model.to_owned(), means(all, |_| arm))).collect();
     let by_class = halves(source).map(|half| {
-        let table = ClassTable::full(&half, Classes::GIVEN, DRAWN_TO_MEAN);
+        let table = ClassTable::full(&half, Classes::GIVEN, Begin::Model(DRAWN_TO_MEAN));
         means(&half.halves[1], |question| table.choice(question, 0.0))
     });
     rows.push((format!("best model of each of {} given classes", source.classes.len()), mean(by_class)));
