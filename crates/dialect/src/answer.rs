@@ -8,7 +8,7 @@ use pointsman_domain::{
     CostBreakdown, Evidence, FailureKind, FinishReason, GenerationId, Pricing, RequestedService, ServedService, Usage,
 };
 
-/// Values that a rewritten answer contains. Cheap to clone.
+/// Values that a rewritten response contains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AnswerContext {
     /// Id of the generation; replaces the provider's id.
@@ -33,9 +33,9 @@ pub struct AnswerContext {
     pub legacy_functions: bool,
     /// What the request asks for in the fields that change its price.
     pub service: RequestedService,
-    /// The service that the head of the answer tells.
+    /// The service that the head of the response tells.
     pub told: ServedService,
-    /// Reads the wall clock, Unix seconds: some answers tell when they were complete.
+    /// Reads the wall clock, Unix seconds: some responses tell when they were complete.
     pub clock: fn() -> i64,
 }
 
@@ -63,7 +63,7 @@ impl AnswerContext {
     }
 }
 
-/// A whole answer, ready for the client.
+/// A whole response, ready for the client.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The body to send.
@@ -72,7 +72,7 @@ pub struct Answer {
     pub outcome: Outcome,
 }
 
-/// Usage, cost and finish reason of an answer, as far as known.
+/// Usage, cost and finish reason of a response, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// Tokens, images and searches.
@@ -83,17 +83,17 @@ pub struct Outcome {
     pub finish: Option<FinishReason>,
     /// The provider's own finish reason, cleaned.
     pub native_finish: Option<String>,
-    /// The provider's own id of the answer, cleaned.
+    /// The provider's own id of the response, cleaned.
     pub upstream_id: Option<String>,
-    /// Images in the answer.
+    /// Images in the response.
     pub images: u64,
-    /// Reasoning tokens of an answer that shows no reasoning.
+    /// Reasoning tokens of a response that shows no reasoning.
     pub hidden_tokens: u64,
     /// Whether a chat provider gave reasoning in the member `reasoning_content`.
     pub gives_reasoning_content: bool,
 }
 
-/// Why the body of a 200 is not a valid answer.
+/// Why the body of a 200 is not a valid response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerFault {
     /// How the attempt failed.
@@ -123,17 +123,17 @@ impl AnswerFault {
         }
     }
 
-    /// The answer is malformed.
+    /// The response is malformed.
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault::new(FailureKind::Malformed, detail)
     }
 
-    /// The answer is truncated.
+    /// The response is truncated.
     pub fn truncated(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault::new(FailureKind::Truncated, detail)
     }
 
-    /// The answer exceeds a limit of this gateway. `sentence`: for the client, with the key of the configuration.
+    /// The response exceeds a limit of this gateway. `sentence`: for the client, with the key of the configuration.
     pub fn gateway_limit(sentence: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault::new(FailureKind::GatewayLimit, sentence)
     }

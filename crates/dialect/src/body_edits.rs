@@ -5,7 +5,7 @@ use pointsman_domain::AddedMembers;
 
 use super::{
     gateway_fields::{RoutingField, is_for_gateway},
-    json::{JsonFault, Raw, Splice, SpliceAction, object, quoted, with_first_members},
+    json::{JsonFault, Raw, Splice, SpliceAction, checked_object, quoted, with_first_members},
 };
 
 /// What changes in the body of one request.
@@ -51,7 +51,7 @@ impl<'c> BodyEdits<'c> {
         self.most_output.filter(|most| given.is_none_or(|given| given > u64::from(*most)))
     }
 
-    /// Begins the copy of a body: with the name of the model, the limit and the defaults of this call, and without the members
+    /// Begins the copy of a body that was read before: with the name of the model, the limit and the defaults of this call, and without the members
     /// for the gateway, at the top and in `metadata`. `visit` is asked for each other member of the top.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl<'c> BodyEdits<'c> {
         names: &MemberNames,
         mut visit: impl FnMut(&[u8], Raw<'a>, &mut Splice<'a>) -> SpliceAction,
     ) -> Result<OwnBody<'a>, JsonFault> {
-        let whole = object(body)?;
+        let whole = checked_object(body)?;
         let model = quoted(self.model);
         let (mut has_model, mut has_limit) = (false, false);
         let mut defaults: Vec<_> =
@@ -85,7 +85,7 @@ impl<'c> BodyEdits<'c> {
                 // Other members of it are for the upstream.
                 b"metadata" => splice.members(value, |key, _, _| {
                     let name = key.name();
-                    let is_ours = std::str::from_utf8(&name).is_ok_and(|name| RoutingField::named(name).is_some());
+                    let is_ours = std::str::from_utf8(&name).is_ok_and(|name| RoutingField::from_name(name).is_some());
                     if is_ours { SpliceAction::Cut } else { SpliceAction::Kept }
                 }),
                 b"stream_options" => return visit(b"stream_options", value, splice),

@@ -89,7 +89,7 @@ pub fn count_request(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoi
     Some(CountRequest { path, body, headers: outgoing.headers })
 }
 
-/// The number of prompt tokens in the answer to such a call.
+/// The number of prompt tokens in the response to such a call.
 pub fn counted_tokens(answer: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(std::str::from_utf8(answer).ok()?);
     let answer = cursor.value().ok()?;

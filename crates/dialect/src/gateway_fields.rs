@@ -41,21 +41,7 @@ pointsman_domain::named! {
     }
 }
 
-impl RoutingField {
-    /// The routing parameter of that name.
-    pub(crate) fn named(name: &str) -> Option<RoutingField> {
-        RoutingField::ALL.into_iter().find(|field| field.as_str() == name)
-    }
-}
-
-impl GatewayField {
-    /// The field of that name.
-    pub(crate) fn named(name: &str) -> Option<GatewayField> {
-        GatewayField::ALL.into_iter().find(|field| field.as_str() == name)
-    }
-}
-
 /// Whether a member at the top of a body is for the gateway alone.
 pub(crate) fn is_for_gateway(name: &str) -> bool {
-    RoutingField::named(name).is_some() || GatewayField::named(name).is_some()
+    RoutingField::from_name(name).is_some() || GatewayField::from_name(name).is_some()
 }

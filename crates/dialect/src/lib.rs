@@ -3,7 +3,7 @@
 //! What the gateway routes is a chat: most clients send one in the OpenAI dialect, and requests in other dialects are read into
 //! the neutral form. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
 //! positions instead of values, and is written as slices of the original. Unknown fields and every byte of a prompt, a
-//! schema or tool call arguments survive. Answers and chunks are rewritten in the same way. For an endpoint of another
+//! schema or tool call arguments survive. Responses and chunks are rewritten in the same way. For an endpoint of another
 //! dialect `translation` goes through the neutral form.
 //!
 //! Layout: each dialect has a directory of its own; what they share is in `neutral`; framing of streams is in

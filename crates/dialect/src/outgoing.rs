@@ -61,7 +61,7 @@ impl From<Bytes> for SentBody {
 pub struct OutgoingBody {
     /// What to send.
     pub bytes: SentBody,
-    /// Bodies of further calls to the same address, whose answers make one with that to the first. Only embeddings have any.
+    /// Bodies of further calls to the same address, whose responses make one with that to the first. Only embeddings have any.
     pub further: Vec<Bytes>,
     /// Parameters that the endpoint does not support and was not sent, fit for a header; the first 64.
     pub dropped: Vec<Arc<str>>,
@@ -69,13 +69,13 @@ pub struct OutgoingBody {
     pub emulated: Vec<Arc<str>>,
     /// Headers that this body needs.
     pub headers: UpstreamHeaders,
-    /// Whether it is the client's own body, whose answer passes as it comes.
+    /// Whether it is the client's own body, whose response passes as it comes.
     pub is_clients_own: bool,
     /// Whether the provider may keep its answer.
     pub(super) state: ProviderState,
     /// Names of tools in a chat body that the gateway wrote for a client of another dialect.
     pub(super) names: ToolNames,
-    /// How the answer is read; `None` if it is a chat answer.
+    /// How the response is read; `None` if it is a chat response.
     pub translation: Option<Translation>,
 }
 
@@ -100,7 +100,7 @@ impl OutgoingBody {
     }
 }
 
-/// How answers in another dialect are read.
+/// How responses in another dialect are read.
 #[derive(Debug, Clone)]
 pub struct Translation {
     pub(super) dialect: Dialect,

@@ -288,7 +288,7 @@ pub(crate) fn written(
     })
 }
 
-/// Whether an answer refuses a signature of reasoning, so that the same chat may be accepted with stand-ins.
+/// Whether a response refuses a signature of reasoning, so that the same chat may be accepted with stand-ins.
 pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
     dialect == Dialect::Gemini && gemini::refuses_signature(status, body)
 }

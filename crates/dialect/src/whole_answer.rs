@@ -25,10 +25,10 @@ use super::{
 /// Bytes of an answer that may always wait for other content.
 const MIN_HELD_BYTES: usize = 64 * 1024;
 
-/// Rewrites a plain answer for the client.
+/// Rewrites a plain response for the client.
 ///
 /// # Errors
-/// When the body is not a valid answer.
+/// When the body is not a valid response.
 pub fn rewrite_whole(
     body: &Bytes,
     outgoing: &OutgoingBody,
@@ -76,10 +76,10 @@ pub(super) fn decode<S: AnswerSink>(
     meter.end(forgets_finishes, &mut encoder)
 }
 
-/// An answer with images as one of the OpenAI API: of chats, or of its image interface.
+/// A response with images as one of the OpenAI API: of chats, or of its image interface.
 ///
 /// # Errors
-/// When the body is not a valid answer.
+/// When the body is not a valid response.
 pub fn images_of<'b>(
     body: &'b Bytes,
     outgoing: &OutgoingBody,
@@ -92,10 +92,10 @@ pub fn images_of<'b>(
     }
 }
 
-/// An answer as a chat completion, without what the gateway adds.
+/// A response as a chat completion, without what the gateway adds.
 ///
 /// # Errors
-/// When the body is not a valid answer.
+/// When the body is not a valid response.
 pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
     let Some(translation) = &outgoing.translation else { return Ok(Cow::Borrowed(body)) };
     let mut completion = CompletionWriter::default();
@@ -103,7 +103,7 @@ pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow
     Ok(Cow::Owned(completion.finish()?))
 }
 
-/// Usage that the upstream reports in a body that is not a valid answer, if any.
+/// Usage that the upstream reports in a body that is not a valid response, if any.
 pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context: &AnswerContext) -> Option<Usage> {
     let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
     let mut meter = EventMeter::from_translation(Some(translation), ToolNames::default(), context.clone());

@@ -1,6 +1,7 @@
 //! Enumerations whose values have names.
 
-/// Declares an enumeration of named values: `ALL` holds them in order, `as_str` gives the name of one.
+/// Declares an enumeration of named values: `ALL` holds them in order, `as_str` gives the name of one, `from_name` the one of a
+/// name.
 #[macro_export]
 macro_rules! named {
     (
@@ -24,6 +25,15 @@ macro_rules! named {
             $visibility const fn as_str(self) -> &'static str {
                 match self {
                     $($name::$value => $text,)+
+                }
+            }
+
+            /// The value of that name.
+            #[must_use]
+            $visibility fn from_name(name: &str) -> Option<$name> {
+                match name {
+                    $($text => Some($name::$value),)+
+                    _ => None,
                 }
             }
         }

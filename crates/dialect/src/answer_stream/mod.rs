@@ -49,7 +49,7 @@ impl ChatStream {
         ChatStream::between(None, None, context, options)
     }
 
-    /// A rewriter of the answer to `outgoing`, or of the error if there is none, for the client of another dialect if there
+    /// A rewriter of the response to `outgoing`, or of the error if there is none, for the client of another dialect if there
     /// is a `client`.
     pub fn between(
         outgoing: Option<&OutgoingBody>,

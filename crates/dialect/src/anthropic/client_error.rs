@@ -83,7 +83,7 @@ impl MessagesError<'_> {
         Some(splice.finish())
     }
 
-    /// The body of an answer with this error.
+    /// The body of a response with this error.
     pub fn body(&self) -> Bytes {
         let mut out = BytesMut::new();
         push_error(self, &mut out);

@@ -219,7 +219,7 @@ impl<'a> ChatReader<'a> {
         if let Some(effort) = effort {
             let known = effort.text().filter(|effort| EFFORTS.contains(&&**effort));
             let known = known.ok_or_else(|| none_of("output_config.effort", Some(effort), &EFFORTS))?;
-            reasoning.effort = Effort::named(&known);
+            reasoning.effort = Effort::from_name(&known);
         }
         if let Some(thinking) = thinking {
             let kind = thinking.kind();

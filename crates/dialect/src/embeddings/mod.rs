@@ -37,7 +37,7 @@ enum EmbeddingApi {
     Amazon(AmazonModel),
 }
 
-/// The buffered answer to one upstream request.
+/// The buffered response to one upstream request.
 #[derive(Debug, Clone)]
 pub struct BufferedAnswer {
     /// Its body.
@@ -92,11 +92,11 @@ pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &
     Some(OutgoingBody { further: bodies.collect(), ..OutgoingBody::without(bytes, unsupported) })
 }
 
-/// The answers of all calls, in order, as one answer of the OpenAI API; numbers are copied as they were written. `inputs`: those of
+/// The responses of all calls, in order, as one of the OpenAI API; numbers are copied as they were written. `inputs`: those of
 /// the request.
 ///
 /// # Errors
-/// When the upstream reports an error, or a body is no answer, or does not hold one vector for each input of its call.
+/// When the upstream reports an error, or a body is no response, or does not hold one vector for each input of its call.
 pub fn embeddings_of<'b>(
     answers: &'b [BufferedAnswer],
     inputs: usize,
@@ -109,7 +109,7 @@ pub fn embeddings_of<'b>(
     }
 }
 
-/// Prompt tokens that these answers, which are not all, were counted with.
+/// Prompt tokens that these responses, which are not all, were counted with.
 pub fn embedding_tokens(answers: &[BufferedAnswer], endpoint: &Endpoint) -> u64 {
     let Some(api) = EmbeddingApi::of_endpoint(endpoint) else { return 0 };
     answers.iter().filter_map(|answer| api.read(answer).ok()?.tokens).sum()

@@ -12,7 +12,7 @@ mod write;
 pub(crate) use cursor::{Cursor, JsonFault, MAX_DEPTH, Picked};
 pub(crate) use iterators::Members;
 pub(crate) use raw::{Raw, length_without_escapes, without_escapes, without_mark};
-pub(crate) use splice::{Splice, SpliceAction, object, quoted, with_first_member, with_first_members};
+pub(crate) use splice::{Splice, SpliceAction, checked_object, object, quoted, with_first_member, with_first_members};
 pub(crate) use write::{
     Buffer, Comma, Piece, push_array, push_comma, push_count, push_key, push_member, push_object, push_quoted,
     push_string, push_string_member, push_u64, push_usd,

@@ -112,6 +112,15 @@ pub(crate) fn object(text: &str) -> Result<Raw<'_>, JsonFault> {
     Raw::whole(text).and_then(|value| if value.is_object() { Ok(value) } else { Err(JsonFault::Invalid) })
 }
 
+/// The same of a text that was checked before, or written by the gateway.
+///
+/// # Errors
+/// When it is no object.
+pub(crate) fn checked_object(text: &str) -> Result<Raw<'_>, JsonFault> {
+    let text = text.trim_matches([' ', '\n', '\r', '\t']);
+    if text.starts_with('{') && text.ends_with('}') { Ok(Raw::new(text, 0)) } else { Err(JsonFault::Invalid) }
+}
+
 /// A text as a JSON string.
 pub(crate) fn quoted(text: &str) -> BytesMut {
     let mut out = BytesMut::new();

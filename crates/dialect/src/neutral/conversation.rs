@@ -496,11 +496,6 @@ impl Effort {
     /// The names, most first.
     pub(crate) const NAMES: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
-    /// The effort of that name.
-    pub(crate) fn named(name: &str) -> Option<Effort> {
-        Effort::ALL.into_iter().find(|effort| effort.as_str() == name)
-    }
-
     /// Its budget of reasoning tokens.
     pub(crate) fn budget(self, budgets: &EffortBudgets) -> u64 {
         u64::from(match self {

@@ -28,10 +28,10 @@ const EXTRA_BYTES: usize = 1_024;
 /// Most choices of one answer, plain or streamed; more than any request may ask for.
 pub(super) const MAX_CHOICES: usize = 128;
 
-/// Checks a plain answer and rewrites it for the client.
+/// Checks a plain response and rewrites it for the client.
 ///
 /// # Errors
-/// When the body is not a valid answer: not a JSON object, truncated, an error, without choices or without a message.
+/// When the body is not a valid response: not a JSON object, truncated, an error, without choices or without a message.
 pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, AnswerFault> {
     let text = utf8(body)?;
     let mut rewriter = AnswerRewriter::new(context, body.len());
@@ -44,7 +44,7 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
     Ok(rewriter.into_answer())
 }
 
-/// The usage that an upstream reports in a body that is not a valid answer, if any.
+/// The usage that an upstream reports in a body that is not a valid response, if any.
 pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
     let mut cursor = Cursor::new(without_mark(text));

@@ -135,7 +135,7 @@ pub(crate) fn requested_reasoning(value: Raw<'_>) -> Reasoning {
 }
 
 fn effort(value: Raw<'_>) -> Option<Effort> {
-    Effort::named(&value.text()?)
+    Effort::from_name(&value.text()?)
 }
 
 /// A string, or the strings of an array.

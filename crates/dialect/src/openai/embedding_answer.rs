@@ -16,10 +16,10 @@ use crate::{
     json::{Comma, Raw},
 };
 
-/// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
+/// Checks the response of an embedding call and rewrites it: one vector for each of `inputs`, in order.
 ///
 /// # Errors
-/// When the body is no answer, or does not hold one vector for each input.
+/// When the body is no response, or does not hold one vector for each input.
 pub fn rewrite_embeddings(
     body: &Bytes,
     inputs: usize,

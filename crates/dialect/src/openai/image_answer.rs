@@ -60,7 +60,7 @@ pub enum ImageSource {
     },
 }
 
-/// One image of an answer.
+/// One image of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MadeImage {
     /// Where it is.
@@ -80,11 +80,11 @@ pub struct ImageAnswer {
     details: ImageDetails,
 }
 
-/// Checks the answer of an image call and prices it: the price per image for each, and tokens where they are
+/// Checks the response of an image call and prices it: the price per image for each, and tokens where they are
 /// counted. [`ImageAnswer::body`] writes it.
 ///
 /// # Errors
-/// When the body is no answer, holds no image, or something that only pretends to be one, or the content was refused.
+/// When the body is no response, holds no image, or something that only pretends to be one, or the content was refused.
 pub fn rewrite_image_answer(
     body: &Bytes,
     origin: ImageOrigin,

@@ -34,16 +34,16 @@ use super::{
 /// Words of a message from which it tells a client something that the status does not.
 const TELLING_WORDS: usize = 4;
 
-/// An answer with an error status, and the request that got it.
+/// A response with an error status, and the request that got it.
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedAttempt<'a> {
     /// Dialect of the endpoint.
     pub dialect: Dialect,
-    /// Status of the answer.
+    /// Status of the response.
     pub status: u16,
     /// Type of the error in the header that only Amazon sends.
     pub amazon_type: Option<&'a str>,
-    /// Whether the answer names a time to wait.
+    /// Whether the response names a time to wait.
     pub names_a_wait: bool,
     /// Upstream name of the model.
     pub model: &'a str,
@@ -73,7 +73,7 @@ pub struct Refusal {
     pub kind: FailureKind,
     /// What speaks for more than this request.
     pub evidence: Evidence,
-    /// Whether it is about what the request, or its answer, says.
+    /// Whether it is about what the request, or its response, says.
     pub is_about_content: bool,
     /// Whether fewer output tokens would be accepted.
     pub wants_fewer_tokens: bool,
@@ -83,7 +83,7 @@ pub struct Refusal {
     pub code: Option<String>,
 }
 
-/// Reads an answer with an error status.
+/// Reads a response with an error status.
 pub fn read_refusal(call: RefusedAttempt<'_>, body: &[u8]) -> Refusal {
     let said = Said::of_body(body, call.amazon_type);
     let by_status = match (call.dialect, call.status) {

@@ -229,7 +229,7 @@ impl<'a> ChatReader<'a> {
             match &*key.name() {
                 b"effort" => {
                     let word = value.text().ok_or_else(|| mistyped("reasoning.effort", "a string"))?;
-                    let effort = Effort::named(&word);
+                    let effort = Effort::from_name(&word);
                     let unknown = || none_of("reasoning.effort", Some(value), &Effort::NAMES);
                     self.conversation.reasoning.effort = Some(effort.ok_or_else(unknown)?);
                 }

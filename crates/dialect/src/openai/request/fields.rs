@@ -155,7 +155,7 @@ impl Field {
             "stream" => Field::Stream,
             "user" => Field::User,
             "seed" => Field::Plain(Check::Integer(i64::MIN, i64::MAX)),
-            _ => match (RoutingField::named(name), GatewayField::named(name)) {
+            _ => match (RoutingField::from_name(name), GatewayField::from_name(name)) {
                 (Some(field), _) => Field::Routing(field),
                 (_, Some(field)) => Field::Gateway(field),
                 _ => Field::Unknown,

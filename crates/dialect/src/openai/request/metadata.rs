@@ -40,7 +40,7 @@ pub(super) fn read(
     }
     let mut tags = Vec::new();
     for member in object.iter() {
-        match RoutingField::named(&member.name) {
+        match RoutingField::from_name(&member.name) {
             None => {
                 // An object is no tag that a client would choose, and the restrictions in it lapse.
                 let is_provider = member.name == "provider" && JsonType::of(member.value) == JsonType::Object;
@@ -64,7 +64,7 @@ pub(super) fn stored(raw: Raw<'_>) -> Option<String> {
     let object = Object::read(raw, &Path::Field("metadata")).ok()?;
     let mut written = String::from("\"metadata\":{");
     let mut count = 0;
-    for member in object.iter().filter(|member| RoutingField::named(&member.name).is_none()) {
+    for member in object.iter().filter(|member| RoutingField::from_name(&member.name).is_none()) {
         let value = member.value.text()?;
         let fits = |text: &str, most: usize| text.len() <= most || text.chars().count() <= most;
         if !fits(&member.name, STORED_NAME_CHARS) || !fits(&value, STORED_VALUE_CHARS) || count == STORED_MEMBERS {

@@ -1,13 +1,14 @@
 //! One item of the input.
 
+use std::borrow::Cow;
+
 use pointsman_domain::{Invalid, ReasoningFormat};
 
 use super::{ChatReader, check_type, mistyped, refused, required};
 use crate::{
     json::Raw,
     neutral::{
-        Content, EscapedText, MemberType, Part, Path, ReasoningKind, ReasoningState, Role, ToolKind, none_of,
-        optional_member,
+        Content, EscapedText, MemberType, Part, Path, ReasoningKind, ReasoningState, Role, ToolKind, none_of, of_type,
     },
     responses::{
         encode::output::GENERATED,
@@ -17,20 +18,17 @@ use crate::{
 
 const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
 
-/// Members of every item: its type, and what the API itself adds to items of an answer.
-const OF_ITEMS: [&[u8]; 3] = [b"type", b"id", b"status"];
-/// Members of a message that chat has.
-const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
-/// Members of a function call.
-const OF_CALLS: [&[u8]; 4] = [b"call_id", b"name", b"arguments", b"namespace"];
-/// Members of a call of a custom tool.
-const OF_CUSTOM_CALLS: [&[u8]; 3] = [b"call_id", b"name", b"input"];
-/// Members of the result of a call.
-const OF_RESULTS: [&[u8]; 2] = [b"call_id", b"output"];
-/// Members of a reasoning item.
-const OF_REASONING: [&[u8]; 3] = [b"summary", b"content", b"encrypted_content"];
+/// Where items stand.
+const ITEMS: &str = "input[]";
+
+// Members of each kind of item: its own, behind its type and what the API itself adds to items of an answer.
+const OF_MESSAGES: [&[u8]; 5] = byte_names![type id status role content];
+const OF_CALLS: [&[u8]; 7] = byte_names![type id status call_id name arguments namespace];
+const OF_CUSTOM_CALLS: [&[u8]; 6] = byte_names![type id status call_id name input];
+const OF_RESULTS: [&[u8]; 5] = byte_names![type id status call_id output];
+const OF_REASONING: [&[u8]; 6] = byte_names![type id status summary content encrypted_content];
 /// Members of an item that adds tools.
-const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
+const OF_TOOLS: [&[u8]; 5] = byte_names![type id status role tools];
 
 impl<'a> ChatReader<'a> {
     pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
@@ -38,29 +36,20 @@ impl<'a> ChatReader<'a> {
         let kind = item.member(b"type").filter(|kind| !kind.is_null());
         let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(path.member("type"), "a string")));
         match kind.transpose()?.as_deref() {
-            None | Some("message") => {
-                self.name_others_of_item(item, &OF_MESSAGES);
-                self.message(item, path)
-            }
+            None | Some("message") => self.message(item, path),
             Some("function_call") => {
-                self.name_others_of_item(item, &OF_CALLS);
-                self.call(item, path, false)
+                let [.., id, name, arguments, namespace] = self.unsupported.pick(ITEMS, item.members(), OF_CALLS);
+                self.call([id, name, arguments, namespace], path, ToolKind::Function)
             }
             Some("custom_tool_call") => {
-                self.name_others_of_item(item, &OF_CUSTOM_CALLS);
-                self.call(item, path, true)
+                let [.., id, name, input] = self.unsupported.pick(ITEMS, item.members(), OF_CUSTOM_CALLS);
+                self.call([id, name, input, None], path, ToolKind::Custom)
             }
-            Some("function_call_output" | "custom_tool_call_output") => {
-                self.name_others_of_item(item, &OF_RESULTS);
-                self.result(item, path)
-            }
-            Some("reasoning") => {
-                self.name_others_of_item(item, &OF_REASONING);
-                self.reasoning_item(item, path)
-            }
+            Some("function_call_output" | "custom_tool_call_output") => self.result(item, path),
+            Some("reasoning") => self.reasoning_item(item, path),
             Some("additional_tools") => {
-                self.name_others_of_item(item, &OF_TOOLS);
-                let tools = item.member(b"tools").ok_or_else(|| required(path.member("tools")))?;
+                let [.., tools] = self.unsupported.pick(ITEMS, item.members(), OF_TOOLS);
+                let tools = tools.ok_or_else(|| required(path.member("tools")))?;
                 self.tools(tools, &path.member("tools").to_string())
             }
             Some("item_reference") => {
@@ -78,18 +67,8 @@ impl<'a> ChatReader<'a> {
         }
     }
 
-    /// Names the members of an item that endpoints of other dialects do not get.
-    fn name_others_of_item(&mut self, item: Raw<'_>, known: &[&[u8]]) {
-        for (key, value) in item.members() {
-            let name = key.name();
-            if !OF_ITEMS.contains(&&*name) && !known.contains(&&*name) {
-                self.unsupported.drop_member("input[]", &name, value);
-            }
-        }
-    }
-
     fn message(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        let [role, content] = item.pick([b"role", b"content"]);
+        let [.., role, content] = self.unsupported.pick(ITEMS, item.members(), OF_MESSAGES);
         let role = role.ok_or_else(|| required(path.member("role")))?;
         let content_path = path.member("content");
         let (written, role) = (role, role.text().unwrap_or_default());
@@ -117,23 +96,28 @@ impl<'a> ChatReader<'a> {
         Ok(())
     }
 
-    fn call(&mut self, item: Raw<'a>, path: &Path<'_>, is_custom: bool) -> Result<(), Invalid> {
-        let (id, name) = (filled(item, "call_id", path)?, filled(item, "name", path)?);
-        let text = if is_custom { "input" } else { "arguments" };
-        let text_path = path.member(text);
-        let text = item.member(text.as_bytes()).ok_or_else(|| required(text_path))?;
+    fn call(
+        &mut self,
+        [id, name, text, namespace]: [Option<Raw<'a>>; 4],
+        path: &Path<'_>,
+        kind: ToolKind,
+    ) -> Result<(), Invalid> {
+        let (id, name) = (filled(id, path.member("call_id"))?, filled(name, path.member("name"))?);
+        let text_path = path.member(if kind == ToolKind::Custom { "input" } else { "arguments" });
+        let text = text.ok_or_else(|| required(text_path))?;
         let arguments = EscapedText::read(text).ok_or_else(|| mistyped(text_path, "a string"))?;
-        let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
-        let flat = namespace.map(|namespace| EscapedText::escaping(&self.tools.flat(&namespace, &name.unescaped())));
-        let (name, kind) = (flat.unwrap_or(name), if is_custom { ToolKind::Custom } else { ToolKind::Function });
+        let flat = |namespace: Cow<'_, str>| EscapedText::escaping(&self.tools.flat(&namespace, &name.unescaped()));
+        let flat = namespace.and_then(Raw::text).map(flat);
+        let name = flat.unwrap_or(name);
         self.answer_so_far.calls.push(Part::new(Content::ToolCall { id, name, arguments, kind }));
         Ok(())
     }
 
     fn result(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        let id = filled(item, "call_id", path)?;
+        let [.., id, output] = self.unsupported.pick(ITEMS, item.members(), OF_RESULTS);
+        let id = filled(id, path.member("call_id"))?;
         let output_path = path.member("output");
-        let output = item.member(b"output").ok_or_else(|| required(output_path))?;
+        let output = output.ok_or_else(|| required(output_path))?;
         let parts = Part::joined(self.content(output, &output_path)?);
         self.end_answer();
         self.push(Role::Tool, vec![Part::new(Content::ToolResult { id, parts, failed: false })]);
@@ -142,9 +126,10 @@ impl<'a> ChatReader<'a> {
 
     /// Reasoning of an earlier answer. Without `encrypted_content` no provider takes it back.
     fn reasoning_item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
-        let list = |name| optional_member(item, path, name, MemberType::Array);
-        let lists = [list("summary")?, list("content")?];
-        let sealed = optional_member(item, path, "encrypted_content", MemberType::String)?;
+        let [_, id, _, summary, content, sealed] = self.unsupported.pick(ITEMS, item.members(), OF_REASONING);
+        let given = |value, kind, name| of_type(value, kind, || path.member(name).to_string());
+        let lists = [given(summary, MemberType::Array, "summary")?, given(content, MemberType::Array, "content")?];
+        let sealed = given(sealed, MemberType::String, "encrypted_content")?;
         let texts = lists
             .into_iter()
             .flatten()
@@ -171,7 +156,7 @@ impl<'a> ChatReader<'a> {
             Opened::Native => {
                 // The upstream does not know ids that were made here.
                 let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
-                let id = item.member(b"id").and_then(EscapedText::filled);
+                let id = id.and_then(EscapedText::filled);
                 for text in texts {
                     push(ReasoningFormat::Responses, ReasoningKind::Summary, Some(text), None, None);
                 }
@@ -191,9 +176,7 @@ impl<'a> ChatReader<'a> {
 }
 
 /// The text of a member that must be there and not be empty.
-fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
-    let path = path.member(name);
-    let value = item.member(name.as_bytes()).ok_or_else(|| required(path))?;
-    let text = EscapedText::filled(value);
+fn filled<'a>(value: Option<Raw<'a>>, path: Path<'_>) -> Result<EscapedText<'a>, Invalid> {
+    let text = EscapedText::filled(value.ok_or_else(|| required(path))?);
     text.ok_or_else(|| mistyped(path, "a non-empty string"))
 }
