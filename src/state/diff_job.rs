@@ -1,4 +1,4 @@
-//! The one comparison of configurations that may run in a gateway: its progress and its result.
+//! The one comparison of configurations or review of decisions that may run in a gateway: its progress and its result.
 
 use std::sync::{
     Arc,
@@ -7,11 +7,11 @@ use std::sync::{
 
 use parking_lot::Mutex;
 
-/// The comparison that runs, or else the one that ran last.
+/// The comparison or review that runs, or else the one that ran last.
 #[derive(Default)]
 pub struct DiffJobs(Mutex<Option<Arc<DiffJob>>>);
 
-/// A comparison.
+/// A comparison or review.
 pub struct DiffJob {
     /// Its id.
     pub id: String,
@@ -25,7 +25,7 @@ pub struct DiffJob {
     state: Mutex<DiffState>,
 }
 
-/// How far a comparison is.
+/// How far a comparison or review is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiffState {
     /// It runs.
@@ -39,7 +39,7 @@ pub enum DiffState {
 }
 
 impl DiffJobs {
-    /// Begins a comparison. `None` while another one runs.
+    /// Begins a comparison or review. `None` while another one runs.
     pub fn begin(&self, id: String, started_ms: i64, entered: Vec<(String, String)>) -> Option<Arc<DiffJob>> {
         let mut current = self.0.lock();
         if current.as_ref().is_some_and(|job| job.is_running()) {
@@ -51,7 +51,7 @@ impl DiffJobs {
         Some(job)
     }
 
-    /// The comparison with this id, if it is the last one.
+    /// The comparison or review with this id, if it is the last one.
     pub fn find(&self, id: &str) -> Option<Arc<DiffJob>> {
         self.0.lock().as_ref().filter(|job| job.id == id).cloned()
     }

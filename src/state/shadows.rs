@@ -36,7 +36,7 @@ fn watched(config: &ShadowConfig) -> Watched {
     }
 }
 
-/// What it changes, and for which requests. Another end makes nothing wrong of what was counted.
+/// What it changes, for which requests, and what it is compared with. Another end makes nothing wrong of what was counted.
 fn definition(config: &ShadowConfig) -> ([u8; 32], Watched) {
     (config.digest, Watched { until_ms: None, ..watched(config) })
 }
@@ -62,7 +62,7 @@ pub struct ObservedShadow {
     pub tally: ShadowTally,
     /// Requests that it did not decide because the worker was behind.
     pub skipped: u64,
-    /// The digest of what it changes, and for which requests.
+    /// The digest of what it changes and is compared with, and for which requests.
     definition: ([u8; 32], Watched),
     /// The first version of the configuration with this definition.
     version: u64,
@@ -154,5 +154,32 @@ mod tests {
         assert_eq!((since(&before, 1), since(&before, 2)), (Some(1), Some(1)));
         assert_eq!(since(&shadows("a", "until = 2099-01-01"), 3), Some(1));
         assert_eq!(since(&after, 4), Some(4));
+    }
+
+    #[test]
+    fn a_shadow_begins_anew_and_has_another_fingerprint_when_what_it_is_laid_over_changes() {
+        let of = |world: &str, alias: &str| {
+            let toml = format!(
+                "{world}\n[[aliases]]\nname = \"chat\"\n{alias}\n[[shadow]]\nname = \"one\"\n\
+                 where = {{ alias = \"service/chat\" }}\n[shadow.overrides]\n'aliases[\"chat\"].objective' = \"cheapest\""
+            );
+            Config::parse(&toml, "test", Path::new("."), &Environment::default()).unwrap().shadows
+        };
+        let fingerprint = |shadows: &[ShadowConfig]| shadows.first().map(ShadowConfig::fingerprint);
+        let first = of("", "");
+        let same = [of("", ""), of("", "description = \"Small talk\""), of("[limits]\nmax_n = 3", "")];
+        let other = [
+            of("", "blocked_models = [\"openai/*\"]"),
+            of("", "objective = \"fastest\""),
+            of("[routing]\nobjective = \"fastest\"", ""),
+            of("[routing]\nexploration = 0.25", ""),
+        ];
+        for (changed, begins) in same.iter().map(|same| (same, 1)).chain(other.iter().map(|other| (other, 2))) {
+            let observed = Shadows::default();
+            observed.adopt(&first, 1, 1);
+            observed.adopt(changed, 2, 2);
+            assert_eq!(observed.report().0.first().map(|shadow| shadow.since_ms), Some(begins));
+            assert_eq!(fingerprint(changed) == fingerprint(&first), begins == 1);
+        }
     }
 }

@@ -142,12 +142,20 @@ async fn a_ceiling_below_the_cheapest_model_is_told_as_out_of_reach() {
         let notices = verdict["notices"].as_array().unwrap();
         notices.iter().any(|notice| notice["code"] == "spend_pace_out_of_reach")
     };
+    let gauge = async |value: u8| {
+        let line = format!("pointsman_spend_pace_out_of_reach{{alias=\"service/paced\"}} {value}");
+        let metrics = gateway.get("/metrics").await.text();
+        assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
+    };
+    gauge(0).await;
     spent(&gateway, 3).await;
     assert_eq!(pace(&gateway).await["out_of_reach"], false);
+    gauge(0).await;
     assert!(!is_told(&verdict().await));
     spent(&gateway, 60).await;
     let told = pace(&gateway).await;
     assert_eq!((&told["out_of_reach"], told["multiplier"].as_f64()), (&Value::from(true), Some(100.0)), "{told}");
+    gauge(1).await;
     let verdict = verdict().await;
     assert!(is_told(&verdict) && verdict.to_string().contains("service/paced"), "{verdict}");
 }

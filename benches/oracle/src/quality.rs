@@ -3,8 +3,8 @@
 //!
 //! [`questions`] are read from tables. [`table`] learns the quality of models by class from the first half, with the product's own
 //! beliefs, and is judged on the second under the product's own spend pace; beside it are single models, random mixes of them, a
-//! [`cascade`] and the oracle. [`pacing`] asks whether the pace keeps its ceiling, [`learning`] how soon ratings tell enough. [`gains`] is the
-//! same question asked of two repositories ([`sources`]) by classes and lengths alone.
+//! [`cascade`] and the oracle. [`pacing`] asks whether the pace keeps its ceiling, [`learning`] how soon ratings tell enough.
+//! [`gains`] is the same question asked of two repositories ([`sources`]) by classes and lengths alone.
 
 pub mod cascade;
 pub mod gains;

@@ -15,7 +15,7 @@ mod tests {
     #[test]
     fn what_a_ledger_tells_is_near_the_regret_against_the_clairvoyant_and_its_parts_sum_to_it() {
         let world = World::draw(Scenario::Slowdown, Aim::All(Objective::Cheapest), 1);
-        let Judged { report, truth, .. } = judge(&world, &policy()).unwrap();
+        let Judged { report, truth } = judge(&world, &policy()).unwrap();
         let dollars = |yardstick: Yardstick| report.part(yardstick)[0].unwrap().value;
         let total = dollars(Yardstick::Total);
         let parts = [Yardstick::Exploration, Yardstick::Restrictions, Yardstick::Ignorance, Yardstick::Rest];

@@ -39,6 +39,9 @@ pub enum NotACanary {
     Divides(String),
     /// It changes what an alias does not set, or nothing for this alias. With its changes.
     Changes(String),
+    /// It changes the objective of requests whose alias has none. A key with an objective goes before that, and not before
+    /// the objective of the alias on trial.
+    KeysChoose,
     /// The name of the alias on trial is taken.
     Taken(String),
     /// The configuration with the lines has faults.
@@ -62,6 +65,10 @@ impl fmt::Display for NotACanary {
                 "it changes more, or less, than an alias sets for its own requests (its objective, task, weights, targets, \
                  quality limits, cascade and lists of models; routing.objective and routing.balanced): {changes}"
             ),
+            NotACanary::KeysChoose => f.write_str(
+                "it changes routing.objective, and keys with an objective of their own would lose it to the alias on trial: \
+                 set the objective of the alias in the shadow instead",
+            ),
             NotACanary::Taken(alias) => {
                 write!(f, "there is an alias '{alias}' already: remove it, or give the shadow another name")
             }
@@ -73,8 +80,16 @@ impl fmt::Display for NotACanary {
     }
 }
 
+/// What an alias on trial sets.
+struct OnTrial {
+    settings: Table,
+    /// Whether its objective is that of requests whose alias has none.
+    has_default_objective: bool,
+}
+
 impl Config {
-    /// The lines that try this shadow on a share of the requests of its alias.
+    /// The lines that try this shadow on a share of the requests of its alias. `keys_choose` says whether a key that is
+    /// not in the configuration has an objective.
     ///
     /// # Errors
     /// A canary cannot do what the shadow does.
@@ -83,6 +98,7 @@ impl Config {
         shadow: &ShadowConfig,
         share: f64,
         guardrail: &Guardrail,
+        keys_choose: bool,
     ) -> Result<CanaryLines, NotACanary> {
         let (Some(id), None) = (&shadow.alias, shadow.objective) else { return Err(NotACanary::Watches) };
         let serving = self.models.alias_called(id).ok_or(NotACanary::Watches)?;
@@ -98,8 +114,11 @@ impl Config {
         }
         let (mut tree, names) = (self.tree(), self.own_names(id));
         let overrides = overrides_of(&tree, &shadow.name);
-        let settings =
+        let OnTrial { settings, has_default_objective } =
             self.on_trial(&tree, &overrides, serving).ok_or_else(|| NotACanary::Changes(shadow.overrides.clone()))?;
+        if has_default_objective && (keys_choose || self.keys.iter().any(|key| key.objective.is_some())) {
+            return Err(NotACanary::KeysChoose);
+        }
         let place = entry_of(&tree, names).map(|entry| entry.location.clone());
         let (canary, on_trial) = (canary(&name, share, guardrail), with_name(&name, settings));
         add_both(&mut tree, names, &canary, &on_trial);
@@ -108,16 +127,19 @@ impl Config {
     }
 
     /// What an alias sets with these overrides. `None` if they change nothing for its requests, or anything else.
-    fn on_trial(&self, tree: &Table, overrides: &Table, serving: &Alias) -> Option<Table> {
+    fn on_trial(&self, tree: &Table, overrides: &Table, serving: &Alias) -> Option<OnTrial> {
+        // This configuration may have been completed after it was read, with paths beside its file. The other one is not.
+        let own = self.read_tree(tree, &table([])).ok()?;
         let read = self.read_tree(tree, overrides).ok()?;
         let changed = laid_over(tree, overrides);
         let decided = read.models.alias_called(&serving.id)?.clone();
         let mut settings = table([]);
-        let own = entry_of(&changed, self.own_names(&serving.id)).into_iter().flat_map(|entry| &entry.entries);
-        settings.entries.extend(own.filter(|entry| !NOT_TAKEN.contains(&entry.key.as_str())).cloned());
+        let entry = entry_of(&changed, self.own_names(&serving.id)).into_iter().flat_map(|entry| &entry.entries);
+        settings.entries.extend(entry.filter(|entry| !NOT_TAKEN.contains(&entry.key.as_str())).cloned());
         let taken = settings.entries.len();
         let (objective, balanced) = (read.routing.objective, read.routing.policy.balanced);
-        if decided.objective.is_none() && objective != self.routing.objective {
+        let has_default_objective = decided.objective.is_none() && objective != self.routing.objective;
+        if has_default_objective {
             settings.add("objective", node(Value::Text(objective.as_str().to_owned())));
         }
         if decided.weights.is_none() && balanced != self.routing.policy.balanced {
@@ -126,9 +148,12 @@ impl Config {
             let weights = table(weights.map(|(key, weight)| (key, Value::Number(weight))));
             settings.add("weights", node(Value::Table(weights)));
         }
-        let changes = decided != *serving || settings.entries.len() > taken;
+        // No decision depends on the description.
+        let described = Alias { description: serving.description.clone(), ..decided.clone() };
+        let changes = described != *serving || settings.entries.len() > taken;
         let is_of_a_part = decided.spend_pace == serving.spend_pace && decided.split == serving.split;
-        (changes && is_of_a_part && self.differs_only_for(read, serving)).then_some(settings)
+        let is_possible = changes && is_of_a_part && own.differs_only_for(read, serving);
+        is_possible.then_some(OnTrial { settings, has_default_objective })
     }
 
     /// Whether a configuration has the effect of this one but for the requests of an alias.
@@ -252,7 +277,7 @@ mod tests {
 
     fn lines(world: &str, shadow: &str) -> Result<CanaryLines, NotACanary> {
         let config = read(&format!("{world}[[shadow]]\nname = \"thrifty\"\n{shadow}"));
-        config.canary_lines(&config.shadows[0], 0.05, &GUARDRAIL)
+        config.canary_lines(&config.shadows[0], 0.05, &GUARDRAIL, false)
     }
 
     fn of_chat(overrides: &str) -> String {
@@ -311,6 +336,38 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_leaves_the_paths_of_its_data_to_the_start_gives_the_same_lines_as_its_text() {
+        let (shadow, folder) = (of_chat("routing.objective = \"cheapest\""), std::env::temp_dir());
+        let text = format!("{WORLD}[[shadow]]\nname = \"thrifty\"\n{shadow}");
+        let path = folder.join(format!("pointsman-promotion-{}.toml", std::process::id()));
+        std::fs::write(&path, &text).unwrap();
+        let loaded = Config::load(Some(&path), &Environment::default());
+        std::fs::remove_file(&path).unwrap();
+        let config = loaded.unwrap_or_else(|faults| panic!("{faults:?}")).config;
+        assert_ne!(config.ledger.data_dir, read(&text).ledger.data_dir, "a file has a directory beside it");
+        let of_file = config.canary_lines(&config.shadows[0], 0.05, &GUARDRAIL, false);
+        let of_file = of_file.unwrap_or_else(|why| panic!("{why}"));
+        let of_text = lines(WORLD, &shadow).unwrap();
+        assert_eq!(of_file.toml.replace(&path.display().to_string(), "config.toml"), of_text.toml);
+    }
+
+    #[test]
+    fn a_shadow_of_the_default_objective_is_refused_while_a_key_has_an_objective() {
+        let key = |more: &str| format!("[[keys]]\nname = \"team\"\nsha256 = \"{}\"\n{more}", "ab".repeat(32));
+        let promoted = |more: &str, overrides: &str, keys_choose: bool| {
+            let shadow = of_chat(overrides);
+            let config = read(&format!("{WORLD}{}\n[[shadow]]\nname = \"thrifty\"\n{shadow}", key(more)));
+            config.canary_lines(&config.shadows[0], 0.05, &GUARDRAIL, keys_choose).map(drop)
+        };
+        let (all, own) = ("routing.objective = \"cheapest\"", "'aliases[\"chat\"].objective' = \"cheapest\"");
+        let chooses = "objective = \"fastest\"";
+        assert_eq!(promoted("", all, false), Ok(()));
+        assert_eq!(promoted(chooses, all, false), Err(NotACanary::KeysChoose));
+        assert_eq!(promoted("", all, true), Err(NotACanary::KeysChoose), "a key that is not in the file");
+        assert_eq!(promoted(chooses, own, true), Ok(()), "the objective of an alias goes before that of a key anyway");
+    }
+
+    #[test]
     fn what_no_canary_can_do_is_refused_with_the_reason() {
         let cheapest = "routing.objective = \"cheapest\"";
         let (chat, twice) = (of_chat(cheapest), format!("{WORLD}[[aliases]]\nname = \"chat-thrifty\"\n"));
@@ -333,6 +390,7 @@ mod tests {
             (WORLD, of_chat("'aliases[\"auto\"].objective' = \"cheapest\""), "more, or less"),
             (WORLD, of_chat("'aliases[\"chat\"].weights' = { latency = 0.5, cost = 0.5 }"), "more, or less"),
             (WORLD, of_chat(""), "more, or less"),
+            (WORLD, of_chat("'aliases[\"chat\"].description' = \"Small talk\""), "more, or less"),
         ] {
             let why = lines(world, &shadow).map_err(|why| why.to_string());
             assert!(why.as_ref().is_err_and(|why| why.contains(said)), "{shadow}: {why:?}");

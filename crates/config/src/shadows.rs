@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use pointsman_domain::{Catalog, Objective, RoutingPolicy};
+use pointsman_domain::{Alias, Catalog, Objective, RoutingPolicy};
 
 use super::{
     Config,
@@ -38,7 +38,8 @@ pub struct ShadowConfig {
     pub until: Option<DateTime<Utc>>,
     /// The keys that it changes, with their values; what might be a secret is not shown.
     pub overrides: String,
-    /// The digest of the same with all of their values.
+    /// The digest of the same with all of their values, and of what it and what serves decide by: the default objective, the
+    /// constants of the routing, and the alias that it watches.
     pub digest: [u8; 32],
     /// Models, endpoints, providers and aliases under the changes.
     pub catalog: Arc<Catalog>,
@@ -115,7 +116,8 @@ fn table<'t>(section: &Section<'t>, key: &'static str) -> Option<&'t Table> {
 }
 
 impl ShadowConfig {
-    /// Twelve hexadecimal digits of what it changes, and for which requests; its end is not in them.
+    /// Twelve hexadecimal digits of what it changes, for which requests, and what it and what serves decide by; its end is not
+    /// in them.
     pub fn fingerprint(&self) -> String {
         let ShadowConfig { digest, share, alias, objective, .. } = self;
         let definition = digest_of(&format!("{digest:?} {share} {alias:?} {objective:?}"));
@@ -157,6 +159,8 @@ impl Declared<'_> {
                 }
             },
         };
+        let changes = toml_value::value(&Value::Table(overrides.clone()));
+        let sides = [serving, &config].map(|side| decided_by(side, alias.as_deref()));
         Some(ShadowConfig {
             name: self.name,
             share: self.share,
@@ -164,12 +168,20 @@ impl Declared<'_> {
             objective: self.objective,
             until: self.until,
             overrides: shown(overrides),
-            digest: digest_of(&toml_value::value(&Value::Table(overrides.clone()))),
+            digest: digest_of(&format!("{changes}\n{}", sides.join("\n"))),
             default_objective: config.routing.objective,
             policy: Arc::new(config.routing.policy),
             catalog: Arc::new(config.models),
         })
     }
+}
+
+/// What a configuration decides the requests of an alias by, as text that is the same in each process. The description of the
+/// alias decides nothing.
+fn decided_by(config: &Config, alias: Option<&str>) -> String {
+    let alias = alias.and_then(|alias| config.models.alias_called(alias));
+    let alias = alias.map(|alias| Alias { description: String::new(), ..alias.clone() });
+    format!("{:?} {:?} {alias:?}", config.routing.objective, config.routing.policy)
 }
 
 /// The keys with their values, without what might be a secret.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pointsman_domain::AddedMembers;
 
 use super::{
-    gateway_fields::{RoutingField, is_for_gateway},
+    gateway_fields::{is_for_gateway, is_for_gateway_in_metadata},
     json::{JsonFault, Raw, Splice, SpliceAction, checked_object, quoted, with_first_members},
 };
 
@@ -51,8 +51,9 @@ impl<'c> BodyEdits<'c> {
         self.most_output.filter(|most| given.is_none_or(|given| given > u64::from(*most)))
     }
 
-    /// Begins the copy of a body that was read before: with the name of the model, the limit and the defaults of this call, and without the members
-    /// for the gateway, at the top and in `metadata`. `visit` is asked for each other member of the top.
+    /// Begins the copy of a body that was read before: with the name of the model, the limit and the defaults of this call,
+    /// and without the members for the gateway, at the top and in `metadata`. `visit` is asked for each other member of the
+    /// top.
     ///
     /// # Errors
     /// When the body is not a JSON object.
@@ -83,9 +84,9 @@ impl<'c> BodyEdits<'c> {
                     }
                 }
                 // Other members of it are for the upstream.
-                b"metadata" => splice.members(value, |key, _, _| {
+                b"metadata" => splice.members(value, |key, value, _| {
                     let name = key.name();
-                    let is_ours = std::str::from_utf8(&name).is_ok_and(|name| RoutingField::from_name(name).is_some());
+                    let is_ours = std::str::from_utf8(&name).is_ok_and(|name| is_for_gateway_in_metadata(name, value));
                     if is_ours { SpliceAction::Cut } else { SpliceAction::Kept }
                 }),
                 b"stream_options" => return visit(b"stream_options", value, splice),

@@ -1,5 +1,7 @@
 //! Fields of a request that are for the gateway alone, whatever the API of the client: no upstream gets them.
 
+use super::json::Raw;
+
 pointsman_domain::named! {
     /// Routing parameters, wherever they stand. In `metadata` every other name is a tag.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,16 @@ pointsman_domain::named! {
         RouteSeed = "route_seed",
         WhyNot = "why_not",
         WhatIf = "what_if",
+    }
+}
+
+/// Whether a member of `metadata` is for the gateway alone: a routing parameter, or one of the two that say whether the answer before is
+/// rejected. `rejected` with another value than true or false is a tag of the client's own.
+pub(crate) fn is_for_gateway_in_metadata(name: &str, value: Raw<'_>) -> bool {
+    match name {
+        "previous_generation_id" => true,
+        "rejected" => matches!(value.text().as_deref().unwrap_or(value.written()), "true" | "false"),
+        _ => RoutingField::from_name(name).is_some(),
     }
 }
 

@@ -73,7 +73,7 @@ pub use catalog::{
 };
 pub use chat_habits::{AddedMember, AddedMembers, ReasoningHistory};
 pub use circuit::Circuit;
-pub use conversation::{SessionOpening, StickyEndpoint};
+pub use conversation::{PromptPrefix, SessionOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, QualityBaseline, RouteError,
     ScoreInputs,

@@ -1,7 +1,7 @@
 //! Enumerations whose values have names.
 
-/// Declares an enumeration of named values: `ALL` holds them in order, `as_str` gives the name of one, `from_name` the one of a
-/// name.
+/// Declares an enumeration of named values: `ALL` holds them in order, `as_str` gives the name of one, and `from_name` finds a
+/// value by its name.
 #[macro_export]
 macro_rules! named {
     (

@@ -36,9 +36,13 @@ const MOST_MOVING: f64 = 8.0;
 const MOST_OWED: f64 = 1000.0;
 /// Calls over which the recent mean goes.
 const RECENT_CALLS: u64 = 1000;
-/// Ceilings by which choices at the highest multiplier were expected to be too dear, each by one at most, from which on the ceiling
-/// is out of reach: twenty calls of twice the ceiling or two hundred of 1.1 times.
+/// Ceilings by which choices at the highest multiplier were expected to be too dear, from which on the ceiling is out of reach:
+/// twenty calls of twice the ceiling or two hundred of 1.1 times. A call counts for [`MOST_MOVING`] at most, and a cheap one
+/// counts against it.
 const MOST_STRAIN: f64 = 20.0;
+/// Most of these ceilings that are remembered. More than [`MOST_STRAIN`], so that a few cheap calls among dear ones do not
+/// bring the ceiling back into reach.
+const KEPT_STRAIN: f64 = 5.0 * MOST_STRAIN;
 
 /// The spend pace of one alias.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,8 +110,8 @@ impl SpendPace {
         self.recent * self.ceiling
     }
 
-    /// Whether even what is chosen at the highest multiplier is dearer than the ceiling. What an answer cost beyond its expected
-    /// cost does not count: it can be made up for.
+    /// Whether calls at the highest multiplier are dearer than the ceiling. What an answer cost beyond its expected cost does not
+    /// count: it can be made up for.
     pub fn is_out_of_reach(&self) -> bool {
         self.strain >= MOST_STRAIN && self.recent > 1.0
     }
@@ -115,7 +119,7 @@ impl SpendPace {
     /// Charges a decided call. An expected cost that is no amount counts as the ceiling.
     pub fn charge(&mut self, expected: f64) {
         let ceilings = self.ceilings(expected);
-        let strain = (self.strain + (ceilings - 1.0).min(1.0)).clamp(0.0, MOST_STRAIN);
+        let strain = (self.strain + (ceilings - 1.0).min(MOST_MOVING)).clamp(0.0, KEPT_STRAIN);
         self.strain = if self.multiplier() < MULTIPLIERS[1] { 0.0 } else { strain };
         self.calls = self.calls.saturating_add(1);
         self.recent += (ceilings - self.recent) / self.recent_calls();
@@ -132,7 +136,8 @@ impl SpendPace {
             CallEnd::Unknown => 0.0,
             CallEnd::Unserved => return self.forget(charged),
         };
-        self.recent += difference / self.recent_calls();
+        // Of many calls under way, the differences may come to more than the mean.
+        self.recent = (self.recent + difference / self.recent_calls()).clamp(0.0, MOST_OWED);
         self.owe(difference);
     }
 
@@ -140,7 +145,7 @@ impl SpendPace {
     fn forget(&mut self, charged: f64) {
         let others = self.recent_calls() - 1.0;
         let without = self.recent - (charged - self.recent) / others;
-        self.recent = if others > 0.0 { without.max(0.0) } else { 0.0 };
+        self.recent = if others > 0.0 { without.clamp(0.0, MOST_OWED) } else { 0.0 };
         let is_above_least = self.owed > self.least_owed();
         self.move_level(-1.0);
         if is_above_least {
@@ -337,6 +342,30 @@ mod tests {
                 run(&mut pace, 1, 1.0);
                 assert!(!pace.is_out_of_reach(), "{ceiling} {before}: {pace:?}");
             }
+        }
+    }
+
+    #[test]
+    fn calls_of_different_costs_are_out_of_reach_if_their_mean_is() {
+        let dear: [&[f64]; 2] = [&[0.5, 3.0], &[0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 12.0]];
+        for costs in dear {
+            let mut pace = pace("1000");
+            for (call, cost) in costs.iter().cycle().take(1_500).enumerate() {
+                pace.charge(*cost);
+                assert!(call >= 10 || !pace.is_out_of_reach(), "{costs:?}: too early at {call}");
+                assert!(call < 500 || pace.is_out_of_reach(), "{costs:?}: not told at {call}");
+            }
+        }
+        let mut cheap = pace("1000");
+        for cost in [0.5, 1.2].iter().cycle().take(2_000) {
+            cheap.charge(*cost);
+            assert!(!cheap.is_out_of_reach(), "{cheap:?}");
+        }
+        // One very dear answer, so that the multiplier is the highest.
+        cheap.settle(1.2, CallEnd::Paid("500".parse().unwrap()));
+        for cost in [0.5, 1.2].iter().cycle().take(500) {
+            cheap.charge(*cost);
+            assert!(!cheap.is_out_of_reach(), "{cheap:?}");
         }
     }
 

@@ -144,7 +144,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Resu
 /// # Errors
 /// 404 if it is not the last one.
 pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
-    cancelled::<DiffReport>(&by, COMPARISON, &id)
+    cancelled::<DiffReport>(&by, (COMPARISON, "the comparison"), &id)
 }
 
 /// The last comparison, by its id.

@@ -96,10 +96,15 @@ pub(super) fn shown<R: Serialize>(worker: &Worker, prefix: &str, id: &str) -> Re
     Ok(uncached(&Data { data: JobBody::<R>::new(&*found(worker, prefix, id)?) }))
 }
 
-pub(super) fn cancelled<R: Serialize>(by: &Authorized, prefix: &str, id: &str) -> Result<HttpResponse, ApiError> {
+/// Cancels the last job, by its id, which begins with `prefix`; `what` it is, for the log.
+pub(super) fn cancelled<R: Serialize>(
+    by: &Authorized,
+    (prefix, what): (&str, &str),
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
     let job = found(&by.worker, prefix, id)?;
     job.stop.store(true, Relaxed);
-    events::administered(&by.caller.key.name, "cancels", Some(&job.id));
+    events::administered(&by.caller.key.name, &format!("cancels {what}"), Some(&job.id));
     Ok(uncached(&Data { data: JobBody::<R>::new(&job) }))
 }
 

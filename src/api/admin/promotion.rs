@@ -113,7 +113,8 @@ pub(crate) async fn promote(by: Administrator, name: PathName, body: Bytes) -> R
     let evidence = Evidence::of(&by.worker, &shadow, clock::unix_millis());
     let guardrail = request.guardrail();
     let (share, asked) = (request.share, shadow.clone());
-    let lines = web::block(move || setup.config.canary_lines(&asked, share, &guardrail));
+    let keys_choose = setup.keys.callers().iter().any(|caller| caller.key.objective.is_some());
+    let lines = web::block(move || setup.config.canary_lines(&asked, share, &guardrail, keys_choose));
     let lines = lines.await.map_err(|_| ApiError::internal())?;
     let promotion = PromotionBody::new(&request, &shadow, &evidence, &lines);
     if let (true, Ok(CanaryLines { alias, .. })) = (promotion.lines.is_some(), lines) {
@@ -291,7 +292,7 @@ impl PromotionBody {
             shadow: shadow.name.to_string(),
             fingerprint,
             overrides: shadow.overrides.clone(),
-            share: Figure::rounded(request.share, 4),
+            share: Figure::exact(request.share),
             verdict,
             checks: [named, canary].into_iter().chain(judged).collect(),
             lines: lines.map(|lines| lines.toml.clone()),
@@ -361,7 +362,7 @@ mod tests {
         };
         let asked = |expect: &str, evidence: &Evidence| {
             let request = request(expect, "a friday");
-            let lines = config.canary_lines(shadow, request.share, &request.guardrail());
+            let lines = config.canary_lines(shadow, request.share, &request.guardrail(), false);
             let promotion = PromotionBody::new(&request, shadow, evidence, &lines);
             let change = promotion.change("service/auto".to_owned(), request.reason);
             (promotion.verdict, promotion.lines.is_some(), act(&change))
@@ -372,6 +373,24 @@ mod tests {
         let said = "overrides window because of \"a friday\" and promotes the shadow".to_owned();
         assert_eq!(asked(&fingerprint, &short), ("overridden", true, said));
         assert_eq!(asked("another one", &ENOUGH).0, "refused");
+    }
+
+    #[test]
+    fn the_audit_log_holds_the_share_of_the_lines() {
+        let toml = "[[shadow]]\nname = \"thrifty\"\nwhere = { alias = \"service/auto\" }\n[shadow.overrides]\n\
+                    routing.objective = \"cheapest\"";
+        let config = Config::parse(toml, "test", Path::new("."), &Environment::default()).unwrap();
+        let shadow = &config.shadows[0];
+        let body = format!("{{\"share\": 0.00015, \"expect\": {:?}}}", shadow.fingerprint());
+        let request = PromotionRequest::parse(body.as_bytes()).unwrap();
+        let lines = config.canary_lines(shadow, request.share, &request.guardrail(), false);
+        let promotion = PromotionBody::new(&request, shadow, &ENOUGH, &lines);
+        let toml = promotion.lines.as_deref().unwrap_or_default();
+        assert!(toml.contains("\nshare = 0.00015\n"), "{toml}");
+        let Change::PromoteShadow { share, .. } = promotion.change("service/auto".to_owned(), None) else {
+            panic!("it promotes a shadow");
+        };
+        assert_eq!(share, "0.00015");
     }
 
     #[test]

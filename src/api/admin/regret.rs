@@ -28,12 +28,15 @@ use crate::{
 
 /// Beginning of the id of a review.
 const REVIEW: &str = "regret-";
-/// Longest time that is reviewed in a gateway: what was known of an endpoint in a week takes 13 MB.
+/// Longest time that is reviewed in a gateway. Memory has a bound of its own ([`MOST_KEPT`]).
 const MOST_HOURS: i64 = 7 * 24;
 /// Hours that are reviewed by default.
 const HOURS: i64 = 24;
 /// Most requests that are reviewed in a gateway, about: each takes 1 KB.
 const MOST: u64 = 20_000;
+/// Most that a gateway keeps of what was known of endpoints, one for each endpoint and ten seconds: at most 120 MB. 28
+/// endpoints with requests at all times reach it in a day, four in a week.
+const MOST_KEPT: usize = 250_000;
 
 /// What to review.
 #[derive(Debug, Default, Deserialize)]
@@ -80,7 +83,7 @@ pub(crate) fn begin_job(
     let work = move |traffic: &Traffic, job: &DiffJob| {
         let all = traffic.count(&wanted).map_err(|fault| fault.to_string())?;
         let wanted = Wanted { sample: Sample::of(MOST, all), ..wanted };
-        let request = RegretRequest { wanted, by_day, threads: 1, pace: Pace::Background };
+        let request = RegretRequest { wanted, by_day, threads: 1, pace: Pace::Background, most_kept: MOST_KEPT };
         let reviewed = run(traffic, &request, &job.stop).map_err(|why| why.to_string())?;
         let mut report = RegretReport::new(&reviewed);
         if request.wanted.sample.is_some() {
@@ -105,7 +108,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Resu
 /// # Errors
 /// 404 if it is not the last job.
 pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
-    cancelled::<RegretReport>(&by, REVIEW, &id)
+    cancelled::<RegretReport>(&by, (REVIEW, "the review"), &id)
 }
 
 /// The last review, by its id.

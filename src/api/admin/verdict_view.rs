@@ -242,8 +242,9 @@ impl Situation {
         }
         if !self.exceeded_paces.is_empty() {
             let sentence = format!(
-                "Chats cost more than their spend_pace although the cheapest endpoints are chosen: {}. Raise it, or add a \
-                 cheaper model.",
+                "Chats cost more than their spend_pace although price counts as much as it can, because cheaper models are \
+                 missing or because requests name another objective or stay with their model: {}. Raise it, add a cheaper \
+                 model, or let fewer requests name an objective.",
                 some(&self.exceeded_paces)
             );
             notices.push(notice(Severity::Warning, "spend_pace_out_of_reach", sentence).about(&self.exceeded_paces));
@@ -443,7 +444,12 @@ mod tests {
         let fallen_canaries = vec!["service/chat".to_owned()];
         check(Situation { fallen_canaries, ..well() }, Warning, "canary_fell_back", "service/chat");
         let exceeded_paces = vec!["service/paced".to_owned()];
-        check(Situation { exceeded_paces, ..well() }, Warning, "spend_pace_out_of_reach", "service/paced. Raise it");
+        check(
+            Situation { exceeded_paces, ..well() },
+            Warning,
+            "spend_pace_out_of_reach",
+            "stay with their model: service/paced. Raise it",
+        );
         check(Situation { missed_targets, ..well() }, Warning, "target_at_risk", "fast (p95 within 0.8 s)");
         check(Situation { mispredicted: names(1), ..well() }, Warning, "predictions_off", "acme/1 at acme");
         check(Situation { stores_away: vec!["redis"], ..well() }, Warning, "store_away", "redis");

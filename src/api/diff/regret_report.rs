@@ -20,7 +20,8 @@ use crate::api::models::measurements::rfc_3339;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RegretReport {
-    /// `answered`: there are figures for the alias and objective with most requests; `refused`: there are none.
+    /// `answered`: there are figures for the alias and objective with most requests, though the total may be refused, see
+    /// `refusals`; `refused`: there are none.
     #[cfg_attr(test, schemars(with = "String"))]
     pub verdict: Cow<'static, str>,
     /// Decisions that came out of their records bit for bit as they were made: all of them, or there is no report.
@@ -54,6 +55,9 @@ pub(crate) struct GroupBody {
     pub before: MeansBody,
     /// The total, and the parts that sum to it. Empty if refused.
     pub parts: Vec<PartBody>,
+    /// Why the figures of the total, of ignorance and of the rest are `null` though there are others: endpoints that could not
+    /// carry what would move to them.
+    pub refusals: Vec<String>,
     /// What each restriction alone costs. They do not sum up: one may stand behind another.
     pub restrictions: Vec<RestrictionBody>,
     /// The best endpoint alone; `null` if refused.
@@ -169,6 +173,8 @@ impl GroupBody {
         let [spend, failures, seconds] = regret.before;
         let day = |day: i64| rfc_3339(day).chars().take(DAY).collect();
         let is_enough = regret.is_enough();
+        let why = |(id, finding): &(EndpointId, Finding)| why(finding, &name(names, *id));
+        let refusals: Vec<String> = regret.refusals.iter().filter(|_| is_enough).map(why).collect();
         GroupBody {
             alias: regret.group.alias.as_deref().map(str::to_owned),
             objective: regret.group.objective.as_str().into(),
@@ -182,8 +188,9 @@ impl GroupBody {
             parts: Yardstick::ALL
                 .into_iter()
                 .filter(|_| is_enough)
-                .map(|one| PartBody::new(one, regret, names))
+                .map(|one| PartBody::new(one, regret, &refusals))
                 .collect(),
+            refusals,
             restrictions: regret.restricted.iter().filter(|_| is_enough).map(RestrictionBody::new).collect(),
             fixed: is_enough.then(|| FixedBody::new(&regret.fixed, regret.group.objective, names)),
         }
@@ -204,7 +211,7 @@ fn refusal(regret: &Regret) -> String {
 }
 
 impl PartBody {
-    fn new(yardstick: Yardstick, regret: &Regret, names: &BTreeMap<EndpointId, String>) -> PartBody {
+    fn new(yardstick: Yardstick, regret: &Regret, refusals: &[String]) -> PartBody {
         let (uncertain, grade) = match yardstick {
             Yardstick::Exploration => (0.0, None),
             Yardstick::Restrictions => (regret.partial, None),
@@ -219,7 +226,7 @@ impl PartBody {
             knob: knob(yardstick).map(Cow::Borrowed),
             figures: DifferencesBody::new(&figures),
             sentence: sentence(yardstick, uncertain, &said(&figures, regret.group.objective))
-                + &refused(yardstick, regret, names),
+                + &refused(yardstick, refusals),
         }
     }
 }
@@ -263,10 +270,9 @@ fn sentence(yardstick: Yardstick, uncertain: f64, said: &str) -> String {
 }
 
 /// Why the total is unknown, if it is.
-fn refused(yardstick: Yardstick, regret: &Regret, names: &BTreeMap<EndpointId, String>) -> String {
-    let all = regret.refusals.iter().filter(|_| yardstick == Yardstick::Total);
-    all.map(|(id, finding)| format!(" Refused, with ignorance and the rest: {}.", why(finding, &name(names, *id))))
-        .collect()
+fn refused(yardstick: Yardstick, refusals: &[String]) -> String {
+    let all = refusals.iter().filter(|_| yardstick == Yardstick::Total);
+    all.map(|why| format!(" Refused, with ignorance and the rest: {why}.")).collect()
 }
 
 /// The figures that an objective is about, in words.
@@ -365,5 +371,38 @@ fn why(finding: &Finding, endpoint: &str) -> String {
             Finding::Shifted { endpoint: endpoint.to_owned(), factor: *factor, in_flight: *in_flight }.to_string()
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_routing::explain::regret::Group;
+
+    use super::*;
+
+    #[test]
+    fn a_group_without_a_total_says_why() {
+        let crowded = EndpointId(7);
+        let finding = Finding::Shifted { endpoint: String::new(), factor: f64::INFINITY, in_flight: [0.0, 4.0, 2.0] };
+        let regret = Regret {
+            group: Group { alias: None, objective: Objective::Fastest, day_ms: None },
+            requests: LEAST_GROUP,
+            clusters: LEAST_CLUSTERS,
+            window_ms: [0, 1_000],
+            before: [None; 3],
+            parts: Yardstick::ALL.map(|one| (one, [None; 3])),
+            partial: 0.0,
+            unforeseen: 0.0,
+            restricted: Vec::new(),
+            refusals: vec![(crowded, finding)],
+            fixed: Fixed { compared: 0, best: None, refused: BTreeMap::new() },
+        };
+        let names = BTreeMap::from([(crowded, "small at acme".to_owned())]);
+        let group = GroupBody::new(&regret, &names);
+        let why = "small at acme would carry traffic that it never had, about 4.0 requests in flight instead of 0.0";
+        assert!(group.refusals.len() == 1 && group.refusals[0].starts_with(why), "{:?}", group.refusals);
+        assert!(group.refusal.is_none() && group.parts[0].sentence.contains(why), "{group:?}");
+        let few = GroupBody::new(&Regret { requests: 1, ..regret }, &names);
+        assert!(few.refusals.is_empty() && few.refusal.is_some(), "{few:?}");
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct RegretRequest {
     pub by_day: bool,
     pub threads: usize,
     pub pace: Pace,
+    /// Most that is kept of what was known of endpoints ([`Timeline::kept`]); beyond it there is no answer.
+    pub most_kept: usize,
 }
 
 /// What the records say, before it is put into words.
@@ -148,15 +150,26 @@ fn timeline(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool) -> Re
         until_ms: until_ms.map(|until| until.saturating_add(FORESIGHT_MS)),
         ..Filter::default()
     };
+    let ends = AtomicBool::new(false);
     let new = || (Timeline::default(), Pacer::new(request.pace));
     let step = |(timeline, pacer): &mut (Timeline, Pacer), record: TrafficRecord| {
         pacer.step();
-        timeline.add(&record.generation, record.draw);
+        if stop.load(Relaxed) || timeline.kept() > request.most_kept {
+            ends.store(true, Relaxed);
+        } else {
+            timeline.add(&record.generation, record.draw);
+        }
     };
     let wanted = Wanted { filter, ..Wanted::default() };
-    let folded = traffic.fold(&wanted, request.threads, stop, new, step);
+    let folded = traffic.fold(&wanted, request.threads, &ends, new, step);
     let (parts, _) = folded.map_err(NoAnswer::Unreadable)?;
-    let mut whole = Timeline::default();
-    parts.into_iter().for_each(|(part, _)| whole.merge(part));
-    Ok(whole)
+    let merged = parts.into_iter().map(|(part, _)| part).reduce(|mut whole, part| {
+        whole.merge(part);
+        whole
+    });
+    let whole = merged.unwrap_or_default();
+    match whole.kept() > request.most_kept {
+        true => Err(NoAnswer::TooMuchKnown(request.most_kept)),
+        false => Ok(whole),
+    }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pointsman_domain::{EndpointId, Source};
+use pointsman_domain::{EndpointId, Source, grouped};
 use pointsman_ledger::{
     fault::Fault,
     traffic::{Exported, Reading, Sample, Traffic, TrafficRecord, Wanted},
@@ -59,11 +59,13 @@ pub(crate) enum Pace {
     Background,
 }
 
-/// Decisions after which a comparison in the background rests.
+/// Decisions after which a job in the background rests.
 const BURST: u32 = 128;
+/// Time after which it rests, however few decisions it took: a review makes each one many times.
+const LONGEST_BURST: Duration = Duration::from_millis(50);
 /// How much longer it rests than it worked.
 const REST: u32 = 3;
-/// Longest rest: after it a cancelled comparison ends.
+/// Longest rest, after which a cancelled job ends. It has room for the rest after [`LONGEST_BURST`].
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// Rests after every burst of work.
@@ -80,9 +82,10 @@ impl Pacer {
 
     pub(super) fn step(&mut self) {
         self.left -= 1;
-        if self.left == 0 {
+        let worked = self.since.elapsed();
+        if self.left == 0 || worked >= LONGEST_BURST {
             if self.pace == Pace::Background {
-                thread::sleep((self.since.elapsed() * REST).min(LONGEST_REST));
+                thread::sleep((worked * REST).min(LONGEST_REST));
             }
             *self = Pacer::new(self.pace);
         }
@@ -107,6 +110,8 @@ pub(crate) enum NoAnswer {
     OtherConversations,
     /// In the open loop, too little comes out as it was recorded under the same constants.
     Far(Nearness),
+    /// A review would keep more than so much of what was known of endpoints.
+    TooMuchKnown(usize),
     /// It was cancelled.
     Stopped,
     /// Decisions do not come out as they were made.
@@ -487,6 +492,12 @@ impl fmt::Display for NoAnswer {
                 nearness.times_apart() * 100.0,
                 nearness.failures_apart() * 100.0
             ),
+            NoAnswer::TooMuchKnown(most) => write!(
+                f,
+                "too many endpoints were in use in this time: a review keeps the state of each one every ten seconds, and a gateway \
+                 has memory for {} states. Take a shorter time, or run 'pointsman regret' beside the gateway",
+                grouped(u128::try_from(*most).unwrap_or(u128::MAX))
+            ),
             NoAnswer::Stopped => f.write_str("the comparison was cancelled"),
             NoAnswer::SelfTest { decisions, different, first } => write!(
                 f,
@@ -495,5 +506,31 @@ impl fmt::Display for NoAnswer {
                  them; please report it"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a job rests at its next decision, after it worked for so long and took one decision.
+    fn rest_after(pace: Pace, worked: Duration) -> Duration {
+        let begun = Instant::now();
+        let mut pacer = Pacer { pace, left: BURST, since: begun.checked_sub(worked).unwrap() };
+        pacer.step();
+        begun.elapsed()
+    }
+
+    #[test]
+    fn a_job_in_the_background_rests_after_few_decisions_if_they_took_long() {
+        assert!(rest_after(Pace::Background, LONGEST_BURST) >= LONGEST_BURST * REST);
+        assert!(rest_after(Pace::Background, Duration::ZERO) < LONGEST_BURST * REST);
+        assert!(rest_after(Pace::Full, LONGEST_BURST) < LONGEST_BURST * REST);
+    }
+
+    #[test]
+    fn a_review_that_would_keep_too_much_says_how_to_get_figures_all_the_same() {
+        let said = NoAnswer::TooMuchKnown(250_000).to_string();
+        assert!(said.contains("250,000") && said.contains("Take a shorter time, or run 'pointsman regret'"), "{said}");
     }
 }

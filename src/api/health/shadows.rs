@@ -52,7 +52,7 @@ pub(crate) struct ShadowsBody {
 pub(crate) struct ShadowBody {
     /// Its name.
     pub(crate) shadow: String,
-    /// Twelve digits of what it changes, and for which requests: another one is another shadow.
+    /// Twelve digits of what it changes, for which requests, and what is compared: another one is another shadow.
     pub(crate) fingerprint: String,
     /// The keys that it changes, with their values; what might be a secret is not shown.
     pub(crate) overrides: String,

@@ -25,7 +25,7 @@ pub(crate) struct SpendPaceBody<'a> {
     pub(crate) multiplier: Figure,
     /// Dollars spent beyond the ceilings of all chats; below 0: dollars left.
     pub(crate) owed_usd: Figure,
-    /// Whether even the cheapest choices are dearer than the ceiling.
+    /// Whether chats are dearer than the ceiling although price counts as much as it can.
     pub(crate) out_of_reach: bool,
 }
 
@@ -65,5 +65,9 @@ pub(crate) fn families(worker: &GatewayView) -> Vec<MetricFamily> {
         let multipliers = paces.iter().map(|paced| ([&*paced.alias], paced.pace.multiplier()));
         let help = "Quality that the ceiling of a chat has to buy; 0: money plays no part";
         families.gauges("spend_pace_multiplier", help, ["alias"], multipliers);
+        let is_out = |paced: &PacedAlias| f64::from(u8::from(paced.pace.is_out_of_reach()));
+        let out_of_reach = paces.iter().map(|paced| ([&*paced.alias], is_out(paced)));
+        let help = "1 while chats cost more than the spend pace although price counts as much as it can";
+        families.gauges("spend_pace_out_of_reach", help, ["alias"], out_of_reach);
     })
 }

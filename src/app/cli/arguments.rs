@@ -56,7 +56,8 @@ EXIT CODES
 const PROMOTE_EXIT_CODES: &str = "\
 EXIT CODES
   0   it may be tried, and the lines are printed
-  1   refused: the shadow changed, too little is known of it, a limit is exceeded, or no canary can do what it does
+  1   refused: the shadow changed, too little is known of it, a limit is exceeded, or no canary can do what
+      it does
   2   wrong use, no such shadow, or the gateway refuses the call
   4   the gateway cannot be reached";
 
@@ -92,7 +93,8 @@ EXIT CODES
      has no fault
   1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, the
      ledger has a fault or records that cannot be read, prices differ from a list ('catalog'), scores differ
-     from a file ('quality'), a receiver does not take a test ('alerts'), or a shadow may not be tried ('promote')
+     from a file ('quality'), a receiver does not take a test ('alerts'), or a shadow may not be tried
+     ('promote')
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
@@ -149,7 +151,7 @@ pub(super) enum Subcommands {
     Health(HealthRequest),
     /// Have a running gateway read its configuration again
     Reload(ReloadRequest),
-    /// Ask a running gateway whether a shadow may be tried on a share of the requests, and print the lines that do it
+    /// Ask whether a shadow may be tried on a share of the requests
     #[command(after_help = PROMOTE_EXIT_CODES)]
     Promote(PromoteRequest),
     /// Test the receivers of alerts of a running gateway

@@ -20,19 +20,19 @@ pub struct PromoteRequest {
     /// Name of the shadow
     name: String,
     /// Share of the requests of its alias, at most 0.5
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
     share: f64,
     /// The fingerprint of the shadow in /api/v1/health/shadows: it is refused if it changed meanwhile
     #[arg(long, value_name = "FINGERPRINT")]
     expect: String,
     /// By which share it may cost more; default: 0.1
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
     max_spend: Option<f64>,
     /// By how much its share of failed requests may be higher; default: 0.005
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
     max_failures: Option<f64>,
     /// By which share its first tokens may be later; default: 0.2
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
     max_ttft: Option<f64>,
     /// Allow it although too little is known of it or a limit is exceeded; the log and the audit log show the reason
     #[arg(long = "override", value_name = "REASON")]
@@ -46,6 +46,12 @@ pub struct PromoteRequest {
     /// Print the answer of the gateway as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A number that JSON can hold. Any other would become `null`, which means the default.
+fn finite(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or("needs a finite number, such as 0.05")
 }
 
 /// Asks the gateway. A refusal is a finding.
@@ -87,6 +93,16 @@ fn report(page: &Value, verdict: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_and_limits_are_finite_numbers() {
+        for (text, number) in [("0.05", 0.05), ("9", 9.0), ("1e-3", 0.001)] {
+            assert_eq!(finite(text), Ok(number), "{text}");
+        }
+        for text in ["inf", "-inf", "infinity", "nan", "NaN", "1e999", "", "5 %"] {
+            assert_eq!(finite(text), Err("needs a finite number, such as 0.05"), "{text}");
+        }
+    }
 
     #[test]
     fn a_refusal_is_a_finding_and_what_is_allowed_comes_with_its_lines() {

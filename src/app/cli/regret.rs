@@ -37,7 +37,8 @@ pub enum Span {
 pub(super) fn run(command: &RegretCommand, environment: &Environment) -> Finished {
     let (traffic, request) = command.records.open(environment)?;
     let DiffRequest { wanted, threads, pace, .. } = request;
-    let request = RegretRequest { wanted, by_day: command.by == Some(Span::Day), threads, pace };
+    let by_day = command.by == Some(Span::Day);
+    let request = RegretRequest { wanted, by_day, threads, pace, most_kept: usize::MAX };
     let reviewed = review(&traffic, &request, &AtomicBool::new(false))
         .map_err(|why| CommandOutput { text: format!("pointsman: {why}\n"), code: why.exit_code() })?;
     let report = RegretReport::new(&reviewed);

@@ -26,6 +26,14 @@ impl UnsupportedFields {
     pub(crate) fn drop_member(&mut self, path: &str, name: &[u8], value: Raw<'_>) {
         let is_void = value.is_null() || (value.is_array() && !value.is_filled());
         if !is_void {
+            self.drop_within(path, name);
+        }
+    }
+
+    /// The member of the object at `path` was left out, whatever its value.
+    pub(crate) fn drop_within(&mut self, path: &str, name: &[u8]) {
+        // An object may have a million members: no name is written out that would not be kept.
+        if self.dropped.len() < MAX_NAMES {
             self.drop(&format!("{path}.{}", String::from_utf8_lossy(name)));
         }
     }
@@ -108,5 +116,15 @@ mod tests {
         let mut unsupported = UnsupportedFields::default();
         (0..1_000).for_each(|n| unsupported.drop(&format!("field_{n}")));
         assert_eq!(unsupported.dropped().len(), MAX_NAMES);
+        unsupported.drop_within("messages[].content[]", b"one_more");
+        assert_eq!(unsupported.dropped().len(), MAX_NAMES);
+    }
+
+    #[test]
+    fn a_member_is_named_with_its_place() {
+        let mut unsupported = UnsupportedFields::default();
+        unsupported.drop_within("messages[].content[]", b"odd");
+        let dropped: Vec<&str> = unsupported.dropped().iter().map(AsRef::as_ref).collect();
+        assert_eq!(dropped, ["messages[].content[].odd"]);
     }
 }

@@ -44,7 +44,7 @@ impl SpendPaces {
 
 impl SavedPace {
     fn of(PacedAlias { alias, thousand_calls, pace }: &PacedAlias) -> SavedPace {
-        // Whether the ceiling is out of reach is found out again soon.
+        // Whether the ceiling is out of reach is found out again after some twenty calls.
         let SpendPace { ceiling: _, level, owed, calls, recent, strain: _ } = *pace;
         SavedPace { alias: alias.clone(), thousand_calls: *thousand_calls, level, owed, calls, recent }
     }
@@ -100,6 +100,26 @@ mod tests {
         }
         assert_eq!(after.get("two", usd("2")).unwrap().calls(), 0, "it is configured no more");
         assert_eq!(after.get("one", usd("2.5")).unwrap().calls(), 0, "another ceiling");
+    }
+
+    #[test]
+    fn a_pace_is_plausible_after_many_calls_under_way_ended_far_from_what_was_expected() {
+        for (expected, paid, recent) in [(0.004, "0.001", 0.0), (0.0, "2", 2.0)] {
+            let paces = SpendPaces::default();
+            let charge = || paces.charge("one", usd("2"), expected);
+            let settle = || paces.settle("one", usd("2"), expected, CallEnd::Paid(usd(paid)));
+            (0..800).for_each(|_| charge());
+            for _ in 0..5_000 {
+                charge();
+                settle();
+            }
+            (0..800).for_each(|_| settle());
+            let (after, rejected) = restored(&serde_json::to_string(&paces.export()).unwrap());
+            assert!(rejected.is_empty(), "{expected}");
+            let [before, after] = [&paces, &after].map(|paces| paces.get("one", usd("2")).unwrap());
+            assert_eq!((after.owed(), after.calls()), (before.owed(), 5_800));
+            assert_eq!((after.recent_mean(), before.recent_mean()), (recent, recent));
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! caller, the requested model or alias, and the caller's `session_id` or the [`SessionOpening`] of the prompt.
 //! Callers never share entries.
 //!
-//! Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages; the first
-//! 4 KiB of text where these are short), which separate requests may share. Hashing every message would find longer common prefixes in a few more cases
-//! (edited turns), at the cost of hashing whole prompts. What a provider really read from its cache corrects the
-//! expectation.
+//! Two keys are looked up: that of the conversation, then that of a prefix that separate requests may share. This is
+//! the instructions (tools and system messages) or, where these are too short for a cache, the first 4 KiB of text.
+//! Hashing every message would find longer common prefixes in a few more cases (edited turns), at the cost of hashing
+//! whole prompts. What a provider really read from its cache corrects the expectation, for conversations and for
+//! shared prefixes apart: a prefix may be too short for a cache that holds whole conversations.
 
 use std::{
     collections::HashMap,
@@ -25,14 +26,14 @@ use pointsman_domain::{EndpointId, SessionOpening, StickyEndpoint, StickyPolicy,
 const SHARDS: usize = 16;
 /// Decay of earlier observations of an endpoint's cache with each new one: about eight count.
 const DECAY: f32 = 0.875;
-/// Maximum number of endpoints with a cache estimate, above the size of a catalog.
-const MOST_ENDPOINTS: usize = 20_000;
+/// Maximum number of cache estimates, above twice the size of a catalog.
+const MOST_CACHES: usize = 40_000;
 
 /// Conversations of all callers. Shared by all workers; a lock is held for a look-up only.
 pub struct Sessions {
     secret: [u64; 4],
     shards: [Mutex<Shard>; SHARDS],
-    caches: Mutex<HashMap<EndpointId, Cache>>,
+    caches: Mutex<HashMap<(EndpointId, CachedPart), Cache>>,
 }
 
 /// What identifies a conversation.
@@ -54,15 +55,24 @@ pub struct SessionStart<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionTurn {
     conversation: u128,
-    instructions: Option<Shared>,
+    shared: Option<Shared>,
     prompt_tokens: u32,
 }
 
-/// Instructions that are long enough to be cached by themselves.
+/// A prefix that other requests may share, long enough to be cached by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shared {
     key: u128,
     tokens: u32,
+}
+
+/// What of a prompt a cache should hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum CachedPart {
+    /// The conversation so far.
+    Conversation,
+    /// The prefix that others share.
+    Shared,
 }
 
 /// Entry of a key.
@@ -71,12 +81,12 @@ struct CacheEntry {
     endpoint: EndpointId,
     /// Tokens that its cache should hold.
     tokens: u32,
-    /// Class of the conversation's task; `None` in the entries of instructions.
+    /// Class of the conversation's task; `None` in the entries of shared prefixes.
     task: Option<TaskClass>,
     at: Tick,
 }
 
-/// Decayed share of the expected tokens that were read from an endpoint's cache.
+/// Decayed share of the expected tokens of a part that were read from an endpoint's cache.
 #[derive(Debug, Clone, Copy)]
 struct Cache {
     read: f32,
@@ -117,18 +127,21 @@ impl Sessions {
             (None, Some(opening)) => self.key(start, KeyKind::SessionOpening, &opening.conversation.to_le_bytes()),
             (None, None) => return None,
         };
-        let long = start.opening.filter(|opening| opening.instruction_tokens >= policy.min_prompt_tokens);
-        let instructions = long.map(|opening| Shared {
-            key: self.key(start, KeyKind::Instructions, &opening.instructions.to_le_bytes()),
-            tokens: opening.instruction_tokens,
+        let instructions = start.opening.map(|opening| (KeyKind::Instructions, opening.instructions));
+        let beginning = start.opening.and_then(|opening| opening.beginning).map(|prefix| (KeyKind::Beginning, prefix));
+        let mut prefixes = [instructions, beginning].into_iter().flatten();
+        let long = prefixes.find(|(_, prefix)| prefix.tokens >= policy.min_prompt_tokens);
+        let shared = long.map(|(kind, prefix)| Shared {
+            key: self.key(start, kind, &prefix.hash.to_le_bytes()),
+            tokens: prefix.tokens,
         });
-        Some(SessionTurn { conversation, instructions, prompt_tokens: start.prompt_tokens })
+        Some(SessionTurn { conversation, shared, prompt_tokens: start.prompt_tokens })
     }
 
     /// Endpoints whose cache may hold the prompt or its beginning. Changes nothing.
     pub fn sticky(&self, policy: &StickyPolicy, turn: &SessionTurn, now: Tick) -> Option<StickyEndpoint> {
-        let entry = self.entries(policy, turn, now).next()?;
-        let share = self.caches.lock().get(&entry.endpoint).copied().unwrap_or_default().share();
+        let (part, entry) = self.entries(policy, turn, now).next()?;
+        let share = self.caches.lock().get(&(entry.endpoint, part)).copied().unwrap_or_default().share();
         let tokens = f64::from(entry.tokens.min(turn.prompt_tokens)) * share;
         (tokens >= 1.0).then_some(StickyEndpoint { endpoint: entry.endpoint, cached_tokens: tokens as u32 })
     }
@@ -149,14 +162,14 @@ impl Sessions {
         usage: &Usage,
         now: Tick,
     ) {
-        let expected = self.entries(policy, turn, now).find(|entry| entry.endpoint == endpoint);
-        if let Some(expected) = expected.filter(|_| !usage.estimated) {
-            self.learn(policy, expected, usage);
+        let expected = self.entries(policy, turn, now).find(|(_, entry)| entry.endpoint == endpoint);
+        if let Some((part, expected)) = expected.filter(|_| !usage.estimated) {
+            self.learn(policy, part, expected, usage);
         }
         let small = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let tokens = small(usage.total_tokens());
         self.put(policy, turn.conversation, CacheEntry { endpoint, tokens, task, at: now });
-        if let Some(shared) = turn.instructions {
+        if let Some(shared) = turn.shared {
             // The estimate, corrected by the error of the estimate of the whole prompt.
             let tokens = u64::from(shared.tokens) * usage.prompt_tokens / u64::from(turn.prompt_tokens.max(1));
             self.put(policy, shared.key, CacheEntry { endpoint, tokens: small(tokens), task: None, at: now });
@@ -164,24 +177,34 @@ impl Sessions {
     }
 
     /// Unexpired entries of the turn's keys, the better first.
-    fn entries(&self, policy: &StickyPolicy, turn: &SessionTurn, now: Tick) -> impl Iterator<Item = CacheEntry> {
+    fn entries(
+        &self,
+        policy: &StickyPolicy,
+        turn: &SessionTurn,
+        now: Tick,
+    ) -> impl Iterator<Item = (CachedPart, CacheEntry)> {
         let ttl = policy.ttl;
-        let keys = [Some(turn.conversation), turn.instructions.map(|shared| shared.key)];
-        let found = keys.into_iter().flatten().filter_map(|key| self.shard(key)?.lock().get(key));
-        found.filter(move |entry| now.since(entry.at) < ttl)
+        let shared = turn.shared.map(|shared| (CachedPart::Shared, shared.key));
+        let keys = [Some((CachedPart::Conversation, turn.conversation)), shared];
+        let found = keys.into_iter().flatten().filter_map(|(part, key)| {
+            let entry = self.shard(key)?.lock().get(key)?;
+            Some((part, entry))
+        });
+        found.filter(move |(_, entry)| now.since(entry.at) < ttl)
     }
 
-    fn learn(&self, policy: &StickyPolicy, expected: CacheEntry, usage: &Usage) {
+    fn learn(&self, policy: &StickyPolicy, part: CachedPart, expected: CacheEntry, usage: &Usage) {
         let tokens = u64::from(expected.tokens).min(usage.prompt_tokens);
         if tokens < u64::from(policy.min_prompt_tokens.max(1)) {
             return;
         }
         let share = (usage.cached_tokens as f32 / tokens as f32).min(1.0);
         let mut caches = self.caches.lock();
-        if caches.len() >= MOST_ENDPOINTS && !caches.contains_key(&expected.endpoint) {
+        let key = (expected.endpoint, part);
+        if caches.len() >= MOST_CACHES && !caches.contains_key(&key) {
             caches.clear();
         }
-        caches.entry(expected.endpoint).or_default().learn(share);
+        caches.entry(key).or_default().learn(share);
     }
 
     fn put(&self, policy: &StickyPolicy, key: u128, entry: CacheEntry) {
@@ -215,6 +238,7 @@ enum KeyKind {
     Session,
     SessionOpening,
     Instructions,
+    Beginning,
 }
 
 /// Keys are the output of a keyed hash already, so that nobody can choose colliding ones.

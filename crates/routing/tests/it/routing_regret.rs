@@ -260,6 +260,22 @@ fn an_endpoint_that_cannot_carry_all_requests_is_not_compared_and_the_others_are
 }
 
 #[test]
+fn a_timeline_keeps_and_counts_one_piece_of_knowledge_for_an_endpoint_and_ten_seconds() {
+    let world = World::of(FAR);
+    let of = |seconds: &[i64]| {
+        let mut timeline = Timeline::default();
+        for (draw, second) in (0..).zip(seconds) {
+            timeline.add(&fastest(&world, draw + 1, second * SECOND_MS), draw);
+        }
+        timeline
+    };
+    assert_eq!((of(&[]).kept(), of(&[1]).kept(), of(&[1, 2, 9]).kept(), of(&[1, 11, 12]).kept()), (0, 2, 2, 4));
+    let mut timeline = of(&[1, 11]);
+    timeline.merge(of(&[5, 25]));
+    assert_eq!(timeline.kept(), 6, "one time is in both");
+}
+
+#[test]
 fn groups_are_aliases_and_objectives_and_few_requests_are_not_enough() {
     let world = World::of(FAR);
     let hindsight = Hindsight::new(&world.snapshot.catalog, &world.snapshot.policy);

@@ -44,7 +44,7 @@ impl<'a> Block<'a> {
                 Some(member) => *member = Some(value),
                 // The model answers the same whoever calls the tool.
                 None if *name == *b"caller" || value.is_null() => {}
-                None => unsupported.drop(&format!("{place}.{}", String::from_utf8_lossy(&name))),
+                None => unsupported.drop_within(place, &name),
             }
         }
         read

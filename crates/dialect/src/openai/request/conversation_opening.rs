@@ -4,12 +4,12 @@
 //! messages in front, and the first message after them. Text is hashed with its escapes resolved, media by
 //! their length and head. From there on nothing is hashed, however long the conversation.
 //!
-//! What other conversations share are the instructions or, where these are short, the first [`SHARED_BYTES`] of text.
+//! What other conversations share are the instructions and, where these are short, the first [`SHARED_BYTES`] of text.
 
 use std::borrow::Cow;
 
 use highway::{HighwayHash as _, HighwayHasher};
-use pointsman_domain::SessionOpening;
+use pointsman_domain::{PromptPrefix, SessionOpening};
 
 use super::prompt_size::PromptSize;
 
@@ -109,15 +109,15 @@ impl OpeningHasher {
             let [low, high] = hasher.finalize128();
             u128::from(high) << 64 | u128::from(low)
         };
-        let instructed = self.instruction_bytes + tool_bytes;
-        let (shared, bytes) = match self.beginning {
-            Some(beginning) if instructed < SHARED_BYTES => (beginning, SHARED_BYTES + tool_bytes),
-            _ => (self.instructions.unwrap_or_default(), instructed),
+        let prefix = |hasher, text_bytes: usize| {
+            let size = PromptSize { bytes: text_bytes + tool_bytes, ..PromptSize::default() };
+            PromptPrefix { hash: with_tools(hasher), tokens: size.tokens(0) }
         };
-        let shared_size = PromptSize { bytes, ..PromptSize::default() };
+        let has_short_instructions = self.instruction_bytes + tool_bytes < SHARED_BYTES;
+        let beginning = self.beginning.filter(|_| has_short_instructions);
         Some(SessionOpening {
-            instructions: with_tools(shared),
-            instruction_tokens: shared_size.tokens(0),
+            instructions: prefix(self.instructions.unwrap_or_default(), self.instruction_bytes),
+            beginning: beginning.map(|hasher| prefix(hasher, SHARED_BYTES)),
             conversation: with_tools(self.hasher),
         })
     }

@@ -1,7 +1,7 @@
 //! `metadata`: routing parameters under reserved names, the client's own tags under all others.
 //!
 //! Tags go to the ledger. They go upstream only when the client asked for its answer to be stored there and
-//! they keep the rule of that place, which is narrower than ours.
+//! they keep the rule of that place, which is narrower than ours. Two tags are meant for this gateway and never go there.
 
 use pointsman_domain::{Invalid, Source};
 
@@ -12,7 +12,11 @@ use super::{
     routing::RoutingBuilder,
     suggestions::field_meant_in_metadata,
 };
-use crate::{gateway_fields::RoutingField, json::Raw, neutral::Path};
+use crate::{
+    gateway_fields::{RoutingField, is_for_gateway_in_metadata},
+    json::Raw,
+    neutral::Path,
+};
 
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 16_384;
@@ -64,7 +68,7 @@ pub(super) fn stored(raw: Raw<'_>) -> Option<String> {
     let object = Object::read(raw, &Path::Field("metadata")).ok()?;
     let mut written = String::from("\"metadata\":{");
     let mut count = 0;
-    for member in object.iter().filter(|member| RoutingField::from_name(&member.name).is_none()) {
+    for member in object.iter().filter(|member| !is_for_gateway_in_metadata(&member.name, member.value)) {
         let value = member.value.text()?;
         let fits = |text: &str, most: usize| text.len() <= most || text.chars().count() <= most;
         if !fits(&member.name, STORED_NAME_CHARS) || !fits(&value, STORED_VALUE_CHARS) || count == STORED_MEMBERS {
@@ -126,5 +130,21 @@ mod tests {
         assert_eq!(stored(r#"{"objective":"fastest"}"#), None);
         assert_eq!(stored(r#"{"a":1}"#), None);
         assert_eq!(stored(&format!(r#"{{"a":"{}"}}"#, "x".repeat(513))), None);
+    }
+
+    #[test]
+    fn what_rates_the_answer_before_is_not_stored_and_keeps_no_other_tag_from_it() {
+        let stored = |text: &str| stored(raw(text));
+        for rating in [
+            r#""previous_generation_id":"gen-1","rejected":true"#,
+            r#""previous_generation_id":"gen-1","rejected":"true""#,
+            r#""previous_generation_id":null,"rejected":false"#,
+        ] {
+            let kept = stored(&format!(r#"{{"topic":"x",{rating}}}"#));
+            assert_eq!(kept.as_deref(), Some(r#""metadata":{"topic":"x"}"#), "{rating}");
+            assert_eq!(stored(&format!("{{{rating}}}")), None);
+        }
+        let own = stored(r#"{"rejected":"by the reader"}"#);
+        assert_eq!(own.as_deref(), Some(r#""metadata":{"rejected":"by the reader"}"#));
     }
 }

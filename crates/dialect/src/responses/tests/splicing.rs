@@ -34,6 +34,19 @@ fn with_the_operators_leave_the_provider_keeps_what_the_client_wants() {
 }
 
 #[test]
+fn what_rates_the_answer_before_stays_in_the_gateway_and_tags_of_the_client_do_not() {
+    let body = |tags: &str| format!(r#"{{"model":"gpt-x","metadata":{{{tags}}}}}"#);
+    for (given, sent) in [
+        (r#""topic":"x","previous_generation_id":"gen-1","rejected":true"#, r#""topic":"x""#),
+        (r#""rejected":"false","topic":"x""#, r#""topic":"x""#),
+        (r#""rejected":"by the reader""#, r#""rejected":"by the reader""#),
+    ] {
+        let spliced = splice_request(&body(given), &BodyEdits::to("gpt-x"), ProviderState::Allowed).unwrap();
+        assert_eq!(spliced.body.as_ref(), body(sent).as_bytes(), "{given}");
+    }
+}
+
+#[test]
 fn reasoning_that_the_upstream_cannot_take_back_is_cut() {
     let foreign = ForeignReasoning {
         format: ReasoningFormat::Anthropic,

@@ -40,7 +40,7 @@ fn another_first_message_is_another_conversation_with_the_same_instructions() {
         ["Which way?", "What time?"].map(|first| opening(json!([said("system", long("a")), said("user", first)])));
     assert_eq!(one.instructions, other.instructions);
     assert_ne!(one.conversation, other.conversation);
-    assert_eq!(one.instruction_tokens, 500);
+    assert_eq!(one.instructions.tokens, 500);
 }
 
 #[test]
@@ -50,16 +50,27 @@ fn conversations_that_begin_with_the_same_4_kib_share_these_where_instructions_a
     };
     let document = long("a") + &long("b");
     let [one, other] = ["Why?", "Who, and when?"].map(|question| of(&"s".repeat(96), &document, question));
-    assert_eq!((one.instructions, one.instruction_tokens), (other.instructions, 1024));
+    assert_eq!((one.beginning, one.beginning.map(|beginning| beginning.tokens)), (other.beginning, Some(1024)));
     assert_ne!(one.conversation, other.conversation);
     let text = document.replacen('b', "c", 1);
-    assert_ne!(one.instructions, of(&"s".repeat(96), &text, "Why?").instructions);
-    let instructed = |question| of(&(document.clone() + &document), question, "Why?").instructions;
-    assert_eq!(instructed("What?"), instructed("Which?"), "long instructions are shared whole");
+    assert_ne!(one.beginning, of(&"s".repeat(96), &text, "Why?").beginning);
+    let instructed = |question| of(&(document.clone() + &document), question, "Why?");
+    let [one, other] = ["What?", "Which?"].map(instructed);
+    assert_eq!((one.instructions, one.beginning), (other.instructions, None), "long instructions are shared whole");
     let tool = json!({"type": "function", "function": {"name": "f", "description": document.clone() + &document}});
     let tooled = |text: String| opening_of(json!([said("user", text)]), &format!(r#","tools":[{tool}]"#)).unwrap();
     let [one, other] = ["d", "e"].map(|first| tooled(first.to_owned() + &document + &document));
-    assert_eq!(one.instructions, other.instructions, "long tools, too");
+    assert_eq!((one.instructions, one.beginning), (other.instructions, None), "long tools, too");
+}
+
+#[test]
+fn short_instructions_are_shared_whatever_long_text_follows() {
+    let system = "s".repeat(3000);
+    let of = |text: String| opening(json!([said("system", system.clone()), said("user", text)]));
+    let [short, one, other] = ["Why?".to_owned(), long("one"), long("other")].map(of);
+    assert_eq!((one.instructions, one.instructions.tokens), (other.instructions, 750));
+    assert_eq!((short.instructions, short.beginning), (one.instructions, None));
+    assert!(one.beginning.is_some() && one.beginning != other.beginning);
 }
 
 #[test]
@@ -78,7 +89,7 @@ fn tools_belong_to_the_instructions_wherever_they_stand() {
     let without = opening_of(messages, "");
     assert_eq!(before, after);
     assert_ne!(before, without);
-    assert_eq!(before.map(|opening| opening.instruction_tokens), Some(4), "name and description");
+    assert_eq!(before.map(|opening| opening.instructions.tokens), Some(4), "name and description");
 }
 
 #[test]

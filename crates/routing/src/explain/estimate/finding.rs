@@ -166,11 +166,24 @@ impl fmt::Display for Finding {
                 percent(*least),
                 percent(*most)
             ),
-            Finding::Shifted { endpoint, factor, in_flight: [before, after, knee] } => write!(
-                f,
-                "{endpoint} would carry {factor:.1} times its traffic, about {after:.1} requests in flight instead of {before:.1}, \
-                 and slows down from {knee:.1} on: run it as a canary before you believe times and failures"
-            ),
+            Finding::Shifted { endpoint, factor, in_flight: [before, after, knee] } => {
+                write!(f, "{endpoint} would carry ")?;
+                if factor.is_finite() {
+                    write!(f, "{factor:.1} times its traffic, ")?;
+                } else {
+                    f.write_str("traffic that it never had, ")?;
+                }
+                if after.is_finite() {
+                    write!(f, "about {after:.1}")?;
+                } else {
+                    f.write_str("an unknown number of")?;
+                }
+                write!(
+                    f,
+                    " requests in flight instead of {before:.1}, and slows down from {knee:.1} on: run it as a canary before you \
+                     believe times and failures"
+                )
+            }
             Finding::Alike(agreement) => write!(
                 f,
                 "the other configuration could make {} of the choices as they were made: the difference rests on the others",

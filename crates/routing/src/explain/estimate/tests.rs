@@ -221,6 +221,17 @@ fn times_are_refused_where_traffic_grows_beyond_what_an_endpoint_carries() {
         "small at acme would carry 5.0 times its traffic, about 15.0 requests in flight instead of 3.0, and slows down from 5.0 \
          on: run it as a canary before you believe times and failures"
     );
+    let mut shifts = TrafficShifts::default();
+    shifts.add(EndpointId(7), [0.0, 1.0], [0.0, 5.0]);
+    let refused = |shifts: &TrafficShifts| {
+        let [refusals, _] = finding::about_shifts(&shifts.growing(1));
+        refusals[0].to_string()
+    };
+    let unknown = refused(&shifts);
+    assert!(unknown.contains("traffic that it never had, an unknown number of requests in flight"), "{unknown}");
+    shifts.carry(EndpointId(7), 6.0);
+    let known = refused(&shifts);
+    assert!(known.contains("traffic that it never had, about 6.0 requests in flight instead of 0.0"), "{known}");
 }
 
 #[test]

@@ -221,7 +221,10 @@ fn refusals(requests: &[&Request]) -> Vec<(EndpointId, Finding)> {
         let [made, _, foresighted] = reviewed.hindsight;
         let is_choice = |endpoint: EndpointId| f64::from(u8::from(endpoint == foresighted.endpoint));
         for (choice, probability, load) in &reviewed.possible {
-            shifts.add(choice.endpoint, [*probability, is_choice(choice.endpoint)], *load);
+            // The foresighted choice knows better than the decision from how many requests on the endpoint slows down.
+            let is_foreseen = choice.endpoint == foresighted.endpoint && reviewed.load[1] > 0.0;
+            let known = if is_foreseen { reviewed.load } else { *load };
+            shifts.add(choice.endpoint, [*probability, is_choice(choice.endpoint)], known);
             if choice.endpoint == made.endpoint && made.endpoint != foresighted.endpoint {
                 moved.entry(foresighted.endpoint).or_default().push(load[0] + reviewed.load[0]);
             }

@@ -74,10 +74,14 @@ impl Pacing {
         self.admitted.count = self.admitted.count.saturating_add(1);
     }
 
-    /// Records a 429 to a request admitted at `dispatched` that asks for a `wait`. A request admitted before the previous 429
-    /// changes nothing.
+    /// Records a 429 to a request admitted at `dispatched` that asks for a `wait`. That of a request admitted before the previous
+    /// 429 leaves the rate as it is; a wait that ends later prolongs the pace.
     pub fn refuse(&mut self, now: Tick, dispatched: Tick, wait: Option<Duration>) {
-        if self.pace.is_some_and(|pace| now - pace.refused < SAME || dispatched <= pace.refused) {
+        let wait = wait.unwrap_or_default().min(Failure::LONGEST_WAIT);
+        if let Some(pace) = self.pace.filter(|pace| now - pace.refused < SAME || dispatched <= pace.refused) {
+            if !wait.is_zero() && now.plus(wait) > pace.at {
+                self.resume(Pace { refused: pace.refused, ..Pace::after(wait, pace.refilled(now).rate, now) });
+            }
             return;
         }
         let since = self.earlier.since.min(self.admitted.since);
@@ -85,15 +89,24 @@ impl Pacing {
         let rate = f64::from(count) / (now - since).max(SAME).as_secs_f64();
         let known = self.pace.map_or(f64::INFINITY, |pace| pace.refilled(now).rate);
         let rate = CAUTION * rate.min(known);
-        let wait = wait.unwrap_or_default().min(Failure::LONGEST_WAIT);
-        let (at, tokens) = (now.plus(wait), (rate * wait.as_secs_f64()).min(BURST));
-        self.pace = Some(Pace { rate, tokens, at, refused: now, until: at.plus(FORGOTTEN) });
-        self.earlier = Admitted { since: at, count: 0 };
+        self.resume(Pace::after(wait, rate, now));
+    }
+
+    /// Goes on at a pace. Requests are counted from when it begins.
+    fn resume(&mut self, pace: Pace) {
+        self.earlier = Admitted { since: pace.at, count: 0 };
         self.admitted = self.earlier;
+        self.pace = Some(pace);
     }
 }
 
 impl Pace {
+    /// The pace that begins a `wait` after the 429 that comes `now`.
+    fn after(wait: Duration, rate: f64, now: Tick) -> Pace {
+        let (at, tokens) = (now.plus(wait), (rate * wait.as_secs_f64()).min(BURST));
+        Pace { rate, tokens, at, refused: now, until: at.plus(FORGOTTEN) }
+    }
+
     fn refilled(self, now: Tick) -> Pace {
         let elapsed = now.seconds_since(self.at);
         let grown = self.rate * libm::pow(GROWTH, elapsed);
@@ -155,6 +168,26 @@ mod tests {
         assert_eq!(pacing, once, "the same burst");
         pacing.refuse(at(105.0), at(102.95), None);
         assert_eq!(pacing, once, "dispatched before the first 429");
+    }
+
+    #[test]
+    fn a_429_of_the_same_burst_that_asks_for_a_longer_wait_prolongs_the_pace() {
+        let is_paced = |pacing: &Pacing, seconds| {
+            let mut pacing = *pacing;
+            (0..3).for_each(|_| pacing.admit(at(seconds)));
+            pacing.due(at(seconds)).is_some()
+        };
+        let mut pacing = refused_at_ten_a_second();
+        pacing.refuse(at(103.1), at(102.95), Some(Duration::from_secs(45)));
+        let once = pacing;
+        pacing.refuse(at(103.2), at(102.96), Some(Duration::from_secs(10)));
+        assert_eq!(pacing, once, "a shorter wait changes nothing");
+        assert!(is_paced(&pacing, 148.2) && is_paced(&pacing, 178.0) && !is_paced(&pacing, 178.2));
+        // The rate is that of the first 429, and the next one counts from the end of the wait.
+        pacing.admit(at(149.0));
+        pacing.refuse(at(150.1), at(149.0), None);
+        let due = pacing.due(at(150.1)).unwrap().seconds_since(at(150.1));
+        assert!((2.0..2.7).contains(&due), "one request in two seconds: {due}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use pointsman_domain::PromptPrefix;
+
 use super::*;
 
 const A: EndpointId = EndpointId(1);
@@ -17,9 +19,13 @@ fn count(sessions: &Sessions) -> usize {
     shards.map(|shard| shard.young.len() + shard.old.len()).sum()
 }
 
+fn prefix(hash: u128, tokens: u32) -> PromptPrefix {
+    PromptPrefix { hash, tokens }
+}
+
 /// A conversation with this opening and length.
 fn conversation(instructions: u128, first: u128, prompt_tokens: u32) -> SessionStart<'static> {
-    let opening = SessionOpening { instructions, instruction_tokens: 1500, conversation: first };
+    let opening = SessionOpening { instructions: prefix(instructions, 1500), beginning: None, conversation: first };
     SessionStart { owner: 7, target: "service/auto", session_id: None, opening: Some(opening), prompt_tokens }
 }
 
@@ -72,12 +78,42 @@ fn other_requests_with_the_same_instructions_find_these() {
     serve(&sessions, &conversation(1, 2, 3000), A, 0, 0);
     assert_eq!(expected_cache(&sessions, &conversation(1, 3, 2000), 10), Some((A, 1500)));
     assert_eq!(expected_cache(&sessions, &conversation(5, 3, 2000), 10), None);
-    let short = SessionOpening { instructions: 1, instruction_tokens: 900, conversation: 3 };
+    let short = SessionOpening { instructions: prefix(1, 900), beginning: None, conversation: 3 };
     assert_eq!(
         expected_cache(&sessions, &SessionStart { opening: Some(short), ..conversation(1, 3, 2000) }, 10),
         None,
         "too short to share"
     );
+}
+
+#[test]
+fn instructions_too_short_for_a_cache_leave_it_to_the_beginning_of_the_text() {
+    let asking = |instructions, beginning, first| {
+        let beginning = Some(prefix(beginning, 1024));
+        let opening = SessionOpening { instructions: prefix(instructions, 750), beginning, conversation: first };
+        SessionStart { opening: Some(opening), ..conversation(0, 0, 2000) }
+    };
+    let found = |min_prompt_tokens: u32, later: SessionStart<'_>| {
+        let (sessions, policy) = (sessions(), StickyPolicy { min_prompt_tokens, ..POLICY });
+        let turn = |start: &SessionStart<'_>| sessions.turn(&policy, start).expect("long enough");
+        sessions.served(&policy, &turn(&asking(1, 2, 3)), A, None, &used(2000, 0), at(0));
+        sessions.sticky(&policy, &turn(&later), at(1)).map(|sticky| sticky.cached_tokens)
+    };
+    assert_eq!([asking(1, 9, 4), asking(9, 2, 4)].map(|later| found(1000, later)), [None, Some(1024)]);
+    assert_eq!([asking(1, 9, 4), asking(9, 2, 4)].map(|later| found(700, later)), [Some(750), None]);
+    assert_eq!([asking(1, 9, 4), asking(9, 2, 4)].map(|later| found(1025, later)), [None, None]);
+}
+
+#[test]
+fn requests_that_only_share_a_prefix_say_nothing_about_conversations() {
+    let sessions = sessions();
+    serve(&sessions, &conversation(1, 1000, 3000), A, 0, 0);
+    for first in 0..20 {
+        serve(&sessions, &conversation(1, first, 1600), A, 0, 1);
+    }
+    assert_eq!(expected_cache(&sessions, &conversation(1, 1000, 3200), 2), Some((A, 3100)));
+    let shared = expected_cache(&sessions, &conversation(1, 1001, 1600), 2);
+    assert!(shared.is_none_or(|(_, tokens)| tokens < 100), "the prefix is in no cache: {shared:?}");
 }
 
 #[test]
@@ -169,7 +205,7 @@ fn estimated_usage_teaches_nothing() {
 fn the_size_is_bounded_and_unused_entries_are_dropped() {
     let sessions = sessions();
     let lone = |first| SessionStart {
-        opening: Some(SessionOpening { instructions: 0, instruction_tokens: 0, conversation: first }),
+        opening: Some(SessionOpening { instructions: prefix(0, 0), beginning: None, conversation: first }),
         ..conversation(0, 0, 2000)
     };
     for first in 0..50_000 {
