@@ -72,8 +72,8 @@ mod tidy {
     const CRATES_WITH_ROOMS: [(&str, Rooms); 2] = [("crates/routing/src", ROUTING_ROOMS), ("src", SERVER_ROOMS)];
     /// The rooms and files of `dialect`, from below. Each uses those above it in this list; what is not in it uses all.
     const DIALECT_LAYERS: [&[&str]; 9] = [
-        &["json", "percent", "image_shape", "answer", "sanitize", "gateway_fields"],
-        &["frame", "image_list", "stream_error"],
+        &["json", "percent", "image_shape", "answer", "sanitize"],
+        &["frame", "image_list", "stream_error", "gateway_fields"],
         &["neutral"],
         &["claude", "refusal", "body_edits"],
         &["anthropic", "responses", "gemini", "converse"],
