@@ -133,7 +133,7 @@ pub(crate) fn actor(by: &Authorized) -> Actor {
     Actor { by: by.caller.key.name.as_ref().to_owned(), from, request_id: Some(request_id) }
 }
 
-/// Makes a change on a blocking thread, and logs before that the administrator does `what`, beginning with a verb, to `whom`.
+/// Makes a change on a blocking thread. Before that it logs who does `what` (beginning with a verb) to `whom`.
 ///
 /// # Errors
 /// As the change is refused; 503 when it cannot be stored.

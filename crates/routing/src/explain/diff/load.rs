@@ -92,7 +92,7 @@ impl Slots {
 
 /// One round: all decisions, made with some load.
 struct Round {
-    /// That load.
+    /// The load that the decisions of this round were made with.
     added: Added,
     tally: Tally,
     /// Seconds by what was chosen, before and after.

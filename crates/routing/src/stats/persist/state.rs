@@ -40,7 +40,7 @@ pub struct SavedState {
     /// Names of endpoints and models with unreadable entries.
     pub(crate) unreadable_endpoints: BTreeSet<String>,
     pub(crate) unreadable_models: BTreeSet<String>,
-    /// Spend paces of aliases. They are no statistics: whoever writes the document adds them.
+    /// Spend paces of aliases. `Statistics` does not keep them: the routing memory adds them when it saves.
     pub spend_paces: Vec<SavedPace>,
     /// Whether the spend paces of the document are unreadable.
     pub has_unreadable_paces: bool,
