@@ -113,9 +113,11 @@ async fn tell(connection: &mut Connection, events: &[Event], pause: Duration) ->
     let mut scratch = Vec::new();
     let mut clock = interval(pause.max(Duration::from_micros(1)));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock.reset();
     connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
-    for event in events {
-        if !pause.is_zero() {
+    for (number, event) in events.iter().enumerate() {
+        // Not before the first one: timers are up to a millisecond late.
+        if number > 0 && !pause.is_zero() {
             clock.tick().await;
         }
         connection.socket.write_all(event.stamped(&mut scratch)).await?;
