@@ -2,8 +2,8 @@
 //!
 //! Not a general load generator: it speaks just enough HTTP/1.1 for the commands in `benches/`, on one thread, and
 //! takes no answer on trust: a status other than 200, a short body or a stream without its end is a failure.
-//! Next: `upstream.rs`, `floor.rs`, `load.rs` with `arrivals.rs`, `hold.rs` for `compare` and `footprint`, `broken.rs`, `soak.rs` and `measure.rs`
-//! for `soak` and `figures`.
+//! Next: `upstream.rs`, `floor.rs`, `load.rs` with `arrivals.rs`, `hold.rs` for `compare`, `rivals` and `footprint`,
+//! `broken.rs`, `soak.rs` and `measure.rs` for `soak` and `figures`.
 
 mod arrivals;
 mod broken;
