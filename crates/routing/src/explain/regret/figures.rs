@@ -7,7 +7,7 @@ use pointsman_domain::{EndpointId, Objective};
 use super::{
     figure::RegretFigure,
     fixed::Fixed,
-    hindsight::{Expected, FORESIGHT_MS, Reviewed},
+    hindsight::{Expected, Prospect, Reviewed},
     request::{Group, Request},
     scales::Scales,
 };
@@ -129,6 +129,8 @@ impl Regret {
 
 /// Share of the requests that may move to an endpoint that refused some for its limits.
 const MOST_TO_LIMITED: f64 = 0.01;
+/// Time within which what is known of an endpoint is off by the same, milliseconds.
+const ALIKE_MS: i64 = 300_000;
 /// Positions of dollars, failures and seconds.
 const MEASURES: [usize; 3] = [0, FAILURES, 2];
 const FAILURES: usize = 1;
@@ -250,36 +252,36 @@ fn refusal(shift: &TrafficShift) -> Option<Finding> {
     refusals.into_iter().next().or(limited)
 }
 
-/// With what chance in outcomes does not say: estimates that may be off, endpoints that nobody measured, and failures that are rare.
+/// With what chance in outcomes does not say: what is known of endpoints may be wrong, and failures are rare.
 fn widened(figure: RegretFigure, requests: &[&Request], scales: &Scales, measure: usize) -> RegretFigure {
     let RegretFigure { value, interval: [least, most] } = figure;
-    let off = Z95 * doubt(requests, measure);
-    let unknown = mean(requests, measure, |Request { reviewed, .. }| {
-        let [found, hoped] = [reviewed.hindsight[2], reviewed.hopeful].map(|choice| scales.later(reviewed, choice));
-        Some(found.get(measure)? - hoped.get(measure)?)
-    });
-    let unknown = unknown.map_or(0.0, |unknown| unknown.value);
+    let [less, more] = doubt(requests, scales, measure).map(|error| Z95 * error);
     let [rarer, oftener] = if measure == FAILURES { rare(requests) } else { [0.0; 2] };
-    let spread = |chance: f64, rare: f64| (chance * chance + off * off).sqrt().max(rare);
-    let interval = [
-        value - spread(value - least, rarer) + unknown.min(0.0),
-        value + spread(most - value, oftener) + unknown.max(0.0),
-    ];
-    RegretFigure { value, interval }
+    let spread = |chance: f64, doubt: f64, rare: f64| (chance * chance + doubt * doubt).sqrt().max(rare);
+    RegretFigure {
+        value,
+        interval: [value - spread(value - least, less, rarer), value + spread(most - value, more, oftener)],
+    }
 }
 
-/// Standard error of the mean that estimates bring in: one is off by the same for all requests of a minute, where outcomes of the
-/// same choice do not correct it.
-fn doubt(requests: &[&Request], measure: usize) -> f64 {
-    let mut cells: BTreeMap<(EndpointId, i64), f64> = BTreeMap::new();
+/// Standard errors downwards and upwards that what is known of endpoints brings into the mean. It is off by the same for all
+/// requests of an endpoint within [`ALIKE_MS`], where outcomes of the same choice do not correct it.
+fn doubt(requests: &[&Request], scales: &Scales, measure: usize) -> [f64; 2] {
+    let mut cells: BTreeMap<(EndpointId, i64), [f64; 2]> = BTreeMap::new();
     for Request { reviewed, at_ms, .. } in requests {
         let [made, _, foresighted] = reviewed.hindsight;
-        if made.endpoint != foresighted.endpoint {
-            let cell = cells.entry((foresighted.endpoint, at_ms.div_euclid(FORESIGHT_MS))).or_default();
-            *cell += reviewed.doubt.get(measure).copied().unwrap_or_default();
+        let figure = |choice: Prospect| {
+            let known = if choice.endpoint == made.endpoint { made } else { choice };
+            scales.later(reviewed, known).get(measure).copied().unwrap_or_default()
+        };
+        for (sum, doubted) in (0..).zip(reviewed.doubted) {
+            let better = if sum == 0 { foresighted } else { doubted };
+            let cell = cells.entry((better.endpoint, at_ms.div_euclid(ALIKE_MS))).or_default();
+            cell.iter_mut().skip(sum).take(1).for_each(|cell| *cell += figure(foresighted) - figure(doubted));
         }
     }
-    cells.values().map(|sum| sum * sum).sum::<f64>().sqrt() / requests.len().max(1) as f64
+    let squares = |is: fn(f64) -> f64| cells.values().flatten().map(|sum| is(*sum) * is(*sum)).sum::<f64>().sqrt();
+    [squares(|sum| sum.min(0.0)), squares(|sum| sum.max(0.0))].map(|error| error / requests.len().max(1) as f64)
 }
 
 /// How far the exact interval of the share of failures reaches below and above it.
