@@ -129,8 +129,6 @@ impl Regret {
 
 /// Share of the requests that may move to an endpoint that refused some for its limits.
 const MOST_TO_LIMITED: f64 = 0.01;
-/// Time within which what is known of an endpoint is off by the same, milliseconds.
-const ALIKE_MS: i64 = 300_000;
 /// Positions of dollars, failures and seconds.
 const MEASURES: [usize; 3] = [0, FAILURES, 2];
 const FAILURES: usize = 1;
@@ -264,24 +262,20 @@ fn widened(figure: RegretFigure, requests: &[&Request], scales: &Scales, measure
     }
 }
 
-/// Standard errors downwards and upwards that what is known of endpoints brings into the mean. It is off by the same for all
-/// requests of an endpoint within [`ALIKE_MS`], where outcomes of the same choice do not correct it.
+/// By how much the mean is less, and more, if what is known of endpoints is off by one standard error. It is taken to be off alike
+/// everywhere: what keeps requests away from an endpoint keeps knowledge away each time. Outcomes of the same choice correct it.
 fn doubt(requests: &[&Request], scales: &Scales, measure: usize) -> [f64; 2] {
-    let mut cells: BTreeMap<(EndpointId, i64), [f64; 2]> = BTreeMap::new();
-    for Request { reviewed, at_ms, .. } in requests {
+    let mut sums = [0.0; 2];
+    for Request { reviewed, .. } in requests {
         let [made, _, foresighted] = reviewed.hindsight;
         let figure = |choice: Prospect| {
             let known = if choice.endpoint == made.endpoint { made } else { choice };
             scales.later(reviewed, known).get(measure).copied().unwrap_or_default()
         };
-        for (sum, doubted) in (0..).zip(reviewed.doubted) {
-            let better = if sum == 0 { foresighted } else { doubted };
-            let cell = cells.entry((better.endpoint, at_ms.div_euclid(ALIKE_MS))).or_default();
-            cell.iter_mut().skip(sum).take(1).for_each(|cell| *cell += figure(foresighted) - figure(doubted));
-        }
+        sums.iter_mut().zip(reviewed.doubted).for_each(|(sum, one)| *sum += figure(foresighted) - figure(one));
     }
-    let squares = |is: fn(f64) -> f64| cells.values().flatten().map(|sum| is(*sum) * is(*sum)).sum::<f64>().sqrt();
-    [squares(|sum| sum.min(0.0)), squares(|sum| sum.max(0.0))].map(|error| error / requests.len().max(1) as f64)
+    let [worse, better] = sums.map(|sum| sum / requests.len().max(1) as f64);
+    [-worse.min(better).min(0.0), worse.max(better).max(0.0)]
 }
 
 /// How far the exact interval of the share of failures reaches below and above it.

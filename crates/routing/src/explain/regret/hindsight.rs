@@ -271,19 +271,22 @@ impl Foresight<'_> {
         open(decision, &opened);
     }
 
-    /// Makes every endpoint worse by so many standard errors of what is known.
+    /// Makes every endpoint worse by so many standard errors of what is known. Better ones carry more than their limits told.
     fn doubt(&self, decision: &mut Decision, errors: f64) {
-        let (kept, gated) = (kept_closed(decision), gated(decision));
+        let (faulty, gated, is_better) = (faulty(decision), gated(decision), errors < 0.0);
+        let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
         let mut opened = Vec::new();
         for candidate in all(decision) {
             let inputs = &mut candidate.inputs;
             inputs.intercept += errors * error_of_mean(inputs.variance, inputs.weight);
             inputs.per_token += errors * error_of_mean(inputs.pace_variance, inputs.pace_weight);
-            let is_unknown = gated.contains(&candidate.index) && !self.is_tried(candidate.endpoint);
-            if errors < 0.0 && is_unknown && !kept.contains(&candidate.index) {
-                set_failure(candidate, 0.0);
+            let is_closed = gated.contains(&candidate.index) || limited.contains(&candidate.index);
+            if is_better && is_closed && !faulty.contains(&candidate.index) {
                 opened.push(candidate.index);
-            } else if let Some(failure) = self.failure(candidate.endpoint) {
+            }
+            if is_better && gated.contains(&candidate.index) && !self.is_tried(candidate.endpoint) {
+                set_failure(candidate, 0.0);
+            } else if let Some(failure) = self.doubted_failure(candidate.endpoint, is_better) {
                 set_failure(candidate, failure.mean + errors * failure.deviation);
             }
         }
@@ -300,6 +303,10 @@ impl Foresight<'_> {
             true => Some(Believed { mean: 1.0, deviation: 0.0 }),
             false => self.timeline.failure(endpoint, self.at_ms),
         }
+    }
+
+    fn doubted_failure(&self, endpoint: EndpointId, is_better: bool) -> Option<Believed> {
+        if is_better { self.timeline.failure(endpoint, self.at_ms) } else { self.failure(endpoint) }
     }
 
     /// Whether an attempt within the minute before or after tells of an endpoint.
@@ -329,8 +336,13 @@ fn all(decision: &mut Decision) -> impl Iterator<Item = &mut Candidate> {
 
 /// Endpoints that no knowledge opens: they could not carry more, or the account or model name there is wrong.
 fn kept_closed(decision: &Decision) -> Vec<u32> {
-    let faulty = decision.gates.iter().filter(|gate| gate.state == GateState::ConfigFault).map(|gate| gate.index);
-    limited(decision).map(|excluded| excluded.index).chain(faulty).collect()
+    limited(decision).map(|excluded| excluded.index).chain(faulty(decision)).collect()
+}
+
+/// Endpoints where the account or model name is wrong.
+fn faulty(decision: &Decision) -> Vec<u32> {
+    let faulty = decision.gates.iter().filter(|gate| gate.state == GateState::ConfigFault);
+    faulty.map(|gate| gate.index).collect()
 }
 
 /// Endpoints that are closed, or called though they are.
