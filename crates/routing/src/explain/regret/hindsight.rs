@@ -135,7 +135,7 @@ impl Hindsight {
             let alone = |one: Restriction| Some((one, again(&now, self.setup(one)?).first().unwrap_or(calm)));
             without = active.into_iter().filter_map(alone).collect();
         }
-        let foresight = Foresight { timeline, at_ms: at, made: made.endpoint };
+        let foresight = Foresight { timeline, at_ms: at, made: made.endpoint, closed: closed(decision) };
         foresight.tell(&mut now);
         let later = again(&now, setup);
         let foresighted = later.first().unwrap_or(free);
@@ -248,6 +248,8 @@ struct Foresight<'t> {
     timeline: &'t Timeline,
     at_ms: i64,
     made: EndpointId,
+    /// Endpoints that were closed when it was decided.
+    closed: Vec<u32>,
 }
 
 impl Foresight<'_> {
@@ -273,18 +275,18 @@ impl Foresight<'_> {
 
     /// Makes every endpoint worse by so many standard errors of what is known. Better ones carry more than their limits told.
     fn doubt(&self, decision: &mut Decision, errors: f64) {
-        let (faulty, gated, is_better) = (faulty(decision), gated(decision), errors < 0.0);
+        let (faulty, is_better) = (faulty(decision), errors < 0.0);
         let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
         let mut opened = Vec::new();
         for candidate in all(decision) {
             let inputs = &mut candidate.inputs;
             inputs.intercept += errors * error_of_mean(inputs.variance, inputs.weight);
             inputs.per_token += errors * error_of_mean(inputs.pace_variance, inputs.pace_weight);
-            let is_closed = gated.contains(&candidate.index) || limited.contains(&candidate.index);
-            if is_better && is_closed && !faulty.contains(&candidate.index) {
+            let was_closed = self.closed.contains(&candidate.index);
+            if is_better && (was_closed || limited.contains(&candidate.index)) && !faulty.contains(&candidate.index) {
                 opened.push(candidate.index);
             }
-            if is_better && gated.contains(&candidate.index) && !self.is_tried(candidate.endpoint) {
+            if is_better && was_closed && !self.is_tried(candidate.endpoint) {
                 set_failure(candidate, 0.0);
             } else if let Some(failure) = self.doubted_failure(candidate.endpoint, is_better) {
                 set_failure(candidate, failure.mean + errors * failure.deviation);
@@ -346,7 +348,7 @@ fn faulty(decision: &Decision) -> Vec<u32> {
 }
 
 /// Endpoints that are closed, or called though they are.
-fn gated(decision: &Decision) -> Vec<u32> {
+fn closed(decision: &Decision) -> Vec<u32> {
     let called = recorded_candidates(decision).filter(|one| one.panic || one.probe).map(|one| one.index);
     decision.gates.iter().map(|gate| gate.index).chain(called).collect()
 }
