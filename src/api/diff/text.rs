@@ -91,6 +91,8 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
         let why = "they change what happens after the choice, or follow what was spent; no record tells it";
         lines.push(("not covered", format!("{keys}: {why}")));
     }
+    lines.extend(report.exploration.iter().map(|exploration| ("explore", exploration.sentence.clone())));
+    lines.extend(report.cascades.iter().map(|cascade| ("cascade", cascade.clone())));
     let never = if answer.none > 0 { " (never measured)" } else { "" };
     lines.push((
         "answerable",
