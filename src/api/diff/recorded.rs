@@ -6,7 +6,7 @@ use pointsman_domain::Generation;
 use pointsman_routing::explain::{Acceptances, ExplorationPrice, PricedExploration};
 use serde::{Deserialize, Serialize};
 
-use super::text::{percent, short, signed_dollars, signed_percent, thousands};
+use super::text::{percent, short, signed, signed_dollars, signed_percent, thousands};
 use crate::proxy::dispatch::exploration;
 
 /// Shortest time of records from which what a day brings is told, milliseconds.
@@ -121,12 +121,12 @@ fn sentence(share: f64, priced: Option<PricedExploration>, per_day: Option<f64>)
     };
     format!(
         "{chosen}{} per 1,000 requests ({} of expected spending){a_day}, by {} recorded requests. {} of the requests are drawn, from \
-         {endpoints:.1} endpoints each, and wait {} s longer for the first token.{paused} {bought}",
+         {endpoints:.1} endpoints each; their first token: {} s.{paused} {bought}",
         signed_dollars(extra * PER),
         signed_percent(relative),
         thousands(decisions),
         percent(drawn),
-        short(later),
+        signed(&format!("{later:+.2}")),
     )
 }
 
