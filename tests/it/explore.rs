@@ -133,12 +133,12 @@ async fn check_and_diff_tell_what_a_share_costs_before_it_is_switched_on() {
         }
     }
     let report: Value = serde_json::from_str(&run(&["diff", "--json"], &on)).unwrap();
-    let priced = &report["exploration"];
-    assert_eq!(
-        (&priced["before"], &priced["after"], &priced["spend_per_day"]),
-        (&json!(0.0), &json!(0.01), &json!(null))
-    );
-    assert!(priced["spend_per_1000"].as_f64().unwrap() > 0.0, "{priced}");
+    let explored = &report["exploration"];
+    assert_eq!((&explored["before"], &explored["after"]), (&json!(0.0), &json!(0.01)));
+    let price = &explored["price"];
+    assert_eq!((&price["requests"], &price["drawable"]), (&json!(60), &json!(40)));
+    assert_eq!(price["spend_per_day"], json!(null), "they cover less than an hour");
+    assert!(price["spend"].as_f64().unwrap() > 0.0, "{price}");
     let same = process::run(&["diff", "--config", on.path(), "--against", on.path()], &environment);
     assert!(!String::from_utf8(same.stdout).unwrap().contains("routing.explore.share"), "it is no higher than before");
 }

@@ -5,11 +5,9 @@
 
 use chrono::NaiveDate;
 use pointsman_domain::{
-    Alias, Cascade, Catalog, Endpoint, Model, Provider, Resolved, Target, Usage, Usd, shown_dollars,
+    Alias, Cascade, Catalog, Endpoint, Model, Provider, Resolved, Target, Usage, Usd, grouped, shown_dollars,
 };
 use pointsman_routing::explain::{Acceptance, Acceptances};
-
-use super::text::{percent, short, thousands};
 
 /// The calls that are priced: a common size, four tokens of the prompt to one of the answer.
 const CALLS: u64 = 1_000;
@@ -75,11 +73,11 @@ fn now(first: Usd, second: Usd, recorded: Option<Acceptance>) -> String {
     };
     let (answers, escalated) = (i128::from(recorded.answers.max(1)), i128::from(recorded.escalated));
     let both = Usd::from_femto(first.femto() + second.femto().saturating_mul(escalated) / answers);
-    let (of, accepted) = (thousands(recorded.answers), recorded.accepted());
-    let now = format!("now {} of {of} recorded answers, which comes to {}", percent(accepted), shown_dollars(both));
+    let (of, accepted) = (grouped(u128::from(recorded.answers)), recorded.accepted() * 100.0);
+    let now = format!("now {accepted:.1} % of {of} recorded answers, which comes to {}", shown_dollars(both));
     match recorded.escalated {
         0 => now,
-        _ => format!("{now}; {} wait {} s longer", percent(1.0 - accepted), short(recorded.seconds())),
+        _ => format!("{now}; {:.1} % wait {:.2} s longer", 100.0 - accepted, recorded.seconds()),
     }
 }
 

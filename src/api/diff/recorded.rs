@@ -6,7 +6,6 @@ use pointsman_domain::Generation;
 use pointsman_routing::explain::{Acceptances, ExplorationPrice, PricedExploration};
 use serde::{Deserialize, Serialize};
 
-use super::text::{percent, short, signed, signed_dollars, signed_percent, thousands};
 use crate::proxy::dispatch::exploration;
 
 /// Shortest time of records from which what a day brings is told, milliseconds.
@@ -58,21 +57,16 @@ impl Recorded {
         if share <= before {
             return None;
         }
-        let priced = self.price.priced(after.exploration);
         let span = self.window_ms.map_or(0.0, |[from, until]| (until - from) as f64);
-        let per_day = priced.filter(|_| span >= HOUR_MS).map(|of| of.decisions as f64 / sampled / span * DAY_MS);
-        Some(ExplorationBody {
-            before,
-            after: share,
-            spend_per_1000: priced.map(|priced| priced.extra * PER),
-            spend_per_day: priced.zip(per_day).map(|(priced, per_day)| priced.extra * per_day),
-            requests_needed: priced.and_then(|priced| priced.needed),
-            sentence: sentence(share, priced, per_day),
-        })
+        let price = self.price.priced(after.exploration).map(|priced| {
+            let per_day = Some(priced.decisions as f64 / sampled / span * DAY_MS).filter(|_| span >= HOUR_MS);
+            ExplorationPriceBody::new(&priced, per_day)
+        });
+        Some(ExplorationBody { before, after: share, price })
     }
 }
 
-/// What a share of choices at random costs and tells, by recorded requests.
+/// A higher share of choices at random.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ExplorationBody {
@@ -80,62 +74,38 @@ pub(crate) struct ExplorationBody {
     pub before: f64,
     /// The share after.
     pub after: f64,
-    /// Additional dollars per 1,000 requests; `null` without records.
-    pub spend_per_1000: Option<f64>,
-    /// Additional dollars a day at the rate of the records; `null` if they cover less than an hour.
-    pub spend_per_day: Option<f64>,
-    /// Requests after which the cost of another choice is known to ± 4 %; `null` if too little is known.
-    pub requests_needed: Option<f64>,
-    pub sentence: String,
+    /// What it costs and tells, by the records; `null` without any.
+    pub price: Option<ExplorationPriceBody>,
 }
 
-fn sentence(share: f64, priced: Option<PricedExploration>, per_day: Option<f64>) -> String {
-    let chosen = format!("routing.explore.share = {share}: ");
-    let Some(priced) = priced else {
-        return format!(
-            "{chosen}what it costs is not known, for there is no record of a request. It buys the cost of another choice to ± 4 % \
-             after about {} requests, if the standard deviation of costs is their mean",
-            rounded(UNIT_REQUESTS / share)
-        );
-    };
-    let PricedExploration { decisions, drawable, endpoints, drawn, extra, relative, later, allowed, needed } = priced;
-    if drawable == 0 {
-        return format!(
-            "{chosen}draws nothing, for none of {} recorded requests had two endpoints that are safe to try, or may be drawn",
-            thousands(decisions)
-        );
+view! {
+    /// What a share of choices at random costs and tells, by recorded requests.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct ExplorationPriceBody {
+        /// `per_day`: requests of a day.
+        fn new(priced: &PricedExploration, per_day: Option<f64>) {}
+
+        /// Recorded requests.
+        pub requests: u64 = priced.decisions,
+        /// Those that could be drawn.
+        pub drawable: u64 = priced.drawable,
+        /// Mean number of endpoints that a draw chooses from.
+        pub endpoints: f64 = priced.endpoints,
+        /// Share of the requests that are drawn, where `max_extra_cost` allows it.
+        pub drawn: f64 = priced.drawn,
+        /// Share of the draws that `max_extra_cost` allows.
+        pub allowed: f64 = priced.allowed,
+        /// Additional dollars per 1,000 requests.
+        pub spend: f64 = priced.extra * PER,
+        /// The same as a share of expected spending.
+        pub relative: f64 = priced.relative,
+        /// Additional dollars a day at the rate of the records; `null` if they cover less than an hour.
+        pub spend_per_day: Option<f64> = per_day.map(|requests| priced.extra * requests),
+        /// Seconds by which the first token of a draw is expected later.
+        pub later: f64 = priced.later,
+        /// Requests after which the cost of another choice is known to ± 4 %; `null` if too few costs are known.
+        pub requests_needed: Option<f64> = priced.needed,
+        /// Days that so many requests take at the rate of the records.
+        pub days_needed: Option<f64> = priced.needed.zip(per_day).map(|(needed, requests)| needed / requests),
     }
-    let a_day = per_day.map_or(String::new(), |rate| format!(", {} a day", signed_dollars(extra * rate)));
-    let paused = match allowed {
-        allowed if allowed < 1.0 => {
-            format!(" max_extra_cost lets through {} of the draws, and the figures count these.", percent(allowed))
-        }
-        _ => String::new(),
-    };
-    let bought = match (needed, per_day) {
-        (None, _) => "How many requests it takes to know the cost of another choice is not known yet".to_owned(),
-        (Some(needed), per_day) => {
-            let days = per_day.map_or(String::new(), |rate| format!(", {} days", short(needed / rate)));
-            format!("It buys the cost of another choice to ± 4 % after about {} requests{days}", rounded(needed))
-        }
-    };
-    format!(
-        "{chosen}{} per 1,000 requests ({} of expected spending){a_day}, by {} recorded requests. {} of the requests are drawn, from \
-         {endpoints:.1} endpoints each; their first token: {} s.{paused} {bought}",
-        signed_dollars(extra * PER),
-        signed_percent(relative),
-        thousands(decisions),
-        percent(drawn),
-        signed(&format!("{later:+.2}")),
-    )
-}
-
-/// Requests at a share of 1 where the standard deviation of costs is their mean: (1.96 ÷ 0.04)².
-const UNIT_REQUESTS: f64 = 2_401.0;
-
-/// A number with two digits that are not 0.
-fn rounded(number: f64) -> String {
-    let unit = 10.0_f64.powf(number.max(1.0).log10().floor() - 1.0).max(1.0);
-    // Casts saturate: beyond this nobody waits.
-    thousands(((number / unit).round() * unit) as u64)
 }

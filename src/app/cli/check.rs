@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, report};
 use crate::api::{
     admin::budget_notices::limit_text,
-    diff::{break_even, recorded::Recorded},
+    diff::{break_even, recorded::Recorded, text},
 };
 
 /// Most models that are listed; further ones are counted.
@@ -111,7 +111,7 @@ fn latest(traffic: &Traffic, explore: &ExploreConfig) -> Result<Recorded, Ledger
 
 /// What `[routing.explore]` costs, if it is on.
 fn exploration(config: &Config, recorded: &Recorded) -> Option<String> {
-    Some(recorded.exploration(Some(0.0), &config.routing.explore, 1.0)?.sentence)
+    Some(text::exploration(&recorded.exploration(Some(0.0), &config.routing.explore, 1.0)?))
 }
 
 fn summary_json(config: &Config, doubts: Vec<String>, recorded: &Recorded) -> Value {
