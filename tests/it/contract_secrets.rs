@@ -15,7 +15,7 @@ use crate::{
     harness::{KEY, TestGateway},
     hostile::UNTIL_CLOSE,
     keyless::{provider, simple_model},
-    ledger_commands::ledger,
+    ledger_commands,
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Script, Upstream},
@@ -271,7 +271,7 @@ fn check_records(folder: &Folder) {
     }
     let (data, export) = (folder.at("data"), folder.at("traffic.pmx"));
     let (path, out) = (data.display().to_string(), export.display().to_string());
-    let (code, said, _) = ledger(&["export", "--strip", "--out", &out, "--data-dir", &path], &[]);
+    let (code, said, _) = ledger_commands::ledger(&["export", "--strip", "--out", &out, "--data-dir", &path], &[]);
     assert_eq!(code, 0, "{said}");
     let never = std::sync::atomic::AtomicBool::new(false);
     for place in [&data, &export] {
