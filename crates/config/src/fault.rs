@@ -131,7 +131,8 @@ impl Faults {
             let aliases = aliases.filter(|_| meant != Named::Model).map(|alias| alias.id.as_str());
             let known = models.chain(aliases);
             match meant {
-                Named::Alias if catalog.alias_called(&name).is_none() => {
+                // Without a catalog, whose faults are reported, nothing can be said.
+                Named::Alias if catalog.alias_called(&name).is_none() && !catalog.aliases.is_empty() => {
                     let wrong = format!("'{name}' is no alias{}", hint(&name, known.clone()));
                     self.absence(&location, &key, wrong, listed_names(&name, known));
                 }
