@@ -333,6 +333,7 @@ mod scrape;
 mod scripted;
 #[cfg(test)]
 mod served_generation;
+#[cfg(test)]
 mod served_model;
 #[cfg(test)]
 mod server_tls;
