@@ -119,6 +119,9 @@ pub struct IssuedKey {
     /// Class of the tasks of requests that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// Whether its choices may be drawn at random to learn from; absent for yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explore: Option<bool>,
     /// Names that mean a model or an alias.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, String>,
@@ -160,6 +163,7 @@ impl IssuedKey {
             // Only keys of the configuration name a least quality.
             min_quality: None,
             quality_unknown: None,
+            explore: self.explore.unwrap_or(true),
             objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
             aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
         })

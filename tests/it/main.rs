@@ -334,6 +334,8 @@ mod scripted;
 #[cfg(test)]
 mod served_generation;
 #[cfg(test)]
+mod served_model;
+#[cfg(test)]
 mod server_tls;
 #[cfg(test)]
 mod server_tls_clients;

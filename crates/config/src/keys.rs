@@ -108,6 +108,8 @@ settings! {
             [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
         /// What `min_quality` does with endpoints without a score and ratings.
         pub quality_unknown: Option<UnknownQuality> = choice(&words(UnknownQuality::ALL, UnknownQuality::as_str)) [absent = "`exclude`"],
+        /// Whether choices of this key may be drawn at random to learn from (`[routing.explore]`).
+        pub explore: bool = flag_or(true),
         /// Names that mean a model or an alias in requests of this key, such as `{ fast = "acme/small" }`. They go
         /// before models, aliases and names of providers, at every door.
         pub aliases: Vec<(String, String)> = with(aliases)

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pointsman_config::{Config, SimulationMode};
+use pointsman_config::{Config, ExploreConfig, SimulationMode};
 use pointsman_domain::{Catalog, Endpoint, Provider, ProviderSlug, ProviderState};
 use pointsman_routing::explain::{diff::Side, prices_times};
 
@@ -11,6 +11,8 @@ use pointsman_routing::explain::{diff::Side, prices_times};
 pub(crate) struct ComparedConfiguration {
     /// What it is called in the answer.
     pub name: String,
+    /// Choices at random, which no decision made again has.
+    pub explore: ExploreConfig,
     side: Side,
     /// Real providers that are off because their key is not here.
     without_key: Vec<ProviderSlug>,
@@ -22,6 +24,7 @@ impl ComparedConfiguration {
     pub(crate) fn new(name: String, config: &Config) -> ComparedConfiguration {
         ComparedConfiguration {
             name,
+            explore: config.routing.explore.clone(),
             side: Side {
                 catalog: Arc::new(config.catalog(0)),
                 policy: Arc::new(config.routing_policy(0)),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     limit::Verdict,
+    recorded::ExplorationBody,
     run::{Compared, DiffRequest},
 };
 use crate::api::models::measurements::rfc_3339;
@@ -57,6 +58,12 @@ view! {
         pub changes: Vec<ChangeBody> = changes(true),
         /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
         pub not_covered: Vec<ChangeBody> = changes(false),
+        /// What a higher `routing.explore.share` costs and tells, by the records; `null` if it is not higher.
+        #[serde(default)]
+        pub exploration: Option<ExplorationBody> = compared.exploration.clone(),
+        /// When the second answers of cascades that change pay, and how many first answers the records show as accepted.
+        #[serde(default)]
+        pub cascades: Vec<String> = compared.cascades.clone(),
         pub answerable: AnswerableBody = AnswerableBody::new(tally),
         /// How near an open loop comes to the records; `null` if single decisions answer everything.
         #[serde(default)]

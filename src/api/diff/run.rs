@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pointsman_base::clock;
+use pointsman_config::ExploreConfig;
 use pointsman_domain::{EndpointId, Source, grouped};
 use pointsman_ledger::{
     fault::Fault,
@@ -24,7 +26,13 @@ use pointsman_routing::{
     },
 };
 
-use super::{comparisons::Comparisons, configuration::ComparedConfiguration, limit::Limit};
+use super::{
+    break_even,
+    comparisons::Comparisons,
+    configuration::ComparedConfiguration,
+    limit::Limit,
+    recorded::{ExplorationBody, Recorded},
+};
 
 /// Least share of decisions that must be answered.
 const LEAST_ANSWERED: f64 = 0.9;
@@ -134,6 +142,10 @@ pub(crate) struct Compared {
     pub open_loop: Option<Nearness>,
     /// Figures with the load that moves bring about; `None` without moves, and in an open loop.
     pub load: Option<LoadAdjusted>,
+    /// What the higher share of choices at random costs, if it is higher.
+    pub exploration: Option<ExplorationBody>,
+    /// Arithmetic of the cascades that change.
+    pub cascades: Vec<String>,
     /// Whether enough of the decisions are answered to judge limits.
     pub is_enough: bool,
     /// The records as a sample of what would have happened, a sample for each configuration that made them, the latest last.
@@ -181,10 +193,11 @@ struct Tested {
     /// Objectives of decisions whose requests, aliases and keys name none.
     default_objectives: BTreeSet<&'static str>,
     window_ms: Option<[i64; 2]>,
+    recorded: Recorded,
 }
 
 impl Tested {
-    fn add(&mut self, comparisons: &Comparisons<'_>, record: &TrafficRecord) {
+    fn add(&mut self, comparisons: &Comparisons<'_>, explore: &ExploreConfig, record: &TrafficRecord) {
         let generation = &record.generation;
         match comparisons.of(generation).self_test(&generation.decision) {
             SelfTest::Identical => self.identical += 1,
@@ -204,11 +217,13 @@ impl Tested {
             self.default_objectives.insert(objective.value.as_str());
         }
         self.calibration.add(generation);
+        self.recorded.add(generation, explore);
         self.window_ms = joined(self.window_ms, Some([generation.created_ms; 2]));
     }
 
     fn merge(mut self, other: Tested) -> Tested {
         self.calibration.merge(&other.calibration);
+        self.recorded.merge(other.recorded);
         self.default_objectives.extend(&other.default_objectives);
         self.identical += other.identical;
         self.different += other.different;
@@ -238,7 +253,11 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
     let answered =
         [Grade::Exact, Grade::Partial, Grade::OpenLoop].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
+    let sampled = request.wanted.sample.map_or(1.0, |sample| sample.most as f64 / u64::MAX as f64);
+    let share_before = request.before.as_ref().map(|before| before.explore.exploration.share);
     Ok(Compared {
+        exploration: tested.recorded.exploration(share_before, &request.after.explore, sampled),
+        cascades: changed_cascades(&changes, &comparisons, &tested.recorded),
         names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
         assumed_on: comparisons.assumed_on(),
         is_enough: tally.decisions >= FEWEST && answered as f64 >= LEAST_ANSWERED * tally.decisions as f64,
@@ -253,6 +272,15 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         load,
         samples,
     })
+}
+
+/// The arithmetic of each cascade that is new or changes.
+fn changed_cascades(changes: &[Change], comparisons: &Comparisons<'_>, recorded: &Recorded) -> Vec<String> {
+    let catalog = comparisons.catalog_after().unwrap_or_default();
+    let lines = break_even::lines(&catalog, &recorded.acceptances, clock::today(), |alias| {
+        changes.iter().any(|change| change.key == format!("alias {alias}.cascade"))
+    });
+    lines.into_iter().skip(1).collect()
 }
 
 /// Whether keys change that work over time.
@@ -419,7 +447,7 @@ fn self_test(
     let new = || (Tested::default(), Pacer::new(request.pace));
     let step = |(tested, pacer): &mut (Tested, Pacer), record: TrafficRecord| {
         pacer.step();
-        tested.add(comparisons, &record);
+        tested.add(comparisons, &request.after.explore, &record);
     };
     let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
     let (parts, reading) = parts.map_err(NoAnswer::Unreadable)?;

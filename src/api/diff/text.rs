@@ -2,10 +2,15 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{DiffReport, EndpointLoadBody, FigureBody, LoadBody, OpenLoopBody};
+use super::{
+    recorded::ExplorationBody,
+    report::{DiffReport, EndpointLoadBody, FigureBody, LoadBody, OpenLoopBody},
+};
 
 /// Moves and causes that are shown.
 const SHOWN: usize = 5;
+/// Requests at a share of 1 after which a cost is known to ± 4 % where the standard deviation of costs is their mean: (1.96 ÷ 0.04)².
+const UNIT_REQUESTS: f64 = 2_401.0;
 
 /// A report for the terminal.
 pub(crate) fn plain(report: &DiffReport) -> String {
@@ -91,6 +96,8 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
         let why = "they change what happens after the choice, or follow what was spent; no record tells it";
         lines.push(("not covered", format!("{keys}: {why}")));
     }
+    lines.extend(report.exploration.iter().map(|explored| ("explore", exploration(explored))));
+    lines.extend(report.cascades.iter().map(|cascade| ("cascade", cascade.clone())));
     let never = if answer.none > 0 { " (never measured)" } else { "" };
     lines.push((
         "answerable",
@@ -113,6 +120,54 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     );
     lines.push(("changed", changed));
     lines
+}
+
+/// What a share of choices at random costs and tells.
+pub(crate) fn exploration(body: &ExplorationBody) -> String {
+    let share = format!("routing.explore.share = {}: ", body.after);
+    let Some(price) = &body.price else {
+        return format!(
+            "{share}what it costs is not known, for there is no record of a request. It buys the cost of another choice to ± 4 % \
+             after about {} requests, if the standard deviation of costs is their mean",
+            rounded(UNIT_REQUESTS / body.after)
+        );
+    };
+    let requests = thousands(price.requests);
+    if price.drawable == 0 {
+        return format!(
+            "{share}draws nothing, for none of {requests} recorded requests had two endpoints that are safe to try, or may be drawn"
+        );
+    }
+    let a_day = price.spend_per_day.map_or(String::new(), |spend| format!(", {} a day", signed_dollars(spend)));
+    let paused = match price.allowed {
+        allowed if allowed < 1.0 => {
+            format!(" max_extra_cost lets through {} of the draws, and the figures count these.", percent(allowed))
+        }
+        _ => String::new(),
+    };
+    let days = price.days_needed.map_or(String::new(), |days| format!(", {} days", short(days)));
+    let bought = match price.requests_needed {
+        None => "How many requests it takes to know the cost of another choice is not known yet".to_owned(),
+        Some(needed) => {
+            format!("It buys the cost of another choice to ± 4 % after about {} requests{days}", rounded(needed))
+        }
+    };
+    format!(
+        "{share}{} per 1,000 requests ({} of expected spending){a_day}, by {requests} recorded requests. {} of the requests are \
+         drawn, from {:.1} endpoints each; their first token: {} s.{paused} {bought}",
+        signed_dollars(price.spend),
+        signed_percent(price.relative),
+        percent(price.drawn),
+        price.endpoints,
+        signed(&format!("{:+.2}", price.later)),
+    )
+}
+
+/// A number with two digits that are not 0.
+fn rounded(number: f64) -> String {
+    let unit = 10.0_f64.powf(number.max(1.0).log10().floor() - 1.0).max(1.0);
+    // Casts saturate: beyond this nobody waits.
+    thousands(((number / unit).round() * unit) as u64)
 }
 
 fn under_load(report: &LoadBody) -> String {

@@ -94,6 +94,8 @@ view! {
         /// Class of the tasks of requests that name none: quality counts by it, where it does.
         #[cfg_attr(test, schemars(with = "Option<crate::base::words::Task>"))]
         task: Option<String> = key.task,
+        /// Whether choices of the key may be drawn at random to learn from (`routing.explore`).
+        explore: bool = key.explore.unwrap_or(true),
         /// Names of models that only this key knows, each with the model or alias that it stands for.
         aliases: BTreeMap<String, String> = key.aliases,
     }
@@ -125,6 +127,8 @@ pub(crate) fn set_members(
             "blocked_providers" => key.blocked_providers = texts(name, value)?,
             "objective" => key.objective = objective(name, value)?,
             "task" => key.task = task(name, value)?,
+            "explore" if value.is_null() => key.explore = None,
+            "explore" => key.explore = Some(value.as_bool().ok_or_else(|| wrong(name, "true, false or null"))?),
             "aliases" => key.aliases = aliases(name, value, catalog)?,
             "external_user" if value.is_null() => key.external_user = None,
             "external_user" => key.external_user = Some(label(name, value, MAX_TEXT)?),

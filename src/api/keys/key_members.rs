@@ -69,6 +69,8 @@ struct KeyMembers {
     objective: Option<words::Objective>,
     /// Class of the tasks of requests that name none: quality counts by it, where it does.
     task: Option<words::Task>,
+    /// `false`: choices of the key are not drawn at random to learn from (`routing.explore`).
+    explore: Option<bool>,
     #[schemars(extend("maxProperties" = MAX_LIST))]
     aliases: Option<BTreeMap<String, Text>>,
     external_user: Option<Text>,

@@ -855,3 +855,22 @@ fn budgets_of_efforts_do_not_fall() {
         "#]],
     );
 }
+
+#[test]
+fn an_alias_of_explore_that_is_not_there_is_named_with_its_place_and_the_nearest_one() {
+    check(
+        &format!("[routing.explore]\nshare = 0.01\naliases = [\"router\", \"service/fere\"]\n{GOOD}"),
+        expect![[r#"
+            f:3:22: routing.explore.aliases[1]: 'service/fere' is no alias, did you mean 'service/free'?; allowed: service/free, service/auto
+        "#]],
+    );
+    let model = format!("[routing.explore]\naliases = [\"acme/small\"]\n{GOOD}");
+    assert!(faults(&model, &Environment::default()).contains("'acme/small' is no alias"), "a model is none");
+}
+
+#[test]
+fn an_alias_of_explore_may_be_named_by_a_synonym() {
+    let toml = format!("[routing.explore]\naliases = [\"router\"]\n{GOOD}");
+    let loaded = Config::parse(&toml, "f", Path::new("/nowhere"), &Environment::default()).unwrap();
+    assert_eq!(loaded.routing.explore.aliases, ["service/auto"]);
+}

@@ -42,6 +42,7 @@ mod wait;
 use pointsman_domain::{Decision, Query, RouteError, Tick};
 
 pub use exploration::ExplorationBudget;
+pub(crate) use exploration::best_of;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 

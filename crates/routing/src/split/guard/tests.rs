@@ -104,6 +104,25 @@ fn a_canary_that_is_worse_falls_back_by_the_limit_that_it_exceeds() {
     }
 }
 
+/// At 500 requests a second where few fail, and at 100 where more do.
+#[test]
+fn a_canary_of_a_quarter_that_fails_twice_as_often_falls_back_within_a_minute() {
+    for (failures, a_second) in [(0.02, 500), (0.05, 200), (0.1, 100)] {
+        for seed in 0..20 {
+            let mut evidence = Evidence::default();
+            let fell = (0..60 * a_second).find(|n| {
+                let draw = splitmix64((seed * 1_000_003) ^ n);
+                let is_canary = uniform(draw ^ 0xcccc) < 0.25;
+                let kind = Kind { failures: if is_canary { 2.0 * failures } else { failures }, ..USUAL };
+                let arm = if is_canary { &mut evidence.canary } else { &mut evidence.others };
+                arm.add(ended(kind, draw));
+                evidence.breach(&DEFAULTS).is_some_and(|breach| breach.limit == "max_failures")
+            });
+            assert!(fell.is_some(), "{failures} at {a_second} a second, run {seed}");
+        }
+    }
+}
+
 #[test]
 fn what_has_no_limit_is_not_judged() {
     let only_spend = Guardrail { spend: Some(0.1), ..Guardrail::default() };
