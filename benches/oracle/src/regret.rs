@@ -72,7 +72,9 @@ fn report(logged: &Logged, generations: &[(usize, Generation)]) -> Option<Regret
     regrets.groups(false).into_iter().next()
 }
 
-fn generations(logged: &Logged) -> Vec<(usize, Generation)> {
+/// The records of a run, with the numbers of the requests.
+#[must_use]
+pub fn generations(logged: &Logged) -> Vec<(usize, Generation)> {
     let generation = |(id, decision): &(usize, _)| (*id, generation(logged, *id, decision));
     logged.decisions.iter().map(generation).collect()
 }
@@ -120,7 +122,8 @@ fn generation(logged: &Logged, id: usize, decision: &pointsman_domain::Decision)
 }
 
 /// Mean dollars, share of failures, and mean seconds of answers.
-fn means(run: &Run) -> [f64; 3] {
+#[must_use]
+pub fn means(run: &Run) -> [f64; 3] {
     let (all, answered) = (run.served.len() as f64, run.served.iter().filter(|served| served.answered));
     let answers = answered.clone().count() as f64;
     let dollars: f64 = run.served.iter().map(|served| served.cost).sum();
