@@ -149,9 +149,9 @@ struct Kind<'q> {
     policy: Policy<'q>,
 }
 
-fn kinds(questions: &Questions, strength: f64) -> Vec<Kind<'_>> {
+fn kinds<'q>(questions: &'q Questions, strength: f64) -> Vec<Kind<'q>> {
     let mut kinds = Vec::new();
-    let mut add = |name: String, policy: Policy<'_>| kinds.push(Kind { name, policy });
+    let mut add = |name: String, policy: Policy<'q>| kinds.push(Kind { name, policy });
     let fixed = ClassTable::full(questions, Classes::GIVEN, Begin::Model(STRENGTHS[0]));
     add("one model for each given class".to_owned(), Box::new(move |on, budget| fixed.fixed(on, budget)));
     for (name, classes) in Classes::all(questions) {
