@@ -8,18 +8,11 @@ use super::scores::{Given, Scored, rounded};
 /// The results of the evaluation that is asked for. A file is one record, an array of them, or one a line.
 pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String> {
     let task = given.class.ok_or("says nothing about classes of tasks: --class is missing")?;
-    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let mut records = Vec::new();
-    for value in values {
-        match value.map_err(|why| format!("is no JSON: {why}"))? {
-            Value::Array(several) => records.extend(several),
-            one => records.push(one),
-        }
-    }
     let (mut scored, mut evaluation) = (Vec::new(), given.evaluation);
+    let records = records(text)?;
     for record in &records {
         let model = text_at(record, "/model_info/id").ok_or("has a record without model_info.id")?;
-        let results = record.get("evaluation_results").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let results = record.get("evaluation_results").and_then(Value::as_array).into_iter().flatten();
         for result in results {
             let name = text_at(result, "/evaluation_name").unwrap_or_default();
             if given.evaluation.is_some_and(|wanted| wanted != name) {
@@ -29,11 +22,8 @@ pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String>
             if wanted != name {
                 return Err(format!("has the evaluations '{wanted}' and '{name}': --evaluation says which one counts"));
             }
-            let wrong = |what: &str| format!("{model}, {name}: {what}");
-            let score = share(result).map_err(|what| wrong(&what))?;
-            let count = judged(result).or(given.n).ok_or_else(|| {
-                wrong("neither score_details.uncertainty.num_samples nor sample_ids, and --n is missing")
-            })?;
+            let (score, count) =
+                score(result, given.n).map_err(|what| format!("the result {name} of {model}: {what}"))?;
             let date = [result, record].into_iter().find_map(|one| date(text_at(one, "/evaluation_timestamp")?));
             scored.push(Scored { model: model.to_owned(), task, score, count, date });
         }
@@ -43,26 +33,39 @@ pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String>
     Ok(scored)
 }
 
+fn records(text: &str) -> Result<Vec<Value>, String> {
+    let mut records = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter() {
+        match value.map_err(|why| format!("is no JSON: {why}"))? {
+            Value::Array(several) => records.extend(several),
+            one => records.push(one),
+        }
+    }
+    Ok(records)
+}
+
 fn text_at<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// The score on a scale from 0 to 1, of which more is better.
-fn share(result: &Value) -> Result<f64, String> {
-    let number = |pointer: &str| result.pointer(pointer).and_then(Value::as_f64);
-    if result.pointer("/metric_config/lower_is_better").and_then(Value::as_bool) == Some(true) {
-        return Err("less is better there, which is no share of good answers".to_owned());
-    }
-    if text_at(result, "/metric_config/score_type") == Some("levels") {
-        return Err("its score is a level, which is no share of good answers".to_owned());
-    }
-    let score = number("/score_details/score").ok_or("'score_details.score' is no number")?;
+/// The share of good answers, and of how many.
+fn score(result: &Value, n: Option<u32>) -> Result<(f64, u32), String> {
+    let at = |pointer: &str| result.pointer(pointer);
+    let number = |pointer: &str| at(pointer).and_then(Value::as_f64);
     let least = number("/metric_config/min_score").unwrap_or(0.0);
     let most = number("/metric_config/max_score").unwrap_or(1.0);
-    if !(least < most && (least..=most).contains(&score)) {
-        return Err(format!("the score {score} is not within {least} to {most}"));
+    let is_less_better = at("/metric_config/lower_is_better").and_then(Value::as_bool) == Some(true);
+    let is_level = text_at(result, "/metric_config/score_type") == Some("levels");
+    if is_less_better || is_level || least != 0.0 {
+        return Err("is no share of good answers: it needs a scale from 0 on, without levels, of which more is better"
+            .to_owned());
     }
-    Ok(rounded((score - least) / (most - least)))
+    let score = number("/score_details/score").ok_or("'score_details.score' is no number")?;
+    if !(most > 0.0 && (0.0..=most).contains(&score)) {
+        return Err(format!("the score {score} is not within 0 to {most}"));
+    }
+    let missing = "neither score_details.uncertainty.num_samples nor sample_ids, and --n is missing";
+    Ok((rounded(score / most), judged(result).or(n).ok_or(missing)?))
 }
 
 /// Answers behind a score. `samples_number` is the size of the whole data set, which a run need not have used.
@@ -135,8 +138,10 @@ mod tests {
             *changed.pointer_mut(pointer).unwrap() = value;
             shown(&record("acme/one", &[changed]).to_string(), None, None)
         };
-        assert!(with("/metric_config/lower_is_better", json!(true)).contains("less is better"));
-        assert!(with("/metric_config/score_type", json!("levels")).contains("is a level"));
+        let changes = [("lower_is_better", json!(true)), ("score_type", json!("levels")), ("min_score", json!(1))];
+        for (key, value) in changes {
+            assert!(with(&format!("/metric_config/{key}"), value).contains("is no share of good answers"), "{key}");
+        }
         assert!(with("/score_details/score", json!(171)).contains("not within 0 to 100"));
         assert!(with("/score_details/score", json!(null)).contains("no number"));
         assert!(with("/source_data/sample_ids", json!([])).contains("--n is missing"));
