@@ -35,7 +35,7 @@ pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String>
 
 fn records(text: &str) -> Result<Vec<Value>, String> {
     let mut records = Vec::new();
-    for value in serde_json::Deserializer::from_str(text).into_iter() {
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         match value.map_err(|why| format!("is no JSON: {why}"))? {
             Value::Array(several) => records.extend(several),
             one => records.push(one),
