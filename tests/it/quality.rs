@@ -1,6 +1,6 @@
 //! Quality through a whole gateway: the least one that is asked for, the class of the task, explanations, and the import of scores.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use actix_web::http::Method;
 use pointsman::app::cli::{CommandOutput, Next, run};
@@ -130,7 +130,14 @@ async fn the_example_with_simulated_models_is_right_and_a_chat_and_code_get_diff
     let check = ["check", "--config", "examples/quality.toml"].into_iter().map(Into::into);
     let Next::Finish(checked) = run(check, &Environment::default()) else { panic!("it only checks") };
     assert!(checked.code == 0 && checked.text.contains("one remark stands below"), "{}", checked.text);
-    let gateway = World::new().with(include_str!("../../examples/quality.toml")).start().await;
+    let quick = [
+        ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
+        ("POINTSMAN__SERVER__WORKERS", "1"),
+        ("POINTSMAN__KEYS", "[{ name = \"test\", env = \"TEST_KEY\" }]"),
+        ("POINTSMAN__SIMULATION__PROVIDERS__SIM_THRIFT__TTFT", "1ms"),
+        ("POINTSMAN__SIMULATION__PROVIDERS__SIM_THRIFT__TOKENS_PER_SECOND", "10000"),
+    ];
+    let gateway = TestGateway::load(Path::new("examples/quality.toml"), &quick).await;
     for (task, model) in [("general", "meadow/small"), ("code", "meadow/large")] {
         let (_, answer) = chat(&gateway, and(ask("service/good"), json!({"metadata": {"task": task}}))).await;
         assert_eq!(answer["model"], model, "{task}: {answer}");
