@@ -21,7 +21,6 @@ pub mod figures;
 pub mod goals;
 pub mod improvement;
 pub mod latency;
-pub mod ledger_estimates;
 pub mod loss;
 pub mod measured;
 pub mod one;

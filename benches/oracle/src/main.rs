@@ -12,7 +12,7 @@ use std::{
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use pointsman_oracle::{
-    ablation, compare, improvement, latency, ledger_estimates,
+    ablation, compare, improvement, latency,
     measured::MeasuredSet,
     one,
     ope::{self, Matrix},
@@ -50,7 +50,6 @@ oracle traces <directory> [options]        Pointsman on drawn requests and on tw
 oracle save [options]                      Pointsman's regret by scenario and seed, as lines to compare
 oracle changes <before> <after>            what changed from one file of such lines to another, paired by seed
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
-oracle ledgers [options]                   estimates from simulated ledgers against runs under the other policy
 oracle logs DIRECTORY [--quality DIRECTORY]   writes a log of each of these choices, for `oracle estimate`
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
@@ -128,10 +127,6 @@ fn run() -> Result<String, Box<dyn Error>> {
                     std::fs::write(file, matrix.table(outcome, options.from_seed))?;
                 }
             }
-        }
-        ["ledgers"] => {
-            let plan = options.plan();
-            print(&[ledger_estimates::sheet(&plan.scenarios, &plan.seeds, &plan.policy)], options.markdown, &mut text)?;
         }
         ["regret"] => {
             let plan = options.plan();

@@ -122,8 +122,7 @@ fn generation(logged: &Logged, id: usize, decision: &pointsman_domain::Decision)
 }
 
 /// Mean dollars, share of failures, and mean seconds of answers.
-#[must_use]
-pub fn means(run: &Run) -> [f64; 3] {
+fn means(run: &Run) -> [f64; 3] {
     let (all, answered) = (run.served.len() as f64, run.served.iter().filter(|served| served.answered));
     let answers = answered.clone().count() as f64;
     let dollars: f64 = run.served.iter().map(|served| served.cost).sum();

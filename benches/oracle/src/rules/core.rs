@@ -167,7 +167,7 @@ impl Core {
             leaves: None,
             board: LiveBoard::new(&catalog, world.seed),
             view: LiveView::default(),
-            query: Query { weights: policy.balanced, ..query() },
+            query: query(),
             seed: splitmix64(world.seed),
             decisions: HashMap::new(),
             claims: HashMap::new(),
@@ -192,13 +192,6 @@ impl Core {
     /// The same, with what came of them.
     pub fn logged(world: &World, policy: RoutingPolicy, every: usize) -> Logged {
         Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) }.run(world).0
-    }
-
-    /// All decisions of a run in which this share of the requests explores, whatever that costs.
-    pub fn exploring(world: &World, policy: RoutingPolicy, share: f64) -> Logged {
-        let mut core = Core { keep_every: 1, ..Core::new(world, policy, Without::Nothing) };
-        core.query.exploration = Exploration { share, ..Exploration::NONE };
-        core.run(world).0
     }
 
     /// All decisions of a run, and what the configuration as `change` leaves it would have chosen at each of them.

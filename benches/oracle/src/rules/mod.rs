@@ -148,13 +148,7 @@ pub fn logged(world: &World, policy: RoutingPolicy) -> Logged {
     Core::logged(world, policy, 1)
 }
 
-/// The same where this share of the requests explores.
-#[must_use]
-pub fn exploring(world: &World, policy: RoutingPolicy, share: f64) -> Logged {
-    Core::exploring(world, policy, share)
-}
-
-/// Pointsman's run, and what the configuration as `change` leaves it would have chosen at each decision, from the same news and seeds.
+/// The same, and what the configuration as `change` leaves it would have chosen at each decision, from the same news and seeds.
 #[must_use]
 pub fn logged_beside(
     world: &World,
