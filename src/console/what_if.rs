@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{
-        admin::diff::{DiffBody, begin_job, changed, find},
+        admin::diff::{DiffBody, begin_job, changed},
         diff::{
             report::{DiffReport, ExampleBody, MoveBody},
             text,
@@ -56,7 +56,7 @@ const WINDOWS: [(&str, &str); 4] =
 /// # Errors
 /// None.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
-    let (found, entered) = Found::of(visit.request.query_string(), |id| find(&visit.worker, id));
+    let (found, entered) = Found::of::<DiffReport>(&visit);
     Ok(answer::page(page(&visit, &entered, &found, None)))
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pointsman_domain::EndpointId;
 use pointsman_routing::explain::estimate::{
-    Diagnostics, LEAST_PROBABILITY, LoggedRequest, Measured, Observation, Observations, Sample,
+    Bound, Diagnostics, Estimated, LEAST_PROBABILITY, LoggedRequest, Measured, Observation, Observations, Sample,
     estimators::{Point, direct_method, doubly_robust, ips, snips},
 };
 
@@ -253,8 +253,8 @@ fn observations(log: &[Logged], outcome: usize) -> Observations {
     Observations::new((0..).zip(log).map(one).collect())
 }
 
-/// Whether dollars are refused.
-fn is_refused(log: &[Logged]) -> bool {
+/// Dollars, as they are told.
+fn spend(log: &[Logged]) -> Option<Estimated> {
     let mut sample = Sample::default();
     for (n, logged) in (0..).zip(log) {
         let cost = Measured::Known {
@@ -277,7 +277,7 @@ fn is_refused(log: &[Logged]) -> bool {
         sample.add(request, Vec::new());
     }
     sample.sort();
-    sample.estimates(|_| String::new()).iter().any(|estimate| !estimate.refusals.is_empty())
+    sample.estimates(|_| String::new()).into_iter().next()
 }
 
 /// An estimator over many logs.
@@ -350,7 +350,19 @@ pub fn judge(matrix: &Matrix, runs: u64) -> Vec<Verdict> {
 #[must_use]
 pub fn refused(matrix: &Matrix, runs: u64) -> f64 {
     let short = matrix.unsupported();
-    (0..runs).filter(|seed| is_refused(&short.log(*seed))).count() as f64 / runs as f64
+    let is_refused = |seed: &u64| spend(&short.log(*seed)).is_none_or(|spend| !spend.refusals.is_empty());
+    (0..runs).filter(is_refused).count() as f64 / runs as f64
+}
+
+/// Share of these logs whose bounds hold the truth.
+#[must_use]
+pub fn bounded(matrix: &Matrix, runs: u64) -> f64 {
+    let (short, truth) = (matrix.unsupported(), matrix.truth(0));
+    let holds = |seed: &u64| match spend(&short.log(*seed)).and_then(|spend| spend.bound) {
+        Some(Bound::Unsupported([least, most])) => (least..=most).contains(&truth),
+        _ => false,
+    };
+    (0..runs).filter(holds).count() as f64 / runs as f64
 }
 
 /// The table of all matrices.

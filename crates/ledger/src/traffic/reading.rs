@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::Read as _,
+    panic::resume_unwind,
     path::Path,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -135,7 +136,7 @@ impl Traffic {
         };
         let parts = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::Stopped)));
+            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             joined.collect::<Result<Vec<_>, Fault>>()
         })?;
         let mut whole = Reading::default();

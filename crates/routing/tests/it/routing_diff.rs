@@ -7,7 +7,7 @@ use pointsman_domain::{
     RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
 };
 use pointsman_routing::{
-    decide::{decide_to_serve, without_candidates},
+    decide::{decide_to_serve, decide_with_terms, without_candidates},
     explain::{
         ResolvedWhatIf,
         diff::{
@@ -51,6 +51,37 @@ pub(crate) fn between(before: &World, after: &World) -> Comparison {
     Comparison::new(&before.snapshot.catalog, &before.snapshot.policy, None, &side(after))
 }
 
+/// What a decision in this world reads, and its terms.
+fn read(world: &World, query: Query, seed: Option<u64>) -> Read {
+    let (snapshot, live) = (Arc::new(world.snapshot.clone()), world.live.clone());
+    let terms = decide_with_terms(&snapshot, &live, &query, NOW, seed).ok().and_then(|(_, terms)| terms);
+    Read { query: Box::new(query), snapshot, live, now: NOW, seed, terms }
+}
+
+fn shadow_of(own: &Side, serving: &Side) -> Shadow {
+    let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
+    Shadow::new("other".into(), watched, own, serving)
+}
+
+#[test]
+fn the_terms_of_a_decision_are_told_unless_more_than_scores_depends_on_the_policy() {
+    let terms = |line: &str, change: &dyn Fn(&mut Query)| {
+        let world = World::of(line);
+        let mut query = world.query(Objective::Balanced, "");
+        change(&mut query);
+        read(&world, query, Some(7)).terms.is_some()
+    };
+    assert!(terms("a/1 300ms | b/2 400ms", &|_| ()));
+    assert!(!terms("a/1 300ms | b/2 400ms half9", &|_| ()), "whether it is probed depends on scores");
+    let free = Exploration { share: 0.5, max_extra_cost: 0.0, max_extra_first_token: 1.0 };
+    assert!(!terms("a/1 300ms | b/2 400ms", &|query| query.exploration = free), "what costs no more depends on scores");
+    let quality = Weights { quality: 1.0, ..Weights::default() };
+    assert!(
+        !terms("a/1 300ms | b/2 400ms", &|query| query.weights = quality),
+        "quality ranks models of a conversation"
+    );
+}
+
 #[test]
 fn a_shadow_watches_requests_until_its_end() {
     let world = World::of("a/1 300ms");
@@ -69,6 +100,7 @@ fn redecided(before: &World, after: &World, generation: &Generation) -> Redecide
 enum Changed {
     Nothing,
     Weights(f64),
+    FailureTime(u64),
     TimeValue(f64),
     Exploration(f64),
     Slow(u64),
@@ -88,6 +120,7 @@ fn changed() -> impl Strategy<Value = Changed> {
     prop_oneof![
         Just(Changed::Nothing),
         (0.01_f64..0.99).prop_map(Changed::Weights),
+        (1_u64..20).prop_map(Changed::FailureTime),
         (0.0_f64..2.0).prop_map(Changed::TimeValue),
         (0.1_f64..2.0).prop_map(Changed::Exploration),
         (1_u64..20).prop_map(Changed::Slow),
@@ -113,6 +146,9 @@ impl Changed {
             }
             Changed::Quality(quality) => {
                 RoutingPolicy { balanced: Weights { quality, ..Weights::default() }, ..default }
+            }
+            Changed::FailureTime(seconds) => {
+                RoutingPolicy { failure_time: std::time::Duration::from_secs(seconds), ..default }
             }
             Changed::PerAccepted => RoutingPolicy { per_accepted: true, ..default },
             Changed::TimeValue(value) => RoutingPolicy { cheapest_time_value: value, ..default },
@@ -261,18 +297,9 @@ proptest! {
         let exploration = Exploration { share, max_extra_cost: share, max_extra_first_token: 1.0 };
         let query = Query { exploration, ..query };
         let Some((before, after, record, run)) = both(&endpoints, &changed, query.clone(), asked.seed) else { return Ok(()) };
-        let read = Read {
-            query: Box::new(query),
-            snapshot: Arc::new(before.snapshot.clone()),
-            live: before.live.clone(),
-            now: NOW,
-            seed: asked.seed,
-        };
+        let read = read(&before, query, asked.seed);
         let serves = record.decision.plan().next().map(|first| first.index);
-        let chosen = |shadow: &World| {
-            let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
-            Shadow::new("other".into(), watched, &side(shadow), &side(&before)).decide(&read, &[], serves)
-        };
+        let chosen = |shadow: &World| shadow_of(&side(shadow), &side(&before)).decide(&read, &[], serves);
         let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
         let made = chosen(&after);
         prop_assert_eq!(made.choice, first.map(|first| first.index), "{:?}", changed);
@@ -285,12 +312,34 @@ proptest! {
         if let Some((first, served)) = served {
             prop_assert_eq!(made.gap, Some((served.score - first.score) as f32));
         }
+        let whole = Read { terms: None, ..read.clone() };
+        prop_assert_eq!(&shadow_of(&side(&after), &side(&before)).decide(&whole, &[], serves), &made);
         let same = chosen(&before);
         prop_assert_eq!((same.choice, same.gap), (serves, serves.map(|_| 0.0)));
         // It only reads.
         if let Ok(again) = decide_to_serve(&read.snapshot, &read.live, &read.query, NOW, asked.seed) {
             prop_assert_eq!(&again, &*record.decision);
         }
+    }
+
+    #[test]
+    fn a_shadow_of_another_objective_chooses_what_a_gateway_with_it_would(
+        endpoints in prop_oneof![endpoints(), many()], asked in asked(), objective in select(Objective::ALL.to_vec()),
+        share in select(vec![0.0, 0.6]),
+    ) {
+        let world = World::of(&endpoints.join(" | "));
+        let Some(query) = asked.query(&world) else { return Ok(()) };
+        let exploration = Exploration { share, max_extra_cost: 1.0, max_extra_first_token: 1.0 };
+        let of = |value| Sourced { value, source: Source::Default };
+        let query = Query { exploration, objective: of(query.objective.value), ..query };
+        let [serving, other] = [query.objective.value, objective].map(|one| Side { objective: Some(one), ..side(&world) });
+        let read = read(&world, query.clone(), asked.seed);
+        let made = shadow_of(&other, &serving).decide(&read, &[], None);
+        let query = Query { objective: of(objective), ..query };
+        let run = decide_to_serve(&world.snapshot, &world.live, &query, NOW, asked.seed);
+        let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
+        prop_assert_eq!(made.choice, first.map(|first| first.index));
+        prop_assert_eq!(made.cost, first.map_or(0.0, |first| first.predicted.cost) as f32);
     }
 
     #[test]
