@@ -1,6 +1,6 @@
 //! `pointsman diff` and `pointsman ledger export --strip`, with the real binary, on records that a gateway made.
 
-use std::{path::Path, process::Output, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::Path, process::Output, sync::Arc, time::Duration};
 
 use pointsman_domain::{Generation, GenerationId};
 use pointsman_ledger::{
@@ -87,6 +87,55 @@ fn report(data: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> Value {
     let (code, out, said) = diff(data, &arguments, changes);
     assert!(code <= 1, "{code} {out} {said}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+/// What `pointsman diff` answers for each record under these settings: the choices before and after.
+fn moves(data: &Path, settings: &[(&str, &str)]) -> HashMap<String, [Value; 2]> {
+    let mut made = report(data, &["--examples", "40"], settings);
+    assert_eq!(made["answerable"]["exact"], 40, "{made:#}");
+    let examples = made["examples"].as_array_mut().unwrap().iter_mut();
+    let moved =
+        examples.map(|one| (one["record"].as_str().unwrap().to_owned(), ["from", "to"].map(|at| one[at].take())));
+    moved.collect()
+}
+
+#[actix_web::test]
+async fn every_exact_answer_is_what_the_gateway_decided_under_the_other_configuration_when_it_served() {
+    // The shadows decide inside the gateway, on its own statistics and seeds; the command has nothing but the ledger.
+    let shadows = "[{ name = \"fast\", overrides = { routing = { balanced = { cost = 0 } } } }, \
+                   { name = \"time\", overrides = { routing = { expert = { cheapest_time_value = 1000, reliable_time_share = 10 } } } }]";
+    let time = [
+        ("POINTSMAN__ROUTING__EXPERT__CHEAPEST_TIME_VALUE", "1000"),
+        ("POINTSMAN__ROUTING__EXPERT__RELIABLE_TIME_SHARE", "10"),
+    ];
+    let others = [("fast", &[FASTEST][..]), ("time", &time)];
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded_under(
+        &data,
+        &[("POINTSMAN__SHADOW", shadows), ("POINTSMAN__SIMULATION__PROVIDERS__SIM_FLAKY__ERROR_RATE", "0.5")],
+    )
+    .await;
+    let generations = stored(&data);
+    let (mut compared, mut moved) = (0, 0);
+    for (name, settings) in others {
+        let answers = moves(&data, settings);
+        for generation in &generations {
+            let Some(shadow) = generation.shadows.iter().find(|shadow| &*shadow.shadow == name) else { continue };
+            let named = |index: u32| {
+                let endpoint = generation.catalog.endpoint(index).unwrap();
+                let (model, provider) =
+                    (generation.catalog.model_of(endpoint).unwrap(), generation.catalog.provider_of(endpoint).unwrap());
+                json!(format!("{} at {}", model.id, provider.slug))
+            };
+            let own = generation.decision.candidates.first().map(|first| named(first.index));
+            let expected = [own, shadow.choice.map(named)].map(|choice| choice.unwrap_or_default());
+            let same = [expected[0].clone(), expected[0].clone()];
+            assert_eq!(answers.get(generation.id.as_str()).unwrap_or(&same), &expected, "{name} {}", generation.id);
+            (compared, moved) = (compared + 1, moved + usize::from(expected[0] != expected[1]));
+        }
+    }
+    assert!(compared >= 20 && moved >= 5, "{compared} compared, {moved} moved");
 }
 
 /// Only the time counts, at any price.
