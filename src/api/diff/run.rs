@@ -26,10 +26,6 @@ use pointsman_routing::{
 
 use super::{comparisons::Comparisons, configuration::ComparedConfiguration, limit::Limit};
 
-/// Least share of decisions that must be answered.
-const LEAST_ANSWERED: f64 = 0.9;
-/// Fewest decisions that limits are judged by.
-const FEWEST: u64 = 30;
 /// Decisions of which the load is modelled, about: their records stay in memory, and are made again up to six times.
 const LOADED: u64 = 5_000;
 
@@ -41,6 +37,8 @@ pub(crate) struct DiffRequest {
     pub wanted: Wanted,
     pub limits: Vec<Limit>,
     pub strict: bool,
+    /// Whether only decisions count whose choice follows from the record.
+    pub exact_only: bool,
     pub examples: usize,
     /// Whether what would have happened is estimated, too.
     pub estimate: bool,
@@ -134,8 +132,6 @@ pub(crate) struct Compared {
     pub open_loop: Option<Nearness>,
     /// Figures with the load that moves bring about; `None` without moves, and in an open loop.
     pub load: Option<LoadAdjusted>,
-    /// Whether enough of the decisions are answered to judge limits.
-    pub is_enough: bool,
     /// The records as a sample of what would have happened, a sample for each configuration that made them, the latest last.
     /// Empty unless that was asked for.
     pub samples: Vec<RecordedSample>,
@@ -236,12 +232,10 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     let ids = tally.moves.keys().flat_map(|(from, to)| [*from, *to]);
     let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
     let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
-    let answered =
-        [Grade::Exact, Grade::Partial, Grade::OpenLoop].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
+    let ids = ids.chain(tally.unmeasured.keys().copied());
     Ok(Compared {
         names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
         assumed_on: comparisons.assumed_on(),
-        is_enough: tally.decisions >= FEWEST && answered as f64 >= LEAST_ANSWERED * tally.decisions as f64,
         tally,
         self_tested: tested.identical,
         other_algorithm: tested.other_algorithm,
@@ -314,11 +308,15 @@ impl SecondPass<'_> {
                 of_group.sample.observe(&comparison, generation, &tested.calibration, position);
                 of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
             }
+            let Some(made) = comparison.decide(generation, &tested.calibration) else { return };
+            if request.exact_only && made.grade == Grade::Partial {
+                part.tally.count(made.grade);
+                return;
+            }
             if record.draw <= most_drawn && !comparison.changes().is_empty() {
                 part.load.add(generation, &comparison, record.draw, record.cluster);
             }
-            let made = comparison.decide(generation, &tested.calibration);
-            made.into_iter().for_each(|made| add(&mut part.tally, made, &record, &comparison, &places));
+            add(&mut part.tally, made, &record, &comparison, &places);
         };
         let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
         let (parts, _) = parts.map_err(NoAnswer::Unreadable)?;

@@ -93,9 +93,11 @@ fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
         "strict": command.strict,
         "examples": command.examples,
     });
-    // Gateways of earlier versions do not know it.
-    if let Some(body) = body.as_object_mut().filter(|_| command.open_loop) {
-        body.insert("open_loop".to_owned(), json!(true));
+    // Gateways of earlier versions do not know these.
+    for (name, is_set) in [("open_loop", command.open_loop), ("exact_only", command.exact_only)] {
+        if let Some(body) = body.as_object_mut().filter(|_| is_set) {
+            body.insert(name.to_owned(), json!(true));
+        }
     }
     Ok(body)
 }

@@ -38,7 +38,7 @@ pub(crate) use bootstrap::weighted_quantiles;
 pub use calibration::Calibration;
 pub use changes::{Answerable, Change};
 pub(crate) use comparison::{Choice, Choices};
-pub use comparison::{Comparison, Figures, Redecided, SelfTest};
+pub use comparison::{Comparison, Figures, MOST_CHANGES, Redecided, SelfTest};
 pub use estimate::{Estimate, LEAST_CLUSTERS, Metric};
 pub use load::{Load, LoadAdjusted, LoadSample};
 pub use open_loop::{Admitted, Nearness, OpenLoop};
