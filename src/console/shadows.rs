@@ -11,6 +11,7 @@ use super::{
 use crate::{
     api::{
         admin::promotion::{CheckBody, judged},
+        diff::text::signed_dollars,
         health::shadows::{PredictedBody, ShadowBody, ShadowMoveBody, observed},
         number::Figure,
     },
@@ -98,7 +99,7 @@ fn row(moved: &ShadowMoveBody) -> Markup {
             th scope="row" { (endpoint(moved.from.as_deref())) }
             td { (endpoint(moved.to.as_deref())) }
             td.r { (format::count(moved.decisions)) }
-            td.r { (format::figure(Some(moved.cost.value()), 4)) }
+            td.r { (signed_dollars(moved.cost.value())) }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! happened, [`regret_report`] what better decisions would have saved. The decisions themselves are made in
 //! `pointsman_routing::explain::diff`.
 
+mod answered;
 mod comparisons;
 pub(crate) mod configuration;
 pub(crate) mod estimate_report;

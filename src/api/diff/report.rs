@@ -7,24 +7,18 @@ use pointsman_ledger::traffic::Exported;
 use pointsman_routing::explain::diff::{
     Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Load, LoadAdjusted, Moved, Nearness, Tally,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
+    answered::{loses_calls, no_answer, verdict},
     configuration::ComparedConfiguration,
     limit::{Limit, Verdict},
     run::{Compared, DiffRequest},
-    text::percent,
 };
 use crate::api::models::measurements::rfc_3339;
 
 /// Most moves and causes that are listed.
 const MOST_LISTED: usize = 20;
-/// Least share of decisions that must be answered.
-const LEAST_ANSWERED: f64 = 0.9;
-/// Fewest decisions that limits are judged by.
-const FEWEST: u64 = 30;
-/// Share of further decisions without an endpoint beyond which spending and times are those of other calls.
-const MOST_UNSERVED: f64 = 0.01;
 /// Share of the spending at other prices than recorded from which on it is warned of.
 const MUCH_REPRICED: f64 = 0.2;
 /// Smaller effects of load on a figure, as shares of it, are not shown ...
@@ -110,7 +104,7 @@ view! {
         pub no_interval: Option<String> = no_interval(tally),
         /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest possible and answered at once, or
         /// the dearest possible with all attempts after it; `null` if all choices are certain.
-        pub spend_bounds: Option<[f64; 2]> = bounds,
+        pub spend_bounds: Option<[f64; 2]> = bounds.filter(is_bounded),
         /// The tokens of moved decisions at the list prices of both choices; `null` without any.
         pub repriced: Option<RepricedBody> = RepricedBody::new(tally),
         /// What moved decisions, the most frequent first.
@@ -248,7 +242,9 @@ pub(crate) struct FigureBody {
     pub before: f64,
     /// After.
     pub after: f64,
-    /// Change as a share of the figure before; of failures the difference of the shares.
+    /// Change as a share of the figure before; of failures the difference of the shares. `null` if there was nothing before.
+    #[serde(deserialize_with = "unbounded")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub delta: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
@@ -410,47 +406,6 @@ impl DiffReport {
     }
 }
 
-fn verdict(tally: &Tally, verdicts: &[Verdict]) -> &'static str {
-    match verdicts {
-        _ if !is_answered(tally) => "no_answer",
-        [] => "kept",
-        _ if tally.decisions < FEWEST => "no_answer",
-        _ if verdicts.contains(&Verdict::Broken) => "broken",
-        _ if verdicts.contains(&Verdict::Unknown) => "no_answer",
-        _ => "kept",
-    }
-}
-
-fn is_answered(tally: &Tally) -> bool {
-    tally.summed as f64 >= LEAST_ANSWERED * tally.decisions as f64
-}
-
-/// Whether so many more decisions have no endpoint that spending and times are those of other calls.
-fn loses_calls(tally: &Tally) -> bool {
-    let [before, after] = tally.unserved;
-    after.saturating_sub(before) as f64 > MOST_UNSERVED * tally.decisions as f64
-}
-
-fn no_answer(tally: &Tally, verdicts: &[Verdict]) -> Option<String> {
-    let decisions = tally.decisions;
-    if !is_answered(tally) {
-        let share = percent(tally.summed as f64 / decisions.max(1) as f64);
-        return Some(format!("{share} of the decisions are answered, and {} are needed", percent(LEAST_ANSWERED)));
-    }
-    if verdicts.is_empty() {
-        return None;
-    }
-    if decisions < FEWEST {
-        return Some(format!("limits are judged by {FEWEST} decisions or more, and there are {decisions}"));
-    }
-    verdicts.contains(&Verdict::Unknown).then(|| match loses_calls(tally) {
-        true => "so many more decisions have no endpoint that spending and times are those of other calls: limits of them are not \
-                 judged"
-            .to_owned(),
-        false => "a limit is about a figure that these records do not give".to_owned(),
-    })
-}
-
 fn no_interval(tally: &Tally) -> Option<String> {
     let clusters = tally.clusters().filter(|clusters| *clusters < LEAST_CLUSTERS)?;
     let groups = match clusters {
@@ -505,6 +460,7 @@ impl FigureBody {
     fn new(estimate: &Estimate, is_open: bool) -> FigureBody {
         let Estimate { metric, before, after, delta, interval } = *estimate;
         let how = if is_open { "open_loop" } else { "predicted" };
+        let interval = interval.filter(is_bounded);
         FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: how.into() }
     }
 
@@ -580,6 +536,36 @@ fn moves(compared: &Compared) -> (Vec<MoveBody>, Option<OtherMovesBody>) {
     (moves, others)
 }
 
+fn is_bounded(ends: &[f64; 2]) -> bool {
+    ends.iter().all(|end| end.is_finite())
+}
+
+/// JSON has `null` for a growth from nothing.
+fn unbounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 fn dollars(picodollars: i128) -> f64 {
     picodollars as f64 / 1e12
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_routing::explain::diff::Metric;
+
+    use super::*;
+
+    #[test]
+    fn a_figure_that_grows_from_nothing_is_read_as_it_was_written() {
+        let (delta, interval) = (f64::INFINITY, Some([0.0, f64::INFINITY]));
+        let grown = Estimate { metric: Metric::Spend, before: 0.0, after: 0.4, delta, interval };
+        let written = serde_json::to_string(&FigureBody::new(&grown, false)).unwrap();
+        let read: FigureBody = serde_json::from_str(&written).unwrap();
+        assert_eq!((read.delta, read.interval), (f64::INFINITY, None), "{written}");
+        assert_eq!(crate::api::diff::text::row(&read)[2], "from nothing");
+    }
 }

@@ -26,6 +26,8 @@ use pointsman_routing::{
 
 use super::{comparisons::Comparisons, configuration::ComparedConfiguration, limit::Limit};
 
+/// What a command on another machine tells the exit code 3 by.
+pub(crate) const SELF_TEST_FAILED: &str = "self test failed";
 /// Decisions of which the load is modelled, about: their records stay in memory, and are made again up to six times.
 const LOADED: u64 = 5_000;
 
@@ -481,7 +483,7 @@ impl fmt::Display for NoAnswer {
             ),
             NoAnswer::Far(nearness) => write!(
                 f,
-                "open loop: self test failed. Under the constants that were running, the recorded attempts lead to the recorded \
+                "open loop: {SELF_TEST_FAILED}. Under the constants that were running, the recorded attempts lead to the recorded \
                  choice in {:.1} % of {} decisions (80 % are needed), to times that are {:.1} % off (22 %), and to probabilities of \
                  failure that are {:.2} points off (3); so nothing is said about other constants. Records lack what other \
                  replicas and earlier hours taught: choose a longer time with --since, or try the change with a canary",
@@ -499,7 +501,7 @@ impl fmt::Display for NoAnswer {
             NoAnswer::Stopped => f.write_str("the comparison was cancelled"),
             NoAnswer::SelfTest { decisions, different, first } => write!(
                 f,
-                "self test failed: {different} of {decisions} decisions do not come out of their records as they were made, the \
+                "{SELF_TEST_FAILED}: {different} of {decisions} decisions do not come out of their records as they were made, the \
                  first is {first}; so nothing is said about another configuration. 'pointsman replay {first}' shows one of \
                  them; please report it"
             ),

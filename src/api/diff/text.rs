@@ -334,7 +334,11 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 pub(crate) fn signed_percent(share: f64) -> String {
-    if share == 0.0 { "0 %".to_owned() } else { signed(&format!("{:+.1} %", share * 100.0)) }
+    match share {
+        0.0 => "0 %".to_owned(),
+        f64::INFINITY => "from nothing".to_owned(),
+        _ => signed(&format!("{:+.1} %", share * 100.0)),
+    }
 }
 
 /// Dollars with four decimals, or as many as two digits take.
