@@ -438,8 +438,8 @@ fn warnings(compared: &Compared, now_ms: i64) -> Vec<String> {
     let (much, spent) = (compared.tally.priced_otherwise as f64, compared.tally.cost[0] as f64);
     if much > MUCH_REPRICED * spent {
         warnings.push(format!(
-            "{} of the spending before is at other prices than when it was recorded: take newer records",
-            percent(much / spent)
+            "{:.1} % of the spending before is at other prices than when it was recorded: take newer records",
+            100.0 * much / spent
         ));
     }
     if compared.tally.unserved[1] > compared.tally.unserved[0] {
@@ -543,10 +543,6 @@ fn is_bounded(ends: &[f64; 2]) -> bool {
 /// JSON has `null` for a growth from nothing.
 fn unbounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 fn dollars(picodollars: i128) -> f64 {

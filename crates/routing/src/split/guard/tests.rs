@@ -135,7 +135,7 @@ fn requests_until_a_canary_that_fails_twice_as_often_falls_back() {
     for (failures, share) in [(0.02, 0.25), (0.05, 0.05), (0.05, 0.25), (0.1, 0.25), (0.2, 0.25)] {
         let mut fallen = fallen_after(failures, share, 60_000, 41);
         fallen.sort_unstable_by_key(|after| after.unwrap_or(u64::MAX));
-        println!("{failures} at a share of {share}: {:?} requests", fallen[20]);
+        eprintln!("{failures} at a share of {share}: {:?} requests", fallen[20]);
     }
 }
 
