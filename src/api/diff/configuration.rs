@@ -64,6 +64,7 @@ impl ComparedConfiguration {
             endpoint.pricing = pricing.map(Arc::new);
         }
         self.side.catalog = Arc::new(catalog);
+        self.sha256 = None;
         self
     }
 
