@@ -229,6 +229,10 @@ async fn an_open_loop_answers_keys_that_work_over_time_says_how_near_it_is_and_i
         assert_eq!(code, 0, "{said}");
         assert!(text.contains("recorded attempts happened again") && text.contains("open loop, calibrated"), "{text}");
     }
+    // No attempt failed, so a breaker that bears more would have changed nothing.
+    let breaker = report(&data, &["--open-loop"], &[("POINTSMAN__ROUTING__BREAKER__CONSECUTIVE", "9")]);
+    let said = (&breaker["answerable"]["open_loop"], &breaker["changed"], &breaker["changes"][0]["key"]);
+    assert_eq!(said, (&json!(40), &json!(0), &json!("routing.breaker.consecutive")), "{breaker:#}");
     let narrowed = report(&data, &["--open-loop", "--where", "objective=fastest"], &[half_life]);
     let decisions = &narrowed["answerable"]["decisions"];
     assert_eq!((decisions, &narrowed["open_loop"]["attempts"]), (&json!(10), &near["attempts"]), "all attempts count");
