@@ -548,20 +548,3 @@ fn unbounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error
 fn dollars(picodollars: i128) -> f64 {
     picodollars as f64 / 1e12
 }
-
-#[cfg(test)]
-mod tests {
-    use pointsman_routing::explain::diff::Metric;
-
-    use super::*;
-
-    #[test]
-    fn a_figure_that_grows_from_nothing_is_read_as_it_was_written() {
-        let (delta, interval) = (f64::INFINITY, Some([0.0, f64::INFINITY]));
-        let grown = Estimate { metric: Metric::Spend, before: 0.0, after: 0.4, delta, interval };
-        let written = serde_json::to_string(&FigureBody::new(&grown, false)).unwrap();
-        let read: FigureBody = serde_json::from_str(&written).unwrap();
-        assert_eq!((read.delta, read.interval), (f64::INFINITY, None), "{written}");
-        assert_eq!(crate::api::diff::text::row(&read)[2], "from nothing");
-    }
-}

@@ -384,6 +384,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_figure_that_grows_from_nothing_is_read_as_it_was_written() {
+        let (figure, how) = ("spend".into(), "predicted".into());
+        let grown = FigureBody { figure, before: 0.0, after: 0.4, delta: f64::INFINITY, interval: None, how };
+        let written = serde_json::to_string(&grown).unwrap();
+        assert!(written.contains("\"delta\":null"), "{written}");
+        assert_eq!(row(&serde_json::from_str(&written).unwrap())[2], "from nothing");
+    }
+
+    #[test]
     fn small_amounts_keep_two_digits() {
         for (dollars, text) in [
             (0.0, "no cost"),
