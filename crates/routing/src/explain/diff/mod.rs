@@ -24,6 +24,7 @@ mod load;
 mod mixture;
 mod open_loop;
 mod pool;
+mod possible_costs;
 mod remake;
 mod restriction;
 mod setup;

@@ -3,10 +3,9 @@
 use pointsman_domain::{Candidate, Decision, EndpointId, Objective, Quality};
 
 use super::{
-    calibration::Calibration,
     pool::{RecordedPool, UnknownEndpoint},
+    possible_costs::PossibleCosts,
     setup::Setup,
-    units::pico,
 };
 use crate::{
     decide::{
@@ -109,15 +108,6 @@ pub(super) struct Remade {
     pub basis: Basis,
 }
 
-/// What a plan could cost whose choice is not certain.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct PossibleCosts {
-    /// Least and highest cost of an attempt at each endpoint, dollars, and whether it could be the choice.
-    endpoints: Vec<(EndpointId, [f64; 2], bool)>,
-    /// Most attempts.
-    attempts: usize,
-}
-
 /// What the baselines of a decision follow from, as far as it is recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::explain) struct Basis {
@@ -147,22 +137,6 @@ impl Remade {
             basis: own.clone(),
         };
         remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
-    }
-}
-
-impl PossibleCosts {
-    /// Least and highest cost of the whole plan, corrected by what was measured, picodollars: the cheapest choice answers at once,
-    /// or the dearest attempts are all made.
-    pub(super) fn bounds(&self, calibration: &Calibration) -> [i64; 2] {
-        let corrected = |(endpoint, costs, is_choice): &(EndpointId, [f64; 2], bool)| {
-            (costs.map(|cost| cost * calibration.factors(*endpoint).cost), *is_choice)
-        };
-        let costs: Vec<([f64; 2], bool)> = self.endpoints.iter().map(corrected).collect();
-        let choices = costs.iter().filter(|(_, is_choice)| *is_choice);
-        let least = choices.map(|([least, _], _)| *least).fold(f64::INFINITY, f64::min);
-        let mut highest: Vec<f64> = costs.iter().map(|([_, highest], _)| *highest).collect();
-        highest.sort_by(|one, other| other.total_cmp(one));
-        [least, highest.iter().take(self.attempts).sum()].map(pico)
     }
 }
 
