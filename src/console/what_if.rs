@@ -206,7 +206,8 @@ fn beginning(setup: &Setup) -> String {
 fn result(report: &DiffReport) -> Markup {
     let (tone, verdict) = match &*report.verdict {
         "broken" => ("bad", "A limit is broken."),
-        "no_answer" => ("warn", "Too little is answered to judge the limits."),
+        "no_answer" if report.limits.is_empty() => ("warn", "Too little is answered."),
+        "no_answer" => ("warn", "The limits cannot be judged."),
         _ if report.limits.is_empty() => ("good", "Compared."),
         _ => ("good", "Every limit is kept."),
     };
@@ -251,7 +252,12 @@ fn moves(report: &DiffReport) -> Markup {
     data_table(
         "Moves of decisions",
         html! { th scope="col" { "From" } th scope="col" { "To" } th.r scope="col" { "Decisions" } th.wide scope="col" { "" } th.r scope="col" { "Cost" } },
-        html! { @for one in &report.moves { (row(one)) } },
+        html! {
+            @for one in &report.moves { (row(one)) }
+            @if let Some(others) = &report.other_moves {
+                tr { th scope="row" { (others.moves) " other moves" } td {} td.r { (format::count(others.decisions)) } td {} td.r { (text::signed_dollars(others.cost_usd)) } }
+            }
+        },
     )
 }
 

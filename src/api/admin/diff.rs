@@ -84,6 +84,9 @@ pub(crate) struct DiffBody {
     /// Whether a limit counts as kept only if the whole interval keeps it.
     #[serde(default)]
     strict: bool,
+    /// Whether decisions are left out whose choice does not follow from the record.
+    #[serde(default)]
+    exact_only: bool,
     /// Number of moved decisions that are shown, at most 100.
     #[serde(default)]
     examples: usize,
@@ -183,7 +186,8 @@ impl DiffBody {
             (Some(text), None) => {
                 let config =
                     worker.setup.config.read_alike(text, "config").map_err(|faults| faulty("config", &faults))?;
-                with_factors(ComparedConfiguration::new("config".to_owned(), &config), &self.price_factors)
+                let read = ComparedConfiguration::new("config".to_owned(), &config).with_text(text);
+                with_factors(read, &self.price_factors)
             }
             (None, changes) if changes.is_some() || !self.price_factors.is_empty() => {
                 let changes = changes.clone().unwrap_or_default();
@@ -228,6 +232,7 @@ fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Re
         wanted,
         limits: limits.map_err(|why| wrong("limits", why))?,
         strict: body.strict,
+        exact_only: body.exact_only,
         examples: body.examples.min(MOST_EXAMPLES),
         estimate: false,
         open_loop: body.open_loop,

@@ -5,6 +5,7 @@
 //! happened, [`regret_report`] what better decisions would have saved, [`recorded`] and [`break_even`] what chance and second answers cost. The decisions themselves are made in
 //! `pointsman_routing::explain::diff`.
 
+mod answered;
 pub(crate) mod break_even;
 mod comparisons;
 pub(crate) mod configuration;

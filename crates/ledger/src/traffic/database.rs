@@ -36,12 +36,12 @@ impl Database {
     pub(super) fn open(file: &Path) -> Result<Database, Fault> {
         let folder = file.parent().unwrap_or(Path::new("."));
         let disk: Arc<dyn crate::disk::Disk> = Arc::new(SystemDisk::new(folder));
-        let ledger = Ledger::beside_writer(&disk, file).map_err(|fault| match fault {
+        let opened = Ledger::beside_writer(&disk, file).and_then(|ledger| Ok((ledger.identity()?, ledger)));
+        let (identity, ledger) = opened.map_err(|fault| match fault.to_string() {
             // A database of something else has no such tables.
-            Fault::Damaged(what) if what.contains("no such table") || what.contains("no such column") => foreign(file),
-            fault => fault,
+            what if what.contains("no such table") || what.contains("no such column") => foreign(file),
+            _ => fault,
         })?;
-        let identity = ledger.identity()?;
         Ok(Database { ledger: Arc::new(ledger), identity, versions: VersionCache::default() })
     }
 

@@ -43,13 +43,15 @@ pub struct Wanted {
 pub struct Sample {
     /// Hashes up to this are taken.
     pub most: u64,
+    /// Number of records that it is drawn from.
+    pub drawn_from: u64,
 }
 
 impl Sample {
     /// About `wanted` of `all`. `None` if that is all.
     pub fn of(wanted: u64, all: u64) -> Option<Sample> {
         let share = wanted as f64 / all.max(1) as f64;
-        (wanted < all).then_some(Sample { most: (share * u64::MAX as f64) as u64 })
+        (wanted < all).then_some(Sample { most: (share * u64::MAX as f64) as u64, drawn_from: all })
     }
 }
 

@@ -145,6 +145,13 @@ impl Setup {
         self.same_prices.get(index as usize).copied().unwrap_or_default()
     }
 
+    /// Whether an endpoint has prices here, and other ones than it had.
+    pub(super) fn reprices(&self, endpoint: EndpointId) -> bool {
+        let found = self.find(endpoint).filter(|index| !self.has_recorded_prices(*index));
+        let found = found.and_then(|index| self.catalog().endpoint(index));
+        found.is_some_and(|endpoint| endpoint.pricing.is_some())
+    }
+
     /// Longest answer of an endpoint in the recorded catalog.
     pub(super) fn recorded_longest(&self, recorded: u32) -> u32 {
         self.recorded.endpoint(recorded).map_or(u32::MAX, |endpoint| endpoint.limits.longest_answer())
