@@ -36,7 +36,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 }
 
 /// Reads every stored record, compares the sums with them, and what spending limits count with the sums. Takes about a minute per
-/// GB; other calls go on meanwhile.
+/// GB, longer beside many calls, which go before it.
 ///
 /// # Errors
 /// 404 without a durable ledger, 500 when the disk fails.

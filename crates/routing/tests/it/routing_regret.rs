@@ -291,6 +291,7 @@ fn groups_are_aliases_and_objectives_and_few_requests_are_not_enough() {
         regrets
     };
     let whole = fill(0, 330).groups(true);
+    assert_eq!(fill(0, 330).groups_while(true, || false), None, "a review that is cancelled has no figures");
     let summary = |regret: &Regret| (regret.group.objective, regret.group.day_ms.is_some(), regret.is_enough());
     assert_eq!(summary(&whole[0]), (Objective::Fastest, false, true));
     let days: usize = whole[1..].iter().take_while(|one| one.group.day_ms.is_some()).map(|day| day.requests).sum();
