@@ -306,6 +306,7 @@ async fn a_kill_loses_no_rating_and_a_damaged_one_is_left_out_with_a_warning() {
     let process = ledger_durable::start(&data);
     assert_eq!(quality(&process.gateway()).await[0]["ratings"], 6);
     process.says("2 ratings in the ledger cannot be read", 1).await;
+    assert_eq!(ledger_durable::answered(&process.gateway(), 1).await.len(), 1, "requests are served all the same");
 }
 
 #[actix_web::test]
@@ -467,7 +468,7 @@ async fn ratings_change_no_model_in_the_middle_of_a_conversation_and_that_of_a_n
         .provider("bolt", upstreams[1].address())
         .model(&scored("acme/small", "acme", 0.9))
         .model(&scored("acme/large", "bolt", 0.7))
-        .with("[routing]\nexploration = 0\n[routing.balanced]\nlatency = 0\ncost = 0\nquality = 1\n")
+        .with("[routing.balanced]\nlatency = 0\ncost = 0\nquality = 1\n")
         .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
         .start()
         .await;
