@@ -320,6 +320,8 @@ fn intervals_of_the_share_of_accepted_answers_cover_the_truth_in_nineteen_of_twe
 #[test]
 fn where_answers_of_one_endpoint_are_rated_much_more_often_their_acceptance_is_refused() {
     let estimates = rated_sample([0.5, 0.2]).estimates(name);
-    assert!(matches!(estimates[0].refusals[..], [Finding::RatedUnevenly(least, most)] if least < 0.25 && most > 0.45));
+    let is_named =
+        |finding: &Finding| matches!(finding, Finding::RatedUnevenly(least, most) if *least < 0.25 && *most > 0.45);
+    assert!(estimates[0].refusals.iter().any(is_named), "{:?}", estimates[0].refusals);
     assert_eq!(estimates[0].interval, None);
 }
