@@ -11,7 +11,7 @@ use crate::{
     folder::Folder,
     harness::{Reply, TestGateway},
     scripted::Upstream,
-    world::{Model, World, and, ask, error_of, saying},
+    world::{Model, World, always, and, answer, ask, error_of, saying},
 };
 
 fn scored(id: &str, code: f64, price: &str) -> Model {
@@ -272,4 +272,28 @@ fn an_import_names_what_several_models_are_called_and_of_two_names_takes_the_lat
         "# names of several models, each of which gets the scores: Small (acme/small, bolt/small)\n".to_owned(),
     ];
     assert_eq!(imported, expected.concat());
+}
+
+#[actix_web::test]
+async fn a_second_answer_is_asked_of_no_model_below_the_least_quality() {
+    let nothing = json!({"role": "assistant", "content": null});
+    let usage = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
+    let alias = |least: &str, second: &str| {
+        format!(
+            "[[aliases]]\nname = \"chat\"\ntask = \"code\"\nallowed_models = [\"acme/large\"]\n{least}\
+             cascade = {{ to = \"service/second\" }}\n[[aliases]]\nname = \"second\"\nallowed_models = [\"acme/small\"]\n{second}"
+        )
+    };
+    let calls = async |least: &str, second: &str, more: Value| {
+        let upstream = always(200, &answer(nothing.clone(), usage.clone()));
+        let gateway = start(&upstream, &alias(least, second)).await;
+        assert_eq!(chat(&gateway, and(ask("service/chat"), more)).await.0, 200);
+        upstream.bodies().len()
+    };
+    let (of_alias, none) = ("min_quality = 0.8\n", json!({}));
+    assert_eq!(calls("", "", none.clone()).await, 2);
+    assert_eq!(calls(of_alias, "", none.clone()).await, 1, "of the alias");
+    assert_eq!(calls("", of_alias, none.clone()).await, 1, "of the alias of the second answer");
+    assert_eq!(calls("", "", json!({"min_quality": 0.8})).await, 1, "of the request");
+    assert_eq!(calls(of_alias, "min_quality = 0.7\n", none).await, 2, "the second alias goes before the first");
 }

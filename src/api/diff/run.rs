@@ -374,8 +374,10 @@ impl SecondPass<'_> {
         }
         let mut samples: Vec<RecordedSample> = samples.into_values().collect();
         samples.sort_by_key(|sample| sample.window_ms);
+        let ratings = if request.estimate { traffic.ratings().map_err(NoAnswer::Unreadable)? } else { BTreeMap::new() };
         for sample in &mut samples {
             sample.sample.sort();
+            sample.sample.rate(&ratings);
             let settled = load.iter().filter(|load| load.is_settled());
             settled.for_each(|load| sample.sample.shifts.adjust(&load.loads));
         }

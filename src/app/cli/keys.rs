@@ -83,7 +83,7 @@ struct NewKeyArguments {
     /// Account; default: one of its own
     #[arg(long)]
     account: Option<String>,
-    /// Scope: inference, read or admin; may be repeated; default: inference and read
+    /// Scope: inference, read, admin or feedback; may be repeated; default: inference and read
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// Spending limit in US dollars, such as 25.00

@@ -1,6 +1,7 @@
 //! Opens recorded traffic, and hands its records to several threads.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::Read as _,
     panic::resume_unwind,
@@ -93,6 +94,17 @@ impl Traffic {
         match &self.source {
             Source::Database(database) => database.count(&wanted.filter),
             Source::Export(file) => Ok(file.summary().records),
+        }
+    }
+
+    /// How much of the answers is accepted that people and programs rated, by the hashes of their ids. An export has none.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn ratings(&self) -> Result<BTreeMap<u64, f64>, Fault> {
+        match &self.source {
+            Source::Database(database) => database.ratings(),
+            Source::Export(_) => Ok(BTreeMap::new()),
         }
     }
 

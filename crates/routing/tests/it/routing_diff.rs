@@ -349,6 +349,7 @@ proptest! {
         prop_assert_eq!(made.cost, first.map_or(0.0, |first| first.predicted.cost) as f32);
     }
 
+    #[test]
     fn without_a_provider_nothing_goes_there_and_who_did_not_depend_on_it_stays(
         endpoints in endpoints(), asked in asked(), gone in select(vec!["w", "x", "y", "z"]), is_off in any::<bool>(),
     ) {
