@@ -229,7 +229,7 @@ async fn the_report_says_which_records_and_which_files_it_is_about() {
     assert!(digest.len() == 64 && report["after_sha256"] == digest, "both files have the same text: {report:#}");
     assert_eq!(report["warnings"], json!([]));
     let text = named(&of_export[1..], &same);
-    assert!(text.contains(&digest[..12]) && text.contains("60 of 60 records"), "{text}");
+    assert!(text.contains(digest.get(..12).unwrap()) && text.contains("60 of 60 records"), "{text}");
     // Prices went up since: what is compared is no longer what is paid.
     let dearer = stage.world().with(CHAT).toml().replace("0.000001", "0.000002");
     stage.folder.put("old.toml", &format!("{}{dearer}", preamble()));

@@ -117,6 +117,7 @@ mod dialect_gemini;
 mod dialect_pairs;
 #[cfg(test)]
 mod diff_admin;
+#[cfg(test)]
 mod diff_answers;
 #[cfg(test)]
 mod diff_command;

@@ -149,7 +149,7 @@ fn expanded(bytes: &[u8]) -> Vec<u8> {
 fn no_text_that_a_caller_sent_or_that_names_one_is_in_an_export() {
     let now_ms = clock::unix_millis();
     let id = GenerationId::new(now_ms as u64 / 1_000, [1, 2, 3]);
-    let named = Generation { id: id.clone(), created_ms: now_ms, ..with_canaries() };
+    let named = Generation { id, created_ms: now_ms, ..with_canaries() };
     let (folder, store) = ledger("canaries", [named].into_iter());
     let texts = format!("{:?}", shown(&folder));
     assert!(texts.matches("canary-").count() >= 18, "the ledger itself has them: {texts}");

@@ -462,7 +462,7 @@ fn twice_as_dear(record: &Generation) -> Calibration {
     let mut record = record.clone();
     let predicted = record.decision.plan().next().map_or(0.0, |first| first.predicted.cost);
     for attempt in &mut record.attempts {
-        attempt.cost = Usd::from_f64(2.0 * predicted);
+        attempt.cost = Some(Usd::from_femto((2e15 * predicted) as i128));
     }
     let mut calibration = Calibration::default();
     calibration.add(&record);
