@@ -398,12 +398,12 @@ fn a_fall_goes_with_the_rating_that_revealed_it_also_if_later_ones_went_before()
     let revealing = ratings.iter().position(|rated| sums.add(rated).is_some()).unwrap();
     let fair = sums_of(ratings[..revealing].iter().cloned());
     let seen = |sums: &RatingSums| sums.evidence(TODAY, &alone(), SHARE);
-    let later = &ratings[revealing + 1..revealing + 4];
-    let mut sums = sums_of(ratings[..revealing + 4].iter().cloned());
+    let later = &ratings[revealing + 1..revealing + 13];
+    let mut sums = sums_of(ratings[..revealing + 13].iter().cloned());
     sums.remove(&ratings[revealing]);
     let drift = |sums: &RatingSums| report([("m/one", &scores(0.9, 20))], [], &seen(sums))[0].drift;
     assert!(drift(&sums).is_some(), "those that are left reveal it");
-    let mut sums = sums_of(ratings[..revealing + 4].iter().cloned());
+    let mut sums = sums_of(ratings[..revealing + 13].iter().cloned());
     later.iter().rev().chain([&ratings[revealing]]).for_each(|rated| _ = sums.remove(rated));
     assert_eq!(seen(&sums), seen(&fair));
 }
