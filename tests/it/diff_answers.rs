@@ -111,7 +111,7 @@ async fn where_nothing_can_be_said_there_is_no_figure_and_no_verdict_and_the_unm
     let report = parsed(&json);
     assert_eq!((json.0, &report["verdict"], &report["figures"]), (2, &json!("no_answer"), &json!([])), "{report:#}");
     assert_eq!(report["never_measured"], json!([{"endpoint": "acme/new at cheap", "decisions": 40}]));
-    for (form, heading) in [(&[][..], "answerable"), (&["--markdown"], "### Routing: no answer")] {
+    for (form, heading) in [(&[][..], "answerable"), (&["--markdown"][..], "### Routing: no answer")] {
         let (code, text, _) = stage.diff_of(&new, form);
         assert_eq!(code, 2, "{text}");
         for said in [heading, "0.0 % of the decisions are answered, and 90.0 % are needed", "[routing.explore]"] {
