@@ -6,7 +6,7 @@ mod tests {
 
     use pointsman_domain::{Catalog, RoutingPolicy, Weights};
     use pointsman_oracle::{
-        regret::generations,
+        ledger::generations,
         request::Aim,
         rules::{logged_beside, policy},
         scenario::Scenario,
