@@ -511,7 +511,8 @@ async fn the_cost_that_check_expects_is_that_of_an_hour_of_calls_within_a_twenti
     let spent = gateway.get("/api/v1/key").await.expect(200)["data"]["usage"].as_f64().unwrap();
     gateway.stop().await;
     drop(gateway);
-    let line = check();
+    // Records are in the database a few seconds later.
+    let line = eventually("all are recorded", async || check(), |line| line.contains(&format!("of {CALLS} "))).await;
     let accepted = (0..CALLS).filter(|n| is_accepted(*n)).count() as f64 / CALLS as f64 * 100.0;
     let now = format!("{arithmetic}now {accepted:.1} % of {CALLS} recorded answers, which comes to $");
     let rest = line.strip_prefix(&now).unwrap_or_else(|| panic!("{line}, not {now}"));

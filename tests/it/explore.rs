@@ -7,6 +7,7 @@ use crate::{
     folder::Folder,
     harness::TestGateway,
     issued_keys::{ADMIN, call, issue},
+    patience::eventually,
     process::{self, ConfigFile},
     scripted::Upstream,
     world::{Model, World, and, ask, saying},
@@ -117,6 +118,9 @@ async fn check_and_diff_tell_what_a_share_costs_before_it_is_switched_on() {
     }
     gateway.stop().await;
     drop(gateway);
+    // Records are in the database a few seconds later.
+    let is_recorded = |page: &String| page.contains(", by 60 recorded requests");
+    eventually("all are recorded", async || run(&["check"], &on), is_recorded).await;
     for command in [&["check"][..], &["diff"]] {
         assert!(!run(command, &off).contains("routing.explore.share"), "{command:?}");
     }

@@ -173,7 +173,7 @@ fn a_wrong_value_is_a_fault_of_its_variable() {
             ("POINTSMAN__KEYS", "[{ name = \"x\", sha256 = \"1\", scops = [] }]"),
         ],
         expect![[r#"
-            POINTSMAN__KEYS: keys[0].scops: unknown key, did you mean 'scopes'?; allowed: scopes, name, sha256, env, expires_at, disabled, allowed_models, blocked_models and 13 more
+            POINTSMAN__KEYS: keys[0].scops: unknown key, did you mean 'scopes'?; allowed: scopes, name, sha256, env, expires_at, disabled, allowed_models, blocked_models and 14 more
             POINTSMAN__KEYS: keys[0].sha256: is not a SHA-256; allowed: 64 hexadecimal digits, as keygen prints them
             POINTSMAN__LIMITS__MAX_N: limits.max_n: got a string; allowed: a whole number from 1 to 128
             POINTSMAN__LIMITS__MAX_TOOLS: limits.max_tools: got a string; allowed: a whole number from 0 to 65536
