@@ -227,7 +227,7 @@ async fn the_report_says_which_records_and_which_files_it_is_about() {
     assert!(said.contains(exported["sha256"].as_str().unwrap()), "{said} {exported}");
     let digest = report["before_sha256"].as_str().unwrap();
     assert!(digest.len() == 64 && report["after_sha256"] == digest, "both files have the same text: {report:#}");
-    assert_eq!(report["warnings"], json!([]));
+    assert!(!report["warnings"].to_string().contains("other prices"), "{report:#}");
     let text = named(&of_export[1..], &same);
     assert!(text.contains(digest.get(..12).unwrap()) && text.contains("60 of 60 records"), "{text}");
     // Prices went up since: what is compared is no longer what is paid.

@@ -215,7 +215,11 @@ async fn the_output_is_the_same_for_any_number_of_threads_and_on_repetition() {
 
 /// Every file of a directory with its content.
 fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    // A reader of SQLite leaves two files that hold nothing.
+    let is_kept =
+        |path: &PathBuf| path.is_file() && !["-shm", "-wal"].iter().any(|end| path.to_string_lossy().ends_with(end));
+    let files = files.filter(is_kept);
     let mut all: Vec<_> = files.map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect();
     all.sort();
     all
@@ -425,6 +429,7 @@ async fn a_stripped_export_names_nobody_and_compares_as_its_ledger_does() {
         examples.iter_mut().for_each(|example| drop(example["record"].take()));
         // Of equal changes the name decides.
         examples.sort_by_key(Value::to_string);
+        report["records"]["exported"].take();
         report
     };
     let of_ledger = numbers(report(&data, &["--examples", "40"], &[FASTEST]));

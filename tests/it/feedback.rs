@@ -473,7 +473,8 @@ async fn ratings_change_no_model_in_the_middle_of_a_conversation_and_that_of_a_n
         .start()
         .await;
     let turn = async |session: &str| {
-        let long = "Which way? ".repeat(1000);
+        // Conversations that begin alike share a cache, and so an endpoint.
+        let long = format!("{session}: which way? ").repeat(1000);
         let messages = json!([{"role": "user", "content": long}, {"role": "assistant", "content": "Left."},
             {"role": "user", "content": "Why?"}]);
         let body =

@@ -68,7 +68,8 @@ async fn the_page_about_shadows_says_what_each_would_choose_and_which_limits_it_
     for said in ["thrifty", "It agrees in ", "and 10,000 are needed", "not kept", "first_token", expect.as_str()] {
         assert!(page.contains(said), "{said}: {page}");
     }
-    let plain = stage.world().variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").start().await;
+    let other = Stage::new();
+    let plain = other.world().variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").start().await;
     let page = Browser::logged_in(&plain, ADMIN).await.page("/console/shadows").await;
     assert!(page.contains("There is no shadow.") && page.contains("[[shadow]]"), "{page}");
 }

@@ -97,7 +97,7 @@ async fn requests_are_decided_alike_with_and_without_shadows() {
     let upstreams = upstreams();
     let mut decided = Vec::new();
     for toml in ["", WITHOUT_CHEAP] {
-        let limited = world(&upstreams, toml).with("[limits]\nrequests_per_minute = 20\n");
+        let limited = world(&upstreams, toml).with("[limits]\nkey_requests_per_minute = 20\n");
         let gateway = limited.variable("POINTSMAN__ROUTING__EXPLORATION", "0.1").start().await;
         let mut seeds = Vec::new();
         for _ in 0..6 {

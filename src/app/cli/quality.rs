@@ -1,7 +1,6 @@
 //! `quality import`: the lines that give models the scores of a file, as a difference to the configuration. Changes nothing itself,
 //! and reads nothing from the network.
 
-mod every_eval_ever;
 mod scores;
 
 use std::{

@@ -152,17 +152,17 @@ fn no_text_that_a_caller_sent_or_that_names_one_is_in_an_export() {
     let named = Generation { id, created_ms: now_ms, ..with_canaries() };
     let (folder, store) = ledger("canaries", [named].into_iter());
     let texts = format!("{:?}", shown(&folder));
-    assert!(texts.matches("canary-").count() >= 18, "the ledger itself has them: {texts}");
+    assert!(texts.matches("canary-").count() >= 18, "the ledger itself has them");
     let file = folder.join("traffic.pmx");
     export(&Traffic::open(&folder).unwrap(), &Wanted::default(), &file, now_ms).unwrap();
     let stripped = shown(&file);
-    assert!(!format!("{stripped:?}").contains("canary"), "{stripped:?}");
+    assert!(!format!("{stripped:?}").contains("canary-"));
     let one = &stripped[0];
     assert_eq!((one.owner, one.key, &one.team, &one.trace_parent), (0, 0, &None, &None));
     let bytes = expanded(&std::fs::read(&file).unwrap());
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     assert!(one.catalog.providers.iter().any(|provider| has(provider.slug.as_str().as_bytes())), "it can be searched");
-    assert!(!has(b"canary") && !has(id.as_str().as_bytes()));
+    assert!(!has(b"canary-") && !has(id.as_str().as_bytes()));
     drop(store);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,11 +1,11 @@
 //! Files with scores, format by format.
 
+mod every_eval_ever;
+
 use chrono::NaiveDate;
 use clap::ValueEnum;
 use pointsman_domain::{Task, listed_names};
 use serde_json::Value;
-
-use super::every_eval_ever;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

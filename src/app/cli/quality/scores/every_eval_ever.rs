@@ -3,7 +3,7 @@
 use chrono::{DateTime, NaiveDate};
 use serde_json::Value;
 
-use super::scores::{Given, Scored, rounded};
+use super::{Given, Scored, rounded};
 
 /// The results of the evaluation that is asked for. A file is one record, an array of them, or one a line.
 pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String> {
