@@ -1,6 +1,6 @@
 //! Ratings: what an answer counts for, and what becomes of them with its record.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use pointsman_domain::{EndpointId, GenerationId, RatingSource, Task};
 use pointsman_routing::quality::UNIT;
@@ -16,6 +16,7 @@ use crate::{
     packed::Packed,
     queue::{Item, Queued},
     ratings::{ACCEPTED, RatedAnswer, Rating, Served},
+    traffic::Traffic,
 };
 
 const START_MS: i64 = 1_795_413_600_000;
@@ -130,6 +131,7 @@ fn a_ledger_of_a_version_without_ratings_gets_their_table() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(1));
     drop(rated(&disk, &[answer(0)]));
     Connection::open(disk.folder().join("ledger.db")).unwrap().execute_batch("drop table ratings").unwrap();
+    assert_eq!(Traffic::open(disk.folder()).unwrap().ratings().unwrap(), BTreeMap::new(), "before that it has none");
     let ledger = Ledger::open(&disk, u64::MAX).unwrap();
     assert_eq!(ledger.ratings_of(answer(0).id).unwrap(), []);
 }
