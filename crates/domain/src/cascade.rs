@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::money::Usd;
+use super::{
+    catalog::{Catalog, Target},
+    decision::{Candidate, Decision},
+    money::Usd,
+};
 
 /// Which answers of an alias are asked for again, and of whom.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +17,30 @@ pub struct Cascade {
     pub on: Vec<CascadeSignal>,
     /// Most that second answers may cost in an hour; `None`: no limit of its own.
     pub budget: Option<Usd>,
+}
+
+impl Cascade {
+    /// The cascade of the alias to which a candidate belongs, with the name of the alias. A model that the request names itself has
+    /// none, and neither has a request that allows no fallbacks.
+    pub fn of_candidate<'c>(
+        candidate: &Candidate,
+        decision: &Decision,
+        catalog: &'c Catalog,
+    ) -> Option<(&'c str, &'c Cascade)> {
+        let target = *decision.request.targets.get(candidate.target as usize)?;
+        let of_alias = |target| match target {
+            Target::Alias(position) => {
+                let alias = catalog.alias(position)?;
+                Some((alias.id.as_str(), alias.cascade.as_deref()?))
+            }
+            Target::Model(_) => None,
+        };
+        let of_divided = || {
+            let taken = decision.split.as_deref().filter(|taken| !taken.requested.contains(&target))?;
+            of_alias(Target::Alias(taken.alias))
+        };
+        of_alias(target).or_else(of_divided).filter(|_| decision.parameters.provider.allow_fallbacks)
+    }
 }
 
 crate::named! {
@@ -50,8 +78,8 @@ impl CascadeSignal {
 pub struct BrokenAnswer {
     /// What is wrong.
     pub signal: CascadeSignal,
-    /// Where it breaks the schema of the request or of a tool, and what is expected there, such as `/items/3/price (number expected)`. Holds names of the schema
-    /// and positions, nothing of the answer.
+    /// Where it breaks the schema of the request or of a tool, and what is expected there, such as `/items/3/price (number expected)`.
+    /// Holds names of the schema and positions, nothing of the answer.
     pub place: Option<String>,
 }
 

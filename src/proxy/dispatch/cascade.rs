@@ -9,9 +9,7 @@ use std::cell::Cell;
 use bytes::Bytes;
 use pointsman_base::clock;
 use pointsman_dialect::{Answer, AnswerContext, Outcome, OutgoingBody, broken_answer, lost_parameters};
-use pointsman_domain::{
-    AttemptReason, BrokenAnswer, Cascade, CascadeSignal, Catalog, Decision, Resolved, Target as Asked,
-};
+use pointsman_domain::{AttemptReason, BrokenAnswer, Cascade, CascadeSignal, Resolved};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
@@ -52,27 +50,9 @@ pub(super) fn verdict(
     if start.reason == AttemptReason::Cascade {
         return None;
     }
-    let (_, cascade) = of_candidate(decision, &target.routed.catalog, start.position)?;
+    let (_, cascade) = Cascade::of_candidate(decision.at(start.position)?, decision, &target.routed.catalog)?;
     let RequestedWork::Chat(chat) = work else { return None };
     broken_answer(answer, chat, &cascade.on, (context, outcome))
-}
-
-/// The cascade of the alias to which the candidate at a position belongs, with the name of the alias. A model that the request names
-/// itself has none, and neither has a request that allows no fallbacks.
-fn of_candidate<'c>(decision: &Decision, catalog: &'c Catalog, position: usize) -> Option<(&'c str, &'c Cascade)> {
-    let target = *decision.request.targets.get(decision.at(position)?.target as usize)?;
-    let of_alias = |target| match target {
-        Asked::Alias(position) => {
-            let alias = catalog.alias(position)?;
-            Some((alias.id.as_str(), alias.cascade.as_deref()?))
-        }
-        Asked::Model(_) => None,
-    };
-    let of_divided = || {
-        let taken = decision.split.as_deref().filter(|taken| !taken.requested.contains(&target))?;
-        of_alias(Asked::Alias(taken.alias))
-    };
-    of_alias(target).or_else(of_divided).filter(|_| decision.parameters.provider.allow_fallbacks)
 }
 
 /// The answer that the client gets in the place of `first`, the broken one of attempt `n`, with the number of its attempt.
@@ -108,8 +88,9 @@ async fn ask<A: AttemptRunner<Output = Found>>(
 ) -> Option<(u32, FoundAnswer)> {
     let (worker, first) = (race.worker, plan.routed.clone());
     let (decision, catalog) = (&*first.decision, &*first.catalog);
-    let (alias, cascade) = of_candidate(decision, catalog, position)?;
-    let endpoint = catalog.endpoint(decision.at(position)?.index)?;
+    let candidate = decision.at(position)?;
+    let (alias, cascade) = Cascade::of_candidate(candidate, decision, catalog)?;
+    let endpoint = catalog.endpoint(candidate.index)?;
     let Resolved::Found(to) = catalog.resolve(&cascade.to, clock::today()) else { return None };
     let left = plan.budget.ceiling_of(u32::MAX);
     let (model, config) = (catalog.model_of(endpoint)?, &worker.setup.config);

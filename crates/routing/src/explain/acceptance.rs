@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pointsman_domain::{ApiType, AttemptReason, Cascade, CascadeSignal, Generation, GenerationStatus};
+use pointsman_domain::{ApiType, AttemptReason, AttemptRecord, Cascade, CascadeSignal, Generation, GenerationStatus};
 
 use super::diff::units::count;
 
@@ -42,21 +42,11 @@ impl Acceptance {
 impl Acceptances {
     /// Counts a generation, if a cascade judged its answer: streams, requests without fallbacks and failures have no verdict.
     pub fn add(&mut self, generation: &Generation) {
-        let decision = &generation.decision;
-        let Some(name) = &decision.router else { return };
-        let alias = generation.catalog.aliases.iter().find(|alias| alias.id == *name);
-        let Some(cascade) = alias.and_then(|alias| alias.cascade.as_deref()) else { return };
-        let is_judged = generation.api_type == ApiType::Completions
-            && generation.status == GenerationStatus::Completed
-            && !generation.streamed
-            && decision.parameters.provider.allow_fallbacks;
-        if !is_judged {
-            return;
-        }
+        let Some((alias, cascade)) = judging(generation) else { return };
         let second = generation.attempts.iter().find(|attempt| attempt.reason == AttemptReason::Cascade);
         let waited_ms = second.map_or(0, |second| second.queue_ms.saturating_add(second.duration_ms));
         let one = Acceptance { answers: 1, escalated: u64::from(second.is_some()), waited_ms };
-        self.0.entry(key(name, cascade)).or_default().merge(one);
+        self.0.entry(key(alias, cascade)).or_default().merge(one);
     }
 
     /// Adds what another part of the records gave.
@@ -68,6 +58,20 @@ impl Acceptances {
     pub fn of(&self, alias: &str, cascade: &Cascade) -> Option<Acceptance> {
         self.0.get(&key(alias, cascade)).copied()
     }
+}
+
+/// The cascade that judged the first answer, and the name of its alias, as serving finds them.
+fn judging(generation: &Generation) -> Option<(&str, &Cascade)> {
+    let decision = &*generation.decision;
+    decision.router.as_ref()?;
+    let is_judged = generation.api_type == ApiType::Completions
+        && generation.status == GenerationStatus::Completed
+        && !generation.streamed;
+    let attempts = || generation.attempts.iter().filter(|_| is_judged);
+    let is_first = |attempt: &&AttemptRecord| attempt.served && attempt.reason != AttemptReason::Cascade;
+    let first = attempts().find(|attempt| attempt.is_set_aside()).or_else(|| attempts().find(is_first))?;
+    let candidate = decision.plan().find(|candidate| candidate.index == first.endpoint)?;
+    Cascade::of_candidate(candidate, decision, &generation.catalog)
 }
 
 /// The name of an alias, and the signals of its cascade in their order.

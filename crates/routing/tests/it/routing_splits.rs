@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    Alias, AliasSplit, Canary, Generation, Guardrail, Objective, Query, RoutingPolicy, SplitPart, SplitShare, StickyBy,
-    TakenSplit,
+    Alias, AliasSplit, Canary, Cascade, CascadeSignal, Generation, Guardrail, Objective, Query, RoutingPolicy,
+    SplitPart, SplitShare, StickyBy, TakenSplit,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, splitmix64},
     explain::{
-        Difference,
+        Acceptances, Difference,
         diff::{Calibration, Grade, SelfTest},
         fill_selection_probabilities, replay,
     },
@@ -143,4 +143,40 @@ fn retired_models_of_a_part_lead_to_the_ladder_and_never_to_other_models() {
     };
     assert_eq!(chosen(split("b/new", "a/old"), 0), ["b/new"], "a share");
     assert_eq!(chosen(split("a/old", "b/new"), 65_000), Vec::<String>::new(), "a ladder");
+}
+
+#[test]
+fn an_answer_is_accepted_for_the_alias_whose_cascade_judged_it() {
+    let cascade = |signal| Cascade { to: "a/1".to_owned(), on: vec![signal], budget: None };
+    let (of_chat, of_next) = (cascade(CascadeSignal::Length), cascade(CascadeSignal::Empty));
+    let canary = Canary { share: 0.05, names: vec!["service/next".to_owned()], guardrail: Guardrail::default() };
+    let split = AliasSplit {
+        sticky: StickyBy::Session,
+        ladder: vec!["a/1".to_owned()],
+        rules: Vec::new(),
+        canary: Some(canary),
+        shares: Vec::new(),
+    };
+    let (split, chosen) = (Some(Arc::new(split)), Some(Arc::new(of_chat.clone())));
+    let chat = Alias { split, cascade: chosen, ..alias("service/chat") };
+    let next = Alias {
+        cascade: Some(Arc::new(of_next.clone())),
+        allowed: vec!["b/2".parse().unwrap()],
+        ..alias("service/next")
+    };
+    let world = World::aliased(ENDPOINTS, RoutingPolicy::default(), vec![alias("service/auto"), chat, next]);
+    let mut acceptances = Acceptances::default();
+    let mut add = |record: Generation| {
+        acceptances.add(&Generation { streamed: false, ..record });
+        let of = |name, cascade| acceptances.of(name, cascade).map_or(0, |one| one.answers);
+        [of("service/chat", &of_chat), of("service/next", &of_next)]
+    };
+    assert_eq!(add(record(&world, 0)), [0, 1], "the canary has its own");
+    assert_eq!(add(record(&world, 60_000)), [1, 1]);
+    let of_both = |course| {
+        let query = world.query(Objective::Balanced, "service/next, a/1");
+        recorded(&world, decide_to_serve(&world.snapshot, &world.live, &query, NOW, Some(7)), course)
+    };
+    assert_eq!(add(of_both("503, ok")), [1, 1], "a model that the request names has none");
+    assert_eq!(add(of_both("ok")), [1, 2]);
 }
