@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use pointsman_domain::{
-    BreakerPolicy, Decision, EndpointEvent, EventKind, Failure, FailureKind, Generation, GenerationStatus, Objective,
-    RoutingPolicy, StatsPolicy, StickyPolicy, Tick, Usage,
+    BreakerPolicy, Catalog, Decision, EndpointEvent, EventKind, Failure, FailureKind, Generation, GenerationStatus,
+    Objective, RoutingPolicy, StatsPolicy, StickyPolicy, Tick, Usage,
 };
 use pointsman_routing::{
     decide::decide_to_serve,
-    explain::diff::{Admitted, Calibration, Comparison, OpenLoop, Redecided, Side},
+    explain::diff::{Admitted, Calibration, Comparison, Grade, OpenLoop, Redecided, Side},
     stats::{LiveBoard, LiveView, Statistics},
 };
 
@@ -118,10 +118,15 @@ fn completed(first: u64, total: u64) -> EventKind {
 }
 
 fn looped(records: &[Generation], after: RoutingPolicy) -> (OpenLoop, Vec<Redecided>) {
+    let catalog = Arc::clone(&records.first().expect("a record").catalog);
+    looped_through(records, catalog, after)
+}
+
+/// The same with another catalog after the change.
+fn looped_through(records: &[Generation], catalog: Arc<Catalog>, after: RoutingPolicy) -> (OpenLoop, Vec<Redecided>) {
     let first = records.first().expect("a record");
     // A configuration names an objective, which is no change where decisions name their own.
-    let objective = Some(Objective::Balanced);
-    let side = Side { catalog: Arc::clone(&first.catalog), policy: Arc::new(after), objective };
+    let side = Side { catalog, policy: Arc::new(after), objective: Some(Objective::Balanced) };
     let comparison = Comparison::new(&first.catalog, &first.policy, None, &side);
     let calibration = Calibration::default();
     let mut open_loop = OpenLoop::new();
@@ -237,4 +242,16 @@ fn fewer_conversations_can_be_said_and_others_cannot() {
     assert!(!sticky(StickyPolicy { min_prompt_tokens: 9_000, ..policy.sticky }));
     assert!(sticky(StickyPolicy { min_prompt_tokens: 9, ..policy.sticky }));
     assert!(sticky(StickyPolicy { ttl: Duration::from_secs(9), ..policy.sticky }));
+}
+
+#[test]
+fn an_endpoint_that_is_new_has_no_answer_and_is_named() {
+    let records = Gateway::new(RoutingPolicy::default(), in_waves).serve(20, Objective::Cheapest);
+    let after = World::of(&format!("{TWO} | acme/a@coil $0.1/0.2"));
+    let (_, made) = looped_through(&records, Arc::clone(&after.snapshot.catalog), RoutingPolicy::default());
+    assert_eq!(made.len(), 20);
+    for made in made {
+        assert_ne!(made.to, made.from);
+        assert_eq!((made.grade, made.unmeasured.into_iter().collect()), (Grade::None, vec![made.to.unwrap()]));
+    }
 }

@@ -13,7 +13,7 @@ mod world;
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{BTreeSet, BinaryHeap},
+    collections::BinaryHeap,
     sync::Arc,
     time::Duration,
 };
@@ -208,7 +208,7 @@ fn redecided(from: &[Planned], to: &[Planned], comparison: &Comparison, calibrat
         before: figures(from.iter(), calibration),
         after: figures(to.iter(), calibration),
         cost_ranges: [None; 2],
-        unmeasured: BTreeSet::new(),
+        unmeasured: choices[1].filter(|_| is_new).into_iter().collect(),
         is_priced_otherwise: false,
         reason: comparison.only_change().filter(|_| choices[0] != choices[1]).unwrap_or_default(),
         repriced: None,
