@@ -1,7 +1,8 @@
 //! What it would cost to draw a share of recorded choices at random, as `[routing.explore]` does, and how much it would tell.
 //!
 //! For each decision that could be drawn: the mean cost of its safe endpoints, less that of the best one. Sums of integers, so that no
-//! order of records changes a bit.
+//! order of records changes a bit. A record made while draws were on holds only the endpoints that the limits of that time let through, so
+//! wider limits are priced too low.
 
 use pointsman_domain::{AttemptRecord, Candidate, Decision, Exploration, Generation};
 

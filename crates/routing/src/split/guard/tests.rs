@@ -131,7 +131,7 @@ fn a_canary_of_a_quarter_that_fails_twice_as_often_falls_back_within_a_minute() 
     }
 }
 
-/// Prints the table of docs/POLICY.md.
+/// Prints how many requests it takes, by failures and share.
 #[test]
 #[ignore = "prints figures: cargo test -p pointsman-routing --lib -- --ignored --nocapture requests_until_a_canary"]
 fn requests_until_a_canary_that_fails_twice_as_often_falls_back() {
