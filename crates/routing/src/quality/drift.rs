@@ -132,8 +132,8 @@ impl DriftWatch {
     }
 
     /// Takes a rating away: the latest one as if it had never come. A fall that another one had shown, and that those that are left
-    /// do not reveal, had not been one.
-    pub(super) fn remove(&mut self, order: (i64, u64), arrival: Arrival) {
+    /// do not reveal, had not been one. Gives whether later ratings leave that open, so that all are to be added anew.
+    pub(super) fn remove(&mut self, order: (i64, u64), arrival: Arrival) -> bool {
         self.count(arrival.taken());
         let before = self.before.take().filter(|before| before.order == order);
         if let Some(Before { looks, is_falling, falls, forgotten, .. }) = before {
@@ -141,15 +141,18 @@ impl DriftWatch {
             self.latest.remove(&order);
             (self.looks, self.is_falling) = (looks, is_falling);
             self.falls = falls.unwrap_or_else(|| std::mem::take(&mut self.falls));
-            return;
+            return false;
         }
         self.latest.remove(&order);
         let certainty = self.compare().map_or(0.0, |(certainty, _)| certainty);
         let is_certain = certainty > CERTAIN;
         let last = self.latest.last_key_value().map(|(last, _)| *last);
+        let mut is_unsure = false;
         match self.falls.last_mut().filter(|fall| self.is_falling && order <= fall.order) {
             // The latest look is not enough by itself.
             Some(fall) if is_certain && last >= Some(fall.order) => fall.order = last.unwrap_or(fall.order),
+            // Later ratings may have diluted it.
+            Some(fall) if certainty > 0.0 && last > Some(fall.order) => is_unsure = true,
             Some(_) => {
                 self.falls.pop();
                 (self.is_falling, self.looks) = (false, LOOKS - 1);
@@ -159,6 +162,7 @@ impl DriftWatch {
         if !is_certain {
             self.looks = 0;
         }
+        is_unsure
     }
 
     /// Whether ratings that were withdrawn left fewer in the window than there are.

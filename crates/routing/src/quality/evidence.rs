@@ -109,11 +109,24 @@ impl CellEvidence {
     }
 }
 
-/// How many answers of each account and day were rated, and of how many: of each class and model, and of each class.
+/// How many answers were rated, and of how many.
 #[derive(Default)]
 struct Rates {
-    cells: BTreeMap<CellKey, BTreeMap<(u64, i32), Share>>,
-    classes: BTreeMap<(Task, u64, i32), Share>,
+    /// Of the models that have ratings.
+    models: BTreeMap<CellKey, ModelRates>,
+    /// Of each class, on the days on which accounts rated some of it.
+    classes: BTreeMap<Task, BTreeMap<(u64, i32), Share>>,
+}
+
+/// How many answers of a model for a class were rated, and of how many.
+#[derive(Default)]
+struct ModelRates {
+    /// On the days on which accounts rated some of the class: others compare nothing.
+    days: BTreeMap<(u64, i32), Share>,
+    /// All answers.
+    answers: f64,
+    /// Several accounts asked it.
+    is_shared: bool,
 }
 
 /// Answers, and how many of them were rated.
@@ -126,49 +139,59 @@ struct Share {
 impl Rates {
     fn of(cells: &BTreeMap<CellKey, Cell>, today: i32, traffic: &TrafficTable) -> Rates {
         let mut rates = Rates::default();
-        for (key, by) in traffic {
-            by.iter().for_each(|(of, answers)| rates.add(key, *of, *answers as f64, 0.0));
-        }
         for (key, cell) in cells {
-            let since = cell.counts_since(today.saturating_sub(RATE_DAYS));
-            since.for_each(|(of, count)| rates.add(key, of, 0.0, count as f64));
+            let model = rates.models.entry(key.clone()).or_default();
+            let class = rates.classes.entry(key.0).or_default();
+            for (of, count) in cell.counts_since(today.saturating_sub(RATE_DAYS)) {
+                model.days.entry(of).or_default().ratings += count as f64;
+                class.entry(of).or_default().ratings += count as f64;
+            }
         }
+        traffic.iter().for_each(|(key, by)| rates.add(key, by));
         rates
     }
 
-    fn add(&mut self, key: &CellKey, (account, day): (u64, i32), answers: f64, ratings: f64) {
-        let of_cell = self.cells.entry(key.clone()).or_default().entry((account, day)).or_default();
-        for share in [of_cell, self.classes.entry((key.0, account, day)).or_default()] {
-            share.answers += answers;
-            share.ratings += ratings;
+    /// Adds the answers of a model. Looks only those up that are compared: ratings wait meanwhile, and there may be many others.
+    fn add(&mut self, key: &CellKey, by: &Traffic) {
+        let Some(class) = self.classes.get_mut(&key.0) else { return };
+        let mut model = self.models.get_mut(key);
+        if let Some(model) = &mut model {
+            model.answers = by.values().map(|answers| *answers as f64).sum();
+            let mut asked = by.iter().filter(|(_, answers)| **answers > 0).map(|((account, _), _)| account);
+            model.is_shared = asked.next().is_some_and(|first| asked.any(|account| account != first));
+        }
+        for (of, share) in class {
+            let Some(answers) = by.get(of) else { continue };
+            share.answers += *answers as f64;
+            if let Some(model) = &mut model {
+                model.days.entry(*of).or_default().answers += *answers as f64;
+            }
         }
     }
 
     fn is_shared(&self, key: &CellKey) -> bool {
-        let Some(by) = self.cells.get(key) else { return false };
-        let mut asked = by.iter().filter(|(_, share)| share.answers > 0.0).map(|((account, _), _)| account);
-        asked.next().is_some_and(|first| asked.any(|account| account != first))
+        self.models.get(key).is_some_and(|model| model.is_shared)
     }
 
     fn rate(&self, key: &CellKey) -> Option<f64> {
-        let by = self.cells.get(key)?.values();
-        let (ratings, answers) = by.fold((0.0, 0.0), |all, share| (all.0 + share.ratings, all.1 + share.answers));
-        (answers > 0.0).then(|| (ratings / answers).min(1.0))
+        let model = self.models.get(key).filter(|model| model.answers > 0.0)?;
+        let ratings: f64 = model.days.values().map(|share| share.ratings).sum();
+        Some((ratings / model.answers).min(1.0))
     }
 
     /// Whether accounts rate the answers much more or less often than they rate those of the other models of the class. Each is
     /// compared with itself on the same day, so that neither who rates nor when they do counts for a choice between models, and none
     /// has more than `most_share` of the comparison where several use the model.
     fn is_selective(&self, key: &CellKey, most_share: f64) -> bool {
-        let Some(by) = self.cells.get(key) else { return false };
+        let (Some(model), Some(class)) = (self.models.get(key), self.classes.get(&key.0)) else { return false };
         let mut sides = BTreeMap::<u64, [f64; 2]>::new();
-        for ((account, day), own) in by {
-            let class = self.classes.get(&(key.0, *account, *day)).copied().unwrap_or_default();
+        for ((account, day), own) in &model.days {
+            let class = class.get(&(*account, *day)).copied().unwrap_or_default();
             let others = Share { answers: class.answers - own.answers, ratings: class.ratings - own.ratings };
             let ([had, expected], of_day) = (sides.entry(*account).or_default(), own.beside(others));
             (*had, *expected) = (*had + of_day[0], *expected + of_day[1]);
         }
-        let most = if self.is_shared(key) {
+        let most = if model.is_shared {
             most_of_one(sides.values().map(|[had, expected]| had.max(*expected)).collect(), ASSUMED_RATINGS, most_share)
         } else {
             f64::INFINITY
@@ -184,10 +207,13 @@ impl Rates {
 }
 
 impl Share {
-    /// Ratings that it had, and that it would have had at the rate of others, of as many answers as the smaller side has.
+    /// Ratings that it had, and that it would have had at the rate of others, of as many answers as the smaller side has. An answer
+    /// has one rating at most: where more are known, its answers are not counted yet.
     fn beside(self, others: Share) -> [f64; 2] {
         let answers = self.answers.min(others.answers);
-        let of = |share: Share| if answers > 0.0 { share.ratings * answers / share.answers } else { 0.0 };
+        let of = |share: Share| {
+            if answers > 0.0 { share.ratings.min(share.answers) * answers / share.answers } else { 0.0 }
+        };
         [of(self), of(others)]
     }
 }

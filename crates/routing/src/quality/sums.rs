@@ -39,18 +39,18 @@ impl RatingSums {
         cell.watch.add(rated.order, Arrival::of(rated))
     }
 
-    /// Takes away a rating that was added. Gives whether too few of the latest are remembered now to see a fall: then all ratings
-    /// are to be added anew.
+    /// Takes away a rating that was added. Gives whether all ratings are to be added anew: too few of the latest are remembered now
+    /// to see a fall, or those do not tell whether an earlier one was one.
     pub fn remove(&mut self, rated: &Rated) -> bool {
         let cells = self.cells(rated);
         let Some(cell) = cells.get_mut(&key(rated)) else { return false };
         cell.change(rated, -1);
-        cell.watch.remove(rated.order, Arrival::of(rated));
+        let is_unsure = cell.watch.remove(rated.order, Arrival::of(rated));
         let is_short = cell.watch.is_short();
         if cell.sums.is_empty() {
             cells.remove(&key(rated));
         }
-        is_short
+        is_unsure || is_short
     }
 
     /// Whether there are none.

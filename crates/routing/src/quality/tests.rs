@@ -233,6 +233,24 @@ fn ratings_at_twice_the_rate_of_other_models_steer_nothing_and_at_a_similar_one_
 }
 
 #[test]
+fn ratings_of_answers_that_are_not_counted_yet_make_no_model_selective() {
+    let of = |model: &'static str, from: u64, count: u64| (from..from + count).map(move |at| rated(model, at, true));
+    let sums = sums_of(of("m/one", 0, 130).chain(of("m/other", 500, 520)));
+    let evidence = sums.evidence(TODAY, &traffic(&[("m/one", 5, 1), ("m/other", 45, 1)]), SHARE);
+    let known = scores(0.9, 20);
+    let shown = report([("m/one", &known), ("m/other", &known)], [], &evidence);
+    assert!(shown.iter().all(|shown| !shown.is_selective), "{shown:?}");
+}
+
+#[test]
+fn answers_of_accounts_that_never_rate_count_in_the_rate() {
+    let mut traffic = traffic(&[("m/one", 1_000, 5), ("m/other", 1_000, 5)]);
+    traffic.insert((Task::Math, "m/one".into()), [((ANNA, TODAY), 900)].into());
+    let evidence = sums_of((0..50).map(|at| rated("m/one", at, true))).evidence(TODAY, &traffic, SHARE);
+    assert_eq!(report([("m/one", &scores(0.9, 20))], [], &evidence)[0].rate, Some(0.05));
+}
+
+#[test]
 fn one_account_that_rates_all_of_its_answers_of_a_model_keeps_nobody_elses_ratings_from_steering() {
     let shared = traffic(&[("m/one", 5_000, 5), ("m/other", 5_000, 5)]);
     let is_selective = |of_anna: u64, of_each: u64| {
@@ -357,6 +375,18 @@ fn a_fall_that_was_shown_by_ratings_withdrawn_since_halves_nothing() {
     assert!(of_all(&sums).ratings < 250.0, "those that are left show it: {:?}", of_all(&sums));
     (300..399).for_each(|at| _ = sums.remove(&bad(at)));
     assert_eq!(of_all(&sums), of_all(&fair));
+}
+
+#[test]
+fn a_fall_that_later_ratings_dilute_stays_when_an_old_one_is_withdrawn_and_all_are_to_be_read_anew() {
+    let of = |at: u64| rated("m/one", at, if at < 150 { at % 10 > 0 } else { at % 2 > 0 });
+    let mut sums = sums_of((0..310).map(of));
+    let drift =
+        |sums: &RatingSums| report([("m/one", &scores(0.9, 20))], [], &sums.evidence(TODAY, &alone(), SHARE))[0].drift;
+    let found = drift(&sums);
+    assert!(found.is_some() && sums.remove(&of(0)));
+    assert_eq!(drift(&sums), found);
+    assert!(drift(&sums_of((1..310).map(of))).is_some(), "read anew it is there too");
 }
 
 /// Twice the ratings that are good, and then as many bad ones, by five accounts on some days.
