@@ -379,7 +379,7 @@ fn a_fall_that_was_shown_by_ratings_withdrawn_since_halves_nothing() {
 
 #[test]
 fn a_fall_that_later_ratings_dilute_stays_when_an_old_one_is_withdrawn_and_all_are_to_be_read_anew() {
-    let of = |at: u64| rated("m/one", at, if at < 150 { at % 10 > 0 } else { at % 2 > 0 });
+    let of = |at: u64| rated("m/one", at, if at < 150 { !at.is_multiple_of(10) } else { !at.is_multiple_of(2) });
     let mut sums = sums_of((0..310).map(of));
     let drift =
         |sums: &RatingSums| report([("m/one", &scores(0.9, 20))], [], &sums.evidence(TODAY, &alone(), SHARE))[0].drift;
