@@ -227,6 +227,15 @@ impl<'l> View<'l> {
         })?)
     }
 
+    /// The greatest time of an entry.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn newest_ms(&self) -> Result<Option<i64>, Fault> {
+        let newest = "select max(place) from stored_generations";
+        Ok(self.connection()?.query_row(newest, [], |row| row.get::<_, Option<i64>>(0))?.map(columns::ms_of))
+    }
+
     /// The number of entries by their labels in `field`.
     ///
     /// # Errors

@@ -75,6 +75,43 @@ fn parts_of_an_export_that_hold_no_record_of_the_time_are_read_once() {
 }
 
 #[test]
+fn a_slow_reader_leaves_the_log_free_and_reads_neither_what_is_stored_nor_what_is_deleted_meanwhile() {
+    let now_ms = clock::unix_millis();
+    // Without costs: their sum would be beyond all numbers.
+    let template = Generation { cost: None, attempts: Vec::new(), ..any_generation(7) };
+    let generation = |number: u64, created_ms: i64| Generation {
+        id: GenerationId::new(now_ms as u64 / 1_000, [number, 2, 3]),
+        created_ms,
+        owner: number % 2,
+        ..template.clone()
+    };
+    let (folder, store) = ledger("slow", (0..1_200).map(|number| generation(number, now_ms - 5_000)));
+    let meanwhile = || {
+        let log = rusqlite::Connection::open(folder.join("ledger.db")).unwrap();
+        let emptied = log.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
+        assert_eq!(emptied.unwrap(), 0, "nobody holds the log");
+        let mut recorder = store.recorder(0);
+        drop(recorder.record(&generation(1_200, now_ms), None));
+        recorder.write();
+        store.entries().flush(Instant::now() + Duration::from_secs(30)).unwrap();
+        assert_eq!(store.delete(None, Some(1)).unwrap(), 600);
+    };
+    let step = |times: &mut Vec<i64>, record: TrafficRecord| {
+        if times.is_empty() {
+            meanwhile();
+        }
+        times.push(record.generation.created_ms);
+    };
+    let traffic = Traffic::open(&folder).unwrap();
+    let (times, reading) = traffic.fold(&Wanted::default(), 1, &AtomicBool::new(false), Vec::new, step).unwrap();
+    assert!(times.concat().iter().all(|time| *time == now_ms - 5_000), "stored meanwhile");
+    // Groups of up to 32 are read 32 at a time: the first ones before the others lose half of their records.
+    assert!(reading.unreadable == 0 && (601..1_200).contains(&reading.records), "{reading:?}");
+    drop(store);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn every_record_is_handed_on_once_however_many_catalogs_there_are() {
     let now_ms = clock::unix_millis();
     let id = |number| GenerationId::new(now_ms as u64 / 1_000, [number, 2, 3]);

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use parking_lot::Mutex;
 use pointsman_domain::GenerationId;
 use sha2::{Digest as _, Sha256};
 
 use super::block::{Block, Blocks, TrafficRecord, foreign};
 use crate::{
-    database::{Identity, Ledger, View, groups},
+    database::{Identity, Ledger, groups},
     disk::SystemDisk,
     entry::Filter,
     fault::Fault,
@@ -50,13 +49,16 @@ impl Database {
         self.ledger.view()?.count_admitted(filter)
     }
 
+    /// Of the records until the latest of now: a slow reader ends although others are stored meanwhile.
     pub(super) fn blocks(&self, filter: &Filter) -> Result<DatabaseBlocks<'_>, Fault> {
+        let newest_ms = self.ledger.view()?.newest_ms()?;
+        let until_ms = filter.until_ms.into_iter().chain(newest_ms).min();
         Ok(DatabaseBlocks {
-            view: Mutex::new(self.ledger.view()?),
-            filter: filter.clone(),
+            ledger: &self.ledger,
+            filter: Filter { until_ms, ..filter.clone() },
             after: None,
             groups: Vec::new(),
-            is_read: false,
+            is_read: newest_ms.is_none(),
         })
     }
 
@@ -83,9 +85,10 @@ impl Database {
     }
 }
 
-/// Looks rows up in the order of time, and reads the groups that hold their records.
+/// Looks rows up in the order of time, and reads the groups that hold their records. Each time in a view of its own, for a pass may
+/// take hours. What is deleted in between is left out: groups keep their numbers, and records their places.
 pub(super) struct DatabaseBlocks<'l> {
-    view: Mutex<View<'l>>,
+    ledger: &'l Ledger,
     filter: Filter,
     after: Option<i64>,
     /// Groups that were found and are not read yet, the next one last, with the places in them.
@@ -103,7 +106,7 @@ impl Blocks for DatabaseBlocks<'_> {
         if next.is_empty() {
             return Ok(None);
         }
-        let view = self.view.lock();
+        let view = self.ledger.view()?;
         let packed = next.into_iter().rev().filter_map(|(group, places)| {
             let bytes = view.packed_group(group).transpose()?;
             Some(bytes.map(|bytes| (bytes, places)))
@@ -115,7 +118,7 @@ impl Blocks for DatabaseBlocks<'_> {
 impl DatabaseBlocks<'_> {
     fn look_up(&mut self) -> Result<(), Fault> {
         let mut found: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        let places = self.view.lock().places_after(&self.filter, self.after, ROWS)?;
+        let places = self.ledger.view()?.places_after(&self.filter, self.after, ROWS)?;
         self.is_read = places.len() < ROWS;
         self.after = places.last().map(|place| place.key);
         for place in places {
@@ -140,7 +143,8 @@ impl Database {
             };
             places.sort_unstable();
             for (at, entry) in groups::entries(&bytes).enumerate() {
-                if places.binary_search(&at).is_err() {
+                // An entry that was deleted is empty.
+                if entry.is_empty() || places.binary_search(&at).is_err() {
                     continue;
                 }
                 match Packed::read(entry).map(|entry| read_entry(&entry.entry(), &versions)) {
