@@ -1,8 +1,6 @@
-//! Threads for long work beside requests: they run while a processor has nothing else to do.
+//! Threads for long work beside requests: they run while a processor has little else to do.
 
-use std::{io, thread};
-
-use tokio::sync::oneshot;
+use std::{fs, io, thread, time::Duration};
 
 /// Runs `work` on a thread of its own. The threads that it starts have the same priority.
 ///
@@ -16,15 +14,16 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// What `work` gives on such a thread. `None` if it panics, or the system gives no thread.
-pub(crate) async fn run<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (sender, result) = oneshot::channel();
-    spawn(name, move || drop(sender.send(work()))).ok()?;
-    result.await.ok()
+/// For how long this thread has had a processor. `None` where the system does not tell it.
+pub(crate) fn processor_time() -> Option<Duration> {
+    let times = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds = times.split(' ').next()?.parse().ok()?;
+    // 0 is also said where nothing is counted.
+    Some(Duration::from_nanos(nanoseconds)).filter(|time| !time.is_zero())
 }
 
-/// Gives this thread the policy `SCHED_IDLE`: any other thread that can run goes before it at once. Where the system refuses, the
-/// priority stays as it is.
+/// Gives this thread the policy `SCHED_IDLE`: it hardly ever runs while another thread of the gateway waits for a processor. A quota
+/// of the container counts its time all the same. Where the system refuses, the priority stays as it is.
 #[cfg(target_os = "linux")]
 fn yield_to_requests() {
     use thread_priority::{
@@ -41,23 +40,29 @@ fn yield_to_requests() {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::{sync::mpsc, time::Instant};
+
     use super::*;
 
     /// The policy of this thread, the 41st field of its `stat`, the 39th behind its name; `SCHED_IDLE` is 5.
     fn policy() -> Option<String> {
-        let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
+        let stat = fs::read_to_string("/proc/thread-self/stat").ok()?;
         stat.rsplit(") ").next()?.split(' ').nth(38).map(str::to_owned)
     }
 
-    #[actix_web::test]
-    async fn work_beside_requests_and_the_threads_that_it_starts_run_while_nothing_else_can() {
-        let both = run("test", || [policy(), thread::scope(|scope| scope.spawn(policy).join().ok().flatten())]).await;
-        let text = |policy: &str| Some(policy.to_owned());
-        assert_eq!((both, policy()), (Some([text("5"), text("5")]), text("0")));
+    #[test]
+    fn work_beside_requests_and_the_threads_that_it_starts_have_the_lowest_priority_and_others_keep_theirs() {
+        let (before, (sender, both)) = (policy(), mpsc::channel());
+        let work = || [policy(), thread::scope(|scope| scope.spawn(policy).join().ok().flatten())];
+        spawn("test", move || sender.send(work()).unwrap()).unwrap();
+        assert_eq!(both.recv().unwrap(), [(); 2].map(|()| Some("5".to_owned())));
+        assert_eq!(policy(), before);
     }
 
-    #[actix_web::test]
-    async fn work_that_panics_gives_nothing() {
-        assert_eq!(run("test", || -> u32 { panic!("on purpose") }).await, None);
+    #[test]
+    fn a_thread_that_works_is_told_for_how_long() {
+        let begun = Instant::now();
+        while processor_time().is_none() && begun.elapsed() < Duration::from_secs(60) {}
+        assert!(processor_time().is_some());
     }
 }

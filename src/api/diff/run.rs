@@ -33,6 +33,7 @@ use super::{
     limit::Limit,
     recorded::{ExplorationBody, Recorded},
 };
+use crate::base::background::processor_time;
 
 /// What a command on another machine tells the exit code 3 by.
 pub(crate) const SELF_TEST_FAILED: &str = "self test failed";
@@ -81,23 +82,37 @@ pub(super) struct Pacer {
     pace: Pace,
     left: u32,
     since: Instant,
+    /// Processor time of the thread when the burst began.
+    used: Option<Duration>,
 }
 
 impl Pacer {
     pub(super) fn new(pace: Pace) -> Pacer {
-        Pacer { pace, left: BURST, since: Instant::now() }
+        Pacer { pace, left: BURST, since: Instant::now(), used: used(pace) }
     }
 
     pub(super) fn step(&mut self) {
         self.left -= 1;
-        let worked = self.since.elapsed();
-        if self.left == 0 || worked >= LONGEST_BURST {
-            if self.pace == Pace::Background {
-                thread::sleep((worked * REST).min(LONGEST_REST));
-            }
-            *self = Pacer::new(self.pace);
+        if self.left == 0 || self.since.elapsed() >= LONGEST_BURST {
+            let used = used(self.pace);
+            thread::sleep(self.rest(used));
+            *self = Pacer { pace: self.pace, left: BURST, since: Instant::now(), used };
         }
     }
+
+    /// How long the thread rests that has used so much processor time: while others go before it, it does not work.
+    fn rest(&self, used: Option<Duration>) -> Duration {
+        let used = used.zip(self.used).map(|(now, before)| now.saturating_sub(before));
+        match self.pace {
+            Pace::Full => Duration::ZERO,
+            Pace::Background => (used.unwrap_or_else(|| self.since.elapsed()) * REST).min(LONGEST_REST),
+        }
+    }
+}
+
+/// Processor time of this thread, where it counts. `None` where the system does not tell it.
+fn used(pace: Pace) -> Option<Duration> {
+    if pace == Pace::Background { processor_time() } else { None }
 }
 
 /// Samples by the number of their configuration.
@@ -250,7 +265,7 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
     let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
     let ids = ids.chain(tally.unmeasured.keys().copied());
-    let sampled = request.wanted.sample.map_or(1.0, |sample| sample.most as f64 / u64::MAX as f64);
+    let sampled = sampled(request.wanted.sample, traffic.exported());
     let share_before = request.before.as_ref().map(|before| before.explore.exploration.share);
     Ok(Compared {
         exploration: tested.recorded.exploration(share_before, &request.after.explore, sampled),
@@ -268,6 +283,12 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         load,
         samples,
     })
+}
+
+/// Share of the records that are read: a sample, of an export that may be a sample itself.
+fn sampled(sample: Option<Sample>, exported: Option<&Exported>) -> f64 {
+    let exported = exported.map_or(1.0, |one| one.records as f64 / one.drawn_from.max(1) as f64);
+    exported * sample.map_or(1.0, |sample| sample.most as f64 / u64::MAX as f64)
 }
 
 /// The arithmetic of each cascade that is new or changes.
@@ -543,19 +564,33 @@ impl fmt::Display for NoAnswer {
 mod tests {
     use super::*;
 
-    /// How long a job rests at its next decision, after it worked for so long and took one decision.
-    fn rest_after(pace: Pace, worked: Duration) -> Duration {
-        let begun = Instant::now();
-        let mut pacer = Pacer { pace, left: BURST, since: begun.checked_sub(worked).unwrap() };
-        pacer.step();
-        begun.elapsed()
+    #[test]
+    fn a_job_in_the_background_rests_for_three_times_as_long_as_it_had_a_processor() {
+        let ms = Duration::from_millis;
+        let since = Instant::now().checked_sub(LONGEST_BURST).unwrap();
+        let rest = |pace, before, now| Pacer { pace, left: 1, since, used: before }.rest(now);
+        assert_eq!(rest(Pace::Background, Some(ms(10)), Some(ms(10))), ms(0), "others went before it");
+        assert_eq!(rest(Pace::Background, Some(ms(10)), Some(ms(30))), ms(60));
+        assert_eq!(rest(Pace::Background, Some(ms(10)), Some(ms(900))), LONGEST_REST);
+        assert!(rest(Pace::Background, None, Some(ms(30))) >= LONGEST_BURST * REST, "only the clock tells");
+        assert_eq!(rest(Pace::Full, None, None), ms(0));
     }
 
     #[test]
     fn a_job_in_the_background_rests_after_few_decisions_if_they_took_long() {
-        assert!(rest_after(Pace::Background, LONGEST_BURST) >= LONGEST_BURST * REST);
-        assert!(rest_after(Pace::Background, Duration::ZERO) < LONGEST_BURST * REST);
-        assert!(rest_after(Pace::Full, LONGEST_BURST) < LONGEST_BURST * REST);
+        let begun = Instant::now();
+        let since = begun.checked_sub(LONGEST_BURST).unwrap();
+        Pacer { pace: Pace::Background, left: BURST, since, used: None }.step();
+        assert!(begun.elapsed() >= LONGEST_BURST * REST);
+    }
+
+    #[test]
+    fn a_sample_of_an_export_is_a_share_of_what_the_export_was_drawn_from() {
+        let exported = Exported { records: 500, drawn_from: 2_000, ..Exported::default() };
+        let half = Sample::of(250, 500);
+        assert_eq!([sampled(None, None), sampled(None, Some(&exported))], [1.0, 0.25]);
+        assert!((sampled(half, Some(&exported)) - 0.125).abs() < 1e-9);
+        assert!((sampled(half, None) - 0.5).abs() < 1e-9);
     }
 
     #[test]
