@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use pointsman_domain::{Catalog, EndpointId, Generation, RoutingPolicy};
+use pointsman_domain::{Catalog, EndpointId, Generation, GenerationId, RoutingPolicy};
 use pointsman_routing::explain::diff::{Change, Comparison, Side};
 
 use super::configuration::ComparedConfiguration;
@@ -26,6 +26,8 @@ pub(super) struct BySetup<T>(Mutex<Vec<Known<T>>>);
 pub(super) struct Known<T> {
     catalog: Arc<Catalog>,
     policy: Arc<RoutingPolicy>,
+    /// Time and id of the latest record.
+    latest: (i64, GenerationId),
     pub value: T,
 }
 
@@ -37,15 +39,22 @@ impl<T: Clone> BySetup<T> {
     /// The value for a record, made beside those of the others if it is the first of its catalog and policy.
     pub(super) fn of(&self, generation: &Generation, new: impl FnOnce(&[Known<T>]) -> T) -> T {
         let Generation { catalog, policy, .. } = generation;
+        let at = (generation.created_ms, generation.id);
         let mut known = self.all();
-        let found = known.iter().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
+        let found = known.iter_mut().find(|one| Arc::ptr_eq(&one.catalog, catalog) && Arc::ptr_eq(&one.policy, policy));
         if let Some(found) = found {
+            found.latest = found.latest.max(at);
             return found.value.clone();
         }
         let value = new(&known);
         let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
-        known.push(Known { catalog, policy, value: value.clone() });
+        known.push(Known { catalog, policy, latest: at, value: value.clone() });
         value
+    }
+
+    /// The catalog of the latest record, whichever came first.
+    fn latest_catalog(&self) -> Option<Arc<Catalog>> {
+        self.all().iter().max_by_key(|one| one.latest).map(|one| Arc::clone(&one.catalog))
     }
 
     pub(super) fn all(&self) -> MutexGuard<'_, Vec<Known<T>>> {
@@ -102,10 +111,35 @@ impl<'r> Comparisons<'r> {
 
     /// The catalog after the change, for the latest records.
     pub(super) fn catalog_after(&self) -> Option<Arc<Catalog>> {
-        Some(self.after.beside(&self.known.all().last()?.catalog).catalog)
+        Some(self.after.beside(&*self.known.latest_catalog()?).catalog)
     }
 
     pub(super) fn name(&self, endpoint: EndpointId) -> Option<String> {
         self.known.all().iter().find_map(|one| one.value.0.name(endpoint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{route_samples, samples};
+
+    #[test]
+    fn the_latest_catalog_is_that_of_the_latest_record_in_whatever_order_records_come() {
+        let record = |created_ms| {
+            let catalog = Arc::new(samples::catalog());
+            let of_one = route_samples::generation(&catalog);
+            Generation { catalog, created_ms, ..of_one }
+        };
+        let (new, old) = (record(2), record(1));
+        let newest = Generation { created_ms: 3, ..old.clone() };
+        let by_setup = BySetup::new();
+        let latest = |met: &Generation| {
+            by_setup.of(met, |_| ());
+            by_setup.latest_catalog().unwrap()
+        };
+        assert!(Arc::ptr_eq(&latest(&new), &new.catalog));
+        assert!(Arc::ptr_eq(&latest(&old), &new.catalog));
+        assert!(Arc::ptr_eq(&latest(&newest), &old.catalog));
     }
 }
