@@ -1,9 +1,9 @@
 //! What another configuration would have chosen for recorded traffic: for the command line and for `/admin/diff`.
 //!
 //! [`run`] reads the records twice: first every decision must come out as it was made, then it is made again under the other
-//! configuration. [`report`] is the answer as JSON, [`text`] the same for people; [`estimate_report`] and [`estimate_text`] say what would have
-//! happened, [`regret_report`] what better decisions would have saved, [`recorded`] and [`break_even`] what chance and second answers cost. The decisions themselves are made in
-//! `pointsman_routing::explain::diff`.
+//! configuration. [`report`] is the answer as JSON, [`text`] the same for people; [`estimate_report`] and [`estimate_text`] say what
+//! would have happened, [`regret_report`] what better decisions would have saved, [`recorded`] and [`break_even`] what chance and
+//! second answers cost. The decisions themselves are made in `pointsman_routing::explain::diff`.
 
 mod answered;
 pub(crate) mod break_even;

@@ -477,6 +477,7 @@ impl FigureBody {
         let delta = match exact.before {
             before if exact.metric.is_absolute() => after - before,
             before if before > 0.0 => after / before - 1.0,
+            _ if after > 0.0 => f64::INFINITY,
             _ => 0.0,
         };
         let figure = exact.metric.as_str().into();
@@ -554,4 +555,18 @@ fn unbounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error
 
 fn dollars(picodollars: i128) -> f64 {
     picodollars as f64 / 1e12
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_routing::explain::diff::Metric;
+
+    use super::*;
+
+    #[test]
+    fn with_load_a_figure_that_was_nothing_grows_from_nothing() {
+        let exact = Estimate { metric: Metric::Spend, before: 0.0, after: 2.0, delta: f64::INFINITY, interval: None };
+        let modelled = |after| FigureBody::modelled(&Estimate { after, ..exact }, 3.0, 2.0);
+        assert_eq!([modelled(2.0), modelled(0.0)].map(|figure| figure.delta), [f64::INFINITY, 0.0]);
+    }
 }

@@ -156,7 +156,8 @@ pub(crate) fn exploration(body: &ExplorationBody) -> String {
     let requests = thousands(price.requests);
     if price.drawable == 0 {
         return format!(
-            "{share}draws nothing, for none of {requests} recorded requests had two endpoints that are safe to try, or may be drawn"
+            "{share}no recorded request of {requests} could be drawn: none had two endpoints that are safe to try, or aliases and objectives \
+             leave them out"
         );
     }
     let a_day = price.spend_per_day.map_or(String::new(), |spend| format!(", {} a day", signed_dollars(spend)));
