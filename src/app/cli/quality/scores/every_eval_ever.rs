@@ -13,6 +13,7 @@ pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String>
     for record in &records {
         let model = text_at(record, "/model_info/id").ok_or("has a record without model_info.id")?;
         let results = record.get("evaluation_results").and_then(Value::as_array).into_iter().flatten();
+        let mut has_one = false;
         for result in results {
             let name = text_at(result, "/evaluation_name").unwrap_or_default();
             if given.evaluation.is_some_and(|wanted| wanted != name) {
@@ -21,6 +22,9 @@ pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String>
             let wanted = *evaluation.get_or_insert(name);
             if wanted != name {
                 return Err(format!("has the evaluations '{wanted}' and '{name}': --evaluation says which one counts"));
+            }
+            if std::mem::replace(&mut has_one, true) {
+                return Err(format!("has several results of '{name}' in one record of {model}: keep the one that counts"));
             }
             let (score, count) =
                 score(result, given.n).map_err(|what| format!("the result {name} of {model}: {what}"))?;
@@ -78,8 +82,8 @@ fn judged(result: &Value) -> Option<u32> {
 /// The day of a time in seconds since 1970, or in RFC 3339.
 fn date(time: &str) -> Option<NaiveDate> {
     match time.parse::<f64>() {
-        Ok(seconds) => Some(DateTime::from_timestamp(seconds as i64, 0)?.date_naive()),
-        Err(_) => time.get(..10)?.parse().ok(),
+        Ok(seconds) if seconds.is_finite() => Some(DateTime::from_timestamp(seconds as i64, 0)?.date_naive()),
+        _ => time.get(..10)?.parse().ok(),
     }
 }
 
@@ -119,12 +123,14 @@ mod tests {
         let expected = "acme/one math 0.5 n200 2025-01-02 | acme/one math 0.713 n200 2025-10-20";
         assert_eq!(shown(&format!("{new}\n{old}\n"), None, None), expected);
         assert_eq!(shown(&json!([new, old]).to_string(), None, None), expected);
-        let few = record("acme/one", &[result("sums", &json!({"score": 50}))]);
+        let mut few = record("acme/one", &[result("sums", &json!({"score": 50}))]);
         assert_eq!(
             shown(&few.to_string(), None, Some(9)),
             "acme/one math 0.5 n3 2025-10-20",
             "three of 9,000 were run"
         );
+        few["evaluation_timestamp"] = json!("nan");
+        assert_eq!(shown(&few.to_string(), None, None), "acme/one math 0.5 n3", "it is not of 1970");
     }
 
     #[test]
@@ -133,6 +139,12 @@ mod tests {
         let two = record("acme/one", &[result("sums", &score), result("proofs", &json!({"score": 25}))]).to_string();
         assert!(shown(&two, None, None).contains("'sums' and 'proofs': --evaluation"), "{}", shown(&two, None, None));
         assert_eq!(shown(&two, Some("proofs"), None), "acme/one math 0.25 n3 2025-10-20");
+        let twice = record("acme/one", &[result("sums", &score), result("sums", &json!({"score": 25}))]).to_string();
+        assert!(
+            shown(&twice, None, None).starts_with("has several results of 'sums'"),
+            "{}",
+            shown(&twice, None, None)
+        );
         let with = |pointer: &str, value: Value| {
             let mut changed = result("sums", &score);
             *changed.pointer_mut(pointer).unwrap() = value;
