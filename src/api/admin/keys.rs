@@ -167,7 +167,7 @@ view! {
         pub(crate) disabled: bool = caller.is_disabled(),
         /// Whether an administrator has disabled or enabled the key, which then counts instead of the configuration.
         pub(crate) switched: bool = life.switched().is_some(),
-        /// What the key may do: call models, read records and figures, administer.
+        /// What the key may do: call models, read records and figures, administer, rate answers.
         #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
         pub(crate) scopes: Vec<&'static str> = key.scopes.iter().map(|scope| scope.as_str()).collect(),
         /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.

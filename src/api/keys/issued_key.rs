@@ -71,7 +71,7 @@ view! {
         created_by: String = key.created_by,
         /// Name of the account that its calls are charged to.
         account: String = key.account,
-        /// What the key may do: call models, read records and figures, administer.
+        /// What the key may do: call models, read records and figures, administer, rate answers.
         #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
         scopes: Vec<String> = key.scopes,
         /// Most requests per minute; `null`: the default of the configuration; 0: no limit.

@@ -56,7 +56,7 @@ view! {
         /// When the key ends; absent if it does not. RFC 3339, UTC.
         #[serde(skip_serializing_if = "Option::is_none")]
         expires_at: Option<String> = key.expires_at.map(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true)),
-        /// What the key may do: call models, read records and figures, administer.
+        /// What the key may do: call models, read records and figures, administer, rate answers.
         #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
         scopes: Vec<&'static str> = key.scopes.iter().map(|scope| scope.as_str()).collect(),
     }
