@@ -62,7 +62,9 @@ fn card(shadow: &ShadowBody, checks: &[CheckBody]) -> Markup {
                     html! { th scope="col" { "From" } th scope="col" { "To" } th.r scope="col" { "Requests" } th.r scope="col" { "Cost" } },
                     html! { @for moved in &shadow.moves { (row(moved)) } }))
             }
-            p.muted { code { "pointsman promote " (shadow.shadow) " --share 0.05 --expect " (shadow.fingerprint) } " prints the lines that try it." }
+            @if shadow.decides {
+                p.muted { code { "pointsman promote " (shadow.shadow) " --share 0.05 --expect " (shadow.fingerprint) } " prints the lines that try it." }
+            }
         }
     }
 }

@@ -72,6 +72,10 @@ async fn the_page_about_shadows_says_what_each_would_choose_and_which_limits_it_
     let plain = other.world().variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").start().await;
     let page = Browser::logged_in(&plain, ADMIN).await.page("/console/shadows").await;
     assert!(page.contains("There is no shadow.") && page.contains("[[shadow]]"), "{page}");
+    let (other, over) = (Stage::new(), "[[shadow]]\nname = \"over\"\nuntil = 2020-01-01\n");
+    let ended = other.world().with(over).variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").start().await;
+    let page = Browser::logged_in(&ended, ADMIN).await.page("/console/shadows").await;
+    assert!(page.contains(">ended<") && !page.contains("pointsman promote over"), "{page}");
 }
 
 #[actix_web::test]
