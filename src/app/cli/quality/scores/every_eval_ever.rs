@@ -24,7 +24,9 @@ pub(super) fn read(text: &str, given: &Given<'_>) -> Result<Vec<Scored>, String>
                 return Err(format!("has the evaluations '{wanted}' and '{name}': --evaluation says which one counts"));
             }
             if std::mem::replace(&mut has_one, true) {
-                return Err(format!("has several results of '{name}' in one record of {model}: keep the one that counts"));
+                return Err(format!(
+                    "has several results of '{name}' in one record of {model}: keep the one that counts"
+                ));
             }
             let (score, count) =
                 score(result, given.n).map_err(|what| format!("the result {name} of {model}: {what}"))?;
