@@ -339,5 +339,5 @@ async fn a_hundred_streams_at_once_do_not_wait_for_each_other() {
     for _ in 0..120 {
         open.push(client.send(streamed("{}")).await.unwrap());
     }
-    assert_eq!(upstream.connections(), 120, "awc's own limit of a hundred is off");
+    assert_eq!(upstream.connections(), 120, "one connection for each");
 }

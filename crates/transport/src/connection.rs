@@ -221,11 +221,12 @@ impl Connection {
         Ok(Some((credentials.header.clone(), credentials.value()?)))
     }
 
-    /// The address of `path` for awc. Always `http`, because TLS happens below awc, in the connector. So does the choice of the
-    /// host: every one has the same short name here, because awc hashes it byte by byte, twice per call.
+    /// The path and query of a request to `path`. The connector chooses the host, and whether TLS is used.
     pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
-        let uri = format!("http://h{}", self.path_and_query(path));
-        uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))
+        let target = self.path_and_query(path);
+        (if target.is_empty() { "/" } else { &target })
+            .parse()
+            .map_err(|error| ConnectionFault::Url(format!("{error}")))
     }
 
     fn path_and_query(&self, path: &str) -> String {
@@ -265,11 +266,11 @@ mod tests {
         let connection = Connection::new(base_url).unwrap();
         assert_eq!(connection.authority, host_header);
         assert_eq!((&*connection.host, connection.port), (host, port));
-        assert_eq!(connection.uri("/chat/completions").unwrap().to_string(), format!("http://h{path}"));
+        assert_eq!(connection.uri("/chat/completions").unwrap().to_string(), path);
     }
 
     #[test]
-    fn awc_gets_http_and_the_host_header_has_a_port_only_if_needed() {
+    fn a_request_names_its_path_and_the_host_header_has_a_port_only_if_needed() {
         check("https://api.example.com/v1", "api.example.com", ("api.example.com", 443), "/v1/chat/completions");
         check("https://h.example:8443/", "h.example:8443", ("h.example", 8443), "/chat/completions");
         check("https://h.example:443", "h.example", ("h.example", 443), "/chat/completions");

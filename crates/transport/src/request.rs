@@ -1,129 +1,47 @@
-//! Requests to a provider: the frozen head of a call, and large bodies in slices.
-
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    task::{Context, Poll},
-};
+//! Heads of calls to a provider.
 
 use actix_http::{
-    body::{BodySize, MessageBody},
-    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT},
+    Method,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
-use awc::{Client, FrozenClientRequest};
-use bytes::Bytes;
-use pointsman_dialect::{SentBody, UpstreamHeaders};
+use pointsman_dialect::UpstreamHeaders;
 
-use super::connection::{Connection, ConnectionFault};
+use super::{
+    connection::{Connection, ConnectionFault},
+    http_client::RequestHead,
+};
 
 /// What the paths of Bedrock's calls begin with.
 pub(super) const BEDROCK_PATH: &str = "/model/";
 
-/// Value of `user-agent`.
-pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
-
-/// Larger bodies are sent in slices of this many bytes, because awc copies each slice into its write buffer. Most bodies are
-/// smaller and are sent in one write with their head.
-const SLICE: usize = 128 * 1024;
-
 /// Makes the head of all calls to `path`.
-pub(super) fn freeze(
-    client: &Client,
-    connection: &Connection,
-    path: &str,
-    streamed: bool,
-    close: bool,
-) -> Result<FrozenClientRequest, ConnectionFault> {
-    let mut request = client.post(connection.uri(path)?);
-    if close {
-        request = request.force_close();
-    }
-    let host = HeaderValue::from_str(&connection.authority).map_err(|_| ConnectionFault::Host)?;
+pub(super) fn prepare(connection: &Connection, path: &str, streamed: bool) -> Result<RequestHead, ConnectionFault> {
     // Bedrock frames its streams in another way, and chooses it by the path.
     let accept = match (streamed, path.starts_with(BEDROCK_PATH)) {
         (false, _) => "application/json",
         (true, false) => "text/event-stream",
         (true, true) => "application/vnd.amazon.eventstream",
     };
-    let headers = request.headers_mut();
+    let mut headers = HeaderMap::new();
     for (name, value) in &connection.headers {
         headers.append(name.clone(), value.clone());
     }
-    // These overwrite configured headers, except for the user agent.
-    if !headers.contains_key(USER_AGENT) {
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-    }
-    headers.insert(HOST, host);
+    // These overwrite configured headers.
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some((name, value)) = connection.credentials()? {
         headers.insert(name, value);
     }
-    request.freeze().map_err(|error| ConnectionFault::Url(error.to_string()))
+    RequestHead::new(connection, (&Method::POST, &connection.uri(path)?), headers, false)
 }
 
-/// Sends `body` after the frozen head, with further `headers`.
-pub(super) fn send(
-    request: &FrozenClientRequest,
-    body: &SentBody,
-    headers: &UpstreamHeaders,
-) -> awc::SendClientRequest {
-    let [first, rest] = body.parts().clone();
-    let slices = first.len() > SLICE || !rest.is_empty();
-    if headers.is_empty() {
-        return if slices { request.send_body(Slices([first, rest])) } else { request.send_body(first) };
-    }
+/// The headers of one call alone.
+pub(super) fn extra(headers: &UpstreamHeaders) -> HeaderMap {
     let mut extra = HeaderMap::new();
     for (name, value) in headers {
-        if let (Ok(name), Ok(mut value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-            value.set_sensitive(matches!(name.as_str(), "authorization" | "x-amz-security-token"));
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             extra.insert(name, value);
         }
     }
-    let request = request.extra_headers(extra);
-    if slices { request.send_body(Slices([first, rest])) } else { request.send_body(first) }
-}
-
-/// A body of known length, sent in slices: one part after the other.
-struct Slices([Bytes; 2]);
-
-impl MessageBody for Slices {
-    type Error = Infallible;
-
-    fn size(&self) -> BodySize {
-        BodySize::Sized(self.0.iter().map(|part| part.len() as u64).sum())
-    }
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
-        let left = self.0.iter_mut().find(|part| !part.is_empty());
-        Poll::Ready(left.map(|part| Ok(part.split_to(part.len().min(SLICE)))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use super::*;
-
-    #[test]
-    fn both_parts_of_a_body_leave_in_slices_one_after_the_other() {
-        let rest: Bytes = (0..2 * SLICE + 3).map(|at| at as u8).collect();
-        for (first, rest) in
-            [("{\"model\":1", rest.clone()), ("", rest.clone()), ("{}", Bytes::new()), ("", Bytes::new())]
-        {
-            let mut body = Slices([Bytes::from_static(first.as_bytes()), rest.clone()]);
-            let whole = [first.as_bytes(), &rest].concat();
-            assert_eq!(body.size(), BodySize::Sized(whole.len() as u64));
-            let mut sent = Vec::new();
-            while let Poll::Ready(Some(Ok(slice))) =
-                Pin::new(&mut body).poll_next(&mut Context::from_waker(Waker::noop()))
-            {
-                assert!((1..=SLICE).contains(&slice.len()));
-                sent.extend_from_slice(&slice);
-            }
-            assert_eq!(sent, whole);
-        }
-    }
+    extra
 }
