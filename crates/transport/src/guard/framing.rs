@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same_end(sizes in prop::collection::vec(1usize..40, 0..8), cuts in prop::collection::vec(1usize..9, 1..64)) {
+        fn any_split_gives_the_same_end_and_the_same_content(sizes in prop::collection::vec(1usize..40, 0..8), cuts in prop::collection::vec(1usize..9, 1..64)) {
             let mut wire = String::new();
             for size in &sizes {
                 wire.push_str(&format!("{size:X}\r\n{}\r\n", "x".repeat(*size)));
@@ -266,11 +266,20 @@ mod tests {
             wire.push_str("HTTP/1.1 200 OK");
 
             let (mut framing, mut at, mut cuts) = (Framing::chunked(), 0, cuts.into_iter().cycle());
+            let (mut reader, mut content) = (Framing::chunked(), 0);
             while !framing.is_complete() {
                 let end = (at + cuts.next().unwrap()).min(wire.len());
-                at += framing.advance(&wire.as_bytes()[at..end]).unwrap();
+                let counted = framing.advance(&wire.as_bytes()[at..end]).unwrap();
+                let mut read = Bytes::copy_from_slice(&wire.as_bytes()[at..at + counted]);
+                at += counted;
+                while !read.is_empty() {
+                    let piece = reader.take_content(&mut read).unwrap();
+                    prop_assert!(piece.iter().all(|byte| *byte == b'x'));
+                    content += piece.len();
+                }
             }
             prop_assert_eq!(at, whole);
+            prop_assert_eq!((content, reader.is_complete()), (sizes.iter().sum(), true));
         }
 
         #[test]
