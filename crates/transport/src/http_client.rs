@@ -182,3 +182,30 @@ pub(super) fn is_identity(headers: &HeaderMap) -> bool {
 fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_the_call_replaces_that_of_the_connection_and_none_frames_the_body() {
+        let connection = Connection::new("http://h:81/v1").unwrap();
+        let named = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let headers: HeaderMap = [named("x-a", "1"), named("content-length", "9")].into_iter().collect();
+        let extra: HeaderMap = [named("x-a", "2"), named("transfer-encoding", "chunked")].into_iter().collect();
+        let uri = connection.uri("/chat").unwrap();
+        let head = RequestHead::new(&connection, (&Method::POST, &uri), headers, true).unwrap();
+
+        for (extra, expected) in [(HeaderMap::new(), "x-a: 1\r\n"), (extra, "x-a: 2\r\n")] {
+            let written = String::from_utf8(head.with(&extra, Some(3))).unwrap();
+            assert!(written.starts_with("POST /v1/chat HTTP/1.1\r\nconnection: close\r\n"), "{written}");
+            assert!(written.ends_with("content-length: 3\r\n"), "{written}");
+            assert_eq!(
+                (written.matches("x-a").count(), written.matches("content-length").count()),
+                (1, 1),
+                "{written}"
+            );
+            assert!(written.contains(expected) && !written.contains("chunked"), "{written}");
+        }
+    }
+}
