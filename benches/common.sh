@@ -84,10 +84,10 @@ start_upstream() {
     upstream=$(await_line "$work/upstream.out" '127\.0\.0\.1:[0-9]+' "$!")
 }
 
-# A port nobody listens on. nginx cannot choose one itself and tell it.
+# A port nobody listens on, from the given one on. nginx cannot choose one itself and tell it.
 free_port() {
     local port
-    for ((port = 18080; port < 18180; port++)); do
+    for ((port = ${1:-18080}; port < 18180; port++)); do
         if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
             echo "$port"
             return

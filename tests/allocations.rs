@@ -16,7 +16,7 @@ mod allocations {
         io::{Read as _, Write as _},
         net::{SocketAddr, TcpListener, TcpStream},
         path::Path,
-        sync::mpsc,
+        sync::{Mutex, mpsc},
         thread,
     };
 
@@ -25,6 +25,7 @@ mod allocations {
         state::traces::{parent_for_provider, sampler::Sampler},
     };
     use pointsman_config::{Config, Environment};
+    use pointsman_dialect::{ChatPurpose, ChatRequest, RequestLimits};
     use pointsman_domain::TraceParent;
     use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -38,6 +39,9 @@ mod allocations {
     const REQUESTS: usize = 20;
     /// Rounds of each gateway. The one with the fewest counts: statistics and timers allocate too, now and then.
     const ROUNDS: usize = 8;
+
+    /// One test at a time counts.
+    static COUNTER: Mutex<()> = Mutex::new(());
 
     /// Allocations of the whole process meanwhile.
     fn allocations(run: impl FnOnce()) -> usize {
@@ -150,7 +154,27 @@ mod allocations {
     }
 
     #[test]
+    fn the_class_of_a_task_is_found_without_allocating_whatever_the_length_and_the_parts_of_the_message() {
+        let _counter = COUNTER.lock();
+        let limits = RequestLimits::default();
+        let read = |content: serde_json::Value| {
+            let body = serde_json::json!({"model": "acme/small", "messages": [{"role": "user", "content": content}]});
+            let body = bytes::Bytes::from(body.to_string());
+            fewest(|| drop(ChatRequest::parse(body.clone(), ChatPurpose::Chat, &limits)))
+        };
+        let part = |text: &str| serde_json::json!({"type": "text", "text": text});
+        let (short, code) = ("Which road is it, now?", "let a = f(b); ".repeat(600));
+        let of_text = read(short.into());
+        assert!(of_text > 0, "the counter counts");
+        assert_eq!(read(code.clone().into()), of_text, "8 KB");
+        let of_parts = read(vec![part(short)].into());
+        assert_eq!(read(vec![part(short), part(&code)].into()), of_parts);
+        assert_eq!(read(vec![part(short); 12].into()), of_parts);
+    }
+
+    #[test]
     fn without_traces_no_request_allocates_for_them_and_with_them_none_that_is_not_kept() {
+        let _counter = COUNTER.lock();
         let record = generations::recorded(1, 1).remove(0);
         let text = "[simulation]\nmode = \"on\"\n[traces]\nsample_ratio = 0\n";
         let config = Config::parse(text, "test", Path::new("."), &Environment::default()).unwrap();

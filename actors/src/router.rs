@@ -14,7 +14,7 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
 use pointsman_domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick};
 use pointsman_routing::{
-    decide::{self, ExplorationBudget, decide_to_serve},
+    decide::{self, ExplorationBudget, decide_to_serve, decide_with_terms},
     explain::{
         ResolvedWhatIf, WhatIfWorld, WhyNot,
         diff::{Asked, Shadow},
@@ -137,14 +137,19 @@ impl Router {
         let began = Instant::now();
         let seed = Some(seed);
         let snapshot = published.snapshot();
-        let is_watched =
-            shadows.is_some_and(|shadows| shadows.iter().any(|shadow| shadow.watches(&query, seed, unix_ms)));
-        if is_watched {
+        let watches = |shadow: &&Shadow| shadow.watches(&query, seed, unix_ms);
+        let mut watching = shadows.iter().flat_map(|shadows| shadows.iter()).filter(watches).peekable();
+        let is_watched = watching.peek().is_some();
+        if watching.any(Shadow::reads_further) {
             published.live.refresh(now, &mut self.view);
         } else {
             published.live.refresh_for(&query, &snapshot.catalog, now, &mut self.view);
         }
-        let decision = decide_to_serve(&snapshot, &self.view, &query, now, seed)?;
+        let (decision, terms) = if is_watched {
+            decide_with_terms(&snapshot, &self.view, &query, now, seed)?
+        } else {
+            (decide_to_serve(&snapshot, &self.view, &query, now, seed)?, None)
+        };
         Ok(Routed {
             decision: Arc::new(decision),
             catalog: Arc::clone(&snapshot.catalog),
@@ -152,7 +157,7 @@ impl Router {
             took: began.elapsed(),
             asked: is_watched.then(|| {
                 let live = std::mem::take(&mut self.view);
-                Arc::new(Asked { query, snapshot: Arc::clone(&snapshot), live, now, seed })
+                Arc::new(Asked { query, snapshot: Arc::clone(&snapshot), live, now, seed, terms })
             }),
         })
     }

@@ -57,11 +57,23 @@ impl Connection {
 
     /// Reads a body to its end into `body`, replacing what it held.
     pub(crate) async fn body(&mut self, head: &Head, body: &mut Vec<u8>) -> io::Result<()> {
+        self.watched_body(head, body, |_| {}).await
+    }
+
+    /// The same, and shows `seen` what is there after every chunk.
+    pub(crate) async fn watched_body(
+        &mut self,
+        head: &Head,
+        body: &mut Vec<u8>,
+        mut seen: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
         body.clear();
         match head.framing {
             Framing::Length(length) => self.take(length, body).await,
             Framing::Chunked => {
-                while self.chunk(body).await? {}
+                while self.chunk(body).await? {
+                    seen(body);
+                }
                 Ok(())
             }
         }
@@ -131,6 +143,7 @@ fn framing(headers: &[httparse::Header<'_>]) -> Framing {
     Framing::Length(length.unwrap_or(0))
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+/// Where `wanted` first stands in `bytes`.
+pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }

@@ -8,7 +8,10 @@ use std::{
 
 use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet, time::sleep_until};
 
-use crate::{Failure, Options, http::Connection, process::cpu_time, question::question, say, upstream::CHUNKS};
+use crate::{
+    Failure, Options, arrivals::Arrivals, http::Connection, process::cpu_time, question::question, say,
+    upstream::CHUNKS,
+};
 
 /// Precision of tokio's timers, and one more for the scheduler.
 const TIMER: Duration = Duration::from_millis(2);
@@ -17,6 +20,7 @@ const TIMER: Duration = Duration::from_millis(2);
 #[derive(Default)]
 struct Tally {
     times: Vec<Duration>,
+    arrivals: Arrivals,
 }
 
 /// When one connection sends, of a steady load.
@@ -77,7 +81,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     }
     let elapsed = started.elapsed();
     let spent = cpu_time(options.pid, options.ticks_per_second)?.saturating_sub(before);
-    report(&mut tally.borrow_mut().times, options.stream, elapsed, spent)
+    report(&mut tally.borrow_mut(), options.stream, elapsed, spent)
 }
 
 /// Connections that have had one exchange, which is not measured: it opens pools and warms caches.
@@ -88,7 +92,8 @@ async fn warmed_up(options: &Options, request: &Rc<[u8]>) -> Result<Vec<Connecti
         let (address, expected) = (options.address, Expected::by(options));
         tasks.spawn_local(async move {
             let mut connection = Connection::new(TcpStream::connect(address).await?)?;
-            exchange(&mut connection, &request, expected, &mut Vec::new()).await?;
+            let request = (request.as_ref(), Instant::now());
+            exchange(&mut connection, request, expected, &mut Vec::new(), &RefCell::default()).await?;
             Ok::<_, Failure>(connection)
         });
     }
@@ -111,22 +116,25 @@ async fn drive(
             Some(pace) => pace.turn().await,
             None => Instant::now(),
         };
-        exchange(&mut connection, request, expected, &mut body).await?;
+        exchange(&mut connection, (request, sent), expected, &mut body, tally).await?;
         tally.borrow_mut().times.push(sent.elapsed());
     }
     Ok(())
 }
 
-/// One request and its whole answer, checked.
+/// One request, of the moment `sent`, and its whole answer, checked.
 async fn exchange(
     connection: &mut Connection,
-    request: &[u8],
+    (request, sent): (&[u8], Instant),
     expected: Expected,
     body: &mut Vec<u8>,
+    tally: &RefCell<Tally>,
 ) -> Result<(), Failure> {
     connection.socket.write_all(request).await?;
     let head = connection.answer_head().await?;
-    connection.body(&head, body).await?;
+    let mut read = 0;
+    let chunk = |body: &[u8]| read = tally.borrow_mut().arrivals.note(body, read, sent);
+    connection.watched_body(&head, body, chunk).await?;
     let text = String::from_utf8_lossy(body);
     if head.status != expected.status {
         return Err(format!("status {}: {}", head.status, text.chars().take(400).collect::<String>()).into());
@@ -145,21 +153,30 @@ async fn exchange(
     Ok(())
 }
 
-fn report(times: &mut [Duration], stream: bool, elapsed: Duration, spent: Duration) -> Result<(), Failure> {
-    times.sort_unstable();
+fn report(tally: &mut Tally, stream: bool, elapsed: Duration, spent: Duration) -> Result<(), Failure> {
+    let Tally { times, arrivals: Arrivals { first, transit } } = tally;
     let count = times.len();
-    let quantile = |share: f64| times.get((count as f64 * share) as usize).map_or(0, Duration::as_micros);
     let units = if stream { count as u64 * CHUNKS } else { count as u64 };
     if units == 0 {
         return Err("not one answer in the given time".into());
     }
     let cost = spent.as_secs_f64() * 1e6 / units as f64;
     say(&format!(
-        "requests={count} units={units} cpu_us={cost:.2} rate={:.0} busy={:.0} p50_us={} p99_us={}",
+        "requests={count} units={units} cpu_us={cost:.2} rate={:.0} busy={:.0} p50_us={} p99_us={} \
+         first_us={} first_least_us={} transit_us={}",
         count as f64 / elapsed.as_secs_f64(),
         100.0 * spent.as_secs_f64() / elapsed.as_secs_f64(),
-        quantile(0.5),
-        quantile(0.99),
+        quantile(times, 0.5),
+        quantile(times, 0.99),
+        quantile(first, 0.5),
+        quantile(first, 0.0),
+        quantile(transit, 0.5),
     ))?;
     Ok(())
+}
+
+/// In microseconds; 0 of none.
+fn quantile(times: &mut [Duration], share: f64) -> u128 {
+    times.sort_unstable();
+    times.get((times.len() as f64 * share) as usize).map_or(0, Duration::as_micros)
 }

@@ -2,9 +2,10 @@
 //!
 //! Not a general load generator: it speaks just enough HTTP/1.1 for the commands in `benches/`, on one thread, and
 //! takes no answer on trust: a status other than 200, a short body or a stream without its end is a failure.
-//! Next: `upstream.rs`, `floor.rs`, `load.rs`, `hold.rs` for `compare` and `footprint`, `broken.rs`, `soak.rs` and `measure.rs`
-//! for `soak` and `figures`.
+//! Next: `upstream.rs`, `floor.rs`, `load.rs` with `arrivals.rs`, `hold.rs` for `compare`, `rivals` and `footprint`,
+//! `broken.rs`, `soak.rs` and `measure.rs` for `soak` and `figures`.
 
+mod arrivals;
 mod broken;
 mod call;
 mod floor;
@@ -37,7 +38,8 @@ The peers of the end-to-end benchmarks.
   bench-peer load --address A --pid P [--path /...] [--key K] [--connections N] [--seconds N]
                   [--model M] [--bytes N] [--stream] [--steady [--rate N]] [--ticks N]
                   [--requests N] [--get] [--status N]
-      sends chats, or with --get requests without a body, until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P;
+      sends chats, or with --get requests without a body, until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P,
+      how long they took, and of streams the time to the first chunk and from the upstream's write of a chunk to its arrival;
       with --requests at most that many on each connection; every answer must have the status N, 200 if none is given
   bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
       holds idle connections, then silent streams, and prints what they cost P in memory

@@ -10,6 +10,8 @@ pub(crate) const STREAMED: &str = r#""stream":true"#;
 pub(crate) const HELD_MODEL: &str = "bench-held";
 /// The provider's name for the model that answers in the Messages API.
 pub(crate) const MESSAGES_MODEL: &str = "bench-messages";
+/// The provider's name for the model whose streams come without a pause.
+pub(crate) const BURST_MODEL: &str = "bench-burst";
 /// The name clients use for the model that answers.
 pub(crate) const MODEL: &str = "bench/one";
 /// The name clients use for the model that falls silent.

@@ -1,10 +1,15 @@
 //! A provider that always says the same: 1 KB of JSON, or a stream of 100 chunks of 287 bytes, or the texts of that stream
 //! as events of the Messages API; 1 KB of JSON of the Gemini API to a request of that.
 //!
-//! What it says is built once. Which of them is asked for stands at the start of the body, where the load generator
-//! and the gateway put it.
+//! What it says is built once, but for the moment at which a chunk is written, which stands in its text. Which answer is
+//! asked for stands at the start of the body, where the load generator and the gateway put it, or at its end, where others do.
 
-use std::{fmt::Write, io, rc::Rc, time::Duration};
+use std::{
+    fmt::Write,
+    io,
+    rc::Rc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use tokio::{
     io::AsyncWriteExt,
@@ -14,8 +19,8 @@ use tokio::{
 
 use crate::{
     Failure,
-    http::Connection,
-    question::{HELD_MODEL, MESSAGES_MODEL, STREAMED},
+    http::{Connection, find},
+    question::{BURST_MODEL, HELD_MODEL, MESSAGES_MODEL, STREAMED},
     say,
 };
 
@@ -24,7 +29,11 @@ pub(crate) const CHUNKS: u64 = 100;
 /// Bytes of one of them with its framing: `data: `, JSON, two line feeds.
 const CHUNK_BYTES: usize = 287;
 const ANSWER_BYTES: usize = 1024;
-/// How far into a request the upstream looks for what is asked.
+/// What the text of each chunk begins with, before the nanoseconds since 1970 at which it was written.
+pub(crate) const STAMP: &str = "at=";
+/// Digits of that moment.
+pub(crate) const STAMP_DIGITS: usize = 19;
+/// How far into a request, from its start and from its end, the upstream looks for what is asked.
 const LOOKED_AT: usize = 256;
 /// What only requests of the Gemini API have.
 const GEMINI_REQUEST: &str = r#""contents":["#;
@@ -39,11 +48,35 @@ const USAGE: &str = r#"{"prompt_tokens":200,"completion_tokens":100,"total_token
 pub(crate) struct Script {
     answer: Vec<u8>,
     gemini_answer: Vec<u8>,
-    /// The events of a stream, each framed as one HTTP chunk.
-    events: Vec<Vec<u8>>,
+    events: Vec<Event>,
     /// The same stream in the Messages API.
-    messages: Vec<Vec<u8>>,
+    messages: Vec<Event>,
     pause: Duration,
+}
+
+/// One event of a stream, framed as one HTTP chunk.
+struct Event {
+    bytes: Vec<u8>,
+    /// Where the digits of its stamp begin, if it has one.
+    stamp: Option<usize>,
+}
+
+impl Event {
+    fn framed(event: &str) -> Event {
+        let bytes = format!("{:x}\r\n{event}\r\n", event.len()).into_bytes();
+        let stamp = find(&bytes, STAMP.as_bytes()).map(|start| start + STAMP.len());
+        Event { bytes, stamp }
+    }
+
+    /// Its bytes in `scratch`, stamped with the present moment.
+    fn stamped<'a>(&self, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        scratch.clone_from(&self.bytes);
+        if let Some(digits) = self.stamp.and_then(|start| scratch.get_mut(start..start + STAMP_DIGITS)) {
+            let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+            digits.copy_from_slice(format!("{moment:0STAMP_DIGITS$}").as_bytes());
+        }
+        scratch
+    }
 }
 
 /// Serves until it is killed.
@@ -76,15 +109,18 @@ async fn answer_all(socket: TcpStream, script: &Script) -> io::Result<()> {
 }
 
 /// One event after the other, each with a write of its own, as a model makes them.
-async fn tell(connection: &mut Connection, events: &[Vec<u8>], pause: Duration) -> io::Result<()> {
+async fn tell(connection: &mut Connection, events: &[Event], pause: Duration) -> io::Result<()> {
+    let mut scratch = Vec::new();
     let mut clock = interval(pause.max(Duration::from_micros(1)));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock.reset();
     connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
-    for event in events {
-        if !pause.is_zero() {
+    for (number, event) in events.iter().enumerate() {
+        // Not before the first one: timers are up to a millisecond late.
+        if number > 0 && !pause.is_zero() {
             clock.tick().await;
         }
-        connection.socket.write_all(event).await?;
+        connection.socket.write_all(event.stamped(&mut scratch)).await?;
     }
     connection.socket.write_all(b"0\r\n\r\n").await
 }
@@ -93,7 +129,7 @@ async fn tell(connection: &mut Connection, events: &[Vec<u8>], pause: Duration) 
 async fn hold(connection: &mut Connection, script: &Script) -> io::Result<()> {
     connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
     if let Some(event) = script.events.first() {
-        connection.socket.write_all(event).await?;
+        connection.socket.write_all(&event.bytes).await?;
     }
     connection.request_head().await.map(drop)
 }
@@ -106,15 +142,17 @@ impl Script {
 
     /// Answers one request; false when the connection has nothing more to say.
     pub(crate) async fn answer_one(&self, connection: &mut Connection, body: &[u8]) -> io::Result<bool> {
-        let start = body.get(..LOOKED_AT).unwrap_or(body);
-        let asked = |wanted: &str| start.windows(wanted.len()).any(|window| window == wanted.as_bytes());
+        let (start, rest) = body.split_at(body.len().min(LOOKED_AT));
+        let end = rest.get(rest.len().saturating_sub(LOOKED_AT)..).unwrap_or_default();
+        let asked = |wanted: &str| [start, end].iter().any(|part| find(part, wanted.as_bytes()).is_some());
         if asked(HELD_MODEL) {
             hold(connection, self).await?;
             return Ok(false);
         }
         if asked(STREAMED) {
             let events = if asked(MESSAGES_MODEL) { &self.messages } else { &self.events };
-            tell(connection, events, self.pause).await?;
+            let pause = if asked(BURST_MODEL) { Duration::ZERO } else { self.pause };
+            tell(connection, events, pause).await?;
         } else {
             let answer = if asked(GEMINI_REQUEST) { &self.gemini_answer } else { &self.answer };
             connection.socket.write_all(answer).await?;
@@ -145,14 +183,14 @@ fn whole(frame: impl Fn(&str) -> String) -> Result<Vec<u8>, Failure> {
     Ok(format!("{HEAD}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }
 
-fn events() -> Result<Vec<Vec<u8>>, Failure> {
+fn events() -> Result<Vec<Event>, Failure> {
     let mut events = Vec::new();
     for number in 1..=CHUNKS {
-        events.push(padded(CHUNK_BYTES, |text| chunk(number, text))?);
+        events.push(padded(CHUNK_BYTES, |text| chunk(number, &stampable(text)))?);
     }
     events.push(format!("{CHUNK_START},\"choices\":[],\"usage\":{USAGE}}}\n\n"));
     events.push("data: [DONE]\n\n".to_owned());
-    Ok(framed(&events))
+    Ok(events.iter().map(|event| Event::framed(event)).collect())
 }
 
 fn chunk(number: u64, text: &str) -> String {
@@ -165,7 +203,7 @@ fn chunk(number: u64, text: &str) -> String {
 }
 
 /// The texts of [`events`], as the Messages API tells them.
-fn messages() -> Result<Vec<Vec<u8>>, Failure> {
+fn messages() -> Result<Vec<Event>, Failure> {
     let event = |name: &str, members: &str| format!("event: {name}\ndata: {{\"type\":\"{name}\"{members}}}\n\n");
     let mut events = vec![
         event(
@@ -178,18 +216,18 @@ fn messages() -> Result<Vec<Vec<u8>>, Failure> {
         let length = CHUNK_BYTES.checked_sub(chunk(number, "").len()).ok_or("a frame is longer than its message")?;
         let delta = |text: &str| format!(r#","index":0,"delta":{{"type":"text_delta","text":"{text}"}}"#);
         let bytes = event("content_block_delta", &delta("")).len() + length;
-        events.push(padded(bytes, |text| event("content_block_delta", &delta(text)))?);
+        events.push(padded(bytes, |text| event("content_block_delta", &delta(&stampable(text))))?);
     }
     events.push(event("content_block_stop", r#","index":0"#));
     let usage = r#","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":100}"#;
     events.push(event("message_delta", usage));
     events.push(event("message_stop", ""));
-    Ok(framed(&events))
+    Ok(events.iter().map(|event| Event::framed(event)).collect())
 }
 
-/// Each event as one HTTP chunk.
-fn framed(events: &[String]) -> Vec<Vec<u8>> {
-    events.iter().map(|event| format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()).collect()
+/// A text with room for its stamp.
+fn stampable(text: &str) -> String {
+    format!("{STAMP}{:0STAMP_DIGITS$} {text}", 0)
 }
 
 /// What `frame` makes of a text that is just long enough for `bytes` in all.

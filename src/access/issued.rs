@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use pointsman_config::{HolderLimits, Key, LimitsConfig, Scope, from_hex, spend_amount};
-use pointsman_domain::{ModelPattern, Objective, ResetPeriod, SpendLimit, Task};
+use pointsman_domain::{ModelPattern, Objective, QualityFloor, ResetPeriod, SpendLimit, Task, UnknownQuality};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A spending limit as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +120,15 @@ pub struct IssuedKey {
     /// Class of the tasks of requests that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// Whether its choices may be drawn at random to learn from; absent for yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explore: Option<bool>,
+    /// Least quality: of the mean, or as `{"p10": 0.7}` of the lower tenth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_quality: Option<Value>,
+    /// What that does with endpoints of unknown quality.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality_unknown: Option<String>,
     /// Names that mean a model or an alias.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, String>,
@@ -157,13 +167,32 @@ impl IssuedKey {
             blocked_providers: self.blocked_providers.clone(),
             // A class that only a later version knows does not make the key unreadable.
             task: self.task.as_deref().and_then(Task::named),
-            // Only keys of the configuration name a least quality.
-            min_quality: None,
-            quality_unknown: None,
+            min_quality: self.min_quality.as_ref().map(|floor| quality_floor(floor).ok_or(())).transpose().ok()?,
+            quality_unknown: self
+                .quality_unknown
+                .as_deref()
+                .map(|name| unknown_quality(name).ok_or(()))
+                .transpose()
+                .ok()?,
+            explore: self.explore.unwrap_or(true),
             objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
             aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
         })
     }
+}
+
+/// The least quality in a value of JSON: a number from 0 to 1, or one such as `p10` of an object.
+pub fn quality_floor(value: &Value) -> Option<QualityFloor> {
+    let share = |value: &Value| value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+    match value {
+        Value::Object(members) if members.len() == 1 => share(members.get("p10")?).map(QualityFloor::Tenth),
+        value => share(value).map(QualityFloor::Mean),
+    }
+}
+
+/// What becomes of endpoints of unknown quality, by its name.
+pub fn unknown_quality(name: &str) -> Option<UnknownQuality> {
+    UnknownQuality::ALL.into_iter().find(|known| known.as_str() == name)
 }
 
 /// An account that an administrator set up.

@@ -71,7 +71,12 @@ impl Caller {
     /// # Errors
     /// 403.
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
-        if self.key.scopes.contains(&scope) || (scope == Scope::Read && self.is_admin()) {
+        let is_implied = match scope {
+            Scope::Read => self.is_admin(),
+            Scope::Feedback => self.is_admin() || self.key.scopes.contains(&Scope::Inference),
+            Scope::Inference | Scope::Admin => false,
+        };
+        if is_implied || self.key.scopes.contains(&scope) {
             return Ok(());
         }
         Err(ApiError::missing_scope(scope.as_str()))

@@ -6,7 +6,6 @@ mod admin_place;
 mod alerts;
 mod arguments;
 mod audit;
-mod break_even;
 mod catalog;
 mod check;
 mod columns;

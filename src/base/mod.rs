@@ -1,5 +1,6 @@
 //! Used by all other rooms: facts of the build, error answers, events, log output, ids of requests.
 
+pub(crate) mod background;
 pub mod build;
 pub mod error;
 pub mod events;

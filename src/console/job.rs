@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::form::Entered;
+use super::{form::Entered, visit::Visit};
 use crate::{
-    base::error::ApiError,
+    api::admin::diff_job::{FAILED, JobReport, find},
     state::diff_job::{DiffJob, DiffState},
 };
 
@@ -25,11 +25,11 @@ pub(super) enum Found {
 
 impl Found {
     /// The job, and the fields with what was entered for it; without one those of the address.
-    pub(super) fn of(query: &str, find: impl FnOnce(&str) -> Result<Arc<DiffJob>, ApiError>) -> (Found, Entered) {
-        let query = Entered::of_query(query);
+    pub(super) fn of<R: JobReport>(visit: &Visit) -> (Found, Entered) {
+        let query = Entered::of_query(visit.request.query_string());
         let found = match query.get("id") {
             "" => Found::None,
-            id => find(id).map_or(Found::Gone, Found::Job),
+            id => find::<R>(&visit.worker, id).map_or(Found::Gone, Found::Job),
         };
         let entered = match &found {
             Found::Job(job) => entered_for(job),
@@ -70,6 +70,7 @@ fn progress(job: &DiffJob, doing: &str, result: impl FnOnce(&[u8]) -> Option<Mar
         DiffState::NoAnswer(why) => {
             html! { div #comparison { h2 { "No answer" } p.verdict.warn { (why) } } }
         }
+        DiffState::Failed => html! { div #comparison { h2 { "No answer" } p.verdict.bad { (FAILED) "." } } },
         DiffState::Done(report) => {
             let unreadable = || html! { p.verdict.bad { "The report cannot be read." } };
             html! { div #comparison { (result(report.as_bytes()).unwrap_or_else(unreadable)) } }

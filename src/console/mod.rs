@@ -42,6 +42,7 @@ mod quality;
 mod refused;
 mod regret;
 mod session;
+mod shadows;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod spend;
 mod svg;
@@ -126,6 +127,7 @@ fn pages() -> Vec<Resource> {
         call("/try/send").app_data(forms.clone()).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
+        page("/shadows").route(read().to(shadows::show)),
         page_and_call("/regret").route(read().to(regret::show)).route(web::post().to(regret::review)),
         page_and_call("/what-if")
             .app_data(forms)

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     api::{
-        admin::regret::{RegretBody, begin_job, find},
+        admin::regret::{RegretBody, begin_job},
         diff::{
             regret_report::{DifferencesBody, GroupBody, PartBody, RegretReport},
             regret_text::{self, grade, shown},
@@ -33,7 +33,7 @@ const HOURS: i64 = 24;
 /// # Errors
 /// None.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
-    let (found, entered) = Found::of(visit.request.query_string(), |id| find(&visit.worker, id));
+    let (found, entered) = Found::of::<RegretReport>(&visit);
     Ok(answer::page(page(&visit, &entered, &found, None)))
 }
 

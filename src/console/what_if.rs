@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{
-        admin::diff::{DiffBody, begin_job, changed, find},
+        admin::diff::{DiffBody, begin_job, changed},
         diff::{
             report::{DiffReport, ExampleBody, MoveBody},
             text,
@@ -56,7 +56,7 @@ const WINDOWS: [(&str, &str); 4] =
 /// # Errors
 /// None.
 pub(super) async fn show(visit: Visit) -> Result<HttpResponse, ApiError> {
-    let (found, entered) = Found::of(visit.request.query_string(), |id| find(&visit.worker, id));
+    let (found, entered) = Found::of::<DiffReport>(&visit);
     Ok(answer::page(page(&visit, &entered, &found, None)))
 }
 
@@ -206,7 +206,8 @@ fn beginning(setup: &Setup) -> String {
 fn result(report: &DiffReport) -> Markup {
     let (tone, verdict) = match &*report.verdict {
         "broken" => ("bad", "A limit is broken."),
-        "no_answer" => ("warn", "Too little is answered to judge the limits."),
+        "no_answer" if report.limits.is_empty() => ("warn", "Too little is answered."),
+        "no_answer" => ("warn", "The limits cannot be judged."),
         _ if report.limits.is_empty() => ("good", "Compared."),
         _ => ("good", "Every limit is kept."),
     };
@@ -251,7 +252,12 @@ fn moves(report: &DiffReport) -> Markup {
     data_table(
         "Moves of decisions",
         html! { th scope="col" { "From" } th scope="col" { "To" } th.r scope="col" { "Decisions" } th.wide scope="col" { "" } th.r scope="col" { "Cost" } },
-        html! { @for one in &report.moves { (row(one)) } },
+        html! {
+            @for one in &report.moves { (row(one)) }
+            @if let Some(others) = &report.other_moves {
+                tr { th scope="row" { (others.moves) " other moves" } td {} td.r { (format::count(others.decisions)) } td {} td.r { (text::signed_dollars(others.cost_usd)) } }
+            }
+        },
     )
 }
 

@@ -15,8 +15,9 @@ use pointsman_config::Config;
 use crate::{
     access::issued::HolderKind,
     api::{
-        admin,
+        admin::{self, diff_job},
         decisions::{explain, preview, replay},
+        diff::{regret_report::RegretReport, report::DiffReport},
         front_page,
         generations::{activity, feedback, generation, generation_list},
         health::{
@@ -150,12 +151,12 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/verdict")).route(read().to(admin::verdict::show)),
         call(&at("/diff")).route(web::post().to(admin::diff::begin)),
         resource(&at("/diff/{diff}"), "GET, HEAD, DELETE")
-            .route(read().to(admin::diff::show))
-            .route(web::delete().to(admin::diff::cancel)),
+            .route(read().to(diff_job::show::<DiffReport>))
+            .route(web::delete().to(diff_job::cancel::<DiffReport>)),
         call(&at("/regret")).route(web::post().to(admin::regret::begin)),
         resource(&at("/regret/{regret}"), "GET, HEAD, DELETE")
-            .route(read().to(admin::regret::show))
-            .route(web::delete().to(admin::regret::cancel)),
+            .route(read().to(diff_job::show::<RegretReport>))
+            .route(web::delete().to(diff_job::cancel::<RegretReport>)),
         call(&at("/shadows/{name}/promote")).route(web::post().to(admin::promotion::promote)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),

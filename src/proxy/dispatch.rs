@@ -280,7 +280,7 @@ async fn decide(worker: &Worker, mut query: Box<Query>) -> Result<Result<Routed,
 
 /// How far the choice of a request may be drawn at random. One that is bound to an endpoint, by its wishes or by a warm prompt cache,
 /// is not explored.
-fn exploration(explore: &ExploreConfig, query: &Query) -> Exploration {
+pub(crate) fn exploration(explore: &ExploreConfig, query: &Query) -> Exploration {
     let ExploreConfig { exploration, aliases, objectives } = explore;
     if exploration.share <= 0.0 {
         return Exploration::NONE;

@@ -315,10 +315,11 @@ fn set_alias_defaults(alias: &Alias, routing: &mut RoutingParameters) {
     routing.quality_unknown = routing.quality_unknown.or(of_alias(alias.quality_unknown));
 }
 
-/// Sets the least quality of a key where neither the request nor the alias sets one.
+/// Sets the least quality of a key where neither the request nor the alias sets one, and that it is not explored.
 fn set_key_defaults(caller: &Caller, routing: &mut RoutingParameters) {
     routing.min_quality = routing.min_quality.or(of_key(caller.key.min_quality));
     routing.quality_unknown = routing.quality_unknown.or(of_key(caller.key.quality_unknown));
+    routing.unexplored |= !caller.key.explore;
 }
 
 fn of_key<T>(value: Option<T>) -> Option<Sourced<T>> {

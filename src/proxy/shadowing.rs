@@ -1,6 +1,12 @@
 //! Has shadow policies decide a request once its first attempt is on its way.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use pointsman_base::clock;
 use pointsman_domain::{Generation, ShadowChoice};
@@ -22,18 +28,62 @@ pub fn decide_later(worker: &Worker, asked: Arc<Asked>, record: &Generation) -> 
     let (worker, tags) = (worker.clone(), record.tags.clone());
     let serves = record.decision.plan().next().map(|first| first.index);
     actix_rt::spawn(async move {
-        let is_late = clock::now() - since > MOST_LAG;
-        let shadows = worker.setup.shadows.iter().flat_map(|shadows| shadows.iter());
-        for (shadow, config) in shadows.zip(&worker.setup.config.shadows) {
-            if !shadow.watches(&asked.query, asked.seed, now_ms) {
-                continue;
-            }
-            if is_late {
-                worker.shared.records.shadows.skipped(&config.name);
-            } else {
-                into.borrow_mut().push(shadow.decide(&asked, &tags, serves));
-            }
-        }
+        let shadows = worker.setup.shadows.iter().flat_map(|shadows| shadows.iter()).zip(&worker.setup.config.shadows);
+        let watching = shadows.filter(|(shadow, _)| shadow.watches(&asked.query, asked.seed, now_ms));
+        decide_all(
+            watching,
+            || clock::now() - since > MOST_LAG,
+            |(shadow, _)| shadow.decide(&asked, &tags, serves),
+            |choice| into.borrow_mut().push(choice),
+            |(_, config)| worker.shared.records.shadows.skipped(&config.name),
+        );
     });
     chosen
+}
+
+/// Has each shadow decide, unless it is late by then. One that panics is skipped, too, and the others decide all the same.
+fn decide_all<S, C>(
+    shadows: impl Iterator<Item = S>,
+    is_late: impl Fn() -> bool,
+    decide: impl Fn(&S) -> C,
+    mut chosen: impl FnMut(C),
+    mut skipped: impl FnMut(S),
+) {
+    for shadow in shadows {
+        let decided = if is_late() { None } else { catch_unwind(AssertUnwindSafe(|| decide(&shadow))).ok() };
+        match decided {
+            Some(choice) => chosen(choice),
+            None => skipped(shadow),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// The choices of three shadows of which some panic, and those that were skipped. `late_from`: the time of the first that comes too
+    /// late, where each decision takes one.
+    fn decided(late_from: u32, panics: &[&str]) -> (Vec<&'static str>, Vec<&'static str>) {
+        let (now, mut chosen, mut skipped) = (Cell::new(0), Vec::new(), Vec::new());
+        let decide = |name: &&'static str| {
+            now.set(now.get() + 1);
+            assert!(!panics.contains(name), "on purpose");
+            *name
+        };
+        let shadows = ["a", "b", "c"].into_iter();
+        decide_all(shadows, || now.get() >= late_from, decide, |it| chosen.push(it), |it| skipped.push(it));
+        (chosen, skipped)
+    }
+
+    #[test]
+    fn a_shadow_that_panics_or_comes_too_late_is_skipped_and_the_others_decide() {
+        assert_eq!(decided(9, &[]), (vec!["a", "b", "c"], vec![]));
+        assert_eq!(decided(9, &["b"]), (vec!["a", "c"], vec!["b"]));
+        assert_eq!(decided(9, &["a", "b", "c"]), (vec![], vec!["a", "b", "c"]));
+        assert_eq!(decided(0, &[]), (vec![], vec!["a", "b", "c"]), "the worker is behind");
+        assert_eq!(decided(1, &[]), (vec!["a"], vec!["b", "c"]), "the first one is slow");
+    }
 }

@@ -36,11 +36,21 @@ pub enum DiffState {
     NoAnswer(String),
     /// It was cancelled.
     Cancelled,
+    /// Its thread ended without a result: a fault of this program.
+    Failed,
 }
+
+/// A comparison or review at work. Dropped without a result it has failed, so that the next one may begin.
+pub struct RunningJob(Arc<DiffJob>);
 
 impl DiffJobs {
     /// Begins a comparison or review. `None` while another one runs.
-    pub fn begin(&self, id: String, started_ms: i64, entered: Vec<(String, String)>) -> Option<Arc<DiffJob>> {
+    pub fn begin(
+        &self,
+        id: String,
+        started_ms: i64,
+        entered: Vec<(String, String)>,
+    ) -> Option<(Arc<DiffJob>, RunningJob)> {
         let mut current = self.0.lock();
         if current.as_ref().is_some_and(|job| job.is_running()) {
             return None;
@@ -48,7 +58,7 @@ impl DiffJobs {
         let (stop, state) = (AtomicBool::new(false), Mutex::new(DiffState::Running));
         let job = Arc::new(DiffJob { id, started_ms, entered, stop, state });
         *current = Some(Arc::clone(&job));
-        Some(job)
+        Some((Arc::clone(&job), RunningJob(job)))
     }
 
     /// The comparison or review with this id, if it is the last one.
@@ -75,6 +85,22 @@ impl DiffJob {
     }
 }
 
+impl RunningJob {
+    /// Does the work, and notes its result.
+    pub fn run(self, work: impl FnOnce(&AtomicBool) -> DiffState) {
+        let state = work(&self.0.stop);
+        self.0.end(state);
+    }
+}
+
+impl Drop for RunningJob {
+    fn drop(&mut self) {
+        if self.0.is_running() {
+            self.0.end(DiffState::Failed);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,12 +108,22 @@ mod tests {
     #[test]
     fn a_second_comparison_begins_only_when_the_first_has_ended() {
         let jobs = DiffJobs::default();
-        let first = jobs.begin("1".to_owned(), 0, Vec::new()).unwrap();
+        let (first, _running) = jobs.begin("1".to_owned(), 0, Vec::new()).unwrap();
         assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_none());
         first.stop.store(true, Relaxed);
         assert_eq!(first.state(), DiffState::Cancelled);
         assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_none(), "its thread still runs");
         first.end(DiffState::Cancelled);
         assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_some() && jobs.find("1").is_none());
+    }
+
+    #[test]
+    fn a_comparison_whose_thread_panics_has_failed_and_the_next_one_may_begin() {
+        let jobs = DiffJobs::default();
+        let (job, running) = jobs.begin("1".to_owned(), 0, Vec::new()).unwrap();
+        let thread = std::thread::spawn(move || running.run(|_| panic!("on purpose")));
+        assert!(thread.join().is_err());
+        assert_eq!(job.state(), DiffState::Failed);
+        assert!(jobs.begin("2".to_owned(), 0, Vec::new()).is_some());
     }
 }

@@ -4,7 +4,6 @@
 //! replica counts what it was told.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -17,10 +16,6 @@ use parking_lot::Mutex;
 use pointsman_base::clock;
 use pointsman_domain::{RatingSource, Task};
 use pointsman_ledger::{
-    activity::{
-        grouping::{Dimension, Grouping},
-        slot,
-    },
     database::ratings::RatingWriter,
     fault::Fault,
     generations::GenerationStore,
@@ -42,7 +37,7 @@ pub struct Feedback {
     published: ArcSwap<Evidence>,
     /// Ratings came or went since evidence was made of them.
     is_changed: AtomicBool,
-    /// Records were deleted, and their ratings with them, or the ratings could not be read.
+    /// Records were deleted, and their ratings with them, ratings could not be read, or too many were withdrawn to see a fall.
     is_outdated: AtomicBool,
     /// The last reading failed, which was told.
     is_unread: AtomicBool,
@@ -52,7 +47,15 @@ pub struct Feedback {
 #[derive(Default)]
 struct Answered {
     at: Option<Instant>,
+    /// Ratings came since.
+    is_behind: bool,
     table: Arc<TrafficTable>,
+}
+
+impl Answered {
+    fn is_old(&self) -> bool {
+        self.at.is_none_or(|at| at.elapsed() >= TRAFFIC_AGE)
+    }
 }
 
 /// What is to become of an answer's ratings.
@@ -121,7 +124,10 @@ impl Feedback {
         let mut sums = self.sums.lock();
         let mut drifts = Vec::new();
         for CountedChange { before, after } in counted {
-            before.iter().filter(|rated| !after.contains(rated)).for_each(|rated| sums.remove(rated));
+            for rated in before.iter().filter(|rated| !after.contains(rated)) {
+                let is_short = sums.remove(rated);
+                self.is_outdated.fetch_or(is_short, Relaxed);
+            }
             for rated in after.into_iter().filter(|rated| !before.contains(rated)) {
                 let found = sums.add(&rated).filter(|_| !rated.is_judged);
                 drifts.extend(found.map(|drift| FoundDrift { model: rated.model, task: rated.task, drift }));
@@ -180,7 +186,11 @@ impl Feedback {
 
     /// What is to be done: whether the ledger is to be read anew, and whether there is something to publish.
     pub fn take_changes(&self) -> (bool, bool) {
-        (self.is_outdated.swap(false, Relaxed), self.is_changed.swap(false, Relaxed))
+        let is_recount_due = {
+            let answered = self.traffic.lock();
+            answered.is_behind && answered.is_old()
+        };
+        (self.is_outdated.swap(false, Relaxed), self.is_changed.swap(false, Relaxed) || is_recount_due)
     }
 
     /// What the ratings say now, which is published from now on; `anew` from what the ledger holds. Blocks.
@@ -197,12 +207,17 @@ impl Feedback {
         evidence
     }
 
-    /// Counts the answers of models again, if that was long ago.
+    /// Counts the answers of models again, if that was long ago, or else soon.
     fn count_answers(&self, ledger: &GenerationStore) {
         let mut answered = self.traffic.lock();
-        if answered.at.is_none_or(|at| at.elapsed() >= TRAFFIC_AGE) {
-            match traffic(ledger) {
-                Ok(table) => *answered = Answered { at: Some(Instant::now()), table: Arc::new(table) },
+        answered.is_behind = !answered.is_old();
+        if !answered.is_behind {
+            let now_ms = clock::unix_millis();
+            let since_ms = now_ms.saturating_sub(i64::from(RATE_DAYS) * DAY_MS);
+            match ledger.answers_beside_ratings(since_ms, now_ms) {
+                Ok(table) => {
+                    *answered = Answered { at: Some(Instant::now()), is_behind: false, table: Arc::new(table) }
+                }
                 Err(fault) => log::debug!("the answers of models cannot be counted: {fault}"),
             }
         }
@@ -290,27 +305,6 @@ fn uncounted(answer: &RatedAnswer, new: &Rating, ratings: &[Rating]) -> Option<&
             (!holds).then_some("its idempotency key was sent before, and this is not the rating that holds")
         }
     }
-}
-
-/// The answers of the last days, by model, class and account.
-fn traffic(ledger: &GenerationStore) -> Result<TrafficTable, Fault> {
-    let now_ms = clock::unix_millis();
-    let since_ms = now_ms.saturating_sub(i64::from(RATE_DAYS) * DAY_MS);
-    let by = vec![Dimension::Account, Dimension::Model, Dimension::Task];
-    let grouping = Grouping { slots: slot(since_ms)..=slot(now_ms), by, period: None, only: Vec::new() };
-    let mut table = TrafficTable::new();
-    let mut models = BTreeMap::<String, Arc<str>>::new();
-    for ((_, key), counters) in ledger.entries().sums(&grouping)? {
-        let answers = counters.requests.saturating_sub(counters.failed);
-        let Some(task) = Task::named(key.get(Dimension::Task)).filter(|_| answers > 0) else { continue };
-        let model = key.get(Dimension::Model);
-        let model = models.entry(model.to_owned()).or_insert_with(|| Arc::from(model));
-        // Sixteen hexadecimal digits.
-        let account = u64::from_str_radix(key.get(Dimension::Account), 16).unwrap_or_default();
-        let seen = table.entry((task, Arc::clone(model))).or_default().entry(account).or_default();
-        *seen = seen.saturating_add(answers);
-    }
-    Ok(table)
 }
 
 /// The day of now, since 1970, in UTC.

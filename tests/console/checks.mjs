@@ -56,7 +56,7 @@ const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', 'what if': 'what-if', regret: 'regret', refused: 'refused', configuration: 'config', 'all keys': 'config?source=all', prices: 'prices?model=meadow%2Fsmall&provider=sim-thrift&prompt=1&completion=2', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', spend: 'spend', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', 'one key': `keys/${encodeURIComponent(KEY_NAME)}`, 'new key': 'new/key', 'change a key': `keys/${encodeURIComponent(KEY_NAME)}/change`, accounts: 'accounts', 'new account': 'new/account', audit: 'audit', ledger: 'ledger', playground: 'try', calibration: 'calibration', targets: 'targets', 'what if': 'what-if', shadows: 'shadows', regret: 'regret', refused: 'refused', configuration: 'config', 'all keys': 'config?source=all', prices: 'prices?model=meadow%2Fsmall&provider=sim-thrift&prompt=1&completion=2', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {

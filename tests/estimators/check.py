@@ -1,6 +1,8 @@
 """The estimators of `oracle estimate` against those of the Open Bandit Pipeline and of coba, on the same logs.
 
-    check.py <oracle> <directory for the logs>
+    check.py <oracle> <directory for the logs> [<directory with tables of real outcomes>]
+
+The logs are an example by hand, random ones, and those that `oracle logs` draws from outcomes of which all are known.
 """
 
 import subprocess
@@ -70,6 +72,18 @@ def drawn(seed):
     return action, logging[np.arange(requests), action], reward, q, pi
 
 
+def read(path):
+    """A log as `oracle logs` writes it."""
+    rows = np.loadtxt(path, delimiter=",", skiprows=1)
+    arms = (rows.shape[1] - 3) // 2
+    return rows[:, 0].astype(int), rows[:, 1], rows[:, 2], rows[:, 3 : 3 + arms], rows[:, 3 + arms :]
+
+
+def written(oracle, directory, quality):
+    subprocess.run([oracle, "logs", directory, *(["--quality", quality] if quality else [])], check=True)
+    return [(path.stem, read(path)) for path in sorted(directory.glob("*.csv"))]
+
+
 def theirs(action, p, reward, q, pi):
     given = {
         "reward": reward,
@@ -113,7 +127,10 @@ def ours(oracle, path, action, p, reward, q, pi):
 def main():
     oracle, directory = sys.argv[1], Path(sys.argv[2])
     passed = failed = 0
-    for name, log in [("by hand", by_hand()), *((f"seed {seed}", drawn(seed)) for seed in range(24))]:
+    real = directory / "logs"
+    real.mkdir(exist_ok=True)
+    drawn_here = [(f"seed {seed}", drawn(seed)) for seed in range(24)]
+    for name, log in [("by hand", by_hand()), *drawn_here, *written(oracle, real, *sys.argv[3:4] or [None])]:
         mine = ours(oracle, directory / "log.csv", *log)
         for library, figures in [("obp", theirs(*log)), ("coba", cobas(*log))]:
             for figure, value in figures.items():

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use actix_web::http::Method;
-use pointsman::app::cli::summary;
 use pointsman_config::{Config, Environment};
+use pointsman_routing::decide::splitmix64;
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     harness::{Reply, TestGateway},
     issued_keys::{call, issue},
     patience::{PATIENCE, eventually},
+    process::{self, ConfigFile},
     raw_client::RawClient,
     scrape::Scrape,
     scripted::{Script, Upstream},
@@ -76,6 +77,11 @@ fn broken_answers() -> Vec<(&'static str, Value, Value, &'static str)> {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "unheard_of", "arguments": "{}"}});
     let tools = json!({"tools": [{"type": "function", "function": {"name": "map", "parameters": {"type": "object"}}}]});
     let json_object = json!({"response_format": {"type": "json_object"}});
+    let of_items = json!({"type": "object", "properties": {"items": {"type": "array", "items": {"type": "object",
+        "properties": {"price": {"type": "number"}}}}}});
+    let prices = json!({"tools": [{"type": "function", "function": {"name": "put", "parameters": of_items}}]});
+    let items = json!({"items": [{"price": 1}, {"price": 2}, {}, {"price": "4"}]}).to_string();
+    let priced = json!({"id": "c1", "type": "function", "function": {"name": "put", "arguments": items}});
     vec![
         ("empty", json!({}), empty(), "was empty"),
         (
@@ -86,6 +92,12 @@ fn broken_answers() -> Vec<(&'static str, Value, Value, &'static str)> {
         ),
         ("invalid_json", json_object, says("Sure: {}"), "was no JSON"),
         ("schema", schema(), says("{\"price\": \"1\"}"), "broke the schema at /price (number expected)"),
+        (
+            "tool_arguments",
+            prices,
+            finished(json!({"role": "assistant", "content": null, "tool_calls": [priced]}), "tool_calls"),
+            "called a tool with arguments that break its schema at /items/3/price (number expected)",
+        ),
         (
             "tool_arguments",
             tools,
@@ -282,6 +294,29 @@ async fn max_cost_holds_for_both_answers_together() {
 }
 
 #[actix_web::test]
+async fn the_second_answer_keeps_the_least_quality_of_its_alias() {
+    let (weak, strong) = (always(200, &empty()), strong());
+    let score = "quality = { source = \"own-eval\", date = 2026-11-02, general = { score = 0.7, n = 400 } }";
+    let scored = |least: f64| {
+        let world = World::new().provider("first", weak.address()).provider("second", strong.address());
+        let world = world.model(&Model::new("acme/weak").at("first", WEAK, WEAK).with(score));
+        let world = world.model(&Model::new("acme/strong").at("second", STRONG, STRONG).with(score));
+        world.with(&format!(
+            "[[aliases]]\nname = \"chat\"\nallowed_models = [\"acme/weak\"]\ncascade = {{ to = \"service/better\" }}\n\
+             [[aliases]]\nname = \"better\"\nallowed_models = [\"acme/strong\"]\nmin_quality = {least}\n"
+        ))
+    };
+    for (least, model) in [(0.8, "acme/weak"), (0.6, "acme/strong")] {
+        let gateway = scored(least).start().await;
+        let reply = gateway.chat(&ask("service/chat")).await;
+        reply.expect(200);
+        assert_eq!(headers(&reply)[0], model, "{least}");
+        assert_eq!(counted(&gateway, "empty", "no_candidate").await, f64::from(u8::from(model == "acme/weak")));
+    }
+    assert_eq!(strong.bodies().len(), 1);
+}
+
+#[actix_web::test]
 async fn the_hourly_budget_of_an_alias_holds() {
     let (weak, strong) = (always(200, &empty()), strong());
     // Room for three second answers of $0.00017, and for what the next one may cost at most until then.
@@ -442,33 +477,56 @@ async fn nothing_of_a_broken_answer_is_recorded() {
     assert!(shown.contains("/* (nothing expected)") && !shown.contains(told), "{shown}");
 }
 
-/// The prices of `check` are those of a thousand calls of 1,000 and 250 tokens: such calls are made here.
+/// The prices of `check` are those of a thousand calls of 1,000 and 250 tokens: an hour of such calls is made here, of which chance lets
+/// about seven of ten be accepted.
 #[actix_web::test]
-async fn the_cost_that_check_expects_is_what_calls_come_to() {
+async fn the_cost_that_check_expects_is_that_of_an_hour_of_calls_within_a_twentieth() {
+    const CALLS: u64 = 240;
     let usage = json!({"prompt_tokens": 1000, "completion_tokens": 250, "total_tokens": 1250});
     let says = |text: &str| http(200, &answer(json!({"role": "assistant", "content": text}), usage.clone()));
-    // Seven of ten are accepted.
-    let script = (0..10).fold(Script::new(), |script, n| script.request().send(says(if n < 7 { "Left." } else { "" })));
+    let is_accepted = |n: u64| splitmix64(n) % 10 < 7;
+    let script = (0..CALLS)
+        .fold(Script::new(), |script, n| script.request().send(says(if is_accepted(n) { "Left." } else { "" })));
     let (weak, strong) = (Upstream::start([script]), Upstream::start([Script::answering(says("Right."))]));
+    let folder = Folder::new();
     let world = world(&weak, &strong, CASCADE);
-    let page = summary(
-        &Config::parse(world.toml(), "f", Path::new("."), &world.environment().iter().cloned().collect()).unwrap(),
-    );
-    let line = page.lines().find(|line| line.contains("service/chat -> ")).unwrap_or_else(|| panic!("{page}"));
-    assert_eq!(
-        line.trim(),
-        "service/chat -> acme/strong: at $1.25 against $12.50 this pays as long as more than 10 % are accepted: $1.25 + (1 - \
-         accepted) x $12.50"
-    );
+    let world = world.variable("POINTSMAN__LEDGER__DATA_DIR", folder.at("data").to_str().unwrap());
+    let file = ConfigFile::new(world.toml());
+    let environment: Vec<(&str, &str)> =
+        world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let check = || {
+        let output = process::run(&["check", "--config", file.path()], &environment);
+        let page = String::from_utf8(output.stdout).unwrap();
+        let line = page.lines().find(|line| line.contains("service/chat -> ")).unwrap_or_else(|| panic!("{page}"));
+        line.trim().to_owned()
+    };
+    let arithmetic = "service/chat -> acme/strong: at $1.25 against $12.50 this pays as long as more than 10 % are accepted: $1.25 \
+                      + (1 - accepted) x $12.50; ";
+    let unknown = "how many are accepted is not known, for no recorded answer was judged by these signals";
+    assert_eq!(check(), format!("{arithmetic}{unknown}"));
     let gateway = world.start().await;
-    let mut spent = 0.0;
-    for _ in 0..10 {
-        let reply = gateway.chat(&ask("service/chat")).await;
-        reply.expect(200);
-        spent += find(&explained(&gateway, &reply).await, "ledger_cost").as_f64().unwrap();
+    for _ in 0..CALLS {
+        gateway.chat(&ask("service/chat")).await.expect(200);
     }
-    let expected = (1.25 + 0.3 * 12.50) / 1000.0 * 10.0;
-    assert!((spent / expected - 1.0).abs() < 0.05, "{spent} {expected}");
+    let spent = gateway.get("/api/v1/key").await.expect(200)["data"]["usage"].as_f64().unwrap();
+    gateway.stop().await;
+    drop(gateway);
+    let line = check();
+    let accepted = (0..CALLS).filter(|n| is_accepted(*n)).count() as f64 / CALLS as f64 * 100.0;
+    let now = format!("{arithmetic}now {accepted:.1} % of {CALLS} recorded answers, which comes to $");
+    let rest = line.strip_prefix(&now).unwrap_or_else(|| panic!("{line}, not {now}"));
+    let (expected, waits) = rest.split_once("; ").unwrap();
+    let expected: f64 = expected.parse().unwrap();
+    let per_thousand = spent / CALLS as f64 * 1000.0;
+    assert!((expected / per_thousand - 1.0).abs() < 0.05, "{expected}, and {per_thousand} were spent");
+    assert!(waits.starts_with(&format!("{:.1} % wait ", 100.0 - accepted)) && waits.ends_with(" s longer"), "{waits}");
+    // A comparison with a file whose cascade differs says the same of the other one, whose signals judged nothing yet.
+    let other = ConfigFile::new(&world.toml().replace("\"acme/strong\" }", "\"acme/strong\", on = [\"empty\"] }"));
+    let output = process::run(&["diff", "--config", other.path()], &environment);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains(&format!("{arithmetic}{unknown}")), "{page}");
+    let output = process::run(&["diff", "--config", file.path()], &environment);
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("this pays"), "nothing changes");
 }
 
 #[test]

@@ -133,7 +133,11 @@ async fn what_the_api_refuses_is_said_beside_the_field_and_nothing_is_issued() {
         assert!(page.contains("aria-invalid=\"true\"") && !page.contains("<script>"), "{fields}: {page}");
     }
     let reply = browser.post("/console/new/key", &format!("{token}&name=a&scopes=root")).await;
-    assert!(reply.status == 400 && reply.text().contains("Allowed: inference, read, admin."), "{}", reply.text());
+    assert!(
+        reply.status == 400 && reply.text().contains("Allowed: inference, read, admin, feedback."),
+        "{}",
+        reply.text()
+    );
     let reply = browser.post("/console/new/key", &format!("{token}&name=keep+me&scopes=read&limit=x")).await;
     assert!(reply.text().contains("value=\"keep me\""), "what was entered stays");
     assert_eq!(api(&gateway, "/api/v1/keys").await["data"], json!([]));

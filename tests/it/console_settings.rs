@@ -145,7 +145,7 @@ async fn the_page_what_if_compares_recorded_calls_under_changed_keys() {
     for shown in ["routing.exploration", "routing.balanced", "routing.objective", "first token p50, s", "[routing]"] {
         assert!(page.contains(shown), "{shown}: {page}");
     }
-    assert!(page.contains("Too little is answered to judge the limits."), "{page}");
+    assert!(page.contains("The limits cannot be judged."), "{page}");
     let note = "x".repeat(12_000);
     let page = compared(&format!("latency=0.25&changes=%23+{note}%0A%22routing.exploration%22+%3D+0.25")).await;
     assert!(page.contains("3 of 3 decisions identical"), "{page}");

@@ -1,8 +1,16 @@
 //! Secrets stay secret, on the real binary: after a hostile little session, everything it wrote and
 //! everything it answered is searched for the provider's key, the clients' keys and the words of the prompts.
 
+use std::sync::Arc;
+
 use actix_web::http::Method;
-use pointsman_ledger::{entry::Filter, generations::GenerationStore, page::Query};
+use pointsman_domain::Generation;
+use pointsman_ledger::{
+    entry::Filter,
+    generations::GenerationStore,
+    page::Query,
+    traffic::{Traffic, TrafficRecord, Wanted},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,6 +18,7 @@ use crate::{
     harness::{KEY, TestGateway},
     hostile::UNTIL_CLOSE,
     keyless::{provider, simple_model},
+    ledger_commands,
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Script, Upstream},
@@ -110,7 +119,10 @@ fn upstreams() -> Vec<(&'static str, Upstream)> {
 
 fn config(upstreams: &[(&str, Upstream)]) -> ConfigFile {
     let mut text = "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n\
-                    [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
+                    [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n\
+                    [[shadow]]\nname = \"cheap\"\noverrides = { routing.objective = \"cheapest\" }\n\
+                    [[aliases]]\nname = \"chat\"\nallowed_models = [\"acme/good\"]\ncascade = { to = \"acme/streaming\" }\n\
+                    [routing.explore]\nshare = 0.5\n"
         .to_owned();
     for (slug, upstream) in upstreams {
         text.push_str(&provider(slug, &upstream.url("/v1")));
@@ -212,6 +224,19 @@ async fn check_session(log: &str) {
     session.chat("acme/good", &json!({"messages": [{"role": "user", "content": {"text": PROMPT}}]})).await;
     session.chat("acme/good", &json!({"max_tokens": 99_999_999})).await;
 
+    // A broken answer of a cascade, and ratings with words.
+    session.chat("service/chat", &json!({"response_format": {"type": "json_object"}, "session_id": "s"})).await;
+    let asked = json!({"model": "acme/good", "messages": [{"role": "user", "content": PROMPT}]});
+    let rated = session.gateway.chat(&asked).await.header("x-generation-id").unwrap().to_owned();
+    let path = format!("/api/v1/generations/{rated}/feedback");
+    for more in
+        [json!({"comment": PROMPT}), json!({"name": format!("{PROMPT} {ANSWER}")}), json!({"idempotency_key": PROMPT})]
+    {
+        let rating = and(json!({"value": true}), more);
+        session.call(Method::POST, &path, &[("content-type", "application/json")], Some(&rating)).await;
+    }
+    session.call(Method::GET, &path, &[], None).await;
+
     let stolen = format!("Bearer {WRONG_KEY}");
     for header in [("authorization", stolen.as_str()), ("x-api-key", WRONG_KEY), ("authorization", WRONG_KEY)] {
         session.call(Method::GET, "/api/v1/key", &[header], None).await;
@@ -246,6 +271,20 @@ fn check_records(folder: &Folder) {
     for entry in entries {
         check("a record", &String::from_utf8_lossy(&entry.bytes));
         check("the index of a record", &format!("{:?}", entry.facts));
+    }
+    let (data, export) = (folder.at("data"), folder.at("traffic.pmx"));
+    let (path, out) = (data.display().to_string(), export.display().to_string());
+    let (code, said, _) = ledger_commands::ledger(&["export", "--strip", "--out", &out, "--data-dir", &path], &[]);
+    assert_eq!(code, 0, "{said}");
+    let never = std::sync::atomic::AtomicBool::new(false);
+    for place in [&data, &export] {
+        let take = |shadows: &mut usize, record: TrafficRecord| {
+            let generation = Generation { catalog: Arc::default(), ..record.generation };
+            *shadows += generation.shadows.len();
+            check(&format!("a record of {}", place.display()), &format!("{generation:?}"));
+        };
+        let shadows = Traffic::open(place).unwrap().fold(&Wanted::default(), 1, &never, || 0, take).unwrap().0;
+        assert!(place == &export || shadows.iter().sum::<usize>() > 0, "no choice of a shadow was recorded");
     }
     for file in std::fs::read_dir(folder.at("data")).unwrap().map(|file| file.unwrap().path()) {
         let bytes = if file.is_file() { std::fs::read(&file).unwrap() } else { Vec::new() };

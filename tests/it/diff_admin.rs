@@ -12,7 +12,7 @@ use crate::{
     world::{Model, World},
 };
 
-async fn call(gateway: &TestGateway, key: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
+pub(crate) async fn call(gateway: &TestGateway, key: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
     let bearer = format!("Bearer {key}");
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     let body = body.map(|body| body.to_string().into_bytes());
@@ -23,21 +23,28 @@ async fn begin(gateway: &TestGateway, body: Value) -> Reply {
     call(gateway, ADMIN, Method::POST, "diff", Some(body)).await
 }
 
+/// A job of this kind, once it has ended.
+pub(crate) async fn ended(gateway: &TestGateway, kind: &str, body: &Value) -> Value {
+    let begun = call(gateway, ADMIN, Method::POST, kind, Some(body.clone())).await.expect(202);
+    let path = format!("{kind}/{}", begun["data"]["id"].as_str().unwrap());
+    let shown = async || admin(gateway, &path).await.expect(200)["data"].take();
+    eventually("it ends", shown, |data| data["state"] != "running").await
+}
+
+/// The same, once its records are in the database, a few seconds after they were made.
+pub(crate) async fn ended_with_records(gateway: &TestGateway, kind: &str, body: &Value) -> Value {
+    let ended = async || ended(gateway, kind, body).await;
+    eventually("it reads the records", ended, |data| data["report"]["self_tested"] == 4).await
+}
+
 #[actix_web::test]
 async fn a_comparison_is_begun_shown_and_cancelled_by_its_id() {
     let stage = Stage::new();
     let gateway = stage.gateway().await;
     one_of_each(&gateway).await;
     // The same configuration, as far as decisions depend on it.
-    let config = stage.world().toml().to_owned();
-    let compared = async || {
-        let begun = begin(&gateway, json!({"config": config, "limits": ["spend > +5%"]})).await.expect(202);
-        let id = begun["data"]["id"].as_str().unwrap().to_owned();
-        let shown = async || admin(&gateway, &format!("diff/{id}")).await.expect(200)["data"].take();
-        eventually("it ends", shown, |data| data["state"] != "running").await
-    };
-    // The records are in the database a few seconds later.
-    let data = eventually("it reads the records", compared, |data| data["report"]["self_tested"] == 4).await;
+    let same = json!({"config": stage.world().toml(), "limits": ["spend > +5%"]});
+    let data = ended_with_records(&gateway, "diff", &same).await;
     assert_eq!(
         (&data["state"], &data["report"]["changed"], &data["why"]),
         (&json!("done"), &json!(0), &json!(null)),
@@ -72,19 +79,9 @@ async fn changed_keys_and_factors_of_prices_are_compared_with_the_configuration_
     let stage = Stage::new();
     let gateway = stage.gateway().await;
     one_of_each(&gateway).await;
-    let compared = async |body: Value| {
-        let begun = begin(&gateway, body).await.expect(202);
-        let id = begun["data"]["id"].as_str().unwrap().to_owned();
-        let shown = async || admin(&gateway, &format!("diff/{id}")).await.expect(200)["data"].take();
-        eventually("it ends", shown, |data| data["state"] != "running").await
-    };
+    let compared = async |body: Value| ended(&gateway, "diff", &body).await;
     let some = json!({"changes": {"routing.exploration": 0.5, "routing": {"objective": "fastest"}}});
-    let data = eventually(
-        "it reads the records",
-        async || compared(some.clone()).await,
-        |data| data["report"]["self_tested"] == 4,
-    );
-    let data = data.await;
+    let data = ended_with_records(&gateway, "diff", &some).await;
     let keys: Vec<&str> =
         data["report"]["changes"].as_array().unwrap().iter().map(|change| change["key"].as_str().unwrap()).collect();
     assert_eq!(keys, ["routing.exploration", "routing.objective"], "{data:#}");
@@ -121,13 +118,7 @@ async fn more_changes_than_can_be_told_apart_are_all_listed_and_one_that_moves_a
     let world = (0..70).fold(stage.world(), more);
     let flaky = "upstream_model = \"flaky-saved\"";
     let config = world.toml().replace(flaky, &format!("{flaky}, disabled = true"));
-    let compared = async || {
-        let begun = begin(&gateway, json!({"config": config})).await.expect(202);
-        let id = begun["data"]["id"].as_str().unwrap().to_owned();
-        let shown = async || admin(&gateway, &format!("diff/{id}")).await.expect(200)["data"].take();
-        eventually("it ends", shown, |data| data["state"] != "running").await
-    };
-    let data = eventually("it reads the records", compared, |data| data["report"]["self_tested"] == 4).await;
+    let data = ended_with_records(&gateway, "diff", &json!({"config": config})).await;
     assert_eq!(data["report"]["changes"].as_array().unwrap().len(), 71, "{data:#}");
     let causes = &data["report"]["causes"];
     assert_eq!((&causes[0]["changes"], &causes[1]), (&json!(["models.\"acme/saved\""]), &json!(null)), "{data:#}");

@@ -1,6 +1,12 @@
 //! `pointsman diff` and `pointsman ledger export --strip`, with the real binary, on records that a gateway made.
 
-use std::{path::Path, process::Output, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    process::Output,
+    sync::Arc,
+    time::Duration,
+};
 
 use pointsman_domain::{Generation, GenerationId};
 use pointsman_ledger::{
@@ -12,6 +18,7 @@ use pointsman_ledger::{
 use serde_json::{Value, json};
 
 use crate::{
+    estimate_command::many,
     folder::Folder,
     harness::{KEY, TestGateway},
     ledger_commands::ledger,
@@ -37,7 +44,7 @@ pub(crate) async fn recorded(data: &Path) {
 }
 
 /// The same by a gateway with these settings beside its own.
-async fn recorded_under(data: &Path, settings: &[(&str, &str)]) {
+pub(crate) async fn recorded_under(data: &Path, settings: &[(&str, &str)]) {
     let environment = environment(&data.display().to_string());
     let mut pairs: Vec<(&str, &str)> =
         environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -89,6 +96,55 @@ fn report(data: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
+/// What `pointsman diff` answers for each record under these settings: the choices before and after.
+fn moves(data: &Path, settings: &[(&str, &str)]) -> HashMap<String, [Value; 2]> {
+    let mut made = report(data, &["--examples", "40"], settings);
+    assert_eq!(made["answerable"]["exact"], 40, "{made:#}");
+    let examples = made["examples"].as_array_mut().unwrap().iter_mut();
+    let moved =
+        examples.map(|one| (one["record"].as_str().unwrap().to_owned(), ["from", "to"].map(|at| one[at].take())));
+    moved.collect()
+}
+
+#[actix_web::test]
+async fn every_exact_answer_is_what_the_gateway_decided_under_the_other_configuration_when_it_served() {
+    // The shadows decide inside the gateway, on its own statistics and seeds; the command has nothing but the ledger.
+    let shadows = "[{ name = \"fast\", overrides = { routing = { balanced = { cost = 0 } } } }, \
+                   { name = \"time\", overrides = { routing = { expert = { cheapest_time_value = 1000, reliable_time_share = 10 } } } }]";
+    let time = [
+        ("POINTSMAN__ROUTING__EXPERT__CHEAPEST_TIME_VALUE", "1000"),
+        ("POINTSMAN__ROUTING__EXPERT__RELIABLE_TIME_SHARE", "10"),
+    ];
+    let others = [("fast", &[FASTEST][..]), ("time", &time)];
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded_under(
+        &data,
+        &[("POINTSMAN__SHADOW", shadows), ("POINTSMAN__SIMULATION__PROVIDERS__SIM_FLAKY__ERROR_RATE", "0.5")],
+    )
+    .await;
+    let generations = stored(&data);
+    let (mut compared, mut moved) = (0, 0);
+    for (name, settings) in others {
+        let answers = moves(&data, settings);
+        for generation in &generations {
+            let Some(shadow) = generation.shadows.iter().find(|shadow| &*shadow.shadow == name) else { continue };
+            let named = |index: u32| {
+                let endpoint = generation.catalog.endpoint(index).unwrap();
+                let (model, provider) =
+                    (generation.catalog.model_of(endpoint).unwrap(), generation.catalog.provider_of(endpoint).unwrap());
+                json!(format!("{} at {}", model.id, provider.slug))
+            };
+            let own = generation.decision.candidates.first().map(|first| named(first.index));
+            let expected = [own, shadow.choice.map(named)].map(|choice| choice.unwrap_or_default());
+            let same = [expected[0].clone(), expected[0].clone()];
+            assert_eq!(answers.get(generation.id.as_str()).unwrap_or(&same), &expected, "{name} {}", generation.id);
+            (compared, moved) = (compared + 1, moved + usize::from(expected[0] != expected[1]));
+        }
+    }
+    assert!(compared >= 20 && moved >= 5, "{compared} compared, {moved} moved");
+}
+
 /// Only the time counts, at any price.
 const FASTEST: (&str, &str) = ("POINTSMAN__ROUTING__BALANCED__COST", "0");
 
@@ -127,7 +183,8 @@ async fn the_running_configuration_changes_nothing_and_another_one_is_compared_w
     let few = ["--fail-if", "first_token_p50 > +900%", "--where", "objective=balanced"];
     let (code, out, _) = diff(&data, &few, &[FASTEST]);
     assert_eq!(code, 2, "ten decisions are too few to judge a limit by: {out}");
-    assert!(out.contains("no answer: fewer than 30 decisions") && out.contains("an interval needs 30"), "{out}");
+    assert!(out.contains("judged by 30 decisions or more, and there are 10"), "{out}");
+    assert!(out.contains("an interval needs 30"), "{out}");
     assert_eq!(report(&data, &["--where", "objective=balanced"], &[])["answerable"]["decisions"], 10);
     let (code, _, said) = diff(&data, &["--where", "alias=service/auto objective=balanced"], &[]);
     assert!(code == 2 && said.contains("no record meets the conditions"), "{said}");
@@ -136,15 +193,46 @@ async fn the_running_configuration_changes_nothing_and_another_one_is_compared_w
 #[actix_web::test]
 async fn the_output_is_the_same_for_any_number_of_threads_and_on_repetition() {
     let folder = Folder::new();
+    let (data, ledger) = (folder.at("data"), folder.at("many"));
+    recorded(&data).await;
+    // More than one block for each thread.
+    store(&ledger, &many(&stored(&data), 150));
+    let with = |form: &[&str], threads: &str| {
+        let place = ledger.to_str().unwrap();
+        let common = ["--ledger", place, "--threads", threads, "--until", "2100-01-01", "--examples", "9"];
+        diff(&data, &[form, &common].concat(), &[FASTEST])
+    };
+    for form in [&["--json"][..], &[], &["--markdown"], &["--json", "--estimate"]] {
+        let first = with(form, "1");
+        assert!(first.1.contains("6000") || first.1.contains("6,000"), "{}", first.1);
+        // Estimates take a while.
+        let again: &[&str] = if form.contains(&"--estimate") { &["16"] } else { &["1", "2", "16"] };
+        for threads in again {
+            assert_eq!(with(form, threads), first, "{form:?} {threads}");
+        }
+    }
+}
+
+/// Every file of a directory with its content.
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let mut all: Vec<_> = files.map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect();
+    all.sort();
+    all
+}
+
+#[actix_web::test]
+async fn a_comparison_changes_nothing_in_the_directory_that_it_reads() {
+    let folder = Folder::new();
     let data = folder.at("data");
     recorded(&data).await;
-    let until = "2100-01-01";
-    let with =
-        |threads: &str| diff(&data, &["--json", "--threads", threads, "--until", until, "--examples", "9"], &[FASTEST]);
-    let first = with("1");
-    for threads in ["1", "2", "16"] {
-        assert_eq!(with(threads), first, "{threads}");
+    let before = contents(&data);
+    for arguments in [&["--estimate"][..], &["--open-loop"], &["--fail-if", "spend > -100%"]] {
+        diff(&data, arguments, &[FASTEST]);
     }
+    let names = |all: &[(PathBuf, Vec<u8>)]| all.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
+    let after = contents(&data);
+    assert!(before.len() > 1 && before == after, "{:?} {:?}", names(&before), names(&after));
 }
 
 #[actix_web::test]
@@ -191,6 +279,10 @@ async fn an_open_loop_answers_keys_that_work_over_time_says_how_near_it_is_and_i
         assert_eq!(code, 0, "{said}");
         assert!(text.contains("recorded attempts happened again") && text.contains("open loop, calibrated"), "{text}");
     }
+    // No attempt failed, so a breaker that bears more would have changed nothing.
+    let breaker = report(&data, &["--open-loop"], &[("POINTSMAN__ROUTING__BREAKER__CONSECUTIVE", "9")]);
+    let said = (&breaker["answerable"]["open_loop"], &breaker["changed"], &breaker["changes"][0]["key"]);
+    assert_eq!(said, (&json!(40), &json!(0), &json!("routing.breaker.consecutive")), "{breaker:#}");
     let narrowed = report(&data, &["--open-loop", "--where", "objective=fastest"], &[half_life]);
     let decisions = &narrowed["answerable"]["decisions"];
     assert_eq!((decisions, &narrowed["open_loop"]["attempts"]), (&json!(10), &near["attempts"]), "all attempts count");
@@ -242,6 +334,11 @@ fn wrong_use_and_what_is_no_ledger_are_told_in_a_sentence() {
     let foreign = data.join("notes.txt");
     std::fs::write(&foreign, "These are notes, and no ledger.").unwrap();
     let (code, _, said) = diff(&data, &["--ledger", foreign.to_str().unwrap()], &[]);
+    assert!(code == 2 && said.contains("neither a ledger nor an export of one"), "{said}");
+    let other = data.join("other.db");
+    let created = rusqlite::Connection::open(&other).unwrap().execute_batch("create table notes (text text)");
+    created.unwrap();
+    let (code, _, said) = diff(&data, &["--ledger", other.to_str().unwrap()], &[]);
     assert!(code == 2 && said.contains("neither a ledger nor an export of one"), "{said}");
     let (code, _, said) = diff(&data, &[], &[("POINTSMAN__ROUTING__EXPLORATION", "lots")]);
     assert!(code == 2 && said.to_lowercase().contains("exploration"), "{said}");
@@ -307,8 +404,7 @@ async fn a_stripped_export_names_nobody_and_compares_as_its_ledger_does() {
     let read = |path: &Path| {
         let traffic = Traffic::open(path).unwrap();
         let take = |found: &mut Vec<(String, String)>, record: TrafficRecord| {
-            let generation = Generation { catalog: Arc::default(), ..record.generation };
-            found.push((generation.id.as_str().to_owned(), format!("{generation:?}")));
+            found.push((record.generation.id.as_str().to_owned(), format!("{:?}", record.generation)));
         };
         let never = std::sync::atomic::AtomicBool::new(false);
         traffic.fold(&Wanted::default(), 1, &never, Vec::new, take).unwrap().0.concat()
@@ -323,7 +419,6 @@ async fn a_stripped_export_names_nobody_and_compares_as_its_ledger_does() {
     let nobody = GenerationId::new(0, [0; 3]);
     assert!(told.iter().all(|(id, _)| id == nobody.as_str()) && named.iter().all(|(id, _)| id != nobody.as_str()));
     let raw = std::fs::read(&file).unwrap();
-    assert!(!raw.windows(6).any(|window| window == b"canary"));
 
     let numbers = |mut report: Value| {
         let examples = report["examples"].as_array_mut().unwrap();

@@ -3,6 +3,7 @@
 use std::{path::Path, process::Output, sync::Arc};
 
 use pointsman_domain::{Generation, GenerationId, Objective};
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::{
@@ -64,6 +65,42 @@ async fn few_records_are_refused_with_a_remedy_and_many_give_figures_with_what_i
     let (code, both, _) = diff(&data, &["--ledger", path, "--estimate"], &[]);
     assert!(code == 0 && both.contains("limits") == text.contains("limits"), "{both}");
     assert!(both.contains("answerable") && both.contains("Had these requests been decided by"), "{both}");
+}
+
+#[actix_web::test]
+async fn the_share_of_accepted_answers_is_estimated_from_ratings_and_its_refusal_is_no_exit_code() {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    recorded(&data).await;
+    let ledger = folder.at("many");
+    let generations = many(&stored(&data), 30);
+    store(&ledger, &generations);
+    let database = Connection::open(ledger.join("ledger.db")).unwrap();
+    let rate = |numbers: std::ops::Range<usize>, source: &str, value: fn(usize) -> i64| {
+        for (n, one) in generations[numbers.clone()].iter().enumerate() {
+            let insert = "insert into ratings values (?1, (select count(*) from ratings where generation = ?1), ?3, 'm', 1, \
+                          'general', 'accepted', ?2, 1, ?3, ?4, 1000000, 0, null)";
+            database.execute(insert, (one.id.as_str(), source, one.created_ms, value(n))).unwrap();
+        }
+    };
+    let acceptance = || {
+        let (code, json, said) = estimate(&data, &["--ledger", ledger.to_str().unwrap(), "--json"], &[]);
+        assert_eq!(code, 0, "{json} {said}");
+        let report: Value = serde_json::from_str(&json).unwrap();
+        report["samples"][0]["figures"].as_array().unwrap().iter().find(|one| one["figure"] == "acceptance").cloned()
+    };
+    assert_eq!(acceptance(), None, "nothing is rated");
+    rate(0..9, "user", |_| 1_000_000);
+    let few = acceptance().unwrap();
+    assert!(few["refusals"][0].as_str().unwrap().contains("worth 9 requests") && few["change"].is_null(), "{few:#}");
+    rate(9..900, "program", |n| if n % 4 == 0 { 0 } else { 1_000_000 });
+    rate(0..900, "judge", |_| 0);
+    let many = acceptance().unwrap();
+    assert_eq!((&many["requests"], &many["refusals"]), (&Value::from(900), &serde_json::json!([])), "{many:#}");
+    assert!((many["before"].as_f64().unwrap() - 0.7522).abs() < 1e-3 && many["interval"].is_array(), "{many:#}");
+    assert!(many["sentence"].as_str().unwrap().contains("accepted answers +0.00 points"), "{many:#}");
+    let text = estimate(&data, &["--ledger", ledger.to_str().unwrap()], &[]).1;
+    assert!(text.contains("accepted of rated, %") && text.contains("75.0 % of the answers are rated"), "{text}");
 }
 
 #[actix_web::test]

@@ -12,7 +12,7 @@ use crate::{
     ledger_durable,
     patience::eventually,
     scripted::Upstream,
-    world::{Model, World, always, and, ask, error_of, saying},
+    world::{Model, World, always, and, answer, ask, error_of, saying},
 };
 
 const PRICE: &str = "0.000001";
@@ -306,6 +306,7 @@ async fn a_kill_loses_no_rating_and_a_damaged_one_is_left_out_with_a_warning() {
     let process = ledger_durable::start(&data);
     assert_eq!(quality(&process.gateway()).await[0]["ratings"], 6);
     process.says("2 ratings in the ledger cannot be read", 1).await;
+    assert_eq!(ledger_durable::answered(&process.gateway(), 1).await.len(), 1, "requests are served all the same");
 }
 
 #[actix_web::test]
@@ -388,4 +389,106 @@ async fn an_account_that_rates_all_answers_of_one_model_and_none_of_another_move
     gateway.post("/api/v1/feedback", &json!(batch)).await.expect(202);
     let known = async || quality_of(&gateway, "acme/small").await;
     eventually("its ratings are shown only", known, |known| known["selective"] == json!(true)).await;
+}
+
+#[actix_web::test]
+async fn answers_from_before_anybody_rated_make_no_model_selective() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = start(&folder).await;
+    let mut ids = Vec::new();
+    for (small, large) in [(5, 100), (60, 60)] {
+        ids.clear();
+        for (model, count) in [("acme/small", small), ("acme/large", large)] {
+            for _ in 0..count {
+                let answer = gateway.chat(&ask(model)).await.expect(200);
+                ids.push(json!({"generation_id": answer["id"], "value": true}));
+            }
+        }
+    }
+    gateway.post("/api/v1/feedback", &json!(ids)).await.expect(202);
+    for model in ["acme/small", "acme/large"] {
+        let known = async || quality_of(&gateway, model).await;
+        let known = eventually("answers are counted", known, |known| known["rating_rate"] != json!(null)).await;
+        assert_eq!((known["rating_rate"].as_f64(), &known["selective"]), (Some(1.0), &json!(false)), "{known}");
+    }
+}
+
+#[actix_web::test]
+async fn a_key_may_do_nothing_but_rate_the_answers_of_its_account() {
+    const RATER: &str = "sk-rater-0a1b2c3d4e5f6a7b";
+    const READER: &str = "sk-reader-0a1b2c3d4e5f6a7b";
+    let folder = Folder::new();
+    let upstreams = [saying("a"), saying("b")];
+    let key = |name: &str, scope: &str| {
+        let variable = name.to_uppercase();
+        format!("[[keys]]\nname = \"{name}\"\nenv = \"{variable}\"\naccount = \"test\"\nscopes = [\"{scope}\"]\n")
+    };
+    let world = world(&upstreams[0], &upstreams[1], &folder).with(&key("rater", "feedback"));
+    let world = world.with(&key("reader", "read")).variable("RATER", RATER).variable("READER", READER);
+    let gateway = world.start().await;
+    let id = answered(&gateway).await;
+    let good = || Some(json!({"value": true}));
+    let by_rater = async |method, path: &str, body| call(&gateway, RATER, method, path, body).await;
+    assert_eq!(by_rater(Method::POST, &path(&id), good()).await.expect(202), counted());
+    assert_eq!(by_rater(Method::GET, &path(&id), None).await.expect(200)["data"][0]["value"], 1);
+    assert_eq!(by_rater(Method::DELETE, &path(&id), None).await.expect(200)["withdrawn"], 1);
+    error_of(&by_rater(Method::POST, "/api/v1/chat/completions", Some(ask("acme/small"))).await, 403);
+    error_of(&by_rater(Method::GET, &format!("/api/v1/generation?id={id}"), None).await, 403);
+    let refused = error_of(&call(&gateway, READER, Method::POST, &path(&id), good()).await, 403);
+    assert_eq!(refused["metadata"]["reason"], "scope");
+}
+
+#[actix_web::test]
+async fn the_rating_of_an_escalated_answer_counts_for_the_model_of_the_second_one() {
+    let folder = Folder::new();
+    let nothing = json!({"role": "assistant", "content": null});
+    let usage = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
+    let upstreams = [always(200, &answer(nothing, usage)), saying("b")];
+    let alias = "[[aliases]]\nname = \"chat\"\nallowed_models = [\"acme/small\"]\ncascade = { to = \"acme/large\" }\n";
+    let gateway = world(&upstreams[0], &upstreams[1], &folder).with(alias).start().await;
+    let answer = gateway.chat(&ask("service/chat")).await.expect(200);
+    assert_eq!(answer["model"], "acme/large", "{answer}");
+    rate(&gateway, answer["id"].as_str().unwrap(), json!({"value": true})).await;
+    assert_eq!(quality_of(&gateway, "acme/small").await, json!(null), "its answer was shown to nobody");
+    assert_eq!(quality_of(&gateway, "acme/large").await["ratings"], 1);
+}
+
+#[actix_web::test]
+async fn ratings_change_no_model_in_the_middle_of_a_conversation_and_that_of_a_new_one() {
+    let folder = Folder::new();
+    let upstreams = [saying("a"), saying("b")];
+    let scored = |id: &str, provider: &str, score: f64| {
+        let score = format!(
+            "quality = {{ source = \"own-eval\", date = 2026-11-02, general = {{ score = {score}, n = 20 }} }}"
+        );
+        Model::new(id).at(provider, PRICE, PRICE).with(&score)
+    };
+    let gateway = World::new()
+        .provider("acme", upstreams[0].address())
+        .provider("bolt", upstreams[1].address())
+        .model(&scored("acme/small", "acme", 0.9))
+        .model(&scored("acme/large", "bolt", 0.7))
+        .with("[routing.balanced]\nlatency = 0\ncost = 0\nquality = 1\n")
+        .with(&format!("[ledger]\ndata_dir = {:?}\n", folder.at("data").to_str().unwrap()))
+        .start()
+        .await;
+    let turn = async |session: &str| {
+        let long = "Which way? ".repeat(1000);
+        let messages = json!([{"role": "user", "content": long}, {"role": "assistant", "content": "Left."},
+            {"role": "user", "content": "Why?"}]);
+        let body =
+            json!({"model": "service/auto", "objective": "balanced", "session_id": session, "messages": messages});
+        gateway.chat(&body).await.expect(200)
+    };
+    assert_eq!(turn("old").await["model"], "acme/small");
+    let mut batch = Vec::new();
+    for _ in 0..40 {
+        let answer = gateway.chat(&ask("acme/small")).await.expect(200);
+        batch.push(json!({"generation_id": answer["id"], "value": false}));
+    }
+    gateway.post("/api/v1/feedback", &json!(batch)).await.expect(202);
+    let mut sessions = 0..;
+    let new = async || turn(&format!("new-{}", sessions.next().unwrap())).await["model"].clone();
+    eventually("a new conversation goes where answers are better", new, |model| *model == "acme/large").await;
+    assert_eq!(turn("old").await["model"], "acme/small");
 }

@@ -154,6 +154,9 @@ async fn an_impossible_member_is_refused_by_its_name() {
         (json!({ "name": "x", "objective": "best" }), "objective"),
         (json!({ "name": "x", "task": "poems" }), "task"),
         (json!({ "name": "x", "task": ["code"] }), "task"),
+        (json!({ "name": "x", "min_quality": 1.5 }), "min_quality"),
+        (json!({ "name": "x", "min_quality": { "p50": 0.7 } }), "min_quality"),
+        (json!({ "name": "x", "quality_unknown": "perhaps" }), "quality_unknown"),
         (json!({ "name": "x", "aliases": { "": "acme/small" } }), "aliases"),
         (json!({ "name": "x", "limt": 1 }), "limt"),
     ] {
@@ -551,5 +554,20 @@ async fn spending_of_long_ago_stays_counted_although_its_sums_age_out() {
         drop(gateway);
         // A gateway in this process lets go of its directory with its last thread.
         crate::patience::until("the directory is free", || Directory::open(&old.at("data")).is_ok()).await;
+    }
+}
+
+#[actix_web::test]
+async fn an_issued_key_may_ask_for_a_least_quality_as_a_key_of_the_configuration_may() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let gateway = world(&upstream, &folder).start().await;
+    let (text, data) = issue(&gateway, json!({ "name": "strict", "min_quality": { "p10": 0.7 } })).await;
+    assert_eq!((&data["min_quality"], &data["quality_unknown"]), (&json!({ "p10": 0.7 }), &json!(null)));
+    let error = error_of(&chat(&gateway, &text, json!({})).await, 404);
+    assert_eq!(error["availability"]["excluded_by"], json!(["quality_unknown"]));
+    let path = format!("/api/v1/keys/{}", data["hash"].as_str().unwrap());
+    for change in [json!({ "quality_unknown": "allow" }), json!({ "quality_unknown": null, "min_quality": null })] {
+        call(&gateway, Method::PATCH, &path, ADMIN, Some(change)).await.expect(200);
+        chat(&gateway, &text, json!({})).await.expect(200);
     }
 }

@@ -148,13 +148,13 @@ async fn keys_are_issued_and_revoked_at_a_running_gateway() {
     assert_eq!(chat(&gateway, &text, json!({})).await.status, 401);
     assert_eq!(keys(&["revoke", "ci"]).await.0, Some(0));
     assert_eq!(keys(&["list"]).await.1.lines().count(), 2, "one key and the line of those in the file");
-    let all = "create --name all --objective cheapest --task code --external-user ann --alias fast=acme/small --alias \
+    let all = "create --name all --objective cheapest --task code --explore false --external-user ann --alias fast=acme/small --alias \
                slow=acme/small --allowed-provider acme --blocked-provider bolt --allowed-model acme/* --blocked-model b/x";
     assert_eq!(keys(&all.split_whitespace().collect::<Vec<_>>()).await.0, Some(0));
     let listed = call(&gateway, actix_web::http::Method::GET, "/api/v1/keys", ADMIN, None).await.expect(200);
     let made = &listed["data"][1];
     let expected = json!({
-        "name": "all", "objective": "cheapest", "task": "code", "external_user": "ann",
+        "name": "all", "objective": "cheapest", "task": "code", "explore": false, "external_user": "ann",
         "aliases": { "fast": "acme/small", "slow": "acme/small" }, "allowed_providers": ["acme"],
         "blocked_providers": ["bolt"], "allowed_models": ["acme/*"], "blocked_models": ["b/x"],
     });

@@ -118,6 +118,8 @@ mod dialect_pairs;
 #[cfg(test)]
 mod diff_admin;
 #[cfg(test)]
+mod diff_answers;
+#[cfg(test)]
 mod diff_command;
 #[cfg(test)]
 mod diff_speed;
@@ -333,6 +335,8 @@ mod scrape;
 mod scripted;
 #[cfg(test)]
 mod served_generation;
+#[cfg(test)]
+mod served_model;
 #[cfg(test)]
 mod server_tls;
 #[cfg(test)]

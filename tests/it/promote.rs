@@ -56,6 +56,24 @@ async fn promotions(gateway: &TestGateway) -> Value {
 }
 
 #[actix_web::test]
+async fn the_page_about_shadows_says_what_each_would_choose_and_which_limits_it_keeps() {
+    let stage = Stage::new();
+    let gateway = world(&stage).start().await;
+    let browser = Browser::logged_in(&gateway, ADMIN).await;
+    let page = browser.page("/console/shadows").await;
+    assert!(page.contains("It has decided no request") && page.contains("nothing is known yet"), "{page}");
+    decisions(&gateway).await;
+    let page = browser.page("/console/shadows").await;
+    let expect = fingerprint(&gateway).await;
+    for said in ["thrifty", "It agrees in ", "and 10,000 are needed", "not kept", "first_token", expect.as_str()] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    let plain = stage.world().variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").start().await;
+    let page = Browser::logged_in(&plain, ADMIN).await.page("/console/shadows").await;
+    assert!(page.contains("There is no shadow.") && page.contains("[[shadow]]"), "{page}");
+}
+
+#[actix_web::test]
 async fn little_evidence_is_refused_until_a_reason_overrides_it_and_the_lines_then_start_the_canary() {
     let stage = Stage::new();
     let gateway = world(&stage).start().await;

@@ -1,6 +1,6 @@
 //! Quality through a whole gateway: the least one that is asked for, the class of the task, explanations, and the import of scores.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use actix_web::http::Method;
 use pointsman::app::cli::{CommandOutput, Next, run};
@@ -11,7 +11,7 @@ use crate::{
     folder::Folder,
     harness::{Reply, TestGateway},
     scripted::Upstream,
-    world::{Model, World, and, ask, error_of, saying},
+    world::{Model, World, always, and, answer, ask, error_of, saying},
 };
 
 fn scored(id: &str, code: f64, price: &str) -> Model {
@@ -125,17 +125,88 @@ async fn a_preview_says_which_quality_would_win() {
     assert!(named.contains(&"quality") && named.contains(&"weights.quality"), "{page:#}");
 }
 
-/// Runs `quality import` on this file beside this configuration.
+#[actix_web::test]
+async fn the_example_with_simulated_models_is_right_and_a_chat_and_code_get_different_models() {
+    let check = ["check", "--config", "examples/quality.toml"].into_iter().map(Into::into);
+    let Next::Finish(checked) = run(check, &Environment::default()) else { panic!("it only checks") };
+    assert!(checked.code == 0 && checked.text.contains("one remark stands below"), "{}", checked.text);
+    let quick = [
+        ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
+        ("POINTSMAN__SERVER__WORKERS", "1"),
+        ("POINTSMAN__KEYS", "[{ name = \"test\", env = \"TEST_KEY\" }]"),
+        ("POINTSMAN__SIMULATION__PROVIDERS__SIM_THRIFT__TTFT", "1ms"),
+        ("POINTSMAN__SIMULATION__PROVIDERS__SIM_THRIFT__TOKENS_PER_SECOND", "10000"),
+    ];
+    let gateway = TestGateway::load(Path::new("examples/quality.toml"), &quick).await;
+    for (task, model) in [("general", "meadow/small"), ("code", "meadow/large")] {
+        let (_, answer) = chat(&gateway, and(ask("service/good"), json!({"metadata": {"task": task}}))).await;
+        assert_eq!(answer["model"], model, "{task}: {answer}");
+    }
+}
+
+/// Runs `quality import` on this table beside this configuration.
 fn import(folder: &Folder, config: &str, scores: &str) -> CommandOutput {
-    let (file, from) = (folder.at("config.toml"), folder.at("scores.csv"));
+    import_as(folder, config, &["--format", "csv", "--source", "own-eval", "--date", "2026-11-02"], scores)
+}
+
+/// The same with a file of another format, as these arguments say.
+fn import_as(folder: &Folder, config: &str, arguments: &[&str], scores: &str) -> CommandOutput {
+    let (file, from) = (folder.at("config.toml"), folder.at("scores"));
     fs::write(&file, config).unwrap();
     fs::write(&from, scores).unwrap();
-    let line = ["quality", "import", "--format", "csv", "--source", "own-eval", "--date", "2026-11-02"];
+    let line = ["quality", "import"].iter().chain(arguments).map(Into::into);
     let paths = [("--from", &from), ("--config", &file)];
     let paths = paths.into_iter().flat_map(|(name, path)| [name.into(), path.as_os_str().to_owned()]);
-    match run(line.into_iter().map(Into::into).chain(paths), &Environment::default()) {
+    match run(line.chain(paths), &Environment::default()) {
         Next::Finish(output) => output,
         other => panic!("{other:?}"),
+    }
+}
+
+/// Formats with their arguments, a small file of each, and the line that it gives the model `gpt-x`.
+const BOARDS: [(&[&str], &str, &str); 4] = [
+    (
+        &["--format", "aider"],
+        "- dirname: one\n  test_cases: 225\n  model: gpt-x\n  pass_rate_1: 10.0\n  pass_rate_2: 61.3\n  date: 2025-03-01\n",
+        "code = { score = 0.613, n = 225, source = \"aider-polyglot\", date = 2025-03-01 }",
+    ),
+    (
+        &["--format", "bfcl", "--n", "4000", "--date", "2025-02-03"],
+        "Rank,Overall Acc,Model,Total Cost ($)\n1,70.36%,gpt-x (FC),4.1\n",
+        "tools = { score = 0.7036, n = 4000, source = \"bfcl\", date = 2025-02-03 }",
+    ),
+    (
+        &["--format", "evalplus", "--date", "2024-12-01", "--licence", "Apache-2.0"],
+        r#"{"gpt-x": {"pass@1": {"humaneval+": 86.6, "mbpp+": 73.3}}}"#,
+        "code = { score = 0.7732, n = 542, source = \"evalplus\", date = 2024-12-01, licence = \"Apache-2.0\" }",
+    ),
+    (
+        &["--format", "every-eval-ever", "--source", "sums-board", "--class", "math"],
+        r#"{"schema_version": "0.2.1", "model_info": {"name": "X", "id": "acme/gpt-x"}, "evaluation_timestamp": "1761000045",
+            "evaluation_results": [{"evaluation_name": "sums", "source_data": {"samples_number": 9000},
+                "metric_config": {"lower_is_better": false, "score_type": "continuous", "min_score": 0, "max_score": 100},
+                "score_details": {"score": 71.3, "uncertainty": {"num_samples": 200}}}]}"#,
+        "math = { score = 0.713, n = 200, source = \"sums-board\", date = 2025-10-20 }",
+    ),
+];
+
+#[test]
+fn every_format_gives_its_quality_lines_alone_and_none_once_they_are_written() {
+    let folder = Folder::new();
+    let config = |quality: &str| {
+        format!(
+            "[providers.acme]\nbase_url = \"http://10.0.0.1/v1\"\n[[models]]\nid = \"acme/gpt-x\"\ncontext_length = 9\n\
+             pricing = {{ prompt = \"0\", completion = \"0\" }}\n{quality}[[models.endpoints]]\nprovider = \"acme\"\n\
+             upstream_model = \"x-2026\"\n"
+        )
+    };
+    for (arguments, file, line) in BOARDS {
+        let first = import_as(&folder, &config(""), arguments, file);
+        let expected = format!("  [[models]]\n  id = \"acme/gpt-x\"\n  [models.quality]\n+ {line}\n");
+        assert_eq!((first.text.as_str(), first.code), (expected.as_str(), 1), "{arguments:?}");
+        let written = import_as(&folder, &config(&format!("[models.quality]\n{line}\n")), arguments, file);
+        let nothing = "# the configuration has these scores already\n";
+        assert_eq!((written.text.as_str(), written.code), (nothing, 0), "{arguments:?}");
     }
 }
 
@@ -201,4 +272,28 @@ fn an_import_names_what_several_models_are_called_and_of_two_names_takes_the_lat
         "# names of several models, each of which gets the scores: Small (acme/small, bolt/small)\n".to_owned(),
     ];
     assert_eq!(imported, expected.concat());
+}
+
+#[actix_web::test]
+async fn a_second_answer_is_asked_of_no_model_below_the_least_quality() {
+    let nothing = json!({"role": "assistant", "content": null});
+    let usage = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
+    let alias = |least: &str, second: &str| {
+        format!(
+            "[[aliases]]\nname = \"chat\"\ntask = \"code\"\nallowed_models = [\"acme/large\"]\n{least}\
+             cascade = {{ to = \"service/second\" }}\n[[aliases]]\nname = \"second\"\nallowed_models = [\"acme/small\"]\n{second}"
+        )
+    };
+    let calls = async |least: &str, second: &str, more: Value| {
+        let upstream = always(200, &answer(nothing.clone(), usage.clone()));
+        let gateway = start(&upstream, &alias(least, second)).await;
+        assert_eq!(chat(&gateway, and(ask("service/chat"), more)).await.0, 200);
+        upstream.bodies().len()
+    };
+    let (of_alias, none) = ("min_quality = 0.8\n", json!({}));
+    assert_eq!(calls("", "", none.clone()).await, 2);
+    assert_eq!(calls(of_alias, "", none.clone()).await, 1, "of the alias");
+    assert_eq!(calls("", of_alias, none.clone()).await, 1, "of the alias of the second answer");
+    assert_eq!(calls("", "", json!({"min_quality": 0.8})).await, 1, "of the request");
+    assert_eq!(calls(of_alias, "min_quality = 0.7\n", none).await, 2, "the second alias goes before the first");
 }

@@ -5,17 +5,11 @@ use serde_json::{Value, json};
 
 use crate::{
     console_login::{Browser, token},
+    diff_admin::{call, ended_with_records},
     generation_lists::{ADMIN, CALLER, Stage, admin, one_of_each},
     harness::{Reply, TestGateway},
     patience::eventually,
 };
-
-async fn call(gateway: &TestGateway, key: &str, method: Method, path: &str, body: Option<Value>) -> Reply {
-    let bearer = format!("Bearer {key}");
-    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
-    let body = body.map(|body| body.to_string().into_bytes());
-    gateway.admin().call(method, &format!("/api/v1/admin/{path}"), &headers, body).await
-}
 
 async fn begin(gateway: &TestGateway, body: Value) -> Reply {
     call(gateway, ADMIN, Method::POST, "regret", Some(body)).await
@@ -26,13 +20,7 @@ async fn a_review_is_begun_shown_and_cancelled_by_its_id_which_is_no_comparison(
     let stage = Stage::new();
     let gateway = stage.gateway().await;
     one_of_each(&gateway).await;
-    let reviewed = async || {
-        let begun = begin(&gateway, json!({"by_day": true})).await.expect(202);
-        let id = begun["data"]["id"].as_str().unwrap().to_owned();
-        let shown = async || admin(&gateway, &format!("regret/{id}")).await.expect(200)["data"].take();
-        eventually("it ends", shown, |data| data["state"] != "running").await
-    };
-    let data = eventually("it reads the records", reviewed, |data| data["report"]["self_tested"] == 4).await;
+    let data = ended_with_records(&gateway, "regret", &json!({"by_day": true})).await;
     assert_eq!((&data["state"], &data["why"]), (&json!("done"), &Value::Null), "{data:#}");
     let report = &data["report"];
     assert_eq!(

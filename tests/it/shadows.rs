@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    patience::eventually,
     scripted::Upstream,
     world::{Model, World, and, ask, saying},
 };
@@ -96,16 +97,25 @@ async fn requests_are_decided_alike_with_and_without_shadows() {
     let upstreams = upstreams();
     let mut decided = Vec::new();
     for toml in ["", WITHOUT_CHEAP] {
-        let gateway = world(&upstreams, toml).variable("POINTSMAN__ROUTING__EXPLORATION", "0.1").start().await;
+        let limited = world(&upstreams, toml).with("[limits]\nrequests_per_minute = 20\n");
+        let gateway = limited.variable("POINTSMAN__ROUTING__EXPLORATION", "0.1").start().await;
         let mut seeds = Vec::new();
         for _ in 0..6 {
             seeds.push(explained(&gateway, &ask("acme/a")).await["route_seed"].take());
         }
         assert_ne!(seeds[0], seeds[1]);
+        let reply = gateway.chat(&ask("acme/a")).await;
+        let limits =
+            ["limit", "remaining"].map(|of| reply.header(&format!("x-ratelimit-{of}-requests")).map(str::to_owned));
+        assert!(limits.iter().all(Option::is_some), "{limits:?}");
         let key = gateway.get("/api/v1/key").await.expect(200);
-        decided.push((seeds, key["data"]["usage"].clone()));
+        let health = async || gateway.get("/api/v1/health/providers").await.expect(200).to_string();
+        let is_idle = |health: &String| health.contains("\"in_flight\":0") && !health.contains("\"in_flight\":1");
+        eventually("nothing is in flight", health, is_idle).await;
+        let data = &key["data"];
+        decided.push((seeds, limits, [data["usage"].clone(), data["limit_remaining"].clone()]));
     }
-    assert_eq!(decided[0], decided[1], "a shadow takes no sequence number and no money");
+    assert_eq!(decided[0], decided[1], "a shadow takes no sequence number, no place in a limit and no money");
     assert_eq!(upstreams[0].bodies().len(), 0);
 }
 

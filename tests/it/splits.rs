@@ -76,12 +76,20 @@ async fn shares_send_each_conversation_to_one_part_and_keep_it_there() {
 
 #[actix_web::test]
 async fn the_probability_of_a_part_is_shown_counted_and_replayed() {
+    the_probability_of_a_part(SHARES, 0.4).await;
+    let canary = CANARY.replace("sticky = \"request\"\n", "").replace("share = 0.5", "share = 0.3");
+    the_probability_of_a_part(&canary, 0.3).await;
+}
+
+async fn the_probability_of_a_part(toml: &str, share: f64) {
     let upstreams = all_well();
-    let gateway = gateway(SHARES, &upstreams).await;
+    let gateway = gateway(toml, &upstreams).await;
     for n in 0..8 {
-        let shown = explained(&gateway, &in_session(&format!("session-{n}"))).await;
+        let chat = in_session(&format!("session-{n}"));
+        let shown = explained(&gateway, &chat).await;
         let (part, split) = (shown["split"]["part"].as_str().unwrap(), &shown["split"]);
-        let expected = if part == "own" { 0.6 } else { 0.4 };
+        assert_eq!(explained(&gateway, &chat).await["split"]["part"], part, "it stays");
+        let expected = if part == "own" { 1.0 - share } else { share };
         let probability = |value: &Value| value["probability"].as_f64().unwrap();
         assert!((probability(split) - expected).abs() < 1e-4, "{split}");
         assert_eq!(split["parts"].as_array().unwrap().iter().map(probability).sum::<f64>(), 1.0);

@@ -45,6 +45,8 @@ pub struct Tried {
     pub healthy: bool,
     /// When it failed, if it did, seconds.
     pub failed: Option<f64>,
+    /// How it failed.
+    pub failure: Option<FailureKind>,
     /// Whether it was taken away because another one won the race.
     pub outrun: bool,
 }
@@ -209,7 +211,18 @@ impl Engine<'_> {
         }
         let first = walk.attempts == 1;
         let (probe, healthy) = (patience.probe, truth.is_healthy(request));
-        let tried = Tried { at: now, endpoint, request: id, first, probe, hedge, healthy, failed: None, outrun: false };
+        let tried = Tried {
+            at: now,
+            endpoint,
+            request: id,
+            first,
+            probe,
+            hedge,
+            healthy,
+            failed: None,
+            failure: None,
+            outrun: false,
+        };
         self.run.attempts.push(tried);
         let (first, total, end) = self.future(now, id, endpoint, &truth, patience);
         self.attempts.push(Attempt { request: id, endpoint, started: now, first: None, total, end, live: true });
@@ -295,6 +308,9 @@ impl Engine<'_> {
             return self.conclude(now, id, true, rule);
         }
         self.run.attempts[attempt].failed = Some(now);
+        if let News::Failed { kind, .. } = end {
+            self.run.attempts[attempt].failure = Some(kind);
+        }
         self.walks[id].cost += self.taken_in(now, attempt);
         if first.is_some() {
             self.conclude(now, id, false, rule);

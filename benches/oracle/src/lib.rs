@@ -21,6 +21,7 @@ pub mod figures;
 pub mod goals;
 pub mod improvement;
 pub mod latency;
+pub mod ledger;
 pub mod loss;
 pub mod measured;
 pub mod one;

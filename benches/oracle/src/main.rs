@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use flate2::read::GzDecoder;
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use pointsman_oracle::{
     ablation, compare, improvement, latency,
     measured::MeasuredSet,
@@ -50,11 +50,14 @@ oracle traces <directory> [options]        Pointsman on drawn requests and on tw
 oracle save [options]                      Pointsman's regret by scenario and seed, as lines to compare
 oracle changes <before> <after>            what changed from one file of such lines to another, paired by seed
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
+oracle logs DIRECTORY [--quality DIRECTORY]   writes a log of each of these choices, for `oracle estimate`
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
 oracle latency --data DIRECTORY            latency targets on measured calls, against a clairvoyant; --seeds N
 oracle sticky --data DIRECTORY             cached blocks found by conversations of a real hour at four equal endpoints
-oracle gains --routellm DIR --routerarena DIR   what two models gain by class and length, on copies of these repositories
+oracle gains [--routellm DIR --routerarena DIR]   what two models gain by class and length, on packed figures or on copies of
+                                           these repositories
+oracle pack DIRECTORY --routellm DIR --routerarena DIR   packs these figures
 oracle estimate <log>                      the estimators on a log: choice,p,reward,q0,…,pi0,…
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
@@ -117,6 +120,14 @@ fn run() -> Result<String, Box<dyn Error>> {
         ["ope"] => {
             print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?
         }
+        ["logs", directory] => {
+            for matrix in matrices(options.quality.as_deref())? {
+                for (outcome, name) in [(0, "dollars"), (1, matrix.second)] {
+                    let file = Path::new(directory).join(format!("{}-{name}.csv", matrix.name));
+                    std::fs::write(file, matrix.table(outcome, options.from_seed))?;
+                }
+            }
+        }
         ["regret"] => {
             let plan = options.plan();
             let sheet = regret::sheet(&plan.scenarios, &plan.aims, &plan.seeds, &plan.policy);
@@ -132,9 +143,19 @@ fn run() -> Result<String, Box<dyn Error>> {
             print(&[sticky::sheet(&trace, &policy())?], options.markdown, &mut text)?;
         }
         ["gains"] => {
-            let [Some(routellm), Some(routerarena)] = &options.answers else { return Err(NO_ANSWERS.into()) };
-            let sources = (Source::routellm(routellm)?, Source::routerarena(routerarena)?);
-            print(&gains::sheets(sources.0, &sources.1), options.markdown, &mut text)?;
+            let [routellm, routerarena] = match &options.answers {
+                [None, None] => Source::packed()?,
+                _ => repositories(&options)?,
+            };
+            print(&gains::sheets(routellm, &routerarena), options.markdown, &mut text)?;
+        }
+        ["pack", directory] => {
+            for (source, file) in repositories(&options)?.iter().zip(["routellm.csv.gz", "routerarena.csv.gz"]) {
+                let file = std::fs::File::create(Path::new(directory).join(file))?;
+                let mut packed = GzEncoder::new(file, Compression::best());
+                packed.write_all(source.table().as_bytes())?;
+                packed.finish()?;
+            }
         }
         ["estimate", log] => text = ope::of_table(&std::fs::read_to_string(log)?)?,
         ["shown"] => shown::write(&options.plan(), &mut text)?,
@@ -157,6 +178,12 @@ fn run() -> Result<String, Box<dyn Error>> {
         _ => return Err("say what to do".into()),
     }
     Ok(text)
+}
+
+/// The answers of both repositories, from copies of them.
+fn repositories(options: &Options) -> Result<[Source; 2], Box<dyn Error>> {
+    let [Some(routellm), Some(routerarena)] = &options.answers else { return Err(NO_ANSWERS.into()) };
+    Ok([Source::routellm(routellm)?, Source::routerarena(routerarena)?])
 }
 
 /// The invented one, and those of a directory with tables of outcomes, as `NAME.csv.gz`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pointsman_domain::EndpointId;
 use pointsman_routing::explain::estimate::{
-    Diagnostics, LEAST_PROBABILITY, LoggedRequest, Measured, Observation, Observations, Sample,
+    Bound, Diagnostics, Estimated, LEAST_PROBABILITY, LoggedRequest, Measured, Observation, Observations, Sample,
     estimators::{Point, direct_method, doubly_robust, ips, snips},
 };
 
@@ -16,6 +16,8 @@ use crate::{dice::Dice, sheet::Sheet};
 
 /// Requests of a log.
 pub const REQUESTS: usize = 20_000;
+/// Requests of a log that is written for other programs.
+const WRITTEN: usize = 4_000;
 /// Rows of the invented matrix.
 const ROWS: usize = 40_000;
 /// Weight of the logging policy's own choices; the rest is evenly spread, at least so that the target gets this many requests.
@@ -171,6 +173,21 @@ impl Matrix {
         other
     }
 
+    /// A log of dollars or of the second outcome in the form that [`of_table`] reads.
+    #[must_use]
+    pub fn table(&self, outcome: usize, seed: u64) -> String {
+        let arms = 0..self.rows[0].1.len();
+        let names = |of: &str| arms.clone().map(|arm| format!(",{of}{arm}")).collect::<String>();
+        let mut table = format!("choice,p,reward{}{}\n", names("q"), names("pi"));
+        for Logged { class, choice, outcomes, .. } in self.log(seed).into_iter().take(WRITTEN) {
+            table += &format!("{choice},{},{}", self.logging[class][choice], outcomes[outcome]);
+            self.expected[class].iter().for_each(|means| table += &format!(",{}", means[outcome]));
+            arms.clone().for_each(|arm| table += if arm == self.target[class] { ",1" } else { ",0" });
+            table += "\n";
+        }
+        table
+    }
+
     /// One log: for each request its weight, the unsupported share of the other policy, and both outcomes beside predictions.
     fn log(&self, seed: u64) -> Vec<Logged> {
         let mut dice = Dice::new(seed, 2);
@@ -185,6 +202,7 @@ impl Matrix {
             let choice = drawn.unwrap_or(probabilities.len() - 1);
             let is_supported = probabilities[target] >= LEAST_PROBABILITY;
             Logged {
+                class: *class,
                 choice,
                 weight: if choice == target { 1.0 / probabilities[choice] } else { 0.0 },
                 unsupported: f64::from(u8::from(!is_supported)),
@@ -212,6 +230,7 @@ fn mean_by(rows: &[Row], prior: usize, arms: usize, is_in: impl Fn(usize) -> boo
 }
 
 struct Logged {
+    class: usize,
     choice: usize,
     weight: f64,
     unsupported: f64,
@@ -234,8 +253,8 @@ fn observations(log: &[Logged], outcome: usize) -> Observations {
     Observations::new((0..).zip(log).map(one).collect())
 }
 
-/// Whether dollars are refused.
-fn is_refused(log: &[Logged]) -> bool {
+/// Dollars, as they are told.
+fn spend(log: &[Logged]) -> Option<Estimated> {
     let mut sample = Sample::default();
     for (n, logged) in (0..).zip(log) {
         let cost = Measured::Known {
@@ -258,7 +277,7 @@ fn is_refused(log: &[Logged]) -> bool {
         sample.add(request, Vec::new());
     }
     sample.sort();
-    sample.estimates(|_| String::new()).iter().any(|estimate| !estimate.refusals.is_empty())
+    sample.estimates(|_| String::new()).into_iter().next()
 }
 
 /// An estimator over many logs.
@@ -331,7 +350,19 @@ pub fn judge(matrix: &Matrix, runs: u64) -> Vec<Verdict> {
 #[must_use]
 pub fn refused(matrix: &Matrix, runs: u64) -> f64 {
     let short = matrix.unsupported();
-    (0..runs).filter(|seed| is_refused(&short.log(*seed))).count() as f64 / runs as f64
+    let is_refused = |seed: &u64| spend(&short.log(*seed)).is_none_or(|spend| !spend.refusals.is_empty());
+    (0..runs).filter(is_refused).count() as f64 / runs as f64
+}
+
+/// Share of these logs whose bounds hold the truth.
+#[must_use]
+pub fn bounded(matrix: &Matrix, runs: u64) -> f64 {
+    let (short, truth) = (matrix.unsupported(), matrix.truth(0));
+    let holds = |seed: &u64| match spend(&short.log(*seed)).and_then(|spend| spend.bound) {
+        Some(Bound::Unsupported([least, most])) => (least..=most).contains(&truth),
+        _ => false,
+    };
+    (0..runs).filter(holds).count() as f64 / runs as f64
 }
 
 /// The table of all matrices.

@@ -15,6 +15,7 @@ pub mod sources;
 pub mod table;
 
 use self::{
+    cascade::Pairs,
     questions::{Means, Mixes, Questions, means, oracle},
     table::{Begin, ClassTable, Classes, Ratings},
 };
@@ -30,8 +31,12 @@ const STRENGTHS: [f64; 3] = [DRAWN_TO_MEAN, 50.0, 200.0];
 const PARTS: usize = 5;
 /// Draws of which answers are rated: one alone can be lucky.
 const DRAWS: u64 = 5;
-/// Budgets that are tried for the cost of the best single model's quality.
+/// Budgets that are tried for the cost of the best single model's quality, from the cost of the cheapest model on by equal factors.
 const BUDGETS_TRIED: u32 = 24;
+/// Shares of right and of wrong answers that an imagined verifier accepts.
+const IMAGINED: [[f64; 2]; 4] = [[0.9, 0.1], [0.9, 0.3], [0.7, 0.1], [0.7, 0.3]];
+/// Shares of answers that are rated.
+const RATED: [f64; 2] = [learning::RATED, 0.2];
 
 /// Tables by which a set is judged, in their order, with the file that they come from and the models that take part; none: all.
 pub const SETS: [(&str, &str, &str); 4] = [
@@ -68,6 +73,10 @@ pub struct Judged {
     pub mix: f64,
     /// Least dollars at which this kind of policy has the best single model's quality.
     pub at_best: Option<f64>,
+    /// Mean share of the quality between the cheapest and the best single model that this kind of policy has, over the budgets tried.
+    pub apgr: Option<f64>,
+    /// Share of the answers that are not the best single model's.
+    pub moved: Option<f64>,
 }
 
 /// All policies on one set, and what there is to say of it.
@@ -90,73 +99,117 @@ pub fn judge(questions: &Questions) -> Verdict {
     let [cheapest, best] = questions.cheapest_and_best();
     let strength = strength(questions);
     let mut judged = Vec::new();
-    let mut add = |name: String, means: Means, at_best: Option<f64>| {
-        judged.push(Judged { name, means, mix: mixes.quality_at(means.dollars), at_best });
+    let mut add = |name: String, means: Means, [at_best, apgr, moved]: [Option<f64>; 3]| {
+        judged.push(Judged { name, means, mix: mixes.quality_at(means.dollars), at_best, apgr, moved });
     };
     let top = singles[best].quality;
     let reached = |means: Means| (means.quality >= top).then_some(means.dollars);
-    add(format!("cheapest single: {}", questions.models[cheapest]), singles[cheapest], reached(singles[cheapest]));
-    add(format!("best single: {}", questions.models[best]), singles[best], reached(singles[best]));
+    let single = |arm: usize| [reached(singles[arm]), None, Some(f64::from(u8::from(arm != best)))];
+    add(format!("cheapest single: {}", questions.models[cheapest]), singles[cheapest], single(cheapest));
+    add(format!("best single: {}", questions.models[best]), singles[best], single(best));
     let kinds = kinds(questions, strength);
-    let at_best: Vec<Option<f64>> = kinds.iter().map(|kind| least_dollars(questions, kind, top)).collect();
+    let swept: Vec<[Option<f64>; 2]> = kinds.iter().map(|kind| swept(questions, &kind.policy)).collect();
+    let [_, apgr_of_mix] = swept_mix(questions, &mixes);
+    let elsewhere = elsewhere(questions, best);
     for share in BUDGETS {
         let budget = share * questions.singles(0)[best].dollars;
         let title = format!("{:.0} % ({:.3})", share * 100.0, budget * 1000.0);
-        if let Some(single) = best_within(questions, budget) {
-            let name = format!("{title}: single {}", questions.models[single]);
-            add(name, singles[single], reached(singles[single]));
+        if let Some(arm) = best_within(questions, budget) {
+            add(format!("{title}: single {}", questions.models[arm]), singles[arm], single(arm));
         }
         let mix = Means { quality: mixes.quality_at(budget), dollars: budget };
-        add(format!("{title}: random mix of singles"), mix, mixes.dollars_at(top));
-        for (kind, at_best) in kinds.iter().zip(&at_best) {
-            let means = (kind.policy)(budget);
-            means.into_iter().for_each(|means| add(format!("{title}: {}", kind.name), means, *at_best));
+        add(format!("{title}: random mix of singles"), mix, [mixes.dollars_at(top), apgr_of_mix, None]);
+        for (kind, [at_best, apgr]) in kinds.iter().zip(&swept) {
+            let Some(means) = (kind.policy)(questions, budget) else { continue };
+            let moved = (kind.policy)(&elsewhere, budget).map(|means| means.quality);
+            add(format!("{title}: {}", kind.name), means, [*at_best, *apgr, moved]);
         }
     }
     let oracle = oracle(half);
-    add("oracle".to_owned(), oracle, reached(oracle));
+    add("oracle".to_owned(), oracle, [reached(oracle), None, None]);
     Verdict { judged, remarks: remarks(questions, strength), strength }
 }
 
-/// A kind of policy: what it comes to on the second half with a budget for each call.
-struct Kind<'q> {
-    name: String,
-    policy: Box<dyn Fn(f64) -> Option<Means> + 'q>,
+/// The same questions, where an answer is good if it is not the best single model's: no policy sees that before it has chosen.
+fn elsewhere(questions: &Questions, best: usize) -> Questions {
+    let mut elsewhere = questions.clone();
+    for question in &mut elsewhere.halves[1] {
+        let answers = question.answers.iter_mut().enumerate();
+        answers.for_each(|(arm, answer)| answer.quality = f64::from(u8::from(arm != best)));
+    }
+    elsewhere
 }
 
-fn kinds(questions: &Questions, strength: f64) -> Vec<Kind<'_>> {
+/// What it comes to on the second half of these questions with a budget for each call.
+type Policy<'q> = Box<dyn Fn(&Questions, f64) -> Option<Means> + 'q>;
+
+/// A kind of policy, learnt on the first half.
+struct Kind<'q> {
+    name: String,
+    policy: Policy<'q>,
+}
+
+fn kinds<'q>(questions: &'q Questions, strength: f64) -> Vec<Kind<'q>> {
     let mut kinds = Vec::new();
+    let mut add = |name: String, policy: Policy<'q>| kinds.push(Kind { name, policy });
     let fixed = ClassTable::full(questions, Classes::GIVEN, Begin::Model(STRENGTHS[0]));
-    let policy = Box::new(move |budget| fixed.fixed(questions, budget));
-    kinds.push(Kind { name: "one model for each given class".to_owned(), policy });
+    add("one model for each given class".to_owned(), Box::new(move |on, budget| fixed.fixed(on, budget)));
     for (name, classes) in Classes::all(questions) {
         let table = ClassTable::full(questions, classes, Begin::Model(strength));
-        let policy = Box::new(move |budget| Some(table.paced(questions, budget)));
-        kinds.push(Kind { name: format!("paced table, {name}"), policy });
+        add(format!("paced table, {name}"), Box::new(move |on, budget| Some(table.paced(on, budget))));
     }
-    let rated = |seed| {
-        let ratings = Ratings::of_some(Classes::GIVEN, questions, [learning::RATED, learning::WRONG], seed);
-        ClassTable::new(&ratings, Begin::Model(STRENGTHS[0]), &questions.halves[0])
-    };
-    let rated: Vec<ClassTable> = (0..DRAWS).map(rated).collect();
-    let policy =
-        Box::new(move |budget| Some(questions::mean(rated.iter().map(|table| table.paced(questions, budget)))));
-    kinds.push(Kind { name: "paced table, given classes, 5 % of answers rated".to_owned(), policy });
+    for share in RATED {
+        let rated = |seed| {
+            let ratings = Ratings::of_some(Classes::GIVEN, questions, [share, learning::WRONG], seed);
+            ClassTable::new(&ratings, Begin::Model(STRENGTHS[0]), &questions.halves[0])
+        };
+        let rated: Vec<ClassTable> = (0..DRAWS).map(rated).collect();
+        let name = format!("paced table, given classes, {:.0} % of answers rated", share * 100.0);
+        let paced = move |on: &Questions, budget| rated.iter().map(|table| table.paced(on, budget)).collect::<Vec<_>>();
+        add(name, Box::new(move |on, budget| Some(questions::mean(paced(on, budget).into_iter()))));
+    }
     if questions.halves[0].iter().any(|question| question.answers.iter().any(|answer| answer.fault > 0)) {
-        let policy = Box::new(move |budget| cascade::best_pair(questions, budget).map(|(means, _)| means));
-        kinds.push(Kind { name: "cascade on visible faults".to_owned(), policy });
+        add("cascade on visible faults".to_owned(), cascade(questions, cascade::visible));
+    }
+    for [right, wrong] in IMAGINED {
+        let name = format!(
+            "imagined verifier, accepts {:.0} % of right and {:.0} % of wrong answers",
+            right * 100.0,
+            wrong * 100.0
+        );
+        add(name, cascade(questions, move |question, arm| cascade::imagined(question, arm, [right, wrong])));
     }
     kinds
 }
 
-/// The least of the budgets tried at which a kind of policy has this quality on the second half, as it is spent there.
-fn least_dollars(questions: &Questions, kind: &Kind<'_>, quality: f64) -> Option<f64> {
-    let singles = questions.singles(0);
-    let [low, high] = questions.cheapest_and_best().map(|arm| singles[arm].dollars);
+fn cascade<'q>(questions: &'q Questions, accepts: impl Fn(&questions::Question, usize) -> f64 + 'q) -> Policy<'q> {
+    let pairs = Pairs::new(questions, &accepts);
+    Box::new(move |on, budget| {
+        let pair = pairs.best(budget)?;
+        Some(cascade::outcome(&questions.halves[1], &on.halves[1], pair, &accepts))
+    })
+}
+
+/// A kind of policy under the budgets tried: the least that it spends on the second half for the quality of the best single model,
+/// and the mean share of the quality between the cheapest and the best one that it has.
+fn swept(questions: &Questions, policy: &Policy<'_>) -> [Option<f64>; 2] {
+    let (singles, on) = (questions.singles(0), questions.singles(1));
+    let [cheapest, best] = questions.cheapest_and_best();
+    let [low, high] = [cheapest, best].map(|arm| singles[arm].dollars);
+    let [bottom, top] = [cheapest, best].map(|arm| on[arm].quality);
     let budgets =
         (1..=BUDGETS_TRIED).map(|step| low * libm::pow(high / low, f64::from(step) / f64::from(BUDGETS_TRIED)));
-    let reached = budgets.filter_map(|budget| (kind.policy)(budget)).filter(|means| means.quality >= quality);
-    reached.map(|means| means.dollars).min_by(f64::total_cmp)
+    // Where nothing is within a budget, the cheapest model is all there is.
+    let swept: Vec<Means> = budgets.map(|budget| policy(questions, budget).unwrap_or(on[cheapest])).collect();
+    let reached = swept.iter().filter(|means| means.quality >= top).map(|means| means.dollars);
+    let shares = swept.iter().map(|means| (means.quality - bottom) / (top - bottom));
+    let apgr = shares.sum::<f64>() / f64::from(BUDGETS_TRIED);
+    [reached.min_by(f64::total_cmp), apgr.is_finite().then_some(apgr)]
+}
+
+fn swept_mix(questions: &Questions, mixes: &Mixes) -> [Option<f64>; 2] {
+    let mix = |_: &Questions, dollars| Some(Means { quality: mixes.quality_at(dollars), dollars });
+    swept(questions, &(Box::new(mix) as Policy<'_>))
 }
 
 /// The best single model within a budget on the first half.
@@ -230,9 +283,11 @@ pub fn sheets(sets: &[Questions]) -> Vec<Sheet> {
             "$ per 1k",
             "above the random mix of singles",
             "$ at the best single's quality",
+            "APGR",
+            "share moved",
         ];
         let mut sheet = Sheet::new(title, header);
-        for Judged { name, means, mix, at_best } in &verdict.judged {
+        for Judged { name, means, mix, at_best, apgr, moved } in &verdict.judged {
             let dollars = |dollars: f64| format!("{:.3}", dollars * 1000.0);
             sheet.row([
                 name.clone(),
@@ -240,6 +295,8 @@ pub fn sheets(sets: &[Questions]) -> Vec<Sheet> {
                 dollars(means.dollars),
                 format!("{:+.4}", means.quality - mix),
                 at_best.map_or("–".to_owned(), dollars),
+                apgr.map_or("–".to_owned(), |apgr| format!("{apgr:.3}")),
+                moved.map_or("–".to_owned(), |moved| format!("{:.0} %", 100.0 * moved)),
             ]);
         }
         sheets.push(sheet);

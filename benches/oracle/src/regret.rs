@@ -4,11 +4,7 @@
 //! The report's total compares with choices that know the next minute. Both are means per request, in the figure that the objective
 //! is about.
 
-use std::sync::Arc;
-
-use pointsman_domain::{
-    AttemptReason, AttemptRecord, Generation, GenerationId, GenerationStatus, Objective, RoutingPolicy, Usd,
-};
+use pointsman_domain::{Generation, Objective, RoutingPolicy};
 use pointsman_routing::explain::{
     estimate::Position,
     regret::{Hindsight, Regret, RegretFigure, Regrets, Timeline, Yardstick},
@@ -16,6 +12,7 @@ use pointsman_routing::explain::{
 
 use crate::{
     engine::{self, Run},
+    ledger::generations,
     request::Aim,
     rules::{Kind, Logged, Without, logged},
     scenario::Scenario,
@@ -70,53 +67,6 @@ fn report(logged: &Logged, generations: &[(usize, Generation)]) -> Option<Regret
         _ = regrets.observe(&hindsight, generation, &timeline, position);
     }
     regrets.groups(false).into_iter().next()
-}
-
-fn generations(logged: &Logged) -> Vec<(usize, Generation)> {
-    let generation = |(id, decision): &(usize, _)| (*id, generation(logged, *id, decision));
-    logged.decisions.iter().map(generation).collect()
-}
-
-/// The record of a request: all of its attempts as one.
-#[expect(clippy::disallowed_methods, reason = "simulated dollars")]
-fn generation(logged: &Logged, id: usize, decision: &pointsman_domain::Decision) -> Generation {
-    let served = &logged.run.served[id];
-    let attempt = AttemptRecord {
-        n: 1,
-        reason: AttemptReason::First,
-        endpoint: decision.candidates.first().map_or(0, |first| first.index),
-        model: "".into(),
-        provider_name: "".into(),
-        provider_slug: "".into(),
-        status: None,
-        error_type: None,
-        cause: None,
-        started_ms: 0,
-        queue_ms: 0,
-        connect_ms: None,
-        tls_ms: None,
-        first_byte_ms: None,
-        first_token_ms: None,
-        stream_ms: None,
-        duration_ms: (served.seconds * 1e3).round() as u64,
-        cost: Usd::from_f64(served.cost),
-        estimated: false,
-        reported_cost: None,
-        served: served.answered,
-    };
-    let at_ms = (served.at * 1e3) as i64;
-    let (policy, catalog) = (Arc::clone(&logged.policy), Arc::clone(&logged.catalog));
-    Generation {
-        status: if served.answered { GenerationStatus::Completed } else { GenerationStatus::Failed },
-        attempts: vec![attempt],
-        ..Generation::admitted(
-            GenerationId::new(1, [id as u64, 2, 3]),
-            at_ms,
-            Arc::new(decision.clone()),
-            policy,
-            catalog,
-        )
-    }
 }
 
 /// Mean dollars, share of failures, and mean seconds of answers.

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn without_copies_the_command_says_what_it_needs() {
+    fn with_one_copy_alone_the_command_says_what_it_needs() {
         let output = Command::new(env!("CARGO_BIN_EXE_oracle")).args(["gains", "--routellm", "/x"]).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(
@@ -148,16 +148,9 @@ mod tests {
         ("oracle", 1.218),
     ];
 
-    fn copy_of(repository: &str) -> PathBuf {
-        std::env::var_os(repository)
-            .unwrap_or_else(|| panic!("{repository} must name a copy of that repository"))
-            .into()
-    }
-
     #[test]
-    #[ignore = "needs the repositories: ROUTELLM=DIR ROUTERARENA=DIR cargo test -p pointsman-oracle --test gains -- --ignored"]
     fn the_published_gains_come_out_again_and_detected_classes_by_length_keep_theirs() {
-        let source = readable(Source::routellm(&copy_of("ROUTELLM")).unwrap());
+        let source = readable(Source::packed().unwrap()[0].clone());
         assert_eq!((source.questions.len(), source.classes.len()), (15_091, 58));
         let gains = gains(&source);
         for (name, published) in PUBLISHED {
@@ -168,13 +161,19 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs the repositories: ROUTELLM=DIR ROUTERARENA=DIR cargo test -p pointsman-oracle --test gains -- --ignored"]
     fn in_routerarena_one_model_dominates_and_nothing_is_saved() {
-        let source = Source::routerarena(&copy_of("ROUTERARENA")).unwrap();
-        let judged = priced(&source);
+        let judged = priced(&Source::packed().unwrap()[1]);
         assert!(judged.dominance.is_some_and(|sentence| sentence.contains("gemini-2.0-flash-001")));
         let (_, best) = &judged.rows[0];
         assert!(judged.rows.iter().all(|(_, means)| means.dollars >= best.dollars), "{:?}", judged.rows);
         assert!((best.quality - 0.690).abs() < 5e-4 && (best.dollars * 1e3 - 0.0475).abs() < 5e-5, "{best:?}");
+    }
+
+    #[test]
+    #[ignore = "needs the repositories: ROUTELLM=DIR ROUTERARENA=DIR cargo test -p pointsman-oracle --test gains -- --ignored"]
+    fn the_packed_figures_are_those_of_the_repositories() {
+        let copy = |name: &str| PathBuf::from(std::env::var_os(name).expect("it names a copy of that repository"));
+        let copies = [Source::routellm(&copy("ROUTELLM")).unwrap(), Source::routerarena(&copy("ROUTERARENA")).unwrap()];
+        assert_eq!(Source::packed().unwrap(), copies);
     }
 }

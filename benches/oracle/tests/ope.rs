@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 mod tests {
-    use pointsman_oracle::ope::{Matrix, judge, of_table, refused};
+    use pointsman_oracle::ope::{Matrix, bounded, judge, of_table, refused};
 
     #[test]
     fn intervals_hold_the_truth_and_a_wrong_model_does_not_mislead_the_headline() {
@@ -18,8 +18,8 @@ mod tests {
     }
 
     #[test]
-    fn every_log_without_support_is_refused() {
-        assert_eq!(refused(&Matrix::invented(), 20), 1.0);
+    fn every_log_without_support_is_refused_and_its_bounds_hold_the_truth() {
+        assert_eq!([refused, bounded].map(|share| share(&Matrix::invented(), 20)), [1.0, 1.0]);
     }
 
     /// Two models; the second is as good in one class alone, and cheaper.

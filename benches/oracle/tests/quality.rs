@@ -63,6 +63,23 @@ mod tests {
     }
 
     #[test]
+    fn an_imagined_verifier_is_worth_more_the_fewer_wrong_answers_it_accepts_and_a_single_model_moves_all_or_nothing() {
+        let verdict = judge(&questions(&[CHEAP, MIDDLE, BEST], 3_000));
+        let accepting = |right: u32, wrong: u32| {
+            let what = format!("imagined verifier, accepts {right} % of right and {wrong} % of wrong");
+            verdict.judged.iter().rfind(|policy| policy.name.contains(&what)).unwrap().means.quality
+        };
+        assert!(accepting(90, 10) > accepting(90, 30) && accepting(90, 30) > accepting(70, 30), "{verdict:?}");
+        let moved = |what: &str| of(&verdict.judged, what).moved;
+        assert_eq!([moved("best single: best"), moved("cheapest single")], [Some(0.0), Some(1.0)]);
+        let paced = verdict.judged.iter().rfind(|policy| policy.name.ends_with("paced table, given classes")).unwrap();
+        assert!(paced.moved.is_some_and(|moved| (0.2..0.9).contains(&moved)), "{paced:?}");
+        let [table, mix] =
+            ["paced table, given classes", "random mix"].map(|what| of(&verdict.judged, what).apgr.unwrap());
+        assert!(table > mix + 0.05 && mix > 0.0, "{table} {mix}");
+    }
+
+    #[test]
     fn where_one_model_dominates_the_report_says_that_routing_can_only_lose_money() {
         let dear = ("dear", 0.004, [0.8, 0.7, 0.2]);
         let verdict = judge(&questions(&[("good", 0.0001, [0.9, 0.85, 0.5]), dear], 1_200));

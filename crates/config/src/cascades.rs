@@ -22,8 +22,8 @@ fn read_cascade<'t>(section: &Section<'t>) -> Option<(Cascade, Item<'t>)> {
         name "to" = required("a model or an alias, such as \"acme/large\""),
         /// What makes an answer a broken one. `empty`: no content and no call. `length`: cut off below the limit of the request.
         /// `invalid_json`: JSON was asked for, and it is none. `schema`: it breaks the schema of the request. `tool_arguments`: it
-        /// calls a tool that was not declared, or with arguments that are no JSON. `refusal`: the provider marked it as
-        /// refused or filtered; needs `acknowledge`.
+        /// calls a tool that was not declared, or with arguments that are no JSON or break the schema of the tool. `refusal`: the
+        /// provider marked it as refused or filtered; needs `acknowledge`.
         on = with(signals)
             [
                 kind = "list of words",

@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
-use pointsman_domain::{Catalog, closest_name};
+use pointsman_domain::{Catalog, closest_name, listed_names};
 
 /// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,14 +85,22 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A text that should name a model. It is looked up once the catalog is complete.
+/// A text that should name a model or an alias. It is looked up once the catalog is complete.
 #[derive(Debug)]
 pub(super) struct ModelName {
     pub(super) location: SourceLocation,
     pub(super) key: String,
     pub(super) name: String,
-    /// Whether it may name an alias.
-    pub(super) may_be_alias: bool,
+    pub(super) meant: Named,
+}
+
+/// What a text should name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Model,
+    ModelOrAlias,
+    /// Other names are faults: nothing works without the alias.
+    Alias,
 }
 
 /// Collects faults and warnings. Shared by reference among all checks.
@@ -110,21 +118,31 @@ impl Faults {
         self.warnings.borrow_mut().push(warning);
     }
 
-    /// Remembers a name for [`Faults::warn_of_unknown_models`].
+    /// Remembers a name for [`Faults::look_up_names`].
     pub(super) fn model_name(&self, name: ModelName) {
         self.model_names.borrow_mut().push(name);
     }
 
-    /// Warns of each remembered name that the catalog does not know.
-    pub(super) fn warn_of_unknown_models(&self, catalog: &Catalog) {
-        for ModelName { location, key, name, may_be_alias } in self.model_names.take() {
-            if catalog.knows(&name, may_be_alias) {
-                continue;
+    /// Reports each remembered name that the catalog does not know.
+    pub(super) fn look_up_names(&self, catalog: &Catalog) {
+        for ModelName { location, key, name, meant } in self.model_names.take() {
+            let (models, aliases) = (catalog.models.iter(), catalog.aliases.iter());
+            let models = models.filter(|_| meant != Named::Alias).map(|model| model.id.as_str());
+            let aliases = aliases.filter(|_| meant != Named::Model).map(|alias| alias.id.as_str());
+            let known = models.chain(aliases);
+            match meant {
+                // Without a catalog, whose faults are reported, nothing can be said.
+                Named::Alias if catalog.alias_called(&name).is_none() && !catalog.aliases.is_empty() => {
+                    let wrong = format!("'{name}' is no alias{}", hint(&name, known.clone()));
+                    self.absence(&location, &key, wrong, listed_names(&name, known));
+                }
+                Named::Alias => {}
+                Named::Model | Named::ModelOrAlias if catalog.knows(&name, meant == Named::ModelOrAlias) => {}
+                Named::Model => self.warning(&location, &key, unknown(&name, "no model", known)),
+                Named::ModelOrAlias => {
+                    self.warning(&location, &key, unknown(&name, "neither a model nor an alias", known));
+                }
             }
-            let (models, aliases) = (catalog.models.iter(), catalog.aliases.iter().filter(|_| may_be_alias));
-            let known = models.map(|model| model.id.as_str()).chain(aliases.map(|alias| alias.id.as_str()));
-            let kinds = if may_be_alias { "neither a model nor an alias" } else { "no model" };
-            self.warning(&location, &key, format!("'{name}' is {kinds} of this catalog{}", hint(&name, known)));
         }
     }
 
@@ -193,6 +211,10 @@ fn same_line(one: &SourceLocation, other: &SourceLocation) -> bool {
         (SourceLocation::Variable(one), SourceLocation::Variable(other)) => one == other,
         _ => false,
     }
+}
+
+fn unknown<'k>(name: &str, kinds: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    format!("'{name}' is {kinds} of this catalog{}", hint(name, known))
 }
 
 /// `, did you mean 'x'?` with the most similar known name, or an empty string.

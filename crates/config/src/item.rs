@@ -2,7 +2,7 @@
 
 use pointsman_domain::listed_names;
 
-use super::fault::{Faults, ModelName, SourceLocation, hint};
+use super::fault::{Faults, ModelName, Named, SourceLocation, hint};
 
 /// Most characters of a wrong text in a message.
 const SHOWN: usize = 64;
@@ -55,8 +55,17 @@ impl Item<'_> {
 
     /// Reports, once the catalog is complete, if this text names no model, or with `may_be_alias` no alias either.
     pub(super) fn names_model(&self, may_be_alias: bool) {
+        self.names(if may_be_alias { Named::ModelOrAlias } else { Named::Model });
+    }
+
+    /// Reports, once the catalog is complete, if this text names no alias: that is a fault.
+    pub(super) fn names_alias(&self) {
+        self.names(Named::Alias);
+    }
+
+    fn names(&self, meant: Named) {
         let (location, key, name) = (self.location.clone(), self.path.clone(), self.text.to_owned());
-        self.faults.model_name(ModelName { location, key, name, may_be_alias });
+        self.faults.model_name(ModelName { location, key, name, meant });
     }
 }
 

@@ -39,6 +39,8 @@ pointsman_domain::named! {
         Read = "read",
         /// Administration, and the records of all keys.
         Admin = "admin",
+        /// Ratings of answers; part of `inference`.
+        Feedback = "feedback",
     }
 }
 
@@ -70,9 +72,10 @@ settings! {
         pub name: Arc<str> => name.into(),
         /// SHA-256 digest of the key.
         pub sha256: [u8; 32] => [0; 32],
-        /// `read`: explanations and health; `admin`: `[admin]` and all records, implies `read`.
+        /// `read`: explanations and health; `admin`: `[admin]` and all records, implies `read`; `feedback`: ratings of answers, part of
+        /// `inference`.
         pub scopes: Vec<Scope> = with(scopes)
-            [default = "[\"inference\", \"read\"]", allowed = "`inference`, `read`, `admin`"],
+            [default = "[\"inference\", \"read\"]", allowed = "`inference`, `read`, `admin`, `feedback`"],
         /// Time from which the key is refused.
         pub expires_at: Option<DateTime<Utc>> = with(expiry) [absent = "never", kind = "date or time"],
         /// Whether the key is refused. Its records are kept.
@@ -108,6 +111,8 @@ settings! {
             [absent = "none", kind = "number or table", allowed = "0 to 1, or `p10`"],
         /// What `min_quality` does with endpoints without a score and ratings.
         pub quality_unknown: Option<UnknownQuality> = choice(&words(UnknownQuality::ALL, UnknownQuality::as_str)) [absent = "`exclude`"],
+        /// Whether choices of this key may be drawn at random to learn from (`[routing.explore]`).
+        pub explore: bool = flag_or(true),
         /// Names that mean a model or an alias in requests of this key, such as `{ fast = "acme/small" }`. They go
         /// before models, aliases and names of providers, at every door.
         pub aliases: Vec<(String, String)> = with(aliases)
@@ -406,7 +411,7 @@ fn aliases(section: &Section<'_>, key: &'static str) -> Vec<(String, String)> {
 fn scopes(section: &Section<'_>, key: &'static str) -> Vec<Scope> {
     let Some(items) = section.texts(key, 8) else { return vec![Scope::Inference, Scope::Read] };
     if items.is_empty() {
-        section.fault(key, "is empty", "at least one of inference, read, admin");
+        section.fault(key, "is empty", "at least one of inference, read, admin, feedback");
     }
     items.iter().filter_map(|item| item.named("not a scope", Scope::ALL, Scope::as_str)).collect()
 }

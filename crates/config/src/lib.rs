@@ -358,7 +358,7 @@ fn parse(
     }
     let warnings = warnings(&config);
     config.notes.extend(warnings);
-    faults.warn_of_unknown_models(&config.models);
+    faults.look_up_names(&config.models);
     config.warnings = Warnings(faults.take_warnings());
     let (faults, named_files) = (faults.into_sorted(), files.into_named());
     if !faults.is_empty() {
@@ -443,6 +443,8 @@ fn read<'t>(root: &Section<'t>, name: &str, surroundings: &Surroundings<'_>) -> 
     let Assembly { catalog: models, providers, simulation, mut notes, price_dates, without_key } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
+    let explored = routing.explore.aliases.iter().filter_map(|name| Some(models.alias_called(name)?.id.clone()));
+    routing.explore.aliases = explored.collect();
     let shadows = shadows::declared(root);
     let config = Config {
         source: name.to_owned(),

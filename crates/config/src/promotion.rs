@@ -39,6 +39,8 @@ pub enum NotACanary {
     Divides(String),
     /// It changes what an alias does not set, or nothing for this alias. With its changes.
     Changes(String),
+    /// It changes nothing but the cascade, on which no choice depends.
+    AfterChoice,
     /// It changes the objective of requests whose alias has none. A key with an objective goes before that, and not before
     /// the objective of the alias on trial.
     KeysChoose,
@@ -65,6 +67,10 @@ impl fmt::Display for NotACanary {
                 "it changes more, or less, than an alias sets for its own requests (its objective, task, weights, targets, \
                  quality limits, cascade and lists of models; routing.objective and routing.balanced): {changes}"
             ),
+            NotACanary::AfterChoice => f.write_str(
+                "it changes only the cascade, which acts on answers. A shadow gets no answer and chooses as what serves does, so \
+                 its figures say nothing of this change: add a canary to the file yourself, which is judged by what it serves",
+            ),
             NotACanary::KeysChoose => f.write_str(
                 "it changes routing.objective, and keys with an objective of their own would lose it to the alias on trial: \
                  set the objective of the alias in the shadow instead",
@@ -83,6 +89,8 @@ impl fmt::Display for NotACanary {
 /// What an alias on trial sets.
 struct OnTrial {
     settings: Table,
+    /// Whether choices depend on what the shadow changes.
+    changes_choices: bool,
     /// Whether its objective is that of requests whose alias has none.
     has_default_objective: bool,
 }
@@ -114,8 +122,11 @@ impl Config {
         }
         let (mut tree, names) = (self.tree(), self.own_names(id));
         let overrides = overrides_of(&tree, &shadow.name);
-        let OnTrial { settings, has_default_objective } =
+        let OnTrial { settings, changes_choices, has_default_objective } =
             self.on_trial(&tree, &overrides, serving).ok_or_else(|| NotACanary::Changes(shadow.overrides.clone()))?;
+        if !changes_choices {
+            return Err(NotACanary::AfterChoice);
+        }
         if has_default_objective && (keys_choose || self.keys.iter().any(|key| key.objective.is_some())) {
             return Err(NotACanary::KeysChoose);
         }
@@ -150,10 +161,12 @@ impl Config {
         }
         // No decision depends on the description.
         let described = Alias { description: serving.description.clone(), ..decided.clone() };
-        let changes = described != *serving || settings.entries.len() > taken;
+        let sets_more = settings.entries.len() > taken;
+        let changes = described != *serving || sets_more;
+        let changes_choices = sets_more || Alias { cascade: serving.cascade.clone(), ..described } != *serving;
         let is_of_a_part = decided.spend_pace == serving.spend_pace && decided.split == serving.split;
         let is_possible = changes && is_of_a_part && own.differs_only_for(read, serving);
-        is_possible.then_some(OnTrial { settings, has_default_objective })
+        is_possible.then_some(OnTrial { settings, changes_choices, has_default_objective })
     }
 
     /// Whether a configuration has the effect of this one but for the requests of an alias.
@@ -391,6 +404,11 @@ mod tests {
             (WORLD, of_chat("'aliases[\"chat\"].weights' = { latency = 0.5, cost = 0.5 }"), "more, or less"),
             (WORLD, of_chat(""), "more, or less"),
             (WORLD, of_chat("'aliases[\"chat\"].description' = \"Small talk\""), "more, or less"),
+            (
+                WORLD,
+                of_chat("'aliases[\"chat\"].cascade' = { to = \"service/auto\", on = [\"schema\"] }"),
+                "only the cascade",
+            ),
         ] {
             let why = lines(world, &shadow).map_err(|why| why.to_string());
             assert!(why.as_ref().is_err_and(|why| why.contains(said)), "{shadow}: {why:?}");

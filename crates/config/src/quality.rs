@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use chrono::{Days, NaiveDate};
 use pointsman_domain::{
-    Alias, Catalog, Endpoint, Model, Objective, QualityFloor, QualityScore, QualityScores, RoutingPolicy, Task,
-    UnknownQuality,
+    Alias, Catalog, Endpoint, Model, Objective, QualityFloor, QualityScore, QualityScores, Resolved, RoutingPolicy,
+    Target, Task, UnknownQuality,
 };
 
 use super::{described::Words, section::Section, tree::Value};
@@ -131,7 +131,8 @@ pub fn quality_warnings(
     let old = Task::ALL.into_iter().flat_map(|task| old_scores(catalog, task, today));
     let mixed = Task::ALL.into_iter().filter_map(|task| mixed_sources(catalog, task));
     let missing = catalog.aliases.iter().filter_map(|alias| models_without_score(catalog, policy, objective, alias));
-    old.chain(mixed).chain(missing).collect()
+    let vain = catalog.aliases.iter().filter_map(|alias| cascade_in_vain(catalog, alias, today));
+    old.chain(mixed).chain(missing).chain(vain).collect()
 }
 
 /// The scores of a class, each with the model that it is of.
@@ -205,6 +206,37 @@ fn models_without_score(
             "alias '{}' uses quality, and there is no score{class} of: {}; {what}",
             alias.id,
             listed(models.into_iter())
+        )
+    })
+}
+
+/// For a cascade of an alias with a class: that no model of its second answers is good enough by its score.
+fn cascade_in_vain(catalog: &Catalog, alias: &Alias, today: NaiveDate) -> Option<String> {
+    let (cascade, task) = (alias.cascade.as_ref()?, alias.task?);
+    let Resolved::Found(to) = catalog.resolve(&cascade.to, today) else { return None };
+    let second = if let Target::Alias(position) = to { catalog.alias(position) } else { None };
+    let own = |of: &Alias| (of.min_quality, of.quality_unknown);
+    let (floor, unknown) = second.map_or((None, None), own);
+    let floor = floor.or(alias.min_quality)?;
+    let allows_unknown = unknown.or(alias.quality_unknown) == Some(UnknownQuality::Allow);
+    // The lower tenth is below the mean.
+    let (QualityFloor::Mean(least) | QualityFloor::Tenth(least)) = floor;
+    let may_serve = |(_, endpoint): (u32, &Endpoint)| {
+        let score = catalog.quality_score(endpoint, task);
+        !endpoint.disabled && score.map_or(allows_unknown, |score| score.score >= least)
+    };
+    let mut models = catalog.models.iter().filter(|model| match second {
+        Some(second) => second.lists(model),
+        None => Some(model.id.as_str()) == catalog.target_id(to),
+    });
+    let is_vain = !models.any(|model| catalog.endpoints_of(model).any(may_serve));
+    is_vain.then(|| {
+        format!(
+            "alias '{}': its cascade is in vain, for by their scores min_quality ({least}) excludes every model of '{}' for {}; lower \
+             it, or name another model",
+            alias.id,
+            cascade.to,
+            task.as_str()
         )
     })
 }

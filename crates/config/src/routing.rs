@@ -220,7 +220,7 @@ fn objectives<C: FromIterator<Objective>>(section: &Section<'_>, key: &'static s
 pub struct ExploreConfig {
     /// Share of requests and what it may cost.
     pub exploration: Exploration,
-    /// Names of aliases; of all requests if empty.
+    /// Ids of aliases; of all requests if empty.
     pub aliases: Vec<String>,
     /// Objectives.
     pub objectives: Vec<Objective>,
@@ -231,12 +231,12 @@ fn explore(section: &Section<'_>) -> ExploreConfig {
         //! A small share of requests is sent to an endpoint drawn at random, whatever the scores, so that `pointsman estimate` can
         //! say what another configuration would have come to. Only endpoints that are as safe as the best one are drawn: none that a
         //! filter, a breaker or a preference leaves out, none that is saturated or more than two points likelier to fail. Never for
-        //! requests with `allow_fallbacks: false`, `provider.order` or `provider.explore: false`, and never while a prompt cache
-        //! is warm.
+        //! requests with `allow_fallbacks: false`, `provider.order` or `provider.explore: false`, of keys with `explore = false`, and
+        //! never while a prompt cache is warm. `pointsman check` says what it would cost on recorded requests.
         /// Share of requests; 0.01 is plenty for most. 0: none.
         share = number_or(0.0..=0.5, 0.0),
         /// Aliases whose requests are explored. Empty: those of all aliases and models; a model only between its own providers.
-        aliases = with(alias_names) [allowed = "names of aliases", default = "[]"],
+        aliases = with(alias_names) [allowed = "names of aliases that there are", default = "[]"],
         /// Objectives that are explored.
         objectives = with(objectives)
             [allowed = "`cheapest`, `fastest`, `reliable`, `balanced`", default = "[\"balanced\", \"cheapest\", \"fastest\"]"],
@@ -256,7 +256,8 @@ fn explore(section: &Section<'_>) -> ExploreConfig {
 }
 
 fn alias_names(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
-    Some(section.texts(key, 64)?.iter().map(|item| item.text.to_owned()).collect())
+    let items = section.texts(key, 64)?;
+    Some(items.iter().inspect(|item| item.names_alias()).map(|item| item.text.to_owned()).collect())
 }
 
 fn retry_policy(section: &Section<'_>, default: RetryPolicy) -> RetryPolicy {

@@ -1,7 +1,8 @@
 //! What it costs to read a chat request and to write it for an upstream, beside the same with a tree of values.
 //!
 //! `cargo bench -p pointsman-dialect --bench request`. The bodies are what agents send: a few fields, a tool,
-//! a conversation with line breaks and code in it; 1 KB and 100 KB.
+//! a conversation with line breaks and code in it; 1 KB and 100 KB. Then what the class of a task costs: a last message of 8 KB
+//! whose text is looked at, and the same with a tool, which tells the class without.
 
 use std::hint::black_box;
 
@@ -51,6 +52,25 @@ fn through_a_tree(body: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&tree).ok()
 }
 
+/// One message of 8 KB.
+fn message(text: &str, tools: &str) -> Bytes {
+    let text = text.repeat(8192 / text.len());
+    Bytes::from(format!(r#"{{"model":"acme/able",{tools}"messages":[{{"role":"user","content":"{text}"}}]}}"#))
+}
+
+fn classes(criterion: &mut Criterion) {
+    const TOOL: &str = r#""tools":[{"type":"function","function":{"name":"f"}}],"#;
+    let limits = RequestLimits::default();
+    let mut group = criterion.benchmark_group("class of 8 KB");
+    group.throughput(Throughput::Bytes(8192));
+    for (kind, text) in [("prose", "Which of the two roads is open in winter? "), ("code", "let a = f(b); ")] {
+        let (looked_at, skipped) = (message(text, ""), message(text, TOOL));
+        group.bench_function(kind, |b| b.iter(|| read(black_box(&looked_at), &limits)));
+        group.bench_function(format!("{kind}, with a tool"), |b| b.iter(|| read(black_box(&skipped), &limits)));
+    }
+    group.finish();
+}
+
 fn benches(criterion: &mut Criterion) {
     let limits = RequestLimits::default();
     let Some(catalog) = catalog() else { return };
@@ -83,5 +103,5 @@ fn catalog() -> Option<Catalog> {
     Catalog::new(1, vec![provider], vec![model], vec![endpoint], Vec::new(), &[], names).ok()
 }
 
-criterion_group!(request, benches);
+criterion_group!(request, benches, classes);
 criterion_main!(request);

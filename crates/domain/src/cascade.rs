@@ -27,7 +27,7 @@ crate::named! {
         InvalidJson = "invalid_json",
         /// It breaks the JSON schema of the request.
         Schema = "schema",
-        /// It calls a tool that was not declared, or with arguments that are no JSON.
+        /// It calls a tool that was not declared, or with arguments that are no JSON or break the schema of the tool.
         ToolArguments = "tool_arguments",
         /// The provider marked it as refused or filtered. Never without the operator's word.
         Refusal = "refusal",
@@ -50,7 +50,7 @@ impl CascadeSignal {
 pub struct BrokenAnswer {
     /// What is wrong.
     pub signal: CascadeSignal,
-    /// Where it breaks the schema, and what is expected there, such as `/items/3/price (number expected)`. Holds names of the schema
+    /// Where it breaks the schema of the request or of a tool, and what is expected there, such as `/items/3/price (number expected)`. Holds names of the schema
     /// and positions, nothing of the answer.
     pub place: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! The store as others call it: threads, readers, status.
 
 use std::{
+    collections::BTreeMap,
     io,
     sync::{
         Arc,
@@ -18,7 +19,11 @@ use pointsman_base::clock;
 use tokio::sync::oneshot;
 
 use crate::{
-    activity::{ActivityKey, Spending, Sums, grouping::Grouping, slot},
+    activity::{
+        ActivityKey, Spending, Sums,
+        grouping::{Dimension, Grouping},
+        slot,
+    },
     database::{Group, Identity, Ledger, View, columns::Row},
     directory::Directory,
     disk::Disk,
@@ -178,6 +183,15 @@ impl Store {
     /// As for [`Store::get`].
     pub fn sums(&self, grouping: &Grouping) -> Result<Sums, Fault> {
         self.control.shared.sums(grouping)
+    }
+
+    /// Answers that were admitted from a time on and before another, Unix milliseconds, stored or waiting, by some of their names.
+    /// Reads the disk.
+    ///
+    /// # Errors
+    /// As for [`Store::get`].
+    pub fn answers(&self, by: &[Dimension], from_ms: i64, until_ms: i64) -> Result<BTreeMap<ActivityKey, u64>, Fault> {
+        self.control.shared.answers(by, from_ms, until_ms)
     }
 
     /// What was spent, by day, account, key and team. Reads the disk.
@@ -515,6 +529,26 @@ impl Shared {
                 }
             }
             Ok(sums)
+        })
+    }
+
+    /// Answers that were admitted from a time on and before another, Unix milliseconds, stored or waiting, by some of their names.
+    ///
+    /// # Errors
+    /// As for [`Shared::get`].
+    pub fn answers(&self, by: &[Dimension], from_ms: i64, until_ms: i64) -> Result<BTreeMap<ActivityKey, u64>, Fault> {
+        let waiting = self.queue.entries();
+        self.read(|ledger| {
+            let view = ledger.view()?;
+            let (counted, mut answers) = (self.counted(&view)?, view.answers(by, from_ms, until_ms)?);
+            for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
+                let facts = entry.facts();
+                let is_meant = (from_ms..until_ms).contains(&entry.key().created_ms);
+                if is_meant && !Row::of(&facts, &mut |_| Ok(0))?.failed {
+                    *answers.entry(ActivityKey::of(&facts).only(|name| by.contains(&name))).or_default() += 1;
+                }
+            }
+            Ok(answers)
         })
     }
 

@@ -12,7 +12,7 @@ use pointsman_routing::quality::{Rated, UNIT};
 pub const MOST_RATINGS: usize = 10;
 /// The name whose ratings count.
 pub const ACCEPTED: &str = "accepted";
-const DAY_MS: i64 = 86_400_000;
+pub(crate) const DAY_MS: i64 = 86_400_000;
 
 /// The answer that is rated.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pointsman_domain::{EventKind, Objective, RoutingPolicy, Tick, Weights};
 use pointsman_routing::{
-    decide::{decide, decide_to_serve},
+    decide::{decide, decide_to_serve, decide_with_terms},
     explain::{
         diff::{Asked, Shadow, Side, Watched},
         reason_sentence,
@@ -92,32 +92,43 @@ fn shadow(c: &mut Criterion) {
     let mut group = c.benchmark_group("shadow");
     for size in SIZES {
         let world = world(size);
-        let side = |policy: &Arc<RoutingPolicy>| Side {
+        let side = |policy: &Arc<RoutingPolicy>, objective| Side {
             catalog: Arc::clone(&world.snapshot.catalog),
             policy: Arc::clone(policy),
-            objective: None,
+            objective: Some(objective),
         };
         let policy = &world.snapshot.policy;
         let balanced = Weights { latency: 0.2, cost: 0.8, quality: 0.0 };
         let other = Arc::new(RoutingPolicy { balanced, ..RoutingPolicy::clone(policy) });
+        let query = world.query(Objective::Balanced, "");
+        let decided = || decide_with_terms(&world.snapshot, &world.live, black_box(&query), NOW, Some(7));
+        group.bench_function(BenchmarkId::new("terms", size), |b| b.iter(decided));
+        let terms = decided().expect("a decision").1;
         let read = |version: u64| Asked {
-            query: Box::new(world.query(Objective::Balanced, "")),
+            query: Box::new(query.clone()),
             snapshot: Arc::new(Snapshot { version, ..world.snapshot.clone() }),
             live: world.live.clone(),
             now: NOW,
             seed: Some(7),
+            terms: terms.clone(),
         };
-        let made = |policy| {
+        let made = |policy, objective| {
             let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
-            Shadow::new("other".into(), watched, &side(policy), &side(&world.snapshot.policy))
+            let serving = side(&world.snapshot.policy, Objective::Balanced);
+            Shadow::new("other".into(), watched, &side(policy, objective), &serving)
         };
         let (asked, again) = (read(1), read(2));
-        for (name, shadow) in [("same", made(policy)), ("other_weights", made(&other))] {
+        let shadows = [
+            ("same", made(policy, Objective::Balanced)),
+            ("other_weights", made(&other, Objective::Balanced)),
+            ("other_objective", made(policy, Objective::Cheapest)),
+        ];
+        for (name, shadow) in shadows {
             group.bench_function(BenchmarkId::new(name, size), |b| {
                 b.iter(|| shadow.decide(black_box(&asked), &[], Some(0)));
             });
         }
-        let shadow = made(policy);
+        let shadow = made(policy, Objective::Cheapest);
         group.bench_function(BenchmarkId::new("two_with_new_statistics", size), |b| {
             b.iter(|| (shadow.decide(black_box(&asked), &[], Some(0)), shadow.decide(&again, &[], Some(0))));
         });

@@ -137,6 +137,9 @@ mod tests {
             blocked_providers: texts(),
             objective: Some(text()),
             task: Some(text()),
+            explore: Some(false),
+            min_quality: Some(json!(0.7)),
+            quality_unknown: Some(text()),
             aliases: [(text(), text())].into(),
             external_user: Some(text()),
         };
@@ -144,7 +147,7 @@ mod tests {
         let mut expected = vec!["name", "label", "account", "scopes", "disabled", "expires_ms", "spend"];
         expected.extend(limits);
         expected.extend(["allowed_models", "blocked_models", "allowed_providers", "blocked_providers"]);
-        expected.extend(["objective", "task", "aliases", "external_user"]);
+        expected.extend(["objective", "task", "min_quality", "quality_unknown", "explore", "aliases", "external_user"]);
         expected.sort_unstable();
         let mut found = shown(&key);
         found.sort_unstable();

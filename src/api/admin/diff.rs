@@ -1,7 +1,10 @@
 //! `/admin/diff`: what another configuration would have chosen for the records of this gateway. One comparison at a time, on a
-//! thread of its own that rests three quarters of the time.
+//! thread of its own that leaves the processors to requests.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use actix_web::{HttpResponse, web::Bytes};
 use pointsman_base::clock;
@@ -17,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    diff_job::{JobBody, accepted, cancelled, found, shown, start},
+    diff_job::{JobReport, accepted, asked, start},
     keys,
 };
 use crate::{
@@ -30,19 +33,22 @@ use crate::{
             run::{DiffRequest, Pace, run},
         },
         generations::ledger_query::moment,
-        path_name::PathName,
     },
     base::error::ApiError,
     state::{diff_job::DiffJob, gateway::Worker},
 };
 
-/// Beginning of the id of a comparison.
-const COMPARISON: &str = "diff-";
 pub(super) const HOUR_MS: i64 = 60 * 60 * 1_000;
 /// Highest factor of prices.
 const MOST_FACTOR: f64 = 1_000.0;
 /// Most examples of a report.
 const MOST_EXAMPLES: usize = 100;
+
+impl JobReport for DiffReport {
+    const PREFIX: &'static str = "diff-";
+    const BEGINS: &'static str = "compares a configuration";
+    const CANCELS: &'static str = "cancels the comparison";
+}
 
 /// What to compare.
 #[derive(Debug, Default, Deserialize)]
@@ -78,6 +84,9 @@ pub(crate) struct DiffBody {
     /// Whether a limit counts as kept only if the whole interval keeps it.
     #[serde(default)]
     strict: bool,
+    /// Whether decisions are left out whose choice does not follow from the record.
+    #[serde(default)]
+    exact_only: bool,
     /// Number of moved decisions that are shown, at most 100.
     #[serde(default)]
     examples: usize,
@@ -105,11 +114,9 @@ pub(super) struct ConditionsBody {
 /// # Errors
 /// 400 for a wrong body or a configuration with faults, 404 without a durable ledger, 409 while another comparison runs.
 pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse, ApiError> {
-    let body: DiffBody = serde_json::from_slice(&body)
-        .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
+    let body: DiffBody = asked(&body)?;
     let after = body.after(&by.worker)?;
-    let job = begin_job(&by, after, &body, Vec::new())?;
-    accepted(&JobBody::<DiffReport>::new(&job))
+    accepted::<DiffReport>(&*begin_job(&by, after, &body, Vec::new())?)
 }
 
 /// Begins a comparison with this configuration: for the call and for the console, which keeps with it what was `entered`.
@@ -123,33 +130,11 @@ pub(crate) fn begin_job(
     entered: Vec<(String, String)>,
 ) -> Result<Arc<DiffJob>, ApiError> {
     let request = request(&by.worker, after, body)?;
-    let work = move |traffic: &Traffic, job: &DiffJob| {
-        let compared = run(traffic, &request, &job.stop).map_err(|why| why.to_string())?;
-        let report = DiffReport::new(&compared, &request, clock::unix_millis());
-        serde_json::to_string(&report).map_err(|error| error.to_string())
+    let work = move |traffic: &Traffic, stop: &AtomicBool| {
+        let compared = run(traffic, &request, stop).map_err(|why| why.to_string())?;
+        Ok(DiffReport::new(&compared, &request, clock::unix_millis()))
     };
-    start(by, (COMPARISON, "compares a configuration"), entered, work)
-}
-
-/// Shows a comparison.
-///
-/// # Errors
-/// 404 if it is not the last one.
-pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Result<HttpResponse, ApiError> {
-    shown::<DiffReport>(&worker, COMPARISON, &id)
-}
-
-/// Cancels a comparison.
-///
-/// # Errors
-/// 404 if it is not the last one.
-pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
-    cancelled::<DiffReport>(&by, (COMPARISON, "the comparison"), &id)
-}
-
-/// The last comparison, by its id.
-pub(crate) fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
-    found(worker, COMPARISON, id)
+    start(by, entered, work)
 }
 
 pub(super) fn wrong(param: &str, why: String) -> ApiError {
@@ -201,7 +186,8 @@ impl DiffBody {
             (Some(text), None) => {
                 let config =
                     worker.setup.config.read_alike(text, "config").map_err(|faults| faulty("config", &faults))?;
-                with_factors(ComparedConfiguration::new("config".to_owned(), &config), &self.price_factors)
+                let read = ComparedConfiguration::new("config".to_owned(), &config).with_text(text);
+                with_factors(read, &self.price_factors)
             }
             (None, changes) if changes.is_some() || !self.price_factors.is_empty() => {
                 let changes = changes.clone().unwrap_or_default();
@@ -246,6 +232,7 @@ fn request(worker: &Worker, after: ComparedConfiguration, body: &DiffBody) -> Re
         wanted,
         limits: limits.map_err(|why| wrong("limits", why))?,
         strict: body.strict,
+        exact_only: body.exact_only,
         examples: body.examples.min(MOST_EXAMPLES),
         estimate: false,
         open_loop: body.open_loop,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::{HttpResponse, web};
 use pointsman_actors::ledger::{DeleteRecords, LedgerSize};
 use pointsman_base::clock;
-use pointsman_ledger::{fault::Fault, generations::GenerationStore};
+use pointsman_ledger::generations::GenerationStore;
 use serde::Serialize;
 
 use super::{
@@ -22,7 +22,7 @@ use crate::{
         models::measurements::rfc_3339,
         query_parameters::{self, QueryParameters},
     },
-    base::{error::ApiError, events},
+    base::{background, error::ApiError, events},
     state::{ask::ask, gateway::Worker, spending_check},
 };
 
@@ -36,7 +36,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 }
 
 /// Reads every stored record, compares the sums with them, and what spending limits count with the sums. Takes about a minute per
-/// GB; other calls go on meanwhile.
+/// GB, longer beside many calls, which go before it.
 ///
 /// # Errors
 /// 404 without a durable ledger, 500 when the disk fails.
@@ -50,14 +50,14 @@ pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpRespo
 /// As [`verify`].
 pub(crate) async fn verification(worker: &Worker) -> Result<VerificationBody, ApiError> {
     let ledger = generation_list::ledger(worker)?;
+    let read = Arc::clone(&ledger);
+    let found = background::run("verification", move || read.verify(|_| ())).await.ok_or_else(ApiError::internal)?;
+    let found = found.map_err(generation_list::unreadable)?;
+    // Short, and looks at counters that calls wait for.
     let shared = Arc::clone(&worker.shared);
-    let verified = web::block(move || {
-        let found = ledger.verify(|_| ())?;
-        let spending = spending_check::check(&shared.access.registry, &ledger)?;
-        Ok(VerificationBody::with_spending(&found, spending))
-    });
-    let verified: Result<_, Fault> = verified.await.map_err(|_| ApiError::internal())?;
-    verified.map_err(generation_list::unreadable)
+    let spending = web::block(move || spending_check::check(&shared.access.registry, &ledger)).await;
+    let spending = spending.map_err(|_| ApiError::internal())?.map_err(generation_list::unreadable)?;
+    Ok(VerificationBody::with_spending(&found, spending))
 }
 
 /// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.

@@ -94,11 +94,18 @@ pub(crate) struct PromotionBody {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct CheckBody {
     /// `fingerprint`, `canary`, `window`, `spend`, `failures` or `first_token`. The first two cannot be overridden.
-    check: &'static str,
+    pub(crate) check: &'static str,
     /// Whether it is met.
-    ok: bool,
+    pub(crate) ok: bool,
     /// With the figures.
-    sentence: String,
+    pub(crate) sentence: String,
+}
+
+/// What is known of a shadow, beside the limits that hold where nobody names others. Empty where there is no such shadow.
+pub(crate) fn judged(view: &GatewayView, shadow: &str) -> Vec<CheckBody> {
+    let found = view.setup.config.shadows.iter().find(|config| *config.name == *shadow);
+    let evidence = found.map(|config| Evidence::of(view, config, clock::unix_millis()));
+    evidence.map_or_else(Vec::new, |evidence| evidence.checks(&GUARDRAIL).into())
 }
 
 /// Says whether a shadow may be tried. What is allowed stands in the audit log, with the reason of an override.

@@ -1,16 +1,16 @@
 //! `/admin/regret`: what the decisions that this gateway recorded came to beyond better ones. A job as a comparison is one.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use actix_web::{HttpResponse, web::Bytes};
 use pointsman_base::clock;
-use pointsman_domain::{Invalid, InvalidReason, grouped};
+use pointsman_domain::grouped;
 use pointsman_ledger::traffic::{Sample, Traffic, Wanted};
 use serde::Deserialize;
 
 use super::{
     diff::{ConditionsBody, HOUR_MS, wanted, wrong},
-    diff_job::{JobBody, accepted, cancelled, found, shown, start},
+    diff_job::{JobReport, accepted, asked, start},
 };
 use crate::{
     api::{
@@ -20,23 +20,26 @@ use crate::{
             regret_run::{RegretRequest, run},
             run::Pace,
         },
-        path_name::PathName,
     },
     base::error::ApiError,
     state::{diff_job::DiffJob, gateway::Worker},
 };
 
-/// Beginning of the id of a review.
-const REVIEW: &str = "regret-";
+impl JobReport for RegretReport {
+    const PREFIX: &'static str = "regret-";
+    const BEGINS: &'static str = "reviews recorded decisions";
+    const CANCELS: &'static str = "cancels the review";
+}
+
 /// Longest time that is reviewed in a gateway. Memory has a bound of its own ([`MOST_KEPT`]).
 const MOST_HOURS: i64 = 7 * 24;
 /// Hours that are reviewed by default.
 const HOURS: i64 = 24;
 /// Most requests that are reviewed in a gateway, about: each takes 1 KB.
 const MOST: u64 = 20_000;
-/// Most that a gateway keeps of what was known of endpoints, one for each endpoint and ten seconds: at most 120 MB. 28
+/// Most that a gateway keeps of what was known of endpoints, one for each endpoint and ten seconds: at most 120 MB. 24
 /// endpoints with requests at all times reach it in a day, four in a week.
-const MOST_KEPT: usize = 250_000;
+const MOST_KEPT: usize = 205_000;
 
 /// What to review.
 #[derive(Debug, Default, Deserialize)]
@@ -65,9 +68,7 @@ pub(crate) struct RegretBody {
 /// # Errors
 /// 400 for a wrong body, 404 without a durable ledger, 409 while a comparison or another review runs.
 pub(crate) async fn begin(by: Administrator, body: Bytes) -> Result<HttpResponse, ApiError> {
-    let body: RegretBody = serde_json::from_slice(&body)
-        .map_err(|error| ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, error.to_string())))?;
-    accepted(&JobBody::<RegretReport>::new(&*begin_job(&by, &body, Vec::new())?))
+    accepted::<RegretReport>(&*begin_job(&by, &asked(&body)?, Vec::new())?)
 }
 
 /// Begins a review: for the call and for the console, which keeps with it what was `entered`.
@@ -80,40 +81,19 @@ pub(crate) fn begin_job(
     entered: Vec<(String, String)>,
 ) -> Result<Arc<DiffJob>, ApiError> {
     let (wanted, by_day) = (body.wanted(&by.worker)?, body.by_day);
-    let work = move |traffic: &Traffic, job: &DiffJob| {
+    let work = move |traffic: &Traffic, stop: &AtomicBool| {
         let all = traffic.count(&wanted).map_err(|fault| fault.to_string())?;
         let wanted = Wanted { sample: Sample::of(MOST, all), ..wanted };
         let request = RegretRequest { wanted, by_day, threads: 1, pace: Pace::Background, most_kept: MOST_KEPT };
-        let reviewed = run(traffic, &request, &job.stop).map_err(|why| why.to_string())?;
+        let reviewed = run(traffic, &request, stop).map_err(|why| why.to_string())?;
         let mut report = RegretReport::new(&reviewed);
         if request.wanted.sample.is_some() {
             let of = format!("about {} of {} requests, by chance", grouped(MOST.into()), grouped(all.into()));
             report.warnings.push(format!("{of}; 'pointsman regret' takes all of them"));
         }
-        serde_json::to_string(&report).map_err(|error| error.to_string())
+        Ok(report)
     };
-    start(by, (REVIEW, "reviews recorded decisions"), entered, work)
-}
-
-/// Shows a review.
-///
-/// # Errors
-/// 404 if it is not the last job.
-pub(crate) async fn show(_: Administrator, worker: Worker, id: PathName) -> Result<HttpResponse, ApiError> {
-    shown::<RegretReport>(&worker, REVIEW, &id)
-}
-
-/// Cancels a review.
-///
-/// # Errors
-/// 404 if it is not the last job.
-pub(crate) async fn cancel(by: Administrator, id: PathName) -> Result<HttpResponse, ApiError> {
-    cancelled::<RegretReport>(&by, (REVIEW, "the review"), &id)
-}
-
-/// The last review, by its id.
-pub(crate) fn find(worker: &Worker, id: &str) -> Result<Arc<DiffJob>, ApiError> {
-    found(worker, REVIEW, id)
+    start(by, entered, work)
 }
 
 impl RegretBody {

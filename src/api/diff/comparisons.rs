@@ -100,6 +100,11 @@ impl<'r> Comparisons<'r> {
         without_key.filter(|slug| were_on.contains(slug)).map(str::to_owned).collect()
     }
 
+    /// The catalog after the change, for the latest records.
+    pub(super) fn catalog_after(&self) -> Option<Arc<Catalog>> {
+        Some(self.after.beside(&self.known.all().last()?.catalog).catalog)
+    }
+
     pub(super) fn name(&self, endpoint: EndpointId) -> Option<String> {
         self.known.all().iter().find_map(|one| one.value.0.name(endpoint))
     }

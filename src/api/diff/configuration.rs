@@ -1,8 +1,8 @@
 //! One side of a comparison: a configuration as far as decisions depend on it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fs, sync::Arc};
 
-use pointsman_config::{Config, SimulationMode};
+use pointsman_config::{Config, ExploreConfig, SimulationMode, digest_of};
 use pointsman_domain::{Catalog, Endpoint, Provider, ProviderSlug, ProviderState};
 use pointsman_routing::explain::{diff::Side, prices_times};
 
@@ -11,6 +11,10 @@ use pointsman_routing::explain::{diff::Side, prices_times};
 pub(crate) struct ComparedConfiguration {
     /// What it is called in the answer.
     pub name: String,
+    /// Choices at random, which no decision made again has.
+    pub explore: ExploreConfig,
+    /// SHA-256 of its text in hexadecimal; `None` where it is no whole text.
+    pub sha256: Option<String>,
     side: Side,
     /// Real providers that are off because their key is not here.
     without_key: Vec<ProviderSlug>,
@@ -22,6 +26,8 @@ impl ComparedConfiguration {
     pub(crate) fn new(name: String, config: &Config) -> ComparedConfiguration {
         ComparedConfiguration {
             name,
+            explore: config.routing.explore.clone(),
+            sha256: None,
             side: Side {
                 catalog: Arc::new(config.catalog(0)),
                 policy: Arc::new(config.routing_policy(0)),
@@ -30,6 +36,21 @@ impl ComparedConfiguration {
             without_key: config.providers_without_key.clone(),
             simulates_if_alone: config.simulation.mode == SimulationMode::Auto,
         }
+    }
+
+    /// That of a file, if it comes from one.
+    pub(crate) fn of_file(config: &Config) -> ComparedConfiguration {
+        let read = ComparedConfiguration::new(config.source.clone(), config);
+        match fs::read_to_string(&config.source) {
+            Ok(text) => read.with_text(&text),
+            Err(_) => read,
+        }
+    }
+
+    /// The same with the digest of the text that it was read from.
+    #[must_use]
+    pub(crate) fn with_text(self, text: &str) -> ComparedConfiguration {
+        ComparedConfiguration { sha256: Some(hex::encode(digest_of(text))), ..self }
     }
 
     /// The same with the prices of some providers times a factor. A factor of 1 changes nothing.
@@ -46,6 +67,7 @@ impl ComparedConfiguration {
             endpoint.pricing = pricing.map(Arc::new);
         }
         self.side.catalog = Arc::new(catalog);
+        self.sha256 = None;
         self
     }
 

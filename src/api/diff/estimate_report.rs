@@ -22,7 +22,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// What would have happened under another configuration.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct EstimateReport {
-    /// `answered`: every figure has an estimate or a bound; `refused`: one has none.
+    /// `answered`: every figure has an estimate or a bound, apart from acceptance, of which few answers may tell; `refused`: one has none.
     pub verdict: &'static str,
     /// The other configuration.
     pub after: String,
@@ -88,15 +88,16 @@ pub(crate) struct SupportBody {
 /// One figure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct EstimateBody {
-    /// `spend` (dollars per 1,000 requests), `failures` (share), `first_token`, `first_token_p95`, `total` (seconds).
+    /// `spend` (dollars per 1,000 requests), `failures` (share), `first_token`, `first_token_p95`, `total` (seconds), `acceptance`
+    /// (share of the rated answers).
     pub figure: &'static str,
     /// Requests that have this outcome.
     pub requests: usize,
     /// As recorded.
     pub before: f64,
-    /// Estimated under the other configuration: doubly robust, of the percentile by weights. `null` if refused.
+    /// Estimated under the other configuration: doubly robust, of the percentile and of acceptance by weights. `null` if refused.
     pub after: Option<f64>,
-    /// Change as a share, of failures the difference of the shares. `null` if refused.
+    /// Change as a share, of failures and acceptance the difference of the shares. `null` if refused.
     pub change: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
@@ -172,7 +173,7 @@ impl EstimateReport {
         by_size.sort_by_key(|one| std::cmp::Reverse(one.sample.len()));
         let of = |one: &RecordedSample| SampleBody::new(one, &request.after.name, name);
         let samples: Vec<SampleBody> = by_size.into_iter().map(of).collect();
-        let is_refused = |body: &EstimateBody| !body.refusals.is_empty();
+        let is_refused = |body: &EstimateBody| !body.refusals.is_empty() && body.figure != Measure::Acceptance.as_str();
         let is_answered =
             samples.first().is_some_and(|first| !first.figures.is_empty() && !first.figures.iter().any(is_refused));
         EstimateReport {
@@ -343,6 +344,7 @@ fn sentence(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) ->
         Measure::FirstToken => "mean time to the first token",
         Measure::FirstTokenP95 => "95th percentile of the time to the first token",
         Measure::Total => "mean time to the end",
+        Measure::Acceptance => "accepted answers",
     };
     let refused = figure.refusals.first().map(|why| format!("Refused, {what} under {after}: {why}."));
     let change = |change: f64| match figure.measure.is_absolute() {
@@ -354,7 +356,7 @@ fn sentence(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) ->
         (Some(refused), Some(Bound::Unsupported([least, most])), _) => {
             let shown = |value: f64| match figure.measure {
                 Measure::Spend => format!("${:.4} per 1,000 requests", value * 1_000.0),
-                Measure::Failures => percent(value),
+                Measure::Failures | Measure::Acceptance => percent(value),
                 _ => format!("{value:.2} s"),
             };
             return format!("{refused} It lies between {} and {}.", shown(least), shown(most));

@@ -108,6 +108,7 @@ fn write_row(page: &mut String, figure: &EstimateBody) -> fmt::Result {
     let (name, scale) = match figure.figure {
         "spend" => ("spend, $/1k requests", 1.0),
         "failures" => ("failures shown, %", 100.0),
+        "acceptance" => ("accepted of rated, %", 100.0),
         "first_token" => ("first token mean, s", 1.0),
         "first_token_p95" => ("first token p95, s", 1.0),
         _ => ("total mean, s", 1.0),

@@ -43,6 +43,11 @@ impl Limit {
         Ok(Limit { text: text.to_owned(), metric, most })
     }
 
+    /// Whether it is about the calls that are served, which are others once calls find no endpoint.
+    pub(crate) fn is_of_served(&self) -> bool {
+        self.metric != Metric::Failures
+    }
+
     /// Whether the figure keeps it: by the near end of its interval, so that only a sure excess breaks it; with `strict` by the far
     /// end, so that only a sure keeping keeps it. `bounds` are those of uncertain choices.
     pub(crate) fn verdict(&self, estimates: &[Estimate], bounds: Option<[f64; 2]>, strict: bool) -> Verdict {

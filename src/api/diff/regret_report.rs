@@ -235,7 +235,7 @@ const fn knob(yardstick: Yardstick) -> Option<&'static str> {
     match yardstick {
         Yardstick::Exploration => Some("routing.exploration and routing.explore.share"),
         Yardstick::Restrictions => Some("the restrictions of requests, keys and aliases"),
-        Yardstick::Ignorance => Some("routing.expert.half_life"),
+        Yardstick::Ignorance => Some("routing.expert.half_life and routing.breaker"),
         Yardstick::Total | Yardstick::Rest => None,
     }
 }
@@ -246,7 +246,7 @@ fn sentence(yardstick: Yardstick, uncertain: f64, said: &str) -> String {
     match yardstick {
         Yardstick::Total => format!(
             "Compared with choices without chance and restrictions that know the next 60 s, these requests came to {said}. Not \
-             covered: what nobody measured within the 60 s, and what moved traffic does to load and caches."
+             covered: what nobody measured, and what moved traffic does to load and caches."
         ),
         Yardstick::Exploration => format!(
             "Exploration cost {said} beyond the choices without chance, by prediction; routing.exploration and \
@@ -258,9 +258,9 @@ fn sentence(yardstick: Yardstick, uncertain: f64, said: &str) -> String {
              could have been chosen is not recorded."
         ),
         Yardstick::Ignorance => format!(
-            "Ignorance cost {said} beyond the choices that know the next 60 s, by what was known then; routing.expert.half_life \
-             sets how fast news count. Not covered: what nobody measured in these 60 s, and endpoints of which no later record \
-             tells ({uncertain} of the requests have one)."
+            "Ignorance cost {said} beyond the choices that know the next 60 s and what attempts before and after came to; \
+             routing.expert.half_life sets how fast news count, routing.breaker how long an endpoint is not asked. Not covered: \
+             what nobody measured, and endpoints of which no record of these 60 s tells ({uncertain} of the requests have one)."
         ),
         Yardstick::Rest => format!(
             "The rest of the total is {said}: what was measured beyond what was predicted, and what the next 60 s say of the other \

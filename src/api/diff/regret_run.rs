@@ -124,7 +124,12 @@ pub(crate) fn run(traffic: &Traffic, request: &RegretRequest, stop: &AtomicBool)
         0 => return Err(NoAnswer::Empty),
         _ => {}
     }
-    let regrets = whole.regrets.groups(request.by_day);
+    let mut pacer = Pacer::new(request.pace);
+    let goes_on = || {
+        pacer.step();
+        !stop.load(Relaxed)
+    };
+    let regrets = whole.regrets.groups_while(request.by_day, goes_on).ok_or(NoAnswer::Stopped)?;
     let endpoints = |one: &Regret| {
         let best = one.fixed.best.as_ref().map(|best| best.endpoint);
         let crowded = one.refusals.iter().map(|(id, _)| *id);

@@ -3,19 +3,25 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use pointsman_domain::EndpointId;
+use pointsman_ledger::traffic::Exported;
 use pointsman_routing::explain::diff::{
     Answerable, Change, Estimate, Example, Grade, LEAST_CLUSTERS, Load, LoadAdjusted, Moved, Nearness, Tally,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    limit::Verdict,
+    answered::{loses_calls, no_answer, verdict},
+    configuration::ComparedConfiguration,
+    limit::{Limit, Verdict},
+    recorded::ExplorationBody,
     run::{Compared, DiffRequest},
 };
 use crate::api::models::measurements::rfc_3339;
 
 /// Most moves and causes that are listed.
 const MOST_LISTED: usize = 20;
+/// Share of the spending at other prices than recorded from which on it is warned of.
+const MUCH_REPRICED: f64 = 0.2;
 /// Smaller effects of load on a figure, as shares of it, are not shown ...
 const LEAST_EFFECT: f64 = 0.0005;
 /// ... nor fewer added requests in flight.
@@ -31,33 +37,62 @@ view! {
         pub(crate) fn new(compared: &Compared, request: &DiffRequest, now_ms: i64) {
             let tally = &compared.tally;
             let (estimates, bounds) = (tally.estimates(), tally.spend_bounds());
-            let limit = |limit: &super::limit::Limit| {
-                let verdict = limit.verdict(&estimates, bounds, request.strict);
+            let loses_calls = loses_calls(tally);
+            let limit = |limit: &Limit| {
+                let verdict = match loses_calls && limit.is_of_served() {
+                    true => Verdict::Unknown,
+                    false => limit.verdict(&estimates, bounds, request.strict),
+                };
                 (verdict, LimitBody { limit: limit.text.clone(), verdict: verdict.as_str().into() })
             };
             let (verdicts, limits): (Vec<Verdict>, Vec<LimitBody>) = request.limits.iter().map(limit).unzip();
+            let no_answer = no_answer(tally, &verdicts);
+            let digest = |compared: &ComparedConfiguration| compared.sha256.clone();
+            let (moves, other_moves) = moves(compared);
             let changes = |is_covered: bool| {
                 let covered = |change: &&Change| (change.answerable != Answerable::AfterChoice) == is_covered;
                 compared.changes.iter().filter(covered).map(ChangeBody::new).collect()
             };
         }
 
-        /// `kept`: every limit is kept, or there is none; `broken`: one is broken; `no_answer`: too little is answered to judge them.
+        /// `kept`: every limit is kept, or there is none; `broken`: one is broken; `no_answer`: less than 90 % of the decisions are
+        /// answered, or a limit cannot be judged.
         #[cfg_attr(test, schemars(with = "String"))]
-        pub verdict: Cow<'static, str> = verdict(&verdicts, compared.is_enough).into(),
+        pub verdict: Cow<'static, str> = verdict(tally, &verdicts).into(),
+        /// Why there is no answer, or a limit is not judged; `null` without a reason.
+        #[serde(default)]
+        pub no_answer: Option<String> = no_answer,
         /// The configuration before; `as recorded` if it is that of each decision.
         pub before: String =
             request.before.as_ref().map_or_else(|| "as recorded".to_owned(), |before| before.name.clone()),
+        /// SHA-256 of its text; `null` if it is that of each decision.
+        #[serde(default)]
+        pub before_sha256: Option<String> = request.before.as_ref().and_then(digest),
         /// The configuration after.
         pub after: String = request.after.name.clone(),
+        /// SHA-256 of its text; `null` if it was given as changes, or has no file.
+        #[serde(default)]
+        pub after_sha256: Option<String> = digest(&request.after),
         /// Decisions that came out of their records bit for bit as they were made: all of them, or there is no report.
         pub self_tested: u64 = compared.self_tested,
-        pub records: RecordsBody = RecordsBody::new(compared),
+        pub records: RecordsBody = RecordsBody::new(compared, request),
         /// Keys that differ and change decisions.
         pub changes: Vec<ChangeBody> = changes(true),
         /// Keys that differ and change only what happens after a choice: nothing here tells their effect.
         pub not_covered: Vec<ChangeBody> = changes(false),
+        /// What a higher `routing.explore.share` costs and tells, by the records; `null` if it is not higher.
+        #[serde(default)]
+        pub exploration: Option<ExplorationBody> = compared.exploration.clone(),
+        /// When the second answers of cascades that change pay, and how many first answers the records show as accepted.
+        #[serde(default)]
+        pub cascades: Vec<String> = compared.cascades.clone(),
         pub answerable: AnswerableBody = AnswerableBody::new(tally),
+        /// Whether partial answers are left out of all figures.
+        #[serde(default)]
+        pub exact_only: bool = request.exact_only,
+        /// Endpoints that could be the choice and were never measured, those of the most decisions first; at most 20.
+        #[serde(default)]
+        pub never_measured: Vec<NeverMeasuredBody> = never_measured(compared),
         /// How near an open loop comes to the records; `null` if single decisions answer everything.
         #[serde(default)]
         pub open_loop: Option<OpenLoopBody> = compared.open_loop.as_ref().map(OpenLoopBody::new),
@@ -74,15 +109,18 @@ view! {
             compared.load.as_ref().map(|load| LoadBody::new(load, &estimates, &compared.names)),
         /// Why figures have no intervals; `null` if they have.
         pub no_interval: Option<String> = no_interval(tally),
-        /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest or the dearest one possible;
-        /// `null` if all choices are certain.
-        pub spend_bounds: Option<[f64; 2]> = bounds,
+        /// Least and highest change of spending, as shares, if every uncertain choice were the cheapest possible and answered at once, or
+        /// the dearest possible with all attempts after it; `null` if all choices are certain.
+        pub spend_bounds: Option<[f64; 2]> = bounds.filter(is_bounded),
         /// The tokens of moved decisions at the list prices of both choices; `null` without any.
         pub repriced: Option<RepricedBody> = RepricedBody::new(tally),
         /// What moved decisions, the most frequent first.
         pub causes: Vec<CauseBody> = causes(compared),
-        /// From where to where, the most frequent first. Decisions that stay and cost something else are among them.
-        pub moves: Vec<MoveBody> = moves(compared),
+        /// From where to where, the most frequent first; at most 20. Decisions that stay and cost something else are among them.
+        pub moves: Vec<MoveBody> = moves,
+        /// All further moves together; `null` without any.
+        #[serde(default)]
+        pub other_moves: Option<OtherMovesBody> = other_moves,
         /// The decisions that change the cost most.
         pub examples: Vec<ExampleBody> =
             tally.examples.iter().map(|example| ExampleBody::new(example, &compared.names)).collect(),
@@ -96,7 +134,7 @@ view! {
     /// The records behind the report.
     #[derive(Debug, Clone, Deserialize)]
     pub(crate) struct RecordsBody {
-        fn new(compared: &Compared) {
+        fn new(compared: &Compared, request: &DiffRequest) {
             let at = |at: usize| compared.window_ms.and_then(|window| window.get(at).copied()).map(rfc_3339);
         }
 
@@ -104,6 +142,12 @@ view! {
         pub from: Option<String> = at(0),
         /// When the latest was admitted. RFC 3339, UTC.
         pub until: Option<String> = at(1),
+        /// Number of records that a sample was drawn from; `null` if all were taken.
+        #[serde(default)]
+        pub sampled_from: Option<u64> = request.wanted.sample.map(|sample| sample.drawn_from),
+        /// What an export says of itself; `null` for a ledger.
+        #[serde(default)]
+        pub exported: Option<ExportBody> = compared.exported.as_ref().map(ExportBody::new),
         /// Records that cannot be read.
         pub unreadable: u64 = compared.unreadable,
         /// Records of another version of the algorithm, which are left out.
@@ -111,6 +155,33 @@ view! {
         /// Groups of records that depend on each other (a session, or a key within five minutes); `null` above 100,000.
         pub clusters: Option<usize> = compared.tally.clusters(),
     }
+}
+
+view! {
+    /// An export.
+    #[derive(Debug, Clone, Deserialize)]
+    pub(crate) struct ExportBody {
+        fn new(exported: &Exported) {}
+
+        /// When it was written. RFC 3339, UTC.
+        pub written_at: String = rfc_3339(exported.written_ms),
+        /// Its records.
+        pub records: u64 = exported.records,
+        /// Number of records that they were drawn from.
+        pub drawn_from: u64 = exported.drawn_from,
+        /// SHA-256 of its content, as the export printed it.
+        pub sha256: String = exported.sha256.clone(),
+    }
+}
+
+/// An endpoint of which nothing is known.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct NeverMeasuredBody {
+    /// The endpoint.
+    pub endpoint: String,
+    /// Decisions that have no answer because it could be the choice.
+    pub decisions: u64,
 }
 
 /// One difference of the configurations.
@@ -178,7 +249,9 @@ pub(crate) struct FigureBody {
     pub before: f64,
     /// After.
     pub after: f64,
-    /// Change as a share of the figure before; of failures the difference of the shares.
+    /// Change as a share of the figure before; of failures the difference of the shares. `null` if there was nothing before.
+    #[serde(deserialize_with = "unbounded")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub delta: f64,
     /// Its 95 % interval.
     pub interval: Option<[f64; 2]>,
@@ -197,7 +270,8 @@ view! {
             let changes = |(plain, adjusted): &(&Estimate, &Estimate)| {
                 (adjusted.after - plain.after).abs() > LEAST_EFFECT * plain.after.abs()
             };
-            let figures = load.plain.iter().zip(&load.adjusted).filter(changes);
+            let adjusted = |plain: &&Estimate| load.adjusted.iter().find(|adjusted| adjusted.metric == plain.metric);
+            let figures = load.plain.iter().filter_map(|plain| Some((plain, adjusted(&plain)?))).filter(changes);
             let figure = |(plain, adjusted): (&Estimate, &Estimate)| {
                 let exact = exact.iter().find(|exact| exact.metric == plain.metric)?;
                 Some(FigureBody::modelled(exact, adjusted.after, plain.after))
@@ -276,6 +350,18 @@ pub(crate) struct MoveBody {
     pub cost_usd: f64,
 }
 
+/// Moves that are not listed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct OtherMovesBody {
+    /// Their number.
+    pub moves: usize,
+    /// Their decisions.
+    pub decisions: u64,
+    /// Change of the cost of these, US dollars.
+    pub cost_usd: f64,
+}
+
 view! {
     /// One moved decision.
     #[derive(Debug, Clone, Deserialize)]
@@ -327,16 +413,6 @@ impl DiffReport {
     }
 }
 
-fn verdict(verdicts: &[Verdict], is_enough: bool) -> &'static str {
-    match verdicts {
-        [] => "kept",
-        _ if !is_enough => "no_answer",
-        _ if verdicts.contains(&Verdict::Broken) => "broken",
-        _ if verdicts.contains(&Verdict::Unknown) => "no_answer",
-        _ => "kept",
-    }
-}
-
 fn no_interval(tally: &Tally) -> Option<String> {
     let clusters = tally.clusters().filter(|clusters| *clusters < LEAST_CLUSTERS)?;
     let groups = match clusters {
@@ -366,6 +442,13 @@ fn warnings(compared: &Compared, now_ms: i64) -> Vec<String> {
     if compared.unreadable > 0 {
         warnings.push(format!("{} records cannot be read and are left out", compared.unreadable));
     }
+    let (much, spent) = (compared.tally.priced_otherwise as f64, compared.tally.cost[0] as f64);
+    if much > MUCH_REPRICED * spent {
+        warnings.push(format!(
+            "{:.1} % of the spending before is at other prices than when it was recorded: take newer records",
+            100.0 * much / spent
+        ));
+    }
     if compared.tally.unserved[1] > compared.tally.unserved[0] {
         let more = compared.tally.unserved[1] - compared.tally.unserved[0];
         warnings.push(format!("{more} more decisions would have no endpoint: they count as failed and cost nothing"));
@@ -384,6 +467,7 @@ impl FigureBody {
     fn new(estimate: &Estimate, is_open: bool) -> FigureBody {
         let Estimate { metric, before, after, delta, interval } = *estimate;
         let how = if is_open { "open_loop" } else { "predicted" };
+        let interval = interval.filter(is_bounded);
         FigureBody { figure: metric.as_str().into(), before, after, delta, interval, how: how.into() }
     }
 
@@ -427,7 +511,18 @@ fn causes(compared: &Compared) -> Vec<CauseBody> {
     causes
 }
 
-fn moves(compared: &Compared) -> Vec<MoveBody> {
+fn never_measured(compared: &Compared) -> Vec<NeverMeasuredBody> {
+    let of = |(endpoint, decisions): (&EndpointId, &u64)| {
+        Some(NeverMeasuredBody { endpoint: compared.names.get(endpoint)?.clone(), decisions: *decisions })
+    };
+    let mut never: Vec<NeverMeasuredBody> = compared.tally.unmeasured.iter().filter_map(of).collect();
+    never.sort_by(|one, other| other.decisions.cmp(&one.decisions).then_with(|| one.endpoint.cmp(&other.endpoint)));
+    never.truncate(MOST_LISTED);
+    never
+}
+
+/// The most frequent ones, and all others together.
+fn moves(compared: &Compared) -> (Vec<MoveBody>, Option<OtherMovesBody>) {
     let name = |id: &Option<EndpointId>| id.and_then(|id| compared.names.get(&id).cloned());
     let of = |((from, to), moved): (&(Option<EndpointId>, Option<EndpointId>), &Moved)| MoveBody {
         from: name(from),
@@ -439,8 +534,22 @@ fn moves(compared: &Compared) -> Vec<MoveBody> {
     moves.sort_by(|one, other| {
         other.decisions.cmp(&one.decisions).then_with(|| (&one.from, &one.to).cmp(&(&other.from, &other.to)))
     });
-    moves.truncate(MOST_LISTED);
-    moves
+    let others = moves.split_off(MOST_LISTED.min(moves.len()));
+    let others = (!others.is_empty()).then(|| OtherMovesBody {
+        moves: others.len(),
+        decisions: others.iter().map(|one| one.decisions).sum(),
+        cost_usd: others.iter().map(|one| one.cost_usd).sum(),
+    });
+    (moves, others)
+}
+
+fn is_bounded(ends: &[f64; 2]) -> bool {
+    ends.iter().all(|end| end.is_finite())
+}
+
+/// JSON has `null` for a growth from nothing.
+fn unbounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 fn dollars(picodollars: i128) -> f64 {

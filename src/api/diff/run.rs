@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pointsman_base::clock;
+use pointsman_config::ExploreConfig;
 use pointsman_domain::{EndpointId, Source, grouped};
 use pointsman_ledger::{
     fault::Fault,
@@ -24,12 +26,16 @@ use pointsman_routing::{
     },
 };
 
-use super::{comparisons::Comparisons, configuration::ComparedConfiguration, limit::Limit};
+use super::{
+    break_even,
+    comparisons::Comparisons,
+    configuration::ComparedConfiguration,
+    limit::Limit,
+    recorded::{ExplorationBody, Recorded},
+};
 
-/// Least share of decisions that must be answered.
-const LEAST_ANSWERED: f64 = 0.9;
-/// Fewest decisions that limits are judged by.
-const FEWEST: u64 = 30;
+/// What a command on another machine tells the exit code 3 by.
+pub(crate) const SELF_TEST_FAILED: &str = "self test failed";
 /// Decisions of which the load is modelled, about: their records stay in memory, and are made again up to six times.
 const LOADED: u64 = 5_000;
 
@@ -41,6 +47,8 @@ pub(crate) struct DiffRequest {
     pub wanted: Wanted,
     pub limits: Vec<Limit>,
     pub strict: bool,
+    /// Whether only decisions count whose choice follows from the record.
+    pub exact_only: bool,
     pub examples: usize,
     /// Whether what would have happened is estimated, too.
     pub estimate: bool,
@@ -134,8 +142,10 @@ pub(crate) struct Compared {
     pub open_loop: Option<Nearness>,
     /// Figures with the load that moves bring about; `None` without moves, and in an open loop.
     pub load: Option<LoadAdjusted>,
-    /// Whether enough of the decisions are answered to judge limits.
-    pub is_enough: bool,
+    /// What the higher share of choices at random costs, if it is higher.
+    pub exploration: Option<ExplorationBody>,
+    /// Arithmetic of the cascades that change.
+    pub cascades: Vec<String>,
     /// The records as a sample of what would have happened, a sample for each configuration that made them, the latest last.
     /// Empty unless that was asked for.
     pub samples: Vec<RecordedSample>,
@@ -181,10 +191,11 @@ struct Tested {
     /// Objectives of decisions whose requests, aliases and keys name none.
     default_objectives: BTreeSet<&'static str>,
     window_ms: Option<[i64; 2]>,
+    recorded: Recorded,
 }
 
 impl Tested {
-    fn add(&mut self, comparisons: &Comparisons<'_>, record: &TrafficRecord) {
+    fn add(&mut self, comparisons: &Comparisons<'_>, explore: &ExploreConfig, record: &TrafficRecord) {
         let generation = &record.generation;
         match comparisons.of(generation).self_test(&generation.decision) {
             SelfTest::Identical => self.identical += 1,
@@ -204,11 +215,13 @@ impl Tested {
             self.default_objectives.insert(objective.value.as_str());
         }
         self.calibration.add(generation);
+        self.recorded.add(generation, explore);
         self.window_ms = joined(self.window_ms, Some([generation.created_ms; 2]));
     }
 
     fn merge(mut self, other: Tested) -> Tested {
         self.calibration.merge(&other.calibration);
+        self.recorded.merge(other.recorded);
         self.default_objectives.extend(&other.default_objectives);
         self.identical += other.identical;
         self.different += other.different;
@@ -236,12 +249,14 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
     let ids = tally.moves.keys().flat_map(|(from, to)| [*from, *to]);
     let ids = ids.chain(tally.examples.iter().flat_map(|example| [example.from, example.to])).flatten();
     let ids = ids.chain(samples.iter().flat_map(|one| one.sample.shifts.growing(1)).map(|shift| shift.endpoint));
-    let answered =
-        [Grade::Exact, Grade::Partial, Grade::OpenLoop].iter().filter_map(|grade| tally.grades.get(grade)).sum::<u64>();
+    let ids = ids.chain(tally.unmeasured.keys().copied());
+    let sampled = request.wanted.sample.map_or(1.0, |sample| sample.most as f64 / u64::MAX as f64);
+    let share_before = request.before.as_ref().map(|before| before.explore.exploration.share);
     Ok(Compared {
+        exploration: tested.recorded.exploration(share_before, &request.after.explore, sampled),
+        cascades: changed_cascades(&changes, &comparisons, &tested.recorded),
         names: ids.filter_map(|id| Some((id, comparisons.name(id)?))).collect(),
         assumed_on: comparisons.assumed_on(),
-        is_enough: tally.decisions >= FEWEST && answered as f64 >= LEAST_ANSWERED * tally.decisions as f64,
         tally,
         self_tested: tested.identical,
         other_algorithm: tested.other_algorithm,
@@ -253,6 +268,15 @@ pub(crate) fn run(traffic: &Traffic, request: &DiffRequest, stop: &AtomicBool) -
         load,
         samples,
     })
+}
+
+/// The arithmetic of each cascade that is new or changes.
+fn changed_cascades(changes: &[Change], comparisons: &Comparisons<'_>, recorded: &Recorded) -> Vec<String> {
+    let catalog = comparisons.catalog_after().unwrap_or_default();
+    let lines = break_even::lines(&catalog, &recorded.acceptances, clock::today(), |alias| {
+        changes.iter().any(|change| change.key == format!("alias {alias}.cascade"))
+    });
+    lines.into_iter().skip(1).collect()
 }
 
 /// Whether keys change that work over time.
@@ -314,11 +338,15 @@ impl SecondPass<'_> {
                 of_group.sample.observe(&comparison, generation, &tested.calibration, position);
                 of_group.window_ms = joined(of_group.window_ms, Some([generation.created_ms; 2]));
             }
+            let Some(made) = comparison.decide(generation, &tested.calibration) else { return };
+            if request.exact_only && made.grade == Grade::Partial {
+                part.tally.count(made.grade);
+                return;
+            }
             if record.draw <= most_drawn && !comparison.changes().is_empty() {
                 part.load.add(generation, &comparison, record.draw, record.cluster);
             }
-            let made = comparison.decide(generation, &tested.calibration);
-            made.into_iter().for_each(|made| add(&mut part.tally, made, &record, &comparison, &places));
+            add(&mut part.tally, made, &record, &comparison, &places);
         };
         let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
         let (parts, _) = parts.map_err(NoAnswer::Unreadable)?;
@@ -346,8 +374,10 @@ impl SecondPass<'_> {
         }
         let mut samples: Vec<RecordedSample> = samples.into_values().collect();
         samples.sort_by_key(|sample| sample.window_ms);
+        let ratings = if request.estimate { traffic.ratings().map_err(NoAnswer::Unreadable)? } else { BTreeMap::new() };
         for sample in &mut samples {
             sample.sample.sort();
+            sample.sample.rate(&ratings);
             let settled = load.iter().filter(|load| load.is_settled());
             settled.for_each(|load| sample.sample.shifts.adjust(&load.loads));
         }
@@ -419,7 +449,7 @@ fn self_test(
     let new = || (Tested::default(), Pacer::new(request.pace));
     let step = |(tested, pacer): &mut (Tested, Pacer), record: TrafficRecord| {
         pacer.step();
-        tested.add(comparisons, &record);
+        tested.add(comparisons, &request.after.explore, &record);
     };
     let parts = traffic.fold(&request.wanted, request.threads, stop, new, step);
     let (parts, reading) = parts.map_err(NoAnswer::Unreadable)?;
@@ -483,7 +513,7 @@ impl fmt::Display for NoAnswer {
             ),
             NoAnswer::Far(nearness) => write!(
                 f,
-                "open loop: self test failed. Under the constants that were running, the recorded attempts lead to the recorded \
+                "open loop: {SELF_TEST_FAILED}. Under the constants that were running, the recorded attempts lead to the recorded \
                  choice in {:.1} % of {} decisions (80 % are needed), to times that are {:.1} % off (22 %), and to probabilities of \
                  failure that are {:.2} points off (3); so nothing is said about other constants. Records lack what other \
                  replicas and earlier hours taught: choose a longer time with --since, or try the change with a canary",
@@ -501,7 +531,7 @@ impl fmt::Display for NoAnswer {
             NoAnswer::Stopped => f.write_str("the comparison was cancelled"),
             NoAnswer::SelfTest { decisions, different, first } => write!(
                 f,
-                "self test failed: {different} of {decisions} decisions do not come out of their records as they were made, the \
+                "{SELF_TEST_FAILED}: {different} of {decisions} decisions do not come out of their records as they were made, the \
                  first is {first}; so nothing is said about another configuration. 'pointsman replay {first}' shows one of \
                  them; please report it"
             ),

@@ -2,10 +2,19 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{DiffReport, EndpointLoadBody, FigureBody, LoadBody, OpenLoopBody};
+use pointsman_routing::explain::diff::MOST_CHANGES;
+
+use super::{
+    recorded::ExplorationBody,
+    report::{DiffReport, EndpointLoadBody, FigureBody, LoadBody, MoveBody, OpenLoopBody},
+};
 
 /// Moves and causes that are shown.
 const SHOWN: usize = 5;
+/// Digits of a digest that are shown.
+const DIGITS: usize = 12;
+/// Requests at a share of 1 after which a cost is known to ± 4 % where the standard deviation of costs is their mean: (1.96 ÷ 0.04)².
+const UNIT_REQUESTS: f64 = 2_401.0;
 
 /// A report for the terminal.
 pub(crate) fn plain(report: &DiffReport) -> String {
@@ -77,7 +86,17 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
             "self test",
             format!("{} of {} decisions identical", thousands(report.self_tested), thousands(report.self_tested)),
         ),
-        ("configuration", format!("{} → {}", report.before, report.after)),
+        ("records", records(report)),
+        (
+            "configuration",
+            format!(
+                "{}{} → {}{}",
+                report.before,
+                digest(report.before_sha256.as_ref()),
+                report.after,
+                digest(report.after_sha256.as_ref())
+            ),
+        ),
         (
             "changes",
             listed(report.changes.iter().map(|change| match (&change.before, &change.after) {
@@ -91,17 +110,26 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
         let why = "they change what happens after the choice, or follow what was spent; no record tells it";
         lines.push(("not covered", format!("{keys}: {why}")));
     }
+    lines.extend(report.exploration.iter().map(|explored| ("explore", exploration(explored))));
+    lines.extend(report.cascades.iter().map(|cascade| ("cascade", cascade.clone())));
+    let left_out = if report.exact_only && answer.partial > 0 { " (left out)" } else { "" };
     let never = if answer.none > 0 { " (never measured)" } else { "" };
     lines.push((
         "answerable",
         format!(
-            "exact {}   partial {}   open loop {}   no {}{never}",
+            "exact {}   partial {}{left_out}   open loop {}   no {}{never}",
             share(answer.exact),
             share(answer.partial),
             share(answer.open_loop),
             share(answer.none)
         ),
     ));
+    if !report.never_measured.is_empty() {
+        let never = report.never_measured.iter();
+        let endpoints = never.map(|one| format!("{} could serve {} decisions", one.endpoint, thousands(one.decisions)));
+        let remedy = "What is not known cannot be compared: let [routing.explore] try them, or a canary";
+        lines.push(("never measured", format!("{}. {remedy}", listed(endpoints))));
+    }
     if let Some(open_loop) = &report.open_loop {
         lines.push(("open loop", in_open_loop(open_loop)));
     }
@@ -113,6 +141,82 @@ pub(crate) fn lines(report: &DiffReport) -> Vec<(&'static str, String)> {
     );
     lines.push(("changed", changed));
     lines
+}
+
+/// What a share of choices at random costs and tells.
+pub(crate) fn exploration(body: &ExplorationBody) -> String {
+    let share = format!("routing.explore.share = {}: ", body.after);
+    let Some(price) = &body.price else {
+        return format!(
+            "{share}what it costs is not known, for there is no record of a request. It buys the cost of another choice to ± 4 % \
+             after about {} requests, if the standard deviation of costs is their mean",
+            rounded(UNIT_REQUESTS / body.after)
+        );
+    };
+    let requests = thousands(price.requests);
+    if price.drawable == 0 {
+        return format!(
+            "{share}draws nothing, for none of {requests} recorded requests had two endpoints that are safe to try, or may be drawn"
+        );
+    }
+    let a_day = price.spend_per_day.map_or(String::new(), |spend| format!(", {} a day", signed_dollars(spend)));
+    let paused = match price.allowed {
+        allowed if allowed < 1.0 => {
+            format!(" max_extra_cost lets through {} of the draws, and the figures count these.", percent(allowed))
+        }
+        _ => String::new(),
+    };
+    let days = price.days_needed.map_or(String::new(), |days| format!(", {} days", short(days)));
+    let bought = match price.requests_needed {
+        None => "How many requests it takes to know the cost of another choice is not known yet".to_owned(),
+        Some(needed) => {
+            format!("It buys the cost of another choice to ± 4 % after about {} requests{days}", rounded(needed))
+        }
+    };
+    format!(
+        "{share}{} per 1,000 requests ({} of expected spending){a_day}, by {requests} recorded requests. {} of the requests are \
+         drawn, from {:.1} endpoints each; their first token: {} s.{paused} {bought}",
+        signed_dollars(price.spend),
+        signed_percent(price.relative),
+        percent(price.drawn),
+        price.endpoints,
+        signed(&format!("{:+.2}", price.later)),
+    )
+}
+
+/// A number with two digits that are not 0.
+fn rounded(number: f64) -> String {
+    let unit = 10.0_f64.powf(number.max(1.0).log10().floor() - 1.0).max(1.0);
+    // Casts saturate: beyond this nobody waits.
+    thousands(((number / unit).round() * unit) as u64)
+}
+
+/// Which records: their time, their number, and what they were drawn from.
+fn records(report: &DiffReport) -> String {
+    let records = &report.records;
+    let mut text = thousands(report.answerable.decisions);
+    if let Some(all) = records.sampled_from {
+        text.push_str(&format!(", a sample of {},", thousands(all)));
+    }
+    if let (Some(from), Some(until)) = (&records.from, &records.until) {
+        text.push_str(&format!(" from {from} to {until}"));
+    }
+    let groups = records.clusters.map_or_else(|| "more than 100,000".to_owned(), |groups| thousands(groups as u64));
+    text.push_str(&format!(", in {groups} groups"));
+    if let Some(exported) = &records.exported {
+        text.push_str(&format!(
+            "; export of {}, {} of {} records,{}",
+            exported.written_at,
+            thousands(exported.records),
+            thousands(exported.drawn_from),
+            digest(Some(&exported.sha256))
+        ));
+    }
+    text
+}
+
+fn digest(sha256: Option<&String>) -> String {
+    sha256.map_or_else(String::new, |all| format!(" {}", all.get(..DIGITS).unwrap_or(all)))
 }
 
 fn under_load(report: &LoadBody) -> String {
@@ -151,8 +255,8 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
     lines.extend(report.no_interval.iter().map(|why| ("no interval", why.clone())));
     if let Some([least, most]) = report.spend_bounds {
         let text = format!(
-            "spend {} … {}, if each choice that is not certain were the cheapest or the dearest one possible; times and \
-             failures of these have no bounds",
+            "spend {} … {}, if each choice that is not certain were the cheapest one possible, or the dearest one with all attempts \
+             after it; times and failures of these have no bounds",
             signed_percent(least),
             signed_percent(most)
         );
@@ -170,6 +274,7 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
     let share = |count: u64| percent(count as f64 / report.changed.max(1) as f64);
     let causes = report.causes.iter().take(SHOWN).map(|cause| {
         let changes = match cause.changes.as_slice() {
+            [] if report.changes.len() > MOST_CHANGES => "too many changes to tell apart".to_owned(),
             [] => "not found".to_owned(),
             [one] => one.clone(),
             several => format!("only together: {}", several.join(" + ")),
@@ -191,6 +296,16 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
         );
         lines.push((if at == 0 { "moves" } else { "" }, text));
     }
+    let (hidden, others) = (report.moves.get(SHOWN..).unwrap_or_default(), report.other_moves.as_ref());
+    let sums = others.map_or((0, 0, 0.0), |others| (others.moves, others.decisions, others.cost_usd));
+    let add = |(moves, decisions, cost): (usize, u64, f64), one: &MoveBody| {
+        (moves + 1, decisions + one.decisions, cost + one.cost_usd)
+    };
+    let (moves, decisions, cost) = hidden.iter().fold(sums, add);
+    if moves > 0 {
+        let text = format!("{moves} other moves: {} decisions, {}", thousands(decisions), signed_dollars(cost));
+        lines.push(("", text));
+    }
     for (at, example) in report.examples.iter().enumerate() {
         let score = |score: Option<f64>| score.map_or_else(String::new, |score| format!(" ({})", short(score)));
         let text = format!(
@@ -208,14 +323,9 @@ pub(crate) fn after_figures(report: &DiffReport) -> Vec<(&'static str, String)> 
     }
     let limits = report.limits.iter().map(|limit| format!("{}: {}", limit.limit, limit.verdict));
     if !report.limits.is_empty() {
-        let mut text = limits.collect::<Vec<_>>().join("   ");
-        if report.verdict == "no_answer" {
-            text.push_str(
-                "   no answer: fewer than 30 decisions, or less than 90 % of them are answered exactly or in part",
-            );
-        }
-        lines.push(("limits", text));
+        lines.push(("limits", limits.collect::<Vec<_>>().join("   ")));
     }
+    lines.extend(report.no_answer.iter().map(|why| ("no answer", why.clone())));
     lines.extend(report.warnings.iter().map(|warning| ("note", warning.clone())));
     lines
 }
@@ -279,7 +389,11 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 pub(crate) fn signed_percent(share: f64) -> String {
-    if share == 0.0 { "0 %".to_owned() } else { signed(&format!("{:+.1} %", share * 100.0)) }
+    match share {
+        0.0 => "0 %".to_owned(),
+        f64::INFINITY => "from nothing".to_owned(),
+        _ => signed(&format!("{:+.1} %", share * 100.0)),
+    }
 }
 
 /// Dollars with four decimals, or as many as two digits take.
@@ -323,6 +437,15 @@ pub(super) fn thousands(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_that_grows_from_nothing_is_read_as_it_was_written() {
+        let (figure, how) = ("spend".into(), "predicted".into());
+        let grown = FigureBody { figure, before: 0.0, after: 0.4, delta: f64::INFINITY, interval: None, how };
+        let written = serde_json::to_string(&grown).unwrap();
+        assert!(written.contains("\"delta\":null"), "{written}");
+        assert_eq!(row(&serde_json::from_str(&written).unwrap())[2], "from nothing");
+    }
 
     #[test]
     fn small_amounts_keep_two_digits() {

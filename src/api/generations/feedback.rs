@@ -159,15 +159,13 @@ pub(crate) struct BatchBody {
 
 /// The ledger, for a caller that may rate answers.
 fn may_rate(by: &Authorized) -> Result<Arc<GenerationStore>, ApiError> {
-    if !by.caller.is_admin() {
-        by.caller.require(Scope::Inference)?;
-    }
+    by.caller.require(Scope::Feedback)?;
     by.worker.shared.records.ledger.clone().ok_or_else(ApiError::no_durable_ratings)
 }
 
 /// The same for one that only looks.
 fn may_see(by: &Authorized) -> Result<Arc<GenerationStore>, ApiError> {
-    by.caller.require(Scope::Read).or_else(|_| by.caller.require(Scope::Inference))?;
+    by.caller.require(Scope::Read).or_else(|_| by.caller.require(Scope::Feedback))?;
     by.worker.shared.records.ledger.clone().ok_or_else(ApiError::no_durable_ratings)
 }
 

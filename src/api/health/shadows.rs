@@ -62,7 +62,7 @@ pub(crate) struct ShadowBody {
     pub(crate) since: String,
     /// Ended requests that it decided.
     pub(crate) decisions: u64,
-    /// Requests that it did not decide because the worker was more than 5 ms behind.
+    /// Requests that it did not decide because the worker was more than 5 ms behind, or its decision failed.
     pub(crate) skipped: u64,
     /// Share of its decisions with the same first choice; `null` before the first.
     pub(crate) agreement: Option<Figure>,
@@ -166,7 +166,7 @@ pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     Families::of(|families| {
         let decisions = "Ended requests that a shadow policy decided, too";
         families.counters("shadow_decisions_total", decisions, ["shadow"], count(|it| it.tally.decisions));
-        let skipped = "Requests that a shadow did not decide: the worker was behind";
+        let skipped = "Requests that a shadow did not decide: the worker was behind, or the decision failed";
         families.counters("shadow_skipped_total", skipped, ["shadow"], count(|it| it.skipped));
         let agreements = observed.iter().filter_map(|it| Some(([&*it.name], agreement(it)?)));
         let help = "Share of its decisions with the same first choice";

@@ -7,7 +7,7 @@ use pointsman_base::clock;
 use pointsman_config::{Scope, is_account_name, is_alias_text, spend_amount};
 use pointsman_dialect::shown;
 use pointsman_domain::{
-    Catalog, Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd, closest_name,
+    Catalog, Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, UnknownQuality, Usd, closest_name,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::key_view::SpendingBody;
 use crate::{
     access::{
-        issued::{IssuedKey, StoredLimit},
+        issued::{IssuedKey, StoredLimit, quality_floor, unknown_quality},
         key_state::KeyState,
     },
     api::models::{measurements::rfc_3339, model_entry::Absent},
@@ -94,6 +94,14 @@ view! {
         /// Class of the tasks of requests that name none: quality counts by it, where it does.
         #[cfg_attr(test, schemars(with = "Option<crate::base::words::Task>"))]
         task: Option<String> = key.task,
+        /// Whether choices of the key may be drawn at random to learn from (`routing.explore`).
+        explore: bool = key.explore.unwrap_or(true),
+        /// Least quality of requests whose alias names none: of the mean, or as `{"p10": 0.7}` of the lower tenth.
+        #[cfg_attr(test, schemars(with = "Option<crate::api::models::parameters_view::QualityFloorBody>"))]
+        min_quality: Option<Value> = key.min_quality,
+        /// What `min_quality` does with endpoints of unknown quality; `null`: they are excluded.
+        #[cfg_attr(test, schemars(with = "Option<crate::base::words::UnknownQuality>"))]
+        quality_unknown: Option<String> = key.quality_unknown,
         /// Names of models that only this key knows, each with the model or alias that it stands for.
         aliases: BTreeMap<String, String> = key.aliases,
     }
@@ -125,6 +133,10 @@ pub(crate) fn set_members(
             "blocked_providers" => key.blocked_providers = texts(name, value)?,
             "objective" => key.objective = objective(name, value)?,
             "task" => key.task = task(name, value)?,
+            "explore" if value.is_null() => key.explore = None,
+            "explore" => key.explore = Some(value.as_bool().ok_or_else(|| wrong(name, "true, false or null"))?),
+            "min_quality" => key.min_quality = min_quality(name, value)?,
+            "quality_unknown" => key.quality_unknown = quality_unknown(name, value)?,
             "aliases" => key.aliases = aliases(name, value, catalog)?,
             "external_user" if value.is_null() => key.external_user = None,
             "external_user" => key.external_user = Some(label(name, value, MAX_TEXT)?),
@@ -259,6 +271,21 @@ fn task(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
     let task = value.as_str().and_then(Task::named);
     let task = task.ok_or_else(|| none_of(name, value, &Task::ALL.map(Task::as_str)))?;
     Ok(Some(task.as_str().to_owned()))
+}
+
+fn min_quality(name: &str, value: &Value) -> Result<Option<Value>, Invalid> {
+    let is_meant = value.is_null() || quality_floor(value).is_some();
+    let floor = is_meant.then(|| Some(value.clone()).filter(|value| !value.is_null()));
+    floor.ok_or_else(|| wrong(name, "a number from 0 to 1 (of the mean), an object such as {\"p10\": 0.7}, or null"))
+}
+
+fn quality_unknown(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let unknown = value.as_str().and_then(unknown_quality);
+    let unknown = unknown.ok_or_else(|| none_of(name, value, &UnknownQuality::ALL.map(UnknownQuality::as_str)))?;
+    Ok(Some(unknown.as_str().to_owned()))
 }
 
 fn aliases(name: &str, value: &Value, catalog: &Catalog) -> Result<BTreeMap<String, String>, Invalid> {

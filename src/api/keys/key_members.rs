@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::issued_key::{MAX_LIST, MAX_NAME, MAX_RATE, MAX_TEXT};
-use crate::base::words;
+use crate::{api::models::parameters_view::QualityFloorBody, base::words};
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, extend("examples" = [
@@ -69,6 +69,12 @@ struct KeyMembers {
     objective: Option<words::Objective>,
     /// Class of the tasks of requests that name none: quality counts by it, where it does.
     task: Option<words::Task>,
+    /// `false`: choices of the key are not drawn at random to learn from (`routing.explore`).
+    explore: Option<bool>,
+    /// Least quality of requests whose alias names none: of the mean, or of the lower tenth.
+    min_quality: Option<QualityFloorBody>,
+    /// What `min_quality` does with endpoints of unknown quality.
+    quality_unknown: Option<words::UnknownQuality>,
     #[schemars(extend("maxProperties" = MAX_LIST))]
     aliases: Option<BTreeMap<String, Text>>,
     external_user: Option<Text>,

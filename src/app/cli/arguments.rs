@@ -41,7 +41,7 @@ EXIT CODES
 
 const ESTIMATE_EXIT_CODES: &str = "\
 EXIT CODES
-  0   every figure has an estimate or a bound
+  0   every figure but acceptance has an estimate or a bound
   2   a figure is refused, no records, keys that records cannot answer, or a faulty configuration
   3   the self test failed: a decision does not come out of its record as it was made
   64  wrong use";

@@ -1,22 +1,33 @@
 //! `check`: every fault of a configuration, or a summary of a valid one.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{fmt::Write, path::PathBuf, sync::atomic::AtomicBool};
 
 use clap::Args;
 use pointsman_domain::{Catalog, Endpoint, Model, Provider, ProviderState};
 
 use pointsman_base::clock;
 use pointsman_config::{
-    AccountConfig, AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, HolderLimits, Key, SourceLocation,
-    TeamConfig, Warning, digest_of, quality_warnings,
+    AccountConfig, AuthMode, Config, DEVELOPMENT_KEY, Environment, ExploreConfig, Fault, HolderLimits, Key,
+    SourceLocation, TeamConfig, Warning, digest_of, quality_warnings,
+};
+use pointsman_ledger::{
+    entry::Filter,
+    fault::Fault as LedgerFault,
+    traffic::{Traffic, TrafficRecord, Wanted},
 };
 use serde_json::{Value, json};
 
-use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, break_even, report};
-use crate::api::admin::budget_notices::limit_text;
+use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, report};
+use crate::api::{
+    admin::budget_notices::limit_text,
+    diff::{break_even, recorded::Recorded, text},
+};
 
 /// Most models that are listed; further ones are counted.
 const MAX_LISTED_MODELS: usize = 60;
+/// Most records that are read, a second's work.
+const MAX_RECORDS: u64 = 20_000;
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// What to check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -38,10 +49,11 @@ pub(super) fn run(request: &CheckRequest, environment: &Environment) -> CommandO
         Ok(loaded) => {
             let config = &loaded.config;
             let doubts = doubts(config);
+            let recorded = recorded(config);
             let is_finding = request.strict && !(config.warnings().is_empty() && doubts.is_empty());
             let text = match request.json {
-                true => format!("{:#}\n", summary_json(config, doubts)),
-                false => summary_with(config, &doubts),
+                true => format!("{:#}\n", summary_json(config, doubts, &recorded)),
+                false => summary_with(config, &doubts, &recorded),
             };
             (text, if is_finding { EXIT_DIFFERENT } else { 0 })
         }
@@ -72,8 +84,39 @@ fn located<const N: usize>(location: &SourceLocation, more: [(&str, &String); N]
     place.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn summary_json(config: &Config, doubts: Vec<String>) -> Value {
+/// What the latest records of the gateway of this configuration tell, if a key needs it. Nothing where there is no ledger that can be
+/// read: a configuration is checked on any machine.
+fn recorded(config: &Config) -> Recorded {
+    let explore = &config.routing.explore;
+    let has_cascade = |catalog: &Catalog| catalog.aliases.iter().any(|alias| alias.cascade.is_some());
+    let is_asked = explore.exploration.share > 0.0 || has_cascade(&config.catalog(1));
+    let traffic = config.ledger.data_dir.as_deref().filter(|_| is_asked).and_then(|place| Traffic::open(place).ok());
+    traffic.and_then(|traffic| latest(&traffic, explore).ok()).unwrap_or_default()
+}
+
+/// The records of the last day, or of as much of it as holds not too many.
+fn latest(traffic: &Traffic, explore: &ExploreConfig) -> Result<Recorded, LedgerFault> {
+    let (now_ms, mut span_ms) = (clock::unix_millis(), DAY_MS);
+    let wanted = |span_ms| Wanted {
+        filter: Filter { since_ms: Some(now_ms.saturating_sub(span_ms)), ..Filter::default() },
+        ..Wanted::default()
+    };
+    while span_ms > 1 && traffic.count(&wanted(span_ms))? > MAX_RECORDS {
+        span_ms /= 2;
+    }
+    let step = |recorded: &mut Recorded, record: TrafficRecord| recorded.add(&record.generation, explore);
+    let (parts, _) = traffic.fold(&wanted(span_ms), 1, &AtomicBool::new(false), Recorded::default, step)?;
+    Ok(parts.into_iter().next().unwrap_or_default())
+}
+
+/// What `[routing.explore]` costs, if it is on.
+fn exploration(config: &Config, recorded: &Recorded) -> Option<String> {
+    Some(text::exploration(&recorded.exploration(Some(0.0), &config.routing.explore, 1.0)?))
+}
+
+fn summary_json(config: &Config, doubts: Vec<String>, recorded: &Recorded) -> Value {
     let catalog = config.catalog(1);
+    let cascades = break_even::lines(&catalog, &recorded.acceptances, clock::today(), |_| true);
     let providers = catalog.providers.iter().map(|provider| match &provider.state {
         ProviderState::On => json!({ "slug": provider.slug.as_str(), "on": true }),
         ProviderState::Off(why) => json!({ "slug": provider.slug.as_str(), "on": false, "why": why.to_string() }),
@@ -95,6 +138,8 @@ fn summary_json(config: &Config, doubts: Vec<String>) -> Value {
         "models": models.collect::<Vec<_>>(),
         "models_total": catalog.models.len(),
         "keys": keys.collect::<Vec<_>>(),
+        "exploration": exploration(config, recorded),
+        "cascades": cascades.into_iter().skip(1).collect::<Vec<_>>(),
         "warnings": config.warnings().iter().map(warning).chain(doubts).collect::<Vec<_>>(),
         "notes": config.start_up_notes().iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
@@ -114,19 +159,19 @@ fn callable<'c>(catalog: &'c Catalog, model: &'c Model) -> Vec<&'c str> {
     endpoints.filter_map(|(_, endpoint)| Some(catalog.provider_of(endpoint)?.slug.as_str())).collect()
 }
 
-/// The summary: address, providers with reasons, models, keys, warnings and notes.
+/// The summary without records: address, providers with reasons, models, keys, warnings and notes.
 pub fn summary(config: &Config) -> String {
-    summary_with(config, &doubts(config))
+    summary_with(config, &doubts(config), &Recorded::default())
 }
 
-fn summary_with(config: &Config, doubts: &[String]) -> String {
+fn summary_with(config: &Config, doubts: &[String], recorded: &Recorded) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _ = write_summary(&mut page, config, doubts);
+    let _ = write_summary(&mut page, config, doubts, recorded);
     page
 }
 
-fn write_summary(page: &mut String, config: &Config, doubts: &[String]) -> std::fmt::Result {
+fn write_summary(page: &mut String, config: &Config, doubts: &[String], recorded: &Recorded) -> std::fmt::Result {
     let catalog = config.catalog(1);
     let warnings = config.warnings().len() + doubts.len() + config.start_up_notes().len();
     match warnings {
@@ -147,8 +192,12 @@ fn write_summary(page: &mut String, config: &Config, doubts: &[String]) -> std::
         writeln!(page, "  {}", provider_line(&catalog, index, provider))?;
     }
     write_models(page, &catalog)?;
-    for (at, line) in break_even::lines(&catalog, clock::today()).iter().enumerate() {
+    let cascades = break_even::lines(&catalog, &recorded.acceptances, clock::today(), |_| true);
+    for (at, line) in cascades.iter().enumerate() {
         writeln!(page, "{}{line}", if at == 0 { "\n" } else { "  " })?;
+    }
+    if let Some(sentence) = exploration(config, recorded) {
+        writeln!(page, "\nExploration\n  {sentence}.")?;
     }
     write_keys(page, config)?;
     if !(config.warnings().is_empty() && doubts.is_empty()) {

@@ -46,6 +46,9 @@ pub struct DiffCommand {
     /// A limit counts as kept only if the whole interval keeps it
     #[arg(long)]
     pub strict: bool,
+    /// Leave decisions out whose choice does not follow from the record
+    #[arg(long, conflicts_with_all = ["estimate", "open_loop"])]
+    pub exact_only: bool,
     /// Print Markdown, for a pull request
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
@@ -93,9 +96,10 @@ pub(super) fn run(command: &DiffCommand, environment: &Environment) -> Finished 
         None => None,
     };
     let request = DiffRequest {
-        before: before.as_ref().map(|before| ComparedConfiguration::new(before.source.clone(), before)),
+        before: before.as_ref().map(ComparedConfiguration::of_file),
         limits,
         strict: command.strict,
+        exact_only: command.exact_only,
         examples: usize::from(command.examples),
         estimate: command.estimate,
         open_loop: command.open_loop,

@@ -83,7 +83,7 @@ struct NewKeyArguments {
     /// Account; default: one of its own
     #[arg(long)]
     account: Option<String>,
-    /// Scope: inference, read or admin; may be repeated; default: inference and read
+    /// Scope: inference, read, admin or feedback; may be repeated; default: inference and read
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// Spending limit in US dollars, such as 25.00
@@ -116,6 +116,9 @@ struct NewKeyArguments {
     /// Class of the tasks of requests that name none, for records, such as code
     #[arg(long, value_name = "CLASS")]
     task: Option<String>,
+    /// Whether choices of the key may be drawn at random to learn from; default: true
+    #[arg(long, value_name = "BOOL")]
+    explore: Option<bool>,
     /// Name that means a model or an alias in requests of the key; may be repeated
     #[arg(long = "alias", value_name = "NAME=MODEL", value_parser = alias)]
     #[serde(skip)]

@@ -1,6 +1,7 @@
 //! `quality import`: the lines that give models the scores of a file, as a difference to the configuration. Changes nothing itself,
 //! and reads nothing from the network.
 
+mod every_eval_ever;
 mod scores;
 
 use std::{
@@ -13,9 +14,9 @@ use std::{
 use chrono::NaiveDate;
 use clap::{Args, Subcommand};
 use pointsman_config::Environment;
-use pointsman_domain::{Catalog, Model, QualityScore, Task};
+use pointsman_domain::{Catalog, Model, QualityScore, Task, listed_names};
 
-use self::scores::{Format, Scored};
+use self::scores::{Format, Given, Scored};
 use super::{CommandOutput, EXIT_DIFFERENT, Finished, load, refused, success};
 
 /// Largest file that is read, bytes.
@@ -44,7 +45,7 @@ struct ImportArguments {
     /// Its format: csv has the columns model, class, score and n
     #[arg(long, value_enum)]
     format: Format,
-    /// Source of the scores; default: the name of the board, required for csv
+    /// Source of the scores; default: the name of the board, required for csv and every-eval-ever
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     /// When it was measured, such as 2026-11-02; required unless the file says so
@@ -53,12 +54,22 @@ struct ImportArguments {
     /// Answers that were judged for each score, where the file does not say so
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     n: Option<u32>,
+    /// Class of tasks that the scores are for, where the format has none
+    #[arg(long, value_name = "NAME", value_parser = class)]
+    class: Option<Task>,
+    /// Evaluation that counts, where a file has several
+    #[arg(long, value_name = "NAME")]
+    evaluation: Option<String>,
     /// Under which licence the scores may be used
     #[arg(long, value_name = "NAME")]
     licence: Option<String>,
     /// Configuration; default: ./config.toml if it exists, else the built-in catalogue
     #[arg(id = "quality_config", short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+fn class(name: &str) -> Result<Task, String> {
+    Task::named(name).ok_or_else(|| format!("allowed: {}", listed_names(name, Task::ALL.map(Task::as_str))))
 }
 
 impl QualityRequest {
@@ -74,7 +85,8 @@ pub(super) fn run(request: &QualityRequest, environment: &Environment) -> Finish
     let QualityAction::Import(arguments) = &request.action;
     let catalog = load(arguments.config.as_deref(), environment)?.config.catalog(1);
     let text = read(arguments)?;
-    let scored = scores::read(&text, arguments.format, arguments.n).map_err(|why| faulty(arguments, &why))?;
+    let given = Given { n: arguments.n, class: arguments.class, evaluation: arguments.evaluation.as_deref() };
+    let scored = scores::read(&text, arguments.format, &given).map_err(|why| faulty(arguments, &why))?;
     let scored = with_origin(arguments, scored)?;
     let (mut page, names) = difference(&catalog, &scored);
     let is_finding = !page.is_empty();

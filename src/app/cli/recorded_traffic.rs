@@ -64,10 +64,11 @@ impl RecordedTraffic {
         let wanted = self.wanted((&after, &place), &traffic)?;
         let request = DiffRequest {
             before: None,
-            after: ComparedConfiguration::new(after.source.clone(), &after),
+            after: ComparedConfiguration::of_file(&after),
             wanted,
             limits: Vec::new(),
             strict: false,
+            exact_only: false,
             examples: 0,
             estimate: false,
             open_loop: false,

@@ -60,8 +60,12 @@ const OF_ISSUED: [Field; 4] = [
 /// What only a new key has.
 const OF_NEW: [Field; 2] = [("account", Kind::Text), ("team", Kind::Text)];
 /// Names of the scopes, and what they allow.
-const SCOPES: [(&str, &str); 3] =
-    [("inference", "call models"), ("read", "read own records and figures"), ("admin", "this console and all records")];
+const SCOPES: [(&str, &str); 4] = [
+    ("inference", "call models"),
+    ("read", "read own records and figures"),
+    ("admin", "this console and all records"),
+    ("feedback", "rate answers"),
+];
 const OBJECTIVES: [(&str, &str); 5] = [
     ("", "that of the request"),
     ("balanced", "balanced"),

@@ -62,6 +62,8 @@ pub struct Gain {
     pub apgr: [f64; 2],
     /// Shares of strong calls for half of the gap, 80, 95 and 100 % of it.
     pub strong_calls: [f64; 4],
+    /// Share of the questions for which another model is called if their prompts have typos, where half of the calls are strong.
+    pub mistyped: f64,
 }
 
 /// The source less what cannot be read in it.
@@ -90,7 +92,7 @@ pub fn gains(source: &Source) -> Vec<Gain> {
         let square = |half: &Recovered| (half.apgr - apgr) * (half.apgr - apgr);
         let deviation = (of(&square) * HALVES as f64 / (HALVES - 1) as f64).sqrt();
         let strong_calls = [0, 1, 2, 3].map(|gap: usize| of(&|half| half.strong_calls[gap]));
-        Gain { name, apgr: [apgr, deviation], strong_calls }
+        Gain { name, apgr: [apgr, deviation], strong_calls, mistyped: of(&|half| half.mistyped) }
     };
     ROWS.into_iter().map(gain).collect()
 }
@@ -111,6 +113,7 @@ fn halves(source: &Source) -> impl Iterator<Item = Questions> {
 struct Recovered {
     apgr: f64,
     strong_calls: [f64; 4],
+    mistyped: f64,
 }
 
 /// One half is learnt from; on the other the strong model is called where it is expected to gain most.
@@ -125,7 +128,20 @@ fn recovered(questions: &Questions, known: Known, classes: Classes) -> Recovered
         questions.halves[1].iter().map(|question| (expected(question), gained(question))).collect();
     // Questions of which the same is expected stay in their random order.
     order.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    of_gap(order.into_iter().map(|(_, gained)| gained))
+    let least = order[order.len() / 2].0;
+    let is_changed = |question: &&Question| {
+        let mistyped = mistyped(question, known);
+        known != Known::Answers && (expected(question) >= least) != (expected(&mistyped) >= least)
+    };
+    let changed = questions.halves[1].iter().filter(is_changed).count() as f64 / order.len() as f64;
+    Recovered { mistyped: changed, ..of_gap(order.into_iter().map(|(_, gained)| gained)) }
+}
+
+/// The question as it looks with typos in its prompt.
+fn mistyped(question: &Question, known: Known) -> Question {
+    let (task, length) = question.mistyped.unwrap_or((question.task, question.length));
+    let class = if known == Known::Detected { task as usize } else { question.class };
+    Question { class, length, ..question.clone() }
 }
 
 /// From gains in the order of the strong calls.
@@ -141,7 +157,7 @@ fn of_gap(gains: impl Iterator<Item = f64> + Clone) -> Recovered {
     // A sum of many parts may miss the whole by a rounding.
     let reaching = |share: f64| shares.iter().position(|reached| *reached >= share - 1e-9);
     let strong_calls = GAPS.map(|share| reaching(share).map_or(1.0, |at| at as f64 / calls));
-    Recovered { apgr: average(shares.into_iter()), strong_calls }
+    Recovered { apgr: average(shares.into_iter()), strong_calls, mistyped: 0.0 }
 }
 
 fn average(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -200,11 +216,11 @@ fn gap_sheet(source: &Source) -> Sheet {
         if ahead.is_empty() { "no class".to_owned() } else { ahead.join(", ") },
     );
     let header = ["who decides which question goes to the strong model", "APGR (sd)"];
-    let gaps = ["strong calls for 50 %", "80 %", "95 %", "100 % of the gap"];
+    let gaps = ["strong calls for 50 %", "80 %", "95 %", "100 % of the gap", "changed by typos"];
     let mut sheet = Sheet::new(title, header.into_iter().chain(gaps));
-    for Gain { name, apgr: [apgr, deviation], strong_calls } in gains(source) {
+    for Gain { name, apgr: [apgr, deviation], strong_calls, mistyped } in gains(source) {
         let apgr = format!("{apgr:.3} ({deviation:.3})");
-        sheet.row([name.to_owned(), apgr].into_iter().chain(strong_calls.map(shown)));
+        sheet.row([name.to_owned(), apgr].into_iter().chain(strong_calls.map(shown)).chain([shown(mistyped)]));
     }
     sheet
 }

@@ -24,6 +24,8 @@ pub struct Question {
     pub task: Task,
     /// Length of the prompt, in a unit of the set.
     pub length: f64,
+    /// Both of the same prompt with typos, where the set has prompts.
+    pub mistyped: Option<(Task, f64)>,
     /// Whether the client demands a call of a tool.
     pub demands_call: bool,
     /// By model.
@@ -85,6 +87,7 @@ impl Questions {
             let of = line.get(class).copied().unwrap_or_default();
             let next = classes.len();
             let question = Question {
+                mistyped: None,
                 class: *classes.entry(of.to_owned()).or_insert(next),
                 task: if calls_tools { Task::Tools } else { detected(of) },
                 length: length.map_or(Ok(0.0), figure)?,

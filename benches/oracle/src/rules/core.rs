@@ -88,6 +88,33 @@ pub struct Logged {
     pub policy: Arc<RoutingPolicy>,
 }
 
+/// Another configuration beside a run: it hears what the calls of the run came to, decides every request, and calls nobody.
+pub struct Beside {
+    /// What it decides under.
+    pub catalog: Arc<Catalog>,
+    /// The constants.
+    pub policy: Arc<RoutingPolicy>,
+    /// Its choices with the numbers of the requests; `None` if no endpoint could serve.
+    pub choices: Vec<(usize, Option<EndpointId>)>,
+    statistics: Statistics,
+    snapshot: Snapshot,
+}
+
+impl Beside {
+    fn new(catalog: Catalog, policy: RoutingPolicy) -> Beside {
+        let (catalog, policy) = (Arc::new(catalog), Arc::new(policy));
+        let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::clone(&policy));
+        Beside { catalog, policy, choices: Vec::new(), snapshot: statistics.snapshot(1), statistics }
+    }
+
+    fn choose(&mut self, request: usize, view: &LiveView, query: &Query, now: Tick, seed: u64) {
+        let query = Query { weights: self.policy.balanced, ..query.clone() };
+        let decided = decide_to_serve(&self.snapshot, view, &query, now, Some(seed));
+        let choice = decided.ok().and_then(|decision| Some(decision.candidates.first()?.endpoint));
+        self.choices.push((request, choice));
+    }
+}
+
 /// The routing core.
 pub struct Core {
     pub(super) policy: RoutingPolicy,
@@ -114,6 +141,7 @@ pub struct Core {
     /// Decisions to be made again later, with the number of the request: every so many requests.
     kept: Vec<(usize, Decision)>,
     keep_every: usize,
+    beside: Option<Beside>,
 }
 
 impl Core {
@@ -150,6 +178,7 @@ impl Core {
             without,
             kept: Vec::new(),
             keep_every: usize::MAX,
+            beside: None,
             policy,
         }
     }
@@ -162,10 +191,25 @@ impl Core {
 
     /// The same, with what came of them.
     pub fn logged(world: &World, policy: RoutingPolicy, every: usize) -> Logged {
-        let mut core = Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) };
-        let run = engine::run(world, &mut core);
-        let catalog = Arc::clone(&core.snapshot.catalog);
-        Logged { run, decisions: core.kept, catalog, policy: Arc::new(core.policy) }
+        Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) }.run(world).0
+    }
+
+    /// All decisions of a run, and what the configuration as `change` leaves it would have chosen at each of them.
+    pub fn logged_beside(
+        world: &World,
+        policy: RoutingPolicy,
+        change: impl FnOnce(&mut Catalog, &mut RoutingPolicy),
+    ) -> (Logged, Option<Beside>) {
+        let core = Core::new(world, policy, Without::Nothing);
+        let (mut catalog, mut other) = (Catalog::clone(&core.snapshot.catalog), core.policy.clone());
+        change(&mut catalog, &mut other);
+        Core { keep_every: 1, beside: Some(Beside::new(catalog, other)), ..core }.run(world)
+    }
+
+    fn run(mut self, world: &World) -> (Logged, Option<Beside>) {
+        let run = engine::run(world, &mut self);
+        let catalog = Arc::clone(&self.snapshot.catalog);
+        (Logged { run, decisions: self.kept, catalog, policy: Arc::new(self.policy) }, self.beside)
     }
 
     /// The id of an endpoint.
@@ -202,13 +246,21 @@ impl Core {
 
     fn empty_tray(&mut self, now: Tick) {
         self.leaves = None;
-        self.tray.drain(..).for_each(|event| self.statistics.apply(&event));
+        for event in self.tray.drain(..) {
+            self.statistics.apply(&event);
+            if let Some(beside) = &mut self.beside {
+                beside.statistics.apply(&event);
+            }
+        }
         self.due = self.due.or(Some(now.max(self.published.plus(PAUSE))));
     }
 
     fn publish(&mut self, now: Tick) {
         (self.published, self.due) = (now, None);
         self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
+        if let Some(beside) = &mut self.beside {
+            beside.snapshot = beside.statistics.snapshot(self.snapshot.version);
+        }
     }
 
     fn learn(&mut self, mut event: EndpointEvent) {
@@ -293,6 +345,9 @@ impl Rule for Core {
             Without::Ignorance => informed::decide(&self.snapshot, &self.query, ask, now),
             _ => decide_to_serve(&self.snapshot, &self.view, &self.query, now, Some(seed)),
         };
+        if let Some(beside) = &mut self.beside {
+            beside.choose(ask.request.id, &self.view, &self.query, now, seed);
+        }
         let Ok(decision) = decided else { return Vec::new() };
         let order = decision.plan().map(|candidate| candidate.index as usize).collect();
         if ask.request.id.is_multiple_of(self.keep_every) {

@@ -12,13 +12,13 @@ mod simple;
 mod targeted;
 mod windows;
 
-use pointsman_domain::{Decision, RoutingPolicy};
+use pointsman_domain::{Catalog, Decision, RoutingPolicy};
 
 use self::core::Core;
 pub use self::{
     clairvoyant::Restraint,
     conversing::Conversing,
-    core::{Logged, Without, policy},
+    core::{Beside, Logged, Without, policy},
     targeted::{Holder, Targeted},
 };
 use crate::{rule::Rule, world::World};
@@ -146,6 +146,16 @@ pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Dec
 #[must_use]
 pub fn logged(world: &World, policy: RoutingPolicy) -> Logged {
     Core::logged(world, policy, 1)
+}
+
+/// The same, and what the configuration as `change` leaves it would have chosen at each decision, from the same news and seeds.
+#[must_use]
+pub fn logged_beside(
+    world: &World,
+    policy: RoutingPolicy,
+    change: impl FnOnce(&mut Catalog, &mut RoutingPolicy),
+) -> (Logged, Option<Beside>) {
+    Core::logged_beside(world, policy, change)
 }
 
 /// All endpoints, the least of these values first.

@@ -328,14 +328,14 @@ env = "1KEY"
             f:1:1: keys[0].name: is missing; allowed: a label for logs and records
             f:2:10: keys[0].sha256: is not a SHA-256; allowed: 64 hexadecimal digits, as keygen prints them
             f:6:7: keys[1].env: is set together with sha256; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
-            f:10:24: keys[2].scopes[1]: 'write' is not a scope; allowed: inference, read, admin
+            f:10:24: keys[2].scopes[1]: 'write' is not a scope; allowed: inference, read, admin, feedback
             f:11:14: keys[2].expires_at: is not a date or time; allowed: a date such as 2027-01-31, or a time with its offset such as 2027-01-31T12:00:00Z
             f:12:29: keys[2].allowed_models[1]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
             f:12:40: keys[2].allowed_models[2]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
             f:13:23: keys[2].requests_per_minute: -1 is out of range; allowed: a whole number from 0 to 1000000000
             f:15:8: keys[3].name: 'twin' is used twice; allowed: a name of its own for each key
             f:16:10: keys[3].sha256: is the same key as 'twin'; allowed: a key of its own for each name
-            f:17:10: keys[3].scopes: is empty; allowed: at least one of inference, read, admin
+            f:17:10: keys[3].scopes: is empty; allowed: at least one of inference, read, admin, feedback
             f:20:7: keys[4].env: is not the name of an environment variable; allowed: letters, digits and underscores, not beginning with a digit; never the key itself
         "#]],
     );
@@ -854,4 +854,23 @@ fn budgets_of_efforts_do_not_fall() {
             f:3:1: providers.acme.effort_budgets.medium: is 8192 tokens, less than the 9000 of the effort below it; allowed: budgets that do not fall
         "#]],
     );
+}
+
+#[test]
+fn an_alias_of_explore_that_is_not_there_is_named_with_its_place_and_the_nearest_one() {
+    check(
+        &format!("[routing.explore]\nshare = 0.01\naliases = [\"router\", \"service/fere\"]\n{GOOD}"),
+        expect![[r#"
+            f:3:22: routing.explore.aliases[1]: 'service/fere' is no alias, did you mean 'service/free'?; allowed: service/free, service/auto
+        "#]],
+    );
+    let model = format!("[routing.explore]\naliases = [\"acme/small\"]\n{GOOD}");
+    assert!(faults(&model, &Environment::default()).contains("'acme/small' is no alias"), "a model is none");
+}
+
+#[test]
+fn an_alias_of_explore_may_be_named_by_a_synonym() {
+    let toml = format!("[routing.explore]\naliases = [\"router\"]\n{GOOD}");
+    let loaded = Config::parse(&toml, "f", Path::new("/nowhere"), &Environment::default()).unwrap();
+    assert_eq!(loaded.routing.explore.aliases, ["service/auto"]);
 }

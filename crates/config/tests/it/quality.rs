@@ -145,3 +145,33 @@ fn check_names_old_scores_mixed_sources_and_models_without_a_score() {
     assert_eq!(said.iter().filter(|warning| warning.ends_with(lowest)).count(), 2, "{said:#?}");
     assert!(!said.iter().any(|warning| warning.contains("service/new")), "its models have scores: {said:#?}");
 }
+
+#[test]
+fn check_names_a_cascade_whose_second_model_is_not_good_enough_for_the_alias() {
+    let scored = |id: &str, score: f64| {
+        let keys =
+            format!("quality = {{ source = \"own-eval\", date = 2026-11-02, code = {{ score = {score}, n = 9 }} }}");
+        model(id, &keys, "")
+    };
+    let models = [scored("acme/small", 0.9), scored("acme/large", 0.7)].concat();
+    let coder = |keys: &str| {
+        let alias = "[[aliases]]\nname = \"coder\"\ntask = \"code\"\nallowed_models = [\"acme/small\"]\n";
+        warned(&models, &format!("{alias}{keys}"), "2026-11-28")
+    };
+    let to = |name: &str| format!("cascade = {{ to = \"{name}\" }}\n");
+    assert_eq!(
+        coder(&format!("min_quality = 0.8\n{}", to("acme/large"))),
+        [
+            "alias 'service/coder': its cascade is in vain, for by their scores min_quality (0.8) excludes every model of \
+             'acme/large' for code; lower it, or name another model"
+        ]
+    );
+    assert!(coder(&format!("min_quality = 0.7\n{}", to("acme/large"))).is_empty());
+    assert!(coder(&to("acme/large")).is_empty());
+    let second = |least: f64| {
+        let alias = "[[aliases]]\nname = \"second\"\nallowed_models = [\"acme/large\"]\n";
+        coder(&format!("min_quality = 0.8\n{}{alias}min_quality = {least}\n", to("service/second")))
+    };
+    assert!(second(0.6).is_empty(), "what the second alias says goes before that of the first");
+    assert_eq!(second(0.75).len(), 1);
+}

@@ -14,7 +14,7 @@ use pointsman_domain::{BrokenAnswer, CascadeSignal, FinishReason};
 use super::{
     answer::{AnswerContext, AnswerFault, Outcome},
     json::{JsonFault, Raw},
-    neutral::{AnswerEvent, AnswerFormat, AnswerSink, Conversation, Role, Tool, ToolKind, lone_halves_replaced},
+    neutral::{AnswerEvent, AnswerFormat, AnswerSink, Conversation, Role, ToolKind, lone_halves_replaced},
     openai::{EventMeter, request::ChatRequest, utf8},
     outgoing::OutgoingBody,
     whole_answer::decode,
@@ -122,7 +122,7 @@ impl Check<'_> {
         }
         let is_text = choice.calls.is_empty();
         self.signal(CascadeSignal::Length, is_short)
-            .or_else(|| self.signal(CascadeSignal::ToolArguments, !is_text && self.has_broken_call(&choice.calls)))
+            .or_else(|| choice.calls.iter().find_map(|call| self.broken_call(call)))
             .or_else(|| self.signal(CascadeSignal::Empty, is_text && self.is_empty(choice)))
             .or_else(|| if is_text { self.broken_json(choice.text.trim()) } else { None })
     }
@@ -142,11 +142,22 @@ impl Check<'_> {
         self.request.n == 1 && !usage.estimated && missing > MAY_BE_MISSING.max(limit / 20)
     }
 
-    fn has_broken_call(&self, calls: &[Call]) -> bool {
-        let is_json = |text: &str| text.is_empty() || !matches!(Raw::whole(text), Err(fault) if is_wrong(fault));
-        let is_free = |call: &Call, tool: &Tool<'_>| [call.kind, tool.kind].contains(&ToolKind::Custom);
-        let tool = |call: &Call| self.asked.tools.iter().find(|tool| *tool.name.unescaped() == *call.name);
-        calls.iter().any(|call| tool(call).is_none_or(|tool| !is_free(call, tool) && !is_json(call.arguments.trim())))
+    /// What is wrong with a call: its tool was not declared, or its arguments are no JSON or break the schema of the tool.
+    fn broken_call(&self, call: &Call) -> Option<BrokenAnswer> {
+        let on = self.signal(CascadeSignal::ToolArguments, true)?;
+        let Some(tool) = self.asked.tools.iter().find(|tool| *tool.name.unescaped() == *call.name) else {
+            return Some(on);
+        };
+        if [call.kind, tool.kind].contains(&ToolKind::Custom) {
+            return None;
+        }
+        // Some providers write no text where there are no arguments.
+        let arguments = Some(call.arguments.trim()).filter(|text| !text.is_empty()).unwrap_or("{}");
+        if let Err(fault) = Raw::whole(arguments) {
+            return is_wrong(fault).then_some(on);
+        }
+        let place = schema::violation(tool.parameters?.written(), arguments, &self.steps)?;
+        Some(BrokenAnswer { place: Some(place), ..on })
     }
 
     /// Whether there is nothing, though nothing that the caller asked for explains it.

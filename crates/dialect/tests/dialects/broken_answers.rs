@@ -187,6 +187,41 @@ fn a_call_is_broken_if_its_tool_was_not_declared_or_its_arguments_are_no_json() 
 }
 
 #[test]
+fn arguments_that_break_the_schema_of_their_tool_are_broken_where_they_do() {
+    let of = |parameters: Value| json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}]});
+    let booking = json!({"type": "object", "required": ["city"], "properties": {
+        "city": {"type": "string"}, "nights": {"type": "array", "items": {"type": "integer", "minimum": 1}}}});
+    let asked = of(booking.clone());
+    check(asked.clone(), &calls("f", r#"{"city": "Oslo", "nights": [1, 2], "more": null}"#), None);
+    check(asked.clone(), &calls("f", r#"{"city": 7}"#), Some("tool_arguments /city (string expected)"));
+    let nights = r#"{"city": "Oslo", "nights": [1, 0]}"#;
+    check(asked.clone(), &calls("f", nights), Some("tool_arguments /nights/1 (at least 1 expected)"));
+    check(asked.clone(), &calls("f", "[]"), Some("tool_arguments / (object expected)"));
+    check(asked.clone(), &calls("f", "{}"), Some("tool_arguments / (city expected)"));
+    check(asked, &calls("f", ""), Some("tool_arguments / (city expected)"));
+    // What is not known of a schema, or has no schema, is not judged.
+    for unknown in [json!({"type": "object", "patternProperties": {"a": {"type": "null"}}}), json!({"pattern": "a"})] {
+        check(of(unknown), &calls("f", r#"{"city": 7}"#), None);
+    }
+    check(json!({"tools": [{"type": "function", "function": {"name": "f"}}]}), &calls("f", "[7]"), None);
+    // Each call of an answer is judged, by every door and at every provider.
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}});
+    let two = json!({"role": "assistant", "content": null, "tool_calls": [call("a", r#"{"city": "Oslo"}"#), call("b", r#"{"city": []}"#)]});
+    check(of(booking.clone()), &completion(two, "tool_calls", 5), Some("tool_arguments /city (string expected)"));
+    let user = json!([{"role": "user", "content": "Hi"}]);
+    let messages = json!({"model": "acme/m", "max_tokens": 900, "messages": user, "tools": [{"name": "f", "input_schema": booking}]});
+    let responses =
+        json!({"model": "acme/m", "input": "Hi", "tools": [{"type": "function", "name": "f", "parameters": booking}]});
+    let said = Said { calls: vec![&[r#"{"city":7}"#]], ..Said::NOTHING };
+    for request in [of_messages(&messages), of_responses(&responses)] {
+        for dialect in Dialect::ALL {
+            let found = cause(&request, dialect, &said.whole(dialect).unwrap(), &CascadeSignal::SAFE);
+            assert_eq!(found.as_deref(), Some("tool_arguments /city (string expected)"), "{dialect:?}");
+        }
+    }
+}
+
+#[test]
 fn of_several_answers_one_that_is_whole_is_enough() {
     let answers = |texts: [&str; 2]| {
         let choices = texts.iter().enumerate().map(|(index, text)| {

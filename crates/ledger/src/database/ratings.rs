@@ -4,12 +4,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use pointsman_domain::{EndpointId, GenerationId, RatingSource, Task};
 use pointsman_routing::quality::UNIT;
-use rusqlite::{Connection, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::{Ledger, columns::ms_of};
 use crate::{
     fault::Fault,
-    ratings::{RatedAnswer, Rating, Served},
+    ratings::{ACCEPTED, RatedAnswer, Rating, Served},
 };
 
 /// Made when the database is opened to write: ledgers of earlier versions have no such table.
@@ -107,6 +107,18 @@ impl Ledger {
     /// The disk refuses.
     pub fn ratings_of(&self, id: GenerationId) -> Result<Vec<Rating>, Fault> {
         ratings_of(self.view()?.connection()?, id)
+    }
+
+    /// When the first of the answers was admitted whose ratings may steer, Unix milliseconds.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn first_rated_ms(&self) -> Result<Option<i64>, Fault> {
+        let view = self.view()?;
+        let mut first = view.connection()?.prepare_cached(
+            "select created_ms from ratings where withdrawn = 0 and name = ?1 and source <> ?2 order by created_ms limit 1",
+        )?;
+        Ok(first.query_row([ACCEPTED, RatingSource::Judge.as_str()], |row| row.get(0)).optional()?)
     }
 
     /// Gives each answer with its ratings, and at last the number of ratings that cannot be read.

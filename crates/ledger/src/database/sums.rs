@@ -121,13 +121,45 @@ impl View<'_> {
         let mut rows = read.query([first, last])?;
         let (mut names, mut sums) = (HashMap::from([(0, String::new())]), BTreeMap::new());
         while let Some(row) = rows.next()? {
-            let mut key = ActivityKey::default();
-            for (at, dimension) in (1..).zip(&grouping.by) {
-                key = key.with(*dimension, self.remembered(&mut names, row.get(at)?)?);
-            }
+            let key = self.key(row, 1, &grouping.by, &mut names)?;
             sums.insert((row.get(0)?, key), read_counters(row, 1 + by.len())?);
         }
         Ok(sums)
+    }
+
+    /// Answers to stored entries that were admitted from a time on and before another, Unix milliseconds, by some of their names.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn answers(&self, by: &[Dimension], from_ms: i64, until_ms: i64) -> Result<BTreeMap<ActivityKey, u64>, Fault> {
+        let columns: Vec<&str> = by.iter().map(|dimension| dimension.as_str()).collect();
+        let columns = columns.join(", ");
+        let mut read = self.connection()?.prepare_cached(&format!(
+            "select {columns}, count(*) from stored_generations where place >= ?1 and place < ?2 and status <> ?3 group by {columns}"
+        ))?;
+        let failed = columns::find_name(self.connection()?, FAILED)?.unwrap_or(-1);
+        let mut rows = read.query([columns::first_key(from_ms), columns::first_key(until_ms), failed])?;
+        let (mut names, mut answers) = (HashMap::from([(0, String::new())]), BTreeMap::new());
+        while let Some(row) = rows.next()? {
+            let key = self.key(row, 0, by, &mut names)?;
+            answers.insert(key, row.get::<_, i64>(by.len())?.cast_unsigned());
+        }
+        Ok(answers)
+    }
+
+    /// The names in a row, of which the first is in this column.
+    fn key(
+        &self,
+        row: &rusqlite::Row<'_>,
+        first: usize,
+        by: &[Dimension],
+        names: &mut HashMap<i64, String>,
+    ) -> Result<ActivityKey, Fault> {
+        let mut key = ActivityKey::default();
+        for (at, dimension) in (first..).zip(by) {
+            key = key.with(*dimension, self.remembered(names, row.get(at)?)?);
+        }
+        Ok(key)
     }
 
     /// The name of a number, which is looked up once.

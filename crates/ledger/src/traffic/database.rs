@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
+use pointsman_domain::GenerationId;
 use sha2::{Digest as _, Sha256};
 
 use super::block::{Block, Blocks, TrafficRecord, foreign};
@@ -36,12 +37,12 @@ impl Database {
     pub(super) fn open(file: &Path) -> Result<Database, Fault> {
         let folder = file.parent().unwrap_or(Path::new("."));
         let disk: Arc<dyn crate::disk::Disk> = Arc::new(SystemDisk::new(folder));
-        let ledger = Ledger::beside_writer(&disk, file).map_err(|fault| match fault {
+        let opened = Ledger::beside_writer(&disk, file).and_then(|ledger| Ok((ledger.identity()?, ledger)));
+        let (identity, ledger) = opened.map_err(|fault| match fault.to_string() {
             // A database of something else has no such tables.
-            Fault::Damaged(what) if what.contains("no such table") || what.contains("no such column") => foreign(file),
-            fault => fault,
+            what if what.contains("no such table") || what.contains("no such column") => foreign(file),
+            _ => fault,
         })?;
-        let identity = ledger.identity()?;
         Ok(Database { ledger: Arc::new(ledger), identity, versions: VersionCache::default() })
     }
 
@@ -57,6 +58,23 @@ impl Database {
             groups: Vec::new(),
             is_read: false,
         })
+    }
+
+    /// A ledger of an earlier version has no ratings.
+    pub(super) fn ratings(&self) -> Result<BTreeMap<u64, f64>, Fault> {
+        let mut accepted = BTreeMap::new();
+        let read = self.ledger.each_rated_answer(|answer, ratings| {
+            let of_users = answer.counted(ratings).find(|rated| !rated.is_judged && rated.weight > 0);
+            accepted.extend(of_users.map(|rated| (self.draw(answer.id), rated.accepted as f64 / rated.weight as f64)));
+        });
+        match read {
+            Err(Fault::Damaged(what)) if what.contains("no such table") => Ok(accepted),
+            read => read.map(|_| accepted),
+        }
+    }
+
+    fn draw(&self, id: GenerationId) -> u64 {
+        self.hash(3, id.as_str().as_bytes())
     }
 
     fn hash(&self, kind: u8, bytes: &[u8]) -> u64 {
@@ -143,11 +161,10 @@ impl Database {
             let bytes = [generation.owner.to_le_bytes(), generation.key.to_le_bytes(), slot.to_le_bytes()];
             self.hash(2, bytes.as_flattened())
         };
-        let id = generation.id.as_str();
         TrafficRecord {
             cluster: session.unwrap_or_else(of_key),
-            draw: self.hash(3, id.as_bytes()),
-            name: id.to_owned(),
+            draw: self.draw(generation.id),
+            name: generation.id.as_str().to_owned(),
             key: 0,
             generation,
         }

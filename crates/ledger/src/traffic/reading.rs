@@ -1,8 +1,10 @@
 //! Opens recorded traffic, and hands its records to several threads.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::Read as _,
+    panic::resume_unwind,
     path::Path,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -42,13 +44,15 @@ pub struct Wanted {
 pub struct Sample {
     /// Hashes up to this are taken.
     pub most: u64,
+    /// Number of records that it is drawn from.
+    pub drawn_from: u64,
 }
 
 impl Sample {
     /// About `wanted` of `all`. `None` if that is all.
     pub fn of(wanted: u64, all: u64) -> Option<Sample> {
         let share = wanted as f64 / all.max(1) as f64;
-        (wanted < all).then_some(Sample { most: (share * u64::MAX as f64) as u64 })
+        (wanted < all).then_some(Sample { most: (share * u64::MAX as f64) as u64, drawn_from: all })
     }
 }
 
@@ -90,6 +94,17 @@ impl Traffic {
         match &self.source {
             Source::Database(database) => database.count(&wanted.filter),
             Source::Export(file) => Ok(file.summary().records),
+        }
+    }
+
+    /// How much of the answers is accepted that people and programs rated, by the hashes of their ids. An export has none.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn ratings(&self) -> Result<BTreeMap<u64, f64>, Fault> {
+        match &self.source {
+            Source::Database(database) => database.ratings(),
+            Source::Export(_) => Ok(BTreeMap::new()),
         }
     }
 
@@ -135,7 +150,7 @@ impl Traffic {
         };
         let parts = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::Stopped)));
+            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             joined.collect::<Result<Vec<_>, Fault>>()
         })?;
         let mut whole = Reading::default();

@@ -36,7 +36,17 @@ impl<'a> DecisionContext<'a> {
         now: Tick,
         seed: Option<u64>,
     ) -> DecisionContext<'a> {
-        let policy = &*snapshot.policy;
+        DecisionContext::under(&snapshot.policy, snapshot, live, query, (now, seed))
+    }
+
+    /// The same under another policy than that of the snapshot.
+    pub(crate) fn under(
+        policy: &'a RoutingPolicy,
+        snapshot: &'a Snapshot,
+        live: &'a LiveView,
+        query: &'a Query,
+        (now, seed): (Tick, Option<u64>),
+    ) -> DecisionContext<'a> {
         // Without exploration serving ranks as the preview does.
         let explores = policy.exploration > 0.0 || query.exploration.share > 0.0;
         let seed = if explores { seed.unwrap_or(0) } else { 0 };

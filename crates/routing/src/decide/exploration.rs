@@ -4,7 +4,7 @@
 //! The draw comes from the decision's own seed and from the endpoints that it could do no harm with ([`super::safe_set`]), both of
 //! which are recorded, so a replay draws the same.
 
-use pointsman_domain::{Decision, Exploration, Tick};
+use pointsman_domain::{Candidate, Decision, Exploration, Tick};
 
 use super::{pool::CandidatePool, pooled_endpoint::PooledEndpoint};
 use crate::stats::splitmix64;
@@ -67,11 +67,7 @@ impl ExplorationBudget {
         if exploration == Exploration::NONE {
             return;
         }
-        let Some(choice) = decision.candidates.first() else { return };
-        let ranks_alike =
-            |one: &&pointsman_domain::Candidate| (one.group, one.inputs.tier) == (choice.group, choice.inputs.tier);
-        let all = decision.candidates.iter().chain(&decision.rivals).filter(ranks_alike);
-        let best = all.min_by(|one, other| one.score.total_cmp(&other.score)).unwrap_or(choice);
+        let (Some(choice), Some(best)) = (decision.candidates.first(), best_of(decision)) else { return };
         let elapsed = (now - self.at).as_secs_f64() * 1e6;
         // Old savings fade; debts stay until they are paid.
         let kept = if self.left > 0.0 { libm::exp2(-elapsed / HALF_LIFE_US) } else { 1.0 };
@@ -79,6 +75,14 @@ impl ExplorationBudget {
         self.left = self.left * kept + exploration.max_extra_cost * best.inputs.cost - extra;
         self.at = now;
     }
+}
+
+/// The best candidate of those that rank with the choice by target and preference: the choice, unless another one was drawn.
+pub(crate) fn best_of(decision: &Decision) -> Option<&Candidate> {
+    let choice = decision.candidates.first()?;
+    let ranks_alike = |one: &&Candidate| (one.group, one.inputs.tier) == (choice.group, choice.inputs.tier);
+    let all = decision.candidates.iter().chain(&decision.rivals).filter(ranks_alike);
+    all.min_by(|one, other| one.score.total_cmp(&other.score))
 }
 
 #[cfg(test)]

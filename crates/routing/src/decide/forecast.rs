@@ -144,13 +144,23 @@ impl Forecast {
         let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
         let failure = (fails + (1.0 - fails) * rules.runs_out(waited, curve)).max(inputs.floor);
         let noiseless = PointForecast { first_token, generation, failure, loss: 0.0 };
+        let saved = curve.prompt_token * cached * stretch * curve.mean;
+        let forecast = Forecast { load, first_token: median, noisy: noiseless, noiseless, slow: 0.0, saved };
+        forecast.with_noise_of(inputs, rules, noise)
+    }
+
+    /// The same times under other rules, with this noise. Quality is left out.
+    pub(crate) fn with_noise_of(
+        self,
+        inputs: &ScoreInputs,
+        rules: &ForecastRules,
+        noise: Option<NoiseDraw>,
+    ) -> Forecast {
+        let noiseless = self.noiseless;
         Forecast {
-            load,
-            first_token: median,
             noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty_of(inputs))),
-            noiseless,
             slow: rules.slow_probability(inputs, &noiseless),
-            saved: curve.prompt_token * cached * stretch * curve.mean,
+            ..self
         }
     }
 

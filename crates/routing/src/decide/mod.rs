@@ -7,7 +7,8 @@
 //! The endpoints of the request's targets (`pool`) pass the hard filters (`filter`). For each one left, live figures
 //! (`live_state`) and published estimates give a forecast (`forecast`). Gates, pacing and load decide which are
 //! candidates (`admission`), the objective's score ranks them (`score`), and `plan` orders the attempts. `outcome`
-//! makes the record. `first_choice` is the shorter way for a choice that nobody records.
+//! makes the record. `first_choice` is the shorter way for a choice that nobody records, and `terms` the shortest, where a
+//! decision was made for the same request.
 
 pub(crate) mod admission;
 pub(crate) mod candidate_record;
@@ -34,12 +35,14 @@ pub(crate) mod reference_scores;
 pub(crate) mod safe_set;
 pub(crate) mod score;
 pub(crate) mod standby;
+pub(crate) mod terms;
 pub(crate) mod uncertainty;
 mod wait;
 
 use pointsman_domain::{Decision, Query, RouteError, Tick};
 
 pub use exploration::ExplorationBudget;
+pub(crate) use exploration::best_of;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
@@ -48,6 +51,7 @@ pub use reference_scores::reference_scores;
 pub use outcome::{ALGORITHM, without_candidates};
 pub use plan::SAME_PROVIDER;
 pub use score::{counts_quality, score_unit, term_names};
+pub use terms::DecisionTerms;
 
 pub use precedence::position_and_grade;
 pub use wait::{Hope, Obstacle, Outlook, Wait, outlook};
@@ -95,7 +99,36 @@ pub fn decide_to_serve(
     settled(&DecisionContext::new(snapshot, live, query, now, seed), RecordScope::Best)
 }
 
+/// The same decision, and its terms, where the choices of other policies follow from them.
+///
+/// # Errors
+/// The same.
+pub fn decide_with_terms(
+    snapshot: &Snapshot,
+    live: &LiveView,
+    query: &Query,
+    now: Tick,
+    seed: Option<u64>,
+) -> Result<(Decision, Option<DecisionTerms>), RouteError> {
+    let context = DecisionContext::new(snapshot, live, query, now, seed);
+    let mut terms = None;
+    let keep = |pool: &CandidatePool<'_>, scoring: &Scoring, drawn| {
+        terms = DecisionTerms::new(&context, pool, scoring.baselines, drawn);
+    };
+    let decision = settled_telling(&context, RecordScope::Best, keep)?;
+    Ok((decision, terms))
+}
+
 fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision, RouteError> {
+    settled_telling(context, scope, |_, _, _| ())
+}
+
+/// The decision. `tell` is told the ranked pool, and the position in the catalog of the endpoint that was drawn at random.
+fn settled_telling(
+    context: &DecisionContext<'_>,
+    scope: RecordScope,
+    tell: impl FnOnce(&CandidatePool<'_>, &Scoring, Option<u32>),
+) -> Result<Decision, RouteError> {
     let mut pool = CandidatePool::new(context);
     if !admission::admit(context, &mut pool.candidates) {
         return Err(outcome::refused(context, pool));
@@ -105,7 +138,9 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
     let attempts = attempts(context);
     let mut safe = safe_set::safe_set(&pool);
     let share = exploration_share(context, &pool, &mut safe);
-    let order = ordered(&pool.candidates, attempts, exploration::drawn(share, context.seed, &safe));
+    let drawn = exploration::drawn(share, context.seed, &safe);
+    tell(&pool, &scoring, drawn);
+    let order = ordered(&pool.candidates, attempts, drawn);
     let choice = order.first().copied().filter(|choice| choice.role == Role::Candidate);
     let noiseless_best = choice.filter(|_| context.seed != 0).and_then(|choice| {
         let best = best_by(&pool.candidates, |candidate| candidate.noiseless)?;

@@ -42,7 +42,10 @@ fn words(BrokenAnswer { signal, place }: &BrokenAnswer) -> String {
         (CascadeSignal::InvalidJson, _) => "was no JSON".to_owned(),
         (CascadeSignal::Schema, Some(place)) => format!("broke the schema at {place}"),
         (CascadeSignal::Schema, None) => "broke the schema".to_owned(),
-        (CascadeSignal::ToolArguments, _) => {
+        (CascadeSignal::ToolArguments, Some(place)) => {
+            format!("called a tool with arguments that break its schema at {place}")
+        }
+        (CascadeSignal::ToolArguments, None) => {
             "called a tool that was not declared, or with arguments that are no JSON".to_owned()
         }
         (CascadeSignal::Refusal, _) => "was refused or filtered by its provider".to_owned(),

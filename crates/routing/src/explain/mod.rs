@@ -9,12 +9,14 @@
 //! Everything here reads the record of a decision, or makes the decision again. None of it runs on the path of a
 //! request; `decide` does not depend on it.
 
+mod acceptance;
 mod attempt_summary;
 mod counterfactual;
 pub mod diff;
 #[expect(clippy::disallowed_methods, reason = "a figure for people, of three digits")]
 mod escalation;
 pub mod estimate;
+mod exploration_price;
 mod formatting;
 mod hypothetical_stats;
 mod name_resolution;
@@ -33,8 +35,10 @@ mod what_if;
 mod why_chosen;
 mod why_not;
 
+pub use acceptance::{Acceptance, Acceptances};
 pub use counterfactual::{Counterfactual, Figure};
 pub use escalation::escalated_sentence;
+pub use exploration_price::{ExplorationPrice, PricedExploration};
 pub use reason::{reason_sentence, split_sentence, waited_sentence};
 pub use relaxation::{Relaxation, nearest_relaxation, remedy};
 pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};

@@ -55,12 +55,28 @@ pub(super) struct DriftWatch {
     /// Latest looks in a row that found a fall.
     looks: u32,
     is_falling: bool,
+    /// Before the latest rating.
+    before: Option<Before>,
+}
+
+/// What the latest rating changed apart from the sums, so that it leaves nothing behind when it is withdrawn.
+#[derive(Debug, Clone, PartialEq)]
+struct Before {
+    order: (i64, u64),
+    looks: u32,
+    is_falling: bool,
+    /// If it revealed a fall.
+    falls: Option<Vec<Fall>>,
+    /// The rating that was remembered no longer.
+    forgotten: Option<((i64, u64), Arrival)>,
 }
 
 /// A fall, and whose older ratings it devalues.
 #[derive(Debug, Clone, PartialEq)]
 struct Fall {
     drift: Drift,
+    /// Place of the latest rating that it follows from: the one that revealed it, or if one of those was withdrawn, the latest of all.
+    order: (i64, u64),
     /// Latest day with ratings when it was found, since 1970: those of earlier days are older.
     day: i32,
     /// The accounts that saw it.
@@ -87,9 +103,9 @@ impl DriftWatch {
     pub(super) fn add(&mut self, order: (i64, u64), arrival: Arrival) -> Option<Drift> {
         self.count(arrival);
         self.latest.insert(order, arrival);
-        if self.latest.len() > REMEMBERED {
-            self.latest.pop_first();
-        }
+        let forgotten = if self.latest.len() > REMEMBERED { self.latest.pop_first() } else { None };
+        let (looks, is_falling) = (self.looks, self.is_falling);
+        self.before = Some(Before { order, looks, is_falling, falls: None, forgotten });
         let comparison = self.compare();
         let certainty = comparison.map_or(0.0, |(certainty, _)| certainty);
         self.looks = if certainty > CERTAIN { self.looks.saturating_add(1) } else { 0 };
@@ -97,10 +113,13 @@ impl DriftWatch {
         self.is_falling = self.looks >= LOOKS || (was_falling && certainty > 0.0);
         let (_, drift) = comparison.filter(|_| self.is_falling && !was_falling)?;
         let drift = Drift { found_ms: order.0, ..drift };
+        if let Some(before) = &mut self.before {
+            before.falls = Some(self.falls.clone());
+        }
         if self.falls.len() == MOST_FALLS {
             self.falls.remove(0);
         }
-        self.falls.push(Fall { drift, day: self.latest_day(), raters: self.witnesses(drift) });
+        self.falls.push(Fall { drift, order, day: self.latest_day(), raters: self.witnesses(drift) });
         Some(drift)
     }
 
@@ -112,19 +131,40 @@ impl DriftWatch {
         by.into_iter().filter(|(_, answers)| saw(answers)).map(|(rater, _)| rater).collect()
     }
 
-    /// Takes a rating away. A fall that it and others had shown, and that those that are left do not, had not been one.
+    /// Takes a rating away: the latest one as if it had never come. A fall that another one had shown, and that those that are left
+    /// do not reveal, had not been one.
     pub(super) fn remove(&mut self, order: (i64, u64), arrival: Arrival) {
-        let shown = self.current();
         self.count(arrival.taken());
+        let before = self.before.take().filter(|before| before.order == order);
+        if let Some(Before { looks, is_falling, falls, forgotten, .. }) = before {
+            self.latest.extend(forgotten);
+            self.latest.remove(&order);
+            (self.looks, self.is_falling) = (looks, is_falling);
+            self.falls = falls.unwrap_or_else(|| std::mem::take(&mut self.falls));
+            return;
+        }
         self.latest.remove(&order);
         let certainty = self.compare().map_or(0.0, |(certainty, _)| certainty);
-        self.is_falling &= certainty > 0.0;
-        if shown.is_some_and(|drift| !self.is_falling && order.0 <= drift.found_ms) {
-            self.falls.pop();
+        let is_certain = certainty > CERTAIN;
+        let last = self.latest.last_key_value().map(|(last, _)| *last);
+        match self.falls.last_mut().filter(|fall| self.is_falling && order <= fall.order) {
+            // The latest look is not enough by itself.
+            Some(fall) if is_certain && last >= Some(fall.order) => fall.order = last.unwrap_or(fall.order),
+            Some(_) => {
+                self.falls.pop();
+                (self.is_falling, self.looks) = (false, LOOKS - 1);
+            }
+            None => self.is_falling &= certainty > 0.0,
         }
-        if certainty <= CERTAIN {
+        if !is_certain {
             self.looks = 0;
         }
+    }
+
+    /// Whether ratings that were withdrawn left fewer in the window than there are.
+    pub(super) fn is_short(&self) -> bool {
+        let all = self.days.values().map(|sum| sum.count).sum::<i64>();
+        self.latest.len() < WINDOW && usize::try_from(all).is_ok_and(|all| self.latest.len() < all)
     }
 
     /// The fall that is still seen.

@@ -21,8 +21,8 @@ const MOST_RATIO: f64 = 1.5;
 /// Ratings that are assumed beside those had and those expected, so that a few tell nothing: sixteen do where none are expected.
 const ASSUMED_RATINGS: f64 = 30.0;
 
-/// Answers of a model for a class within [`RATE_DAYS`], by account.
-pub type Traffic = BTreeMap<u64, u64>;
+/// Answers of a model for a class within [`RATE_DAYS`], by account and day since 1970.
+pub type Traffic = BTreeMap<(u64, i32), u64>;
 
 /// Traffic by class and model.
 pub type TrafficTable = BTreeMap<(Task, Arc<str>), Traffic>;
@@ -109,11 +109,11 @@ impl CellEvidence {
     }
 }
 
-/// How many answers of each account were rated, and of how many: of each class and model, and of each class.
+/// How many answers of each account and day were rated, and of how many: of each class and model, and of each class.
 #[derive(Default)]
 struct Rates {
-    cells: BTreeMap<CellKey, BTreeMap<u64, Share>>,
-    classes: BTreeMap<(Task, u64), Share>,
+    cells: BTreeMap<CellKey, BTreeMap<(u64, i32), Share>>,
+    classes: BTreeMap<(Task, u64, i32), Share>,
 }
 
 /// Answers, and how many of them were rated.
@@ -127,26 +127,27 @@ impl Rates {
     fn of(cells: &BTreeMap<CellKey, Cell>, today: i32, traffic: &TrafficTable) -> Rates {
         let mut rates = Rates::default();
         for (key, by) in traffic {
-            by.iter().for_each(|(account, answers)| rates.add(key, *account, *answers as f64, 0.0));
+            by.iter().for_each(|(of, answers)| rates.add(key, *of, *answers as f64, 0.0));
         }
         for (key, cell) in cells {
             let since = cell.counts_since(today.saturating_sub(RATE_DAYS));
-            since.for_each(|(rater, count)| rates.add(key, rater, 0.0, count as f64));
+            since.for_each(|(of, count)| rates.add(key, of, 0.0, count as f64));
         }
         rates
     }
 
-    fn add(&mut self, key: &CellKey, account: u64, answers: f64, ratings: f64) {
-        let of_cell = self.cells.entry(key.clone()).or_default().entry(account).or_default();
-        for share in [of_cell, self.classes.entry((key.0, account)).or_default()] {
+    fn add(&mut self, key: &CellKey, (account, day): (u64, i32), answers: f64, ratings: f64) {
+        let of_cell = self.cells.entry(key.clone()).or_default().entry((account, day)).or_default();
+        for share in [of_cell, self.classes.entry((key.0, account, day)).or_default()] {
             share.answers += answers;
             share.ratings += ratings;
         }
     }
 
     fn is_shared(&self, key: &CellKey) -> bool {
-        let asked = |by: &BTreeMap<u64, Share>| by.values().filter(|share| share.answers > 0.0).count();
-        self.cells.get(key).is_some_and(|by| asked(by) > 1)
+        let Some(by) = self.cells.get(key) else { return false };
+        let mut asked = by.iter().filter(|(_, share)| share.answers > 0.0).map(|((account, _), _)| account);
+        asked.next().is_some_and(|first| asked.any(|account| account != first))
     }
 
     fn rate(&self, key: &CellKey) -> Option<f64> {
@@ -156,21 +157,24 @@ impl Rates {
     }
 
     /// Whether accounts rate the answers much more or less often than they rate those of the other models of the class. Each is
-    /// compared with itself, and none has more than `most_share` of the comparison where several use the model.
+    /// compared with itself on the same day, so that neither who rates nor when they do counts for a choice between models, and none
+    /// has more than `most_share` of the comparison where several use the model.
     fn is_selective(&self, key: &CellKey, most_share: f64) -> bool {
         let Some(by) = self.cells.get(key) else { return false };
-        let sides = by.iter().map(|(account, own)| {
-            let class = self.classes.get(&(key.0, *account)).copied().unwrap_or_default();
-            own.beside(Share { answers: class.answers - own.answers, ratings: class.ratings - own.ratings })
-        });
-        let sides: Vec<[f64; 2]> = sides.collect();
+        let mut sides = BTreeMap::<u64, [f64; 2]>::new();
+        for ((account, day), own) in by {
+            let class = self.classes.get(&(key.0, *account, *day)).copied().unwrap_or_default();
+            let others = Share { answers: class.answers - own.answers, ratings: class.ratings - own.ratings };
+            let ([had, expected], of_day) = (sides.entry(*account).or_default(), own.beside(others));
+            (*had, *expected) = (*had + of_day[0], *expected + of_day[1]);
+        }
         let most = if self.is_shared(key) {
-            most_of_one(sides.iter().map(|[had, expected]| had.max(*expected)).collect(), ASSUMED_RATINGS, most_share)
+            most_of_one(sides.values().map(|[had, expected]| had.max(*expected)).collect(), ASSUMED_RATINGS, most_share)
         } else {
             f64::INFINITY
         };
         let (mut had, mut expected) = (ASSUMED_RATINGS, ASSUMED_RATINGS);
-        for side in sides {
+        for side in sides.into_values() {
             let counted = (most / side[0].max(side[1])).min(1.0);
             had += counted * side[0];
             expected += counted * side[1];

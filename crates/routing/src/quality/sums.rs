@@ -39,15 +39,18 @@ impl RatingSums {
         cell.watch.add(rated.order, Arrival::of(rated))
     }
 
-    /// Takes away a rating that was added.
-    pub fn remove(&mut self, rated: &Rated) {
+    /// Takes away a rating that was added. Gives whether too few of the latest are remembered now to see a fall: then all ratings
+    /// are to be added anew.
+    pub fn remove(&mut self, rated: &Rated) -> bool {
         let cells = self.cells(rated);
-        let Some(cell) = cells.get_mut(&key(rated)) else { return };
+        let Some(cell) = cells.get_mut(&key(rated)) else { return false };
         cell.change(rated, -1);
         cell.watch.remove(rated.order, Arrival::of(rated));
+        let is_short = cell.watch.is_short();
         if cell.sums.is_empty() {
             cells.remove(&key(rated));
         }
+        is_short
     }
 
     /// Whether there are none.
@@ -74,10 +77,10 @@ impl Cell {
         }
     }
 
-    /// Raters, and ratings of answers that were served on this day or later.
-    pub(super) fn counts_since(&self, day: i32) -> impl Iterator<Item = (u64, i64)> {
+    /// Ratings of answers that were served on this day or later, by rater and day.
+    pub(super) fn counts_since(&self, day: i32) -> impl Iterator<Item = ((u64, i32), i64)> {
         let since = self.sums.iter().filter(move |((.., served), _)| *served >= day);
-        since.map(|((_, rater, _), sum)| (*rater, sum.count))
+        since.map(|((_, rater, served), sum)| ((*rater, *served), sum.count))
     }
 
     /// All ratings.

@@ -61,7 +61,7 @@ fn quality(sums: &RatingSums, scores: &QualityScores, traffic: &TrafficTable) ->
 /// So many answers of each model, divided evenly among so many accounts, of which Anna's is the first.
 fn traffic(models: &[(&str, u64, u64)]) -> TrafficTable {
     let of = |(model, answers, accounts): &(&str, u64, u64)| {
-        let by: Traffic = (ANNA..ANNA + accounts).map(|account| (account, answers / accounts)).collect();
+        let by: Traffic = (ANNA..ANNA + accounts).map(|account| ((account, TODAY), answers / accounts)).collect();
         ((Task::Code, Arc::from(*model)), by)
     };
     models.iter().map(of).collect()
@@ -138,8 +138,10 @@ fn ratings_of_one_account_for_another_class_move_a_shared_model_little() {
     let fair = sums_of([by(2), by(3)].into_iter().chain(usual));
     let mut flooded = fair.clone();
     flood.for_each(|rated| _ = flooded.add(&rated));
-    let traffic =
-        BTreeMap::from([((Task::Math, Arc::from("m/one")), (1..=5).map(|account| (account, 3_000)).collect())]);
+    let traffic = BTreeMap::from([(
+        (Task::Math, Arc::from("m/one")),
+        (1..=5).map(|account| ((account, TODAY), 3_000)).collect(),
+    )]);
     let mean = |sums: &RatingSums| quality(sums, &QualityScores::default(), &traffic).unwrap().mean;
     assert!(mean(&fair) - mean(&flooded) < 0.05, "{} {}", mean(&fair), mean(&flooded));
 }
@@ -251,7 +253,8 @@ fn one_account_that_rates_all_of_its_answers_of_a_model_keeps_nobody_elses_ratin
 #[test]
 fn an_account_that_rates_more_than_others_makes_no_model_selective_by_asking_it_more() {
     // Anna rates each second answer and asks the first model most, the others rate one in a hundred and ask the second.
-    let by = |anna: u64, others: u64| (ANNA..ANNA + 5).map(move |at| (at, if at == ANNA { anna } else { others }));
+    let by =
+        |anna: u64, others: u64| (ANNA..ANNA + 5).map(move |at| ((at, TODAY), if at == ANNA { anna } else { others }));
     let traffic = TrafficTable::from([
         ((Task::Code, "m/one".into()), by(1_000, 200).collect()),
         ((Task::Code, "m/other".into()), by(200, 1_000).collect()),
@@ -352,8 +355,93 @@ fn a_fall_that_was_shown_by_ratings_withdrawn_since_halves_nothing() {
     assert_eq!((300..400).filter_map(|at| sums.add(&bad(at))).count(), 1);
     sums.remove(&bad(399));
     assert!(of_all(&sums).ratings < 250.0, "those that are left show it: {:?}", of_all(&sums));
-    (300..399).for_each(|at| sums.remove(&bad(at)));
+    (300..399).for_each(|at| _ = sums.remove(&bad(at)));
     assert_eq!(of_all(&sums), of_all(&fair));
+}
+
+/// Twice the ratings that are good, and then as many bad ones, by five accounts on some days.
+fn falling(seed: u64) -> Vec<Rated> {
+    let rated = |(at, drawn): (u64, f64)| Rated {
+        rater: ANNA + at % 5,
+        day: TODAY + (at / 40) as i32,
+        ..rated("m/one", at, drawn < if at < 140 { 0.9 } else { 0.4 })
+    };
+    (0..220).zip(draws(seed)).map(rated).collect()
+}
+
+#[test]
+fn a_rating_that_is_withdrawn_leaves_nothing_behind_whatever_it_had_shown() {
+    let mut falls = 0;
+    for seed in 0..12 {
+        let (mut sums, ratings) = (RatingSums::default(), falling(seed));
+        for next in ratings {
+            for accepted in [true, false] {
+                let gone =
+                    Rated { order: (0, next.order.1), accepted: if accepted { UNIT } else { 0 }, ..next.clone() };
+                let mut after = sums.clone();
+                falls += usize::from(after.add(&gone).is_some());
+                after.remove(&gone);
+                let seen = |sums: &RatingSums| sums.evidence(TODAY, &alone(), SHARE);
+                assert_eq!(seen(&after), seen(&sums), "{seed} {gone:?}");
+                assert_eq!(after.add(&next), sums.clone().add(&next), "{seed}, and in what follows");
+            }
+            sums.add(&next);
+        }
+    }
+    assert!(falls > 6, "{falls} of them had shown a fall");
+}
+
+#[test]
+fn a_fall_goes_with_the_rating_that_revealed_it_also_if_later_ones_went_before() {
+    let ratings = falling(3);
+    let mut sums = RatingSums::default();
+    let revealing = ratings.iter().position(|rated| sums.add(rated).is_some()).unwrap();
+    let fair = sums_of(ratings[..revealing].iter().cloned());
+    let seen = |sums: &RatingSums| sums.evidence(TODAY, &alone(), SHARE);
+    let later = &ratings[revealing + 1..revealing + 4];
+    let mut sums = sums_of(ratings[..revealing + 4].iter().cloned());
+    sums.remove(&ratings[revealing]);
+    let drift = |sums: &RatingSums| report([("m/one", &scores(0.9, 20))], [], &seen(sums))[0].drift;
+    assert!(drift(&sums).is_some(), "those that are left reveal it");
+    let mut sums = sums_of(ratings[..revealing + 4].iter().cloned());
+    later.iter().rev().chain([&ratings[revealing]]).for_each(|rated| _ = sums.remove(rated));
+    assert_eq!(seen(&sums), seen(&fair));
+}
+
+#[test]
+fn when_withdrawn_ratings_had_pushed_others_out_of_the_window_they_are_to_be_read_anew() {
+    let good = |at| rated("m/one", at, true);
+    let mut sums = sums_of((0..200).map(good));
+    for at in 200..300 {
+        sums.add(&good(at));
+        assert!(!sums.remove(&good(at)), "one that comes and goes pushes none out");
+    }
+    (300..360).for_each(|at| _ = sums.add(&good(at)));
+    let told = (300..360).filter(|at| sums.remove(&good(*at))).count();
+    assert_eq!(told, 4, "of 112 that are remembered the first 56 may go");
+    let mut few = sums_of((0..30).map(good));
+    assert!((0..30).all(|at| !few.remove(&good(at))), "there are no others");
+}
+
+#[test]
+fn an_account_that_begins_to_rate_or_pauses_makes_no_model_selective() {
+    // Each day so many answers of each model, and whether they are rated.
+    let is_selective = |days: &[(u64, u64, bool)]| {
+        let (mut sums, mut traffic) = (RatingSums::default(), TrafficTable::new());
+        for (day, (one, other, are_rated)) in (TODAY..).zip(days) {
+            for (model, count) in [("m/one", *one), ("m/other", *other)] {
+                traffic.entry((Task::Code, model.into())).or_default().insert((ANNA, day), count);
+                let order = |at: u64| at + 1_000 * day as u64 + if model == "m/one" { 0 } else { 500 };
+                let of = |at: u64| Rated { day, ..rated(model, order(at), true) };
+                (0..count).filter(|_| *are_rated).for_each(|at| _ = sums.add(&of(at)));
+            }
+        }
+        let (evidence, known) = (sums.evidence(TODAY + days.len() as i32, &traffic, SHARE), scores(0.9, 20));
+        report([("m/one", &known)], [], &evidence)[0].is_selective
+    };
+    assert!(!is_selective(&[(20, 200, false), (100, 100, true)]), "it begins when traffic has moved");
+    assert!(!is_selective(&[(100, 100, true), (20, 200, false)]), "traffic moves when it has ended");
+    assert!(!is_selective(&[(100, 20, true), (20, 200, false), (100, 20, true)]));
 }
 
 /// Ratings in which everything differs.
@@ -384,7 +472,9 @@ proptest! {
         let mut after = before.clone();
         after.add(&gone);
         after.remove(&gone);
-        prop_assert_eq!(&after, &before);
+        prop_assert_eq!(after.is_empty(), before.is_empty());
+        let seen = |sums: &RatingSums| sums.evidence(TODAY, &alone(), SHARE);
+        prop_assert_eq!(seen(&after), seen(&before));
     }
 
     #[test]

@@ -468,7 +468,16 @@ fn a_choice_that_noise_cannot_change_has_probability_one() {
     };
     assert_eq!(certain("acme/a unseen", ""), [1.0]);
     assert_eq!(certain("acme/a half9 | bolt/b", ""), [1.0, 0.0]);
+    assert_eq!(certain("acme/a open5 unseen", ""), [1.0], "past an open breaker");
     assert_eq!(certain("acme/a unseen | bolt/b 1ms", "acme/a, bolt/b"), [1.0, 0.0]);
+    let still = RoutingPolicy { exploration: 0.0, ..RoutingPolicy::default() };
+    let world = World::under("acme/a unseen 300ms | bolt/b unseen 301ms", still);
+    for objective in Objective::ALL {
+        let mut decision = world.decide(&world.query(objective, "")).unwrap();
+        fill_selection_probabilities(&mut decision, &world.snapshot.policy);
+        let all: Vec<f64> = decision.candidates.iter().map(|one| one.selection_probability.unwrap()).collect();
+        assert_eq!(all, [1.0, 0.0], "{objective}");
+    }
 }
 
 /// A run of ties begins with somebody who is omitted, so a replay sees only the rest of it.

@@ -1,13 +1,13 @@
 //! Recorded decisions, made again under another configuration.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use pointsman_domain::{
     Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query, RouteError,
-    RoutingPolicy, Source, Sourced, Usage, Weights, WhatIf,
+    RoutingPolicy, Source, Sourced, Usage, Usd, Weights, WhatIf,
 };
 use pointsman_routing::{
-    decide::{decide_to_serve, without_candidates},
+    decide::{decide_to_serve, decide_with_terms, without_candidates},
     explain::{
         ResolvedWhatIf,
         diff::{
@@ -16,7 +16,7 @@ use pointsman_routing::{
         },
     },
 };
-use proptest::{prelude::*, sample::select};
+use proptest::{prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
     routing_properties::{asked, endpoints},
@@ -51,6 +51,37 @@ pub(crate) fn between(before: &World, after: &World) -> Comparison {
     Comparison::new(&before.snapshot.catalog, &before.snapshot.policy, None, &side(after))
 }
 
+/// What a decision in this world reads, and its terms.
+fn read(world: &World, query: Query, seed: Option<u64>) -> Read {
+    let (snapshot, live) = (Arc::new(world.snapshot.clone()), world.live.clone());
+    let terms = decide_with_terms(&snapshot, &live, &query, NOW, seed).ok().and_then(|(_, terms)| terms);
+    Read { query: Box::new(query), snapshot, live, now: NOW, seed, terms }
+}
+
+fn shadow_of(own: &Side, serving: &Side) -> Shadow {
+    let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
+    Shadow::new("other".into(), watched, own, serving)
+}
+
+#[test]
+fn the_terms_of_a_decision_are_told_unless_more_than_scores_depends_on_the_policy() {
+    let terms = |line: &str, change: &dyn Fn(&mut Query)| {
+        let world = World::of(line);
+        let mut query = world.query(Objective::Balanced, "");
+        change(&mut query);
+        read(&world, query, Some(7)).terms.is_some()
+    };
+    assert!(terms("a/1 300ms | b/2 400ms", &|_| ()));
+    assert!(!terms("a/1 300ms | b/2 400ms half9", &|_| ()), "whether it is probed depends on scores");
+    let free = Exploration { share: 0.5, max_extra_cost: 0.0, max_extra_first_token: 1.0 };
+    assert!(!terms("a/1 300ms | b/2 400ms", &|query| query.exploration = free), "what costs no more depends on scores");
+    let quality = Weights { quality: 1.0, ..Weights::default() };
+    assert!(
+        !terms("a/1 300ms | b/2 400ms", &|query| query.weights = quality),
+        "quality ranks models of a conversation"
+    );
+}
+
 #[test]
 fn a_shadow_watches_requests_until_its_end() {
     let world = World::of("a/1 300ms");
@@ -69,6 +100,7 @@ fn redecided(before: &World, after: &World, generation: &Generation) -> Redecide
 enum Changed {
     Nothing,
     Weights(f64),
+    FailureTime(u64),
     TimeValue(f64),
     Exploration(f64),
     Slow(u64),
@@ -81,6 +113,8 @@ enum Changed {
     PerAccepted,
     LeastQuality(f64),
     Removed(&'static str),
+    /// A provider that is no longer in the file.
+    Gone(&'static str),
 }
 
 fn changed() -> impl Strategy<Value = Changed> {
@@ -88,6 +122,7 @@ fn changed() -> impl Strategy<Value = Changed> {
     prop_oneof![
         Just(Changed::Nothing),
         (0.01_f64..0.99).prop_map(Changed::Weights),
+        (1_u64..20).prop_map(Changed::FailureTime),
         (0.0_f64..2.0).prop_map(Changed::TimeValue),
         (0.1_f64..2.0).prop_map(Changed::Exploration),
         (1_u64..20).prop_map(Changed::Slow),
@@ -100,6 +135,7 @@ fn changed() -> impl Strategy<Value = Changed> {
         Just(Changed::PerAccepted),
         (0.0_f64..1.0).prop_map(Changed::LeastQuality),
         select(vec!["c/4", "a/2"]).prop_map(Changed::Removed),
+        provider().prop_map(Changed::Gone),
     ]
 }
 
@@ -113,6 +149,9 @@ impl Changed {
             }
             Changed::Quality(quality) => {
                 RoutingPolicy { balanced: Weights { quality, ..Weights::default() }, ..default }
+            }
+            Changed::FailureTime(seconds) => {
+                RoutingPolicy { failure_time: std::time::Duration::from_secs(seconds), ..default }
             }
             Changed::PerAccepted => RoutingPolicy { per_accepted: true, ..default },
             Changed::TimeValue(value) => RoutingPolicy { cheapest_time_value: value, ..default },
@@ -132,7 +171,11 @@ impl Changed {
             Changed::Price(provider, factor) if of(line, provider) => repriced(line, factor),
             _ => line.clone(),
         };
-        let kept = |line: &&String| !matches!(*self, Changed::Removed(model) if line.starts_with(model));
+        let kept = |line: &&String| match *self {
+            Changed::Removed(model) => !line.starts_with(model),
+            Changed::Gone(provider) => !of(line, provider),
+            _ => true,
+        };
         let lines: Vec<String> = lines.iter().filter(kept).map(line).collect();
         let mut auto = alias("service/auto");
         if let Changed::Blocked(pattern) = *self {
@@ -254,25 +297,16 @@ proptest! {
     fn a_shadow_chooses_what_a_gateway_with_its_configuration_would_and_one_without_changes_always_agrees(
         endpoints in prop_oneof![endpoints(), many()], asked in asked(), changed in changed(), share in select(vec![0.0, 0.6]),
     ) {
-        if matches!(changed, Changed::Removed(_)) {
+        if matches!(changed, Changed::Removed(_) | Changed::Gone(_)) {
             return Ok(());
         }
         let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
         let exploration = Exploration { share, max_extra_cost: share, max_extra_first_token: 1.0 };
         let query = Query { exploration, ..query };
         let Some((before, after, record, run)) = both(&endpoints, &changed, query.clone(), asked.seed) else { return Ok(()) };
-        let read = Read {
-            query: Box::new(query),
-            snapshot: Arc::new(before.snapshot.clone()),
-            live: before.live.clone(),
-            now: NOW,
-            seed: asked.seed,
-        };
+        let read = read(&before, query, asked.seed);
         let serves = record.decision.plan().next().map(|first| first.index);
-        let chosen = |shadow: &World| {
-            let watched = Watched { share: 1.0, alias: None, objective: None, until_ms: None };
-            Shadow::new("other".into(), watched, &side(shadow), &side(&before)).decide(&read, &[], serves)
-        };
+        let chosen = |shadow: &World| shadow_of(&side(shadow), &side(&before)).decide(&read, &[], serves);
         let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
         let made = chosen(&after);
         prop_assert_eq!(made.choice, first.map(|first| first.index), "{:?}", changed);
@@ -285,6 +319,8 @@ proptest! {
         if let Some((first, served)) = served {
             prop_assert_eq!(made.gap, Some((served.score - first.score) as f32));
         }
+        let whole = Read { terms: None, ..read.clone() };
+        prop_assert_eq!(&shadow_of(&side(&after), &side(&before)).decide(&whole, &[], serves), &made);
         let same = chosen(&before);
         prop_assert_eq!((same.choice, same.gap), (serves, serves.map(|_| 0.0)));
         // It only reads.
@@ -294,30 +330,32 @@ proptest! {
     }
 
     #[test]
-    fn where_an_unrecorded_endpoint_could_win_its_cost_lies_within_the_stated_range(
-        endpoints in many(), objective in select(Objective::ALL.to_vec()), changed in changed(), seed in prop::option::of(1_u64..1000),
+    fn a_shadow_of_another_objective_chooses_what_a_gateway_with_it_would(
+        endpoints in prop_oneof![endpoints(), many()], asked in asked(), objective in select(Objective::ALL.to_vec()),
+        share in select(vec![0.0, 0.6]),
     ) {
-        let query = World::of(&endpoints.join(" | ")).query(objective, "");
-        let Some((before, after, record, run)) = both(&endpoints, &changed, query, seed) else { return Ok(()) };
-        prop_assert!(!record.decision.omitted.is_empty());
-        let made = redecided(&before, &after, &record);
-        if made.grade == Grade::Exact {
-            prop_assert_eq!(made.to, choice(&run), "{:?}", changed);
-            return Ok(());
-        }
-        let Some(first) = run.as_ref().ok().and_then(|decision| decision.candidates.first()) else { return Ok(()) };
-        let [least, most] = made.cost_range.unwrap();
-        let cost = (first.inputs.cost * 1e12).round() as i64;
-        prop_assert!((least..=most).contains(&cost), "{:?}: {} not in {:?}", changed, cost, made.cost_range);
+        let world = World::of(&endpoints.join(" | "));
+        let Some(query) = asked.query(&world) else { return Ok(()) };
+        let exploration = Exploration { share, max_extra_cost: 1.0, max_extra_first_token: 1.0 };
+        let of = |value| Sourced { value, source: Source::Default };
+        let query = Query { exploration, objective: of(query.objective.value), ..query };
+        let [serving, other] = [query.objective.value, objective].map(|one| Side { objective: Some(one), ..side(&world) });
+        let read = read(&world, query.clone(), asked.seed);
+        let made = shadow_of(&other, &serving).decide(&read, &[], None);
+        let query = Query { objective: of(objective), ..query };
+        let run = decide_to_serve(&world.snapshot, &world.live, &query, NOW, asked.seed);
+        let first = run.as_ref().ok().and_then(|decision| decision.plan().next());
+        prop_assert_eq!(made.choice, first.map(|first| first.index));
+        prop_assert_eq!(made.cost, first.map_or(0.0, |first| first.predicted.cost) as f32);
     }
 
     #[test]
     fn without_a_provider_nothing_goes_there_and_who_did_not_depend_on_it_stays(
-        endpoints in endpoints(), asked in asked(), gone in select(vec!["w", "x", "y", "z"]),
+        endpoints in endpoints(), asked in asked(), gone in select(vec!["w", "x", "y", "z"]), is_off in any::<bool>(),
     ) {
         let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
-        let changed = Changed::Off(gone);
-        let Some((before, after, record, _)) = both(&endpoints, &changed, query, asked.seed) else { return Ok(()) };
+        let changed = if is_off { Changed::Off(gone) } else { Changed::Gone(gone) };
+        let Some((before, after, record, run)) = both(&endpoints, &changed, query, asked.seed) else { return Ok(()) };
         let made = redecided(&before, &after, &record);
         let at = |id| before.catalog().endpoints.iter().find(|endpoint| endpoint.id == id)
             .and_then(|endpoint| before.catalog().provider_of(endpoint)).unwrap().slug.as_str() == gone;
@@ -329,6 +367,43 @@ proptest! {
         if !was_there {
             prop_assert_eq!((made.from, made.before), (made.to, made.after));
         }
+        // Where it was a candidate and no attempt, only what others are measured by can move a choice.
+        let is_planned = decision.plan().take(decision.max_attempts as usize).any(|candidate| is_named(candidate.index));
+        if !is_planned && run.is_ok_and(|run| (run.baselines, run.quality) == (decision.baselines, decision.quality)) {
+            prop_assert_eq!((made.from, made.before), (made.to, made.after));
+        }
+        // Whatever changes is listed.
+        let mut tally = Tally::new(1);
+        tally.add(&made, 1, "it", "balanced");
+        let is_changed = made.grade != Grade::None && (made.from, made.before) != (made.to, made.after);
+        prop_assert_eq!(tally.moves.contains_key(&(made.from, made.to)), is_changed);
+    }
+
+    #[test]
+    fn other_weights_give_the_choice_the_score_and_the_terms_of_a_preview_with_them(
+        endpoints in endpoints(), asked in asked(), latency in 0.0_f64..1.0,
+    ) {
+        let changed = Changed::Weights(latency);
+        let Some(query) = World::of(&endpoints.join(" | ")).pipe(|world| asked.query(&world)) else { return Ok(()) };
+        if query.routing.weights.is_some() {
+            return Ok(());
+        }
+        let Some((before, after, record, run)) = both(&endpoints, &changed, query.clone(), asked.seed) else { return Ok(()) };
+        let made = redecided(&before, &after, &record);
+        let weights = Weights { latency, cost: 1.0 - latency, quality: 0.0 };
+        let what_if = WhatIf { weights: Some(weights), ..WhatIf::default() };
+        let what_if = ResolvedWhatIf::new(what_if, before.catalog()).unwrap();
+        let preview = what_if.world(&before.snapshot, &before.live, &query, NOW).decide(NOW, asked.seed);
+        if made.grade != Grade::Exact {
+            return Ok(());
+        }
+        prop_assert_eq!(made.to, choice(&preview));
+        let (Ok(preview), Ok(run)) = (preview, run) else { return Ok(()) };
+        let [(shown, of_preview), (_, of_run)] = [&preview, &run].map(|decision| {
+            let first = &decision.candidates[0];
+            (first.score.to_bits(), format!("{:?}", first.terms))
+        });
+        prop_assert_eq!((made.scores[1].to_bits(), of_run), (shown, of_preview));
     }
 
     #[test]
@@ -382,23 +457,79 @@ fn other_weights_are_answered_exactly_although_candidates_are_left_out_of_the_re
     assert!(exact > 80, "{exact} of 100");
 }
 
-#[test]
-fn other_weights_give_the_choice_and_the_score_of_a_preview_with_them() {
-    for latency in [0.0, 0.2, 0.5, 0.8, 1.0] {
-        let weights = Weights { latency, cost: 1.0 - latency, quality: 0.0 };
-        let policy = RoutingPolicy {
-            balanced: Weights { latency, cost: 1.0 - latency, quality: 0.0 },
-            ..RoutingPolicy::default()
-        };
-        let (before, after) = (World::of(TWO), World::under(TWO, policy));
-        let query = before.query(Objective::Balanced, "");
-        let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
-        let what_if =
-            ResolvedWhatIf::new(WhatIf { weights: Some(weights), ..WhatIf::default() }, before.catalog()).unwrap();
-        let preview = what_if.world(&before.snapshot, &before.live, &query, NOW).decide(NOW, None).unwrap();
-        assert_eq!(made.to, Some(preview.candidates[0].endpoint), "{latency}");
-        assert_eq!(made.scores[1].to_bits(), preview.candidates[0].score.to_bits(), "{latency}");
+/// What measured costs of twice the predicted ones make of predictions: of the endpoints that this record called, nearly twice.
+fn twice_as_dear(record: &Generation) -> Calibration {
+    let mut record = record.clone();
+    let predicted = record.decision.plan().next().map_or(0.0, |first| first.predicted.cost);
+    for attempt in &mut record.attempts {
+        attempt.cost = Some(Usd::from_femto((2e15 * predicted) as i128));
     }
+    let mut calibration = Calibration::default();
+    calibration.add(&record);
+    for _ in 0..12 {
+        calibration.merge(&calibration.clone());
+    }
+    calibration
+}
+
+#[test]
+fn where_an_unrecorded_endpoint_could_win_the_measured_cost_of_its_plan_lies_within_the_stated_range() {
+    let (exact, partial) = (Cell::new(0), Cell::new(0));
+    let cases = (many(), select(Objective::ALL.to_vec()), changed(), prop::option::of(1_u64..1000));
+    let check = |(endpoints, objective, changed, seed): (Vec<String>, Objective, Changed, Option<u64>)| {
+        let query = World::of(&endpoints.join(" | ")).query(objective, "");
+        let Some((before, after, record, run)) = both(&endpoints, &changed, query, seed) else { return Ok(()) };
+        prop_assert!(!record.decision.omitted.is_empty());
+        let (chosen, of_world) = (choice(&run), recorded(&after, run, "ok"));
+        let calibration = twice_as_dear(&of_world);
+        let made = between(&before, &after).decide(&record, &calibration).unwrap();
+        if made.grade == Grade::Exact {
+            exact.set(exact.get() + 1);
+            prop_assert_eq!(made.to, chosen, "{:?}", changed);
+            return Ok(());
+        }
+        partial.set(partial.get() + u32::from(made.grade == Grade::Partial));
+        if chosen.is_none() {
+            return Ok(());
+        }
+        let cost = between(&after, &after).decide(&of_world, &calibration).unwrap().before.cost;
+        let [_, Some([least, most])] = made.cost_ranges else { panic!("{made:?}") };
+        prop_assert!((least..=most).contains(&cost), "{:?}: {} not in {:?}", changed, cost, made.cost_ranges);
+        // The same where it is the configuration before.
+        let (own, other) = (side(&before), side(&after));
+        let against = Comparison::new(&own.catalog, &own.policy, Some(&other), &own);
+        let made = against.decide(&record, &calibration).unwrap();
+        let [Some([least, most]), None] = made.cost_ranges else { panic!("{made:?}") };
+        prop_assert!((least..=most).contains(&cost), "{:?}: {} not in {:?}", changed, cost, made.cost_ranges);
+        Ok(())
+    };
+    TestRunner::new(ProptestConfig::with_cases(4_000)).run(&cases, check).unwrap();
+    assert!(exact.get() > 500 && partial.get() > 500, "{exact:?} {partial:?}");
+}
+
+#[test]
+fn uncertain_choices_before_and_after_bound_what_is_known_of_spending() {
+    let (before, after) = (World::of(TWO), World::of(&TWO.replace("$2/4", "$0.2/0.4")));
+    let query = before.query(Objective::Balanced, "");
+    let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
+    let [was, is] = [made.before.cost, made.after.cost];
+    let bounds = |cost_ranges| {
+        let mut tally = Tally::new(0);
+        tally.add(&Redecided { cost_ranges, ..made.clone() }, 1, "", "balanced");
+        tally.spend_bounds()
+    };
+    let change = |was: i64, is: i64| is as f64 / was as f64 - 1.0;
+    let is_near = |bounds: Option<[f64; 2]>, expected: [f64; 2]| {
+        let bounds = bounds.unwrap();
+        assert!(bounds.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-9), "{bounds:?} {expected:?}");
+    };
+    assert_eq!(bounds([None, None]), None);
+    is_near(bounds([None, Some([is / 2, 3 * is])]), [change(was, is / 2), change(was, 3 * is)]);
+    is_near(bounds([Some([was / 2, 3 * was]), None]), [change(3 * was, is), change(was / 2, is)]);
+    is_near(
+        bounds([Some([was / 2, 3 * was]), Some([is / 2, 3 * is])]),
+        [change(3 * was, is / 2), change(was / 2, 3 * is)],
+    );
 }
 
 /// A tally of decisions with many seeds, before and after.
@@ -538,11 +669,31 @@ fn a_half_open_endpoint_that_was_paced_too_is_no_probe_when_its_decision_is_made
 }
 
 #[test]
-fn an_endpoint_that_was_never_measured_has_no_answer() {
+fn an_endpoint_that_was_never_measured_has_no_answer_and_is_named() {
     let (before, after) = (World::of(TWO), World::of(&format!("{TWO} | acme/a@coil 50ms 400tps $0.1/0.2")));
-    let query = before.query(Objective::Balanced, "");
-    let made = redecided(&before, &after, &recorded(&before, before.decide(&query), "ok"));
-    assert_eq!(made.grade, Grade::None);
+    let (comparison, tally) = tally(&before, &after, 40);
+    assert_eq!(tally.grades.get(&Grade::None), Some(&40));
+    let named: Vec<_> = tally.unmeasured.iter().map(|(id, count)| (comparison.name(*id).unwrap(), *count)).collect();
+    assert_eq!(named, [("acme/a at coil".to_owned(), 40)]);
+    assert_eq!((tally.summed, tally.estimates()), (0, Vec::new()), "what is not known is not 0");
+}
+
+#[test]
+fn prices_that_differ_from_those_of_the_records_are_summed_by_what_was_spent_at_them() {
+    let (recorded_world, other) = (World::of(TWO), World::of(&TWO.replace("$2/4", "$3/6")));
+    let (own, priced) = (side(&recorded_world), side(&other));
+    let share = |before: &Side| {
+        let comparison = Comparison::new(&own.catalog, &own.policy, Some(before), &own);
+        let mut tally = Tally::new(0);
+        for objective in [Objective::Fastest, Objective::Cheapest] {
+            let query = recorded_world.query(objective, "");
+            let record = recorded(&recorded_world, recorded_world.decide(&query), "ok");
+            tally.add(&comparison.decide(&record, &Calibration::default()).unwrap(), 1, "", objective.as_str());
+        }
+        tally.priced_otherwise as f64 / tally.cost[0] as f64
+    };
+    assert_eq!(share(&own), 0.0);
+    assert!((0.5..1.0).contains(&share(&priced)), "{}", share(&priced));
 }
 
 #[test]

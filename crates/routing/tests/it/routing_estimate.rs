@@ -1,11 +1,11 @@
 //! What recorded choices say about another configuration.
 
-use pointsman_domain::{Decision, EndpointId, Generation, Objective, Usd};
+use pointsman_domain::{Decision, EndpointId, Generation, GenerationStatus, Objective, Usd};
 use pointsman_routing::{
     decide::decide_to_serve,
     explain::{
         diff::Calibration,
-        estimate::{Bound, Estimated, Finding, Position, Sample},
+        estimate::{Bound, Estimated, Finding, Measure, Position, Sample},
         fill_selection_probabilities,
     },
 };
@@ -143,4 +143,27 @@ fn requests_without_a_known_cost_are_missing_and_refuse_the_figure() {
         spend.refusals.iter().any(|finding| matches!(finding, Finding::Missing(share) if (share - 0.05).abs() < 1e-9))
     );
     assert!(sample.slices().is_empty(), "all requests are alike");
+}
+
+#[test]
+fn a_cancelled_request_counts_with_what_it_cost_until_then_and_has_no_time() {
+    let world = World::of(CLOSE);
+    let comparison = between(&world, &world);
+    let mut sample = Sample::default();
+    for seed in 1..=600 {
+        let mut generation = served(&world, seed);
+        if seed % 3 == 0 {
+            generation.status = GenerationStatus::Cancelled;
+            generation.attempts[0].cost = Some(Usd::ZERO);
+            generation.attempts[0].duration_ms = 1_000_000;
+        }
+        sample.observe(&comparison, &generation, &Calibration::default(), Position { draw: seed, cluster: seed });
+    }
+    sample.sort();
+    let whole = (1..=600).filter(|seed| seed % 3 != 0).map(|seed| cost_of(&served(&world, seed).decision));
+    let spend = spend(&sample);
+    assert!((spend.before - whole.sum::<f64>() / 600.0).abs() < 1e-12 && spend.refusals.is_empty(), "{spend:?}");
+    let estimates = sample.estimates(|endpoint| format!("{endpoint:?}"));
+    let total = estimates.iter().find(|one| one.measure == Measure::Total).unwrap();
+    assert!(total.before < 10.0 && total.refusals.is_empty(), "a client that left did not hear the end: {total:?}");
 }

@@ -1,12 +1,14 @@
 //! Choices that are drawn at random to learn from.
 
-use pointsman_domain::{Decision, DecisionCode, Exploration, Objective, Query, RoutingPolicy, Tick};
+use pointsman_domain::{Candidate, Decision, DecisionCode, Exploration, Objective, Query, RoutingPolicy, Tick};
 use pointsman_routing::{
-    decide::{ExplorationBudget, decide_to_serve},
+    decide::{ExplorationBudget, decide_to_serve, splitmix64},
     explain::{
+        ExplorationPrice,
         diff::{Calibration, SelfTest},
         fill_selection_probabilities, reason_sentence, replay,
     },
+    stats::Gate,
 };
 use proptest::prelude::*;
 
@@ -48,6 +50,87 @@ fn about_the_share_is_explored_and_never_an_endpoint_that_is_not_safe() {
         reason.contains("drawn at random from 2 endpoints that are safe to try, as 10 % of requests are"),
         "{reason}"
     );
+}
+
+#[test]
+fn at_one_percent_the_share_is_met_every_draw_is_replayed_and_the_extra_cost_stays_below_its_limit() {
+    const DECISIONS: u64 = 60_000;
+    let world = quiet(THREE);
+    let one_percent = Exploration { max_extra_cost: 0.005, ..exploring(0.01) };
+    let (mut budget, mut allowed, mut explored) = (ExplorationBudget::default(), 0_u32, 0_u32);
+    let (mut spent, mut extra, mut dearest) = (0.0, 0.0_f64, 0.0_f64);
+    for seed in (1..=DECISIONS).map(splitmix64) {
+        let is_allowed = budget.allows(one_percent);
+        let exploration = Exploration { share: if is_allowed { 0.01 } else { 0.0 }, ..one_percent };
+        let query = Query { exploration, ..world.query(Objective::Balanced, "") };
+        let decision = decided(&world, &query, seed);
+        budget.count(&decision, one_percent, NOW);
+        let best = decision.candidates.iter().min_by(|one, other| one.score.total_cmp(&other.score)).unwrap();
+        let more = (decision.candidates[0].inputs.cost - best.inputs.cost).max(0.0);
+        (spent, extra, dearest) = (spent + best.inputs.cost, extra + more, dearest.max(more));
+        assert!(extra <= 0.005 * spent + dearest * 1.000_001, "{seed}: {extra} of {spent}");
+        (allowed, explored) = (allowed + u32::from(is_allowed), explored + u32::from(decision.explored));
+        if decision.explored {
+            assert!(replay(&decision, &world.snapshot.policy).is_identical(), "{seed}");
+        }
+    }
+    // Half of the draws choose what would be chosen anyway.
+    let expected = 0.005 * f64::from(allowed);
+    assert!((f64::from(explored) - expected).abs() < 3.0 * expected.sqrt(), "{explored}, not {expected}");
+    assert!(u64::from(allowed) < DECISIONS, "the limit is reached");
+}
+
+#[test]
+fn the_price_of_a_share_is_the_mean_extra_cost_of_draws_and_says_how_many_requests_it_takes() {
+    let world = quiet(THREE);
+    let exploration = Exploration { max_extra_cost: 1.0, ..exploring(0.01) };
+    let mut price = ExplorationPrice::default();
+    assert_eq!(price.priced(exploration), None, "without a decision");
+    for seed in 1..=400 {
+        let decision = decided(&world, &query(&world, 0.0), seed);
+        let cost = decision.candidates[0].predicted.cost;
+        let mut generation = recorded(&world, Ok(decision), "ok");
+        // As much as was predicted, half as much, or half as much again.
+        let factor = [1.0, 0.5, 1.5, 1.0][seed as usize % 4];
+        generation.attempts[0].cost = format!("{:.15}", cost * factor).parse().ok();
+        let own = if seed % 4 == 0 { Exploration { share: 0.0, ..exploration } } else { exploration };
+        price.add(&generation, own);
+    }
+    let priced = price.priced(exploration).unwrap();
+    // Of two endpoints the other one costs three times as much, and three of four requests may be drawn.
+    let decision = decided(&world, &query(&world, 0.0), 1);
+    let [first, second] = [0, 1].map(|at| &decision.candidates[at]);
+    let more = (second.inputs.cost - first.inputs.cost) / 2.0 * 0.01 * 0.75;
+    assert_eq!((priced.decisions, priced.drawable, priced.endpoints), (400, 300, 2.0));
+    assert!((priced.extra / more - 1.0).abs() < 1e-3 && (priced.drawn - 0.007_5).abs() < 1e-9, "{priced:?} {more}");
+    assert!((priced.relative - more / first.inputs.cost).abs() < 1e-4 && priced.allowed == 1.0, "{priced:?}");
+    let later = (second.predicted.first_token_p50 - first.predicted.first_token_p50) / 2.0;
+    assert!((priced.later - later).abs() < 1e-6, "{priced:?}");
+    // A standard deviation of √(1/8) of the mean, and each endpoint gets half of 0.75 %.
+    let needed = (1.96_f64 / 0.04).powi(2) / 8.0 / 0.003_75;
+    assert!((priced.needed.unwrap() / needed - 1.0).abs() < 0.01, "{priced:?}, not {needed}");
+    let paused = price.priced(Exploration { max_extra_cost: more / first.inputs.cost / 4.0, ..exploration }).unwrap();
+    assert!((paused.allowed - 0.25).abs() < 1e-3, "{paused:?}");
+    assert!((paused.extra / priced.extra - 0.25).abs() < 1e-3 && paused.needed > priced.needed, "{paused:?}");
+    let strict = Exploration { max_extra_first_token: 0.1, ..exploration };
+    let mut of_quick = ExplorationPrice::default();
+    of_quick.add(&recorded(&world, Ok(decision), "ok"), strict);
+    assert_eq!(of_quick.priced(strict).map(|priced| (priced.drawable, priced.extra)), Some((0, 0.0)));
+}
+
+#[test]
+fn parts_of_the_records_price_a_share_as_all_of_them_do() {
+    let world = quiet(THREE);
+    let price = |seeds: std::ops::RangeInclusive<u64>| {
+        let mut price = ExplorationPrice::default();
+        seeds.for_each(|seed| {
+            price.add(&recorded(&world, Ok(decided(&world, &query(&world, 0.3), seed)), "ok"), exploring(0.3));
+        });
+        price
+    };
+    let mut parts = price(1..=70);
+    parts.merge(&price(71..=100));
+    assert_eq!(parts.priced(exploring(0.3)), price(1..=100).priced(exploring(0.3)));
 }
 
 #[test]
@@ -178,5 +261,35 @@ proptest! {
         prop_assert!(replayed.is_identical(), "{:?}", replayed.differences);
         let record = recorded(&world, Ok(decision), "");
         prop_assert_eq!(between(&world, &world).self_test(&record.decision), SelfTest::Identical);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+    #[test]
+    fn no_draw_is_slower_or_likelier_to_fail_than_allowed_or_passes_over_a_preference_or_a_gate(
+        lines in endpoints(), asked in asked(), seed in 1_u64..u64::MAX,
+    ) {
+        let world = World::of(&lines.join(" | "));
+        let Some(query) = asked.query(&world) else { return Ok(()) };
+        let query = Query { exploration: exploring(1.0), ..query };
+        let Ok(decision) = decide_to_serve(&world.snapshot, &world.live, &query, NOW, Some(seed)) else { return Ok(()) };
+        if decision.exploration_share <= 0.0 {
+            return Ok(());
+        }
+        let choice = &decision.candidates[0];
+        let live = &world.live.endpoints[choice.index as usize];
+        prop_assert!(live.gate == Gate::Passing && live.due.is_none() && !choice.panic && !choice.probe, "{:?}", live);
+        prop_assert!(decision.excluded.iter().all(|one| one.endpoint != choice.endpoint), "{:?}", choice);
+        for other in &decision.candidates {
+            let ranks = |one: &Candidate| (one.group, one.inputs.tier);
+            prop_assert!(ranks(choice) <= ranks(other), "{:?} {:?}", choice, other);
+            if decision.safe_set.contains(&other.index) {
+                let first_token = other.predicted.first_token_p50;
+                prop_assert!(choice.predicted.failure <= other.predicted.failure + 0.02 + 1e-9);
+                prop_assert!(choice.predicted.first_token_p50 <= first_token + 1.0 + 1e-9);
+            }
+        }
     }
 }

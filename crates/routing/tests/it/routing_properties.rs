@@ -3,8 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use pointsman_domain::{
-    Decision, Modalities, Modality, ModelPattern, Objective, QualityFloor, Query, RouteError, RoutingPolicy, Source,
-    Sourced, UnknownQuality, Usd, Weights,
+    Decision, Exploration, Modalities, Modality, ModelPattern, Objective, QualityFloor, Query, RouteError,
+    RoutingPolicy, Source, Sourced, UnknownQuality, Usd, Weights,
 };
 use pointsman_routing::{
     decide::{decide, decide_to_serve},
@@ -267,7 +267,40 @@ fn has_code(summary: &str) -> bool {
     summary.split(|c: char| c.is_whitespace() || ",.;:()".contains(c)).any(is_code)
 }
 
+/// Everything that a decision says, less the class and the qualities that are read for its record alone.
+fn without_quality(decided: Result<Decision, RouteError>) -> String {
+    let mut decision = match decided {
+        Ok(decision) => decision,
+        Err(error) => return format!("{:?}", error.excluded),
+    };
+    decision.task_class = None;
+    let candidates = decision.candidates.iter_mut().chain(&mut decision.rivals).chain(&mut decision.standby);
+    candidates.for_each(|candidate| candidate.inputs.quality = None);
+    format!("{decision:?}")
+}
+
 proptest! {
+    #[test]
+    fn without_a_weight_and_a_least_quality_no_decision_differs_from_one_that_knows_no_quality(
+        endpoints in endpoints(), asked in asked(), explored in prop::bool::weighted(0.3),
+    ) {
+        let unasked = AskedQuality { has_class: true, weight: None, least: None, allows_unknown: false };
+        let decided = |endpoints: &[String], quality: AskedQuality| {
+            let world = world(endpoints);
+            let mut query = Asked { quality, ..asked.clone() }.query(&world)?;
+            if explored {
+                query.exploration = Exploration { share: 0.5, max_extra_cost: 0.5, max_extra_first_token: 1.0 };
+            }
+            Some(without_quality(decide_to_serve(&world.snapshot, &world.live, &query, NOW, asked.seed)))
+        };
+        let unrated = |line: &String| {
+            let words = line.split(' ').filter(|word| !word.starts_with("rated") && !word.starts_with('q') || word.starts_with("quota"));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let plain: Vec<String> = endpoints.iter().map(unrated).collect();
+        prop_assert_eq!(decided(&endpoints, unasked.clone()), decided(&plain, AskedQuality { has_class: false, ..unasked }));
+    }
+
     #[test]
     fn a_summary_has_at_most_25_words_and_no_codes(
         endpoints in endpoints(), asked in asked(), course in courses(), provider in "[A-Za-z]{1,9}( [A-Za-z()]{1,9}){0,7}",

@@ -299,3 +299,54 @@ fn ratings_change_no_model_in_the_middle_of_a_conversation() {
     let reason = reason_sentence(&later.0, later.1.catalog(), &[]);
     assert!(reason.contains("the conversation stays with the model that served it last"), "{reason}");
 }
+
+/// Shares of the first of two alike endpoints whose answers are rated as they come: 5,000 ratings in steps of fifty.
+fn share_of_equals(seed: u64) -> f64 {
+    let mut draws = (0..).map(|at: u64| (splitmix(seed ^ splitmix(at)) >> 11) as f64 / (1_u64 << 53) as f64);
+    let mut draw = || draws.next().unwrap_or_default();
+    let (mut good, mut all) = ([0.0_f64; 2], [0.0_f64; 2]);
+    for _ in 0..100 {
+        let of = |at: usize| format!("q0.8 rated{},{}", good[at] / all[at].max(1.0), all[at]);
+        let world = World::of(&format!("a/a {} | b/b {}", of(0), of(1)));
+        let mut decision = with_noise(&world, 1);
+        fill_selection_probabilities(&mut decision, &world.snapshot.policy);
+        let first = decision.candidates.iter().find(|one| one.index == 0).unwrap().selection_probability.unwrap();
+        for _ in 0..50 {
+            let at = usize::from(draw() >= first);
+            all[at] += 1.0;
+            good[at] += f64::from(u8::from(draw() < 0.8));
+        }
+    }
+    all[0] / 5_000.0
+}
+
+fn splitmix(seed: u64) -> u64 {
+    let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+#[test]
+fn two_alike_endpoints_share_traffic_evenly_as_long_as_their_ratings_are_alike() {
+    let world = World::of("a/a q0.8 rated0.8,2500 | b/b q0.8 rated0.8,2500");
+    let mut decision = with_noise(&world, 1);
+    fill_selection_probabilities(&mut decision, &world.snapshot.policy);
+    for candidate in &decision.candidates {
+        assert!((candidate.selection_probability.unwrap() - 0.5).abs() < 0.03, "{candidate:?}");
+    }
+}
+
+#[test]
+fn luck_in_the_ratings_of_two_alike_endpoints_decides_which_one_gets_more_and_favours_neither() {
+    let mut shares: Vec<f64> = (0..40).map(|seed| share_of_equals(splitmix(seed))).collect();
+    shares.sort_by(f64::total_cmp);
+    let mean = shares.iter().sum::<f64>() / 40.0;
+    let deviation = (shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / 39.0).sqrt();
+    let [least, low, middle, high, most] = [0, 10, 20, 30, 39].map(|at| shares[at]);
+    eprintln!(
+        "share of the first: mean {mean:.3} ± {deviation:.3}, quartiles {least:.2} {low:.2} {middle:.2} {high:.2} {most:.2}"
+    );
+    assert!((mean - 0.5).abs() < 3.0 * deviation / 40.0_f64.sqrt(), "{mean} {deviation}");
+    assert!(least > 0.0 && most < 1.0, "neither is given up");
+}

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pointsman_domain::{
-    Alias, AliasSplit, Generation, Objective, Query, RoutingPolicy, SplitPart, SplitShare, StickyBy, TakenSplit,
+    Alias, AliasSplit, Canary, Generation, Guardrail, Objective, Query, RoutingPolicy, SplitPart, SplitShare, StickyBy,
+    TakenSplit,
 };
 use pointsman_routing::{
-    decide::decide_to_serve,
+    decide::{decide_to_serve, splitmix64},
     explain::{
         Difference,
         diff::{Calibration, Grade, SelfTest},
@@ -24,11 +25,16 @@ const ENDPOINTS: &str = "a/1@w 300ms $1/2 ok30 | a/1@x 310ms $1.1/2 ok30 | b/2@y
 
 /// An alias that stands for `a/1`, and in a share for `b/2`.
 fn world(weight: f64) -> World {
+    divided(None, weight)
+}
+
+/// The same with a canary.
+fn divided(canary: Option<Canary>, weight: f64) -> World {
     let split = AliasSplit {
         sticky: StickyBy::Session,
         ladder: vec!["a/1".to_owned()],
         rules: Vec::new(),
-        canary: None,
+        canary,
         shares: vec![SplitShare { weight, names: vec!["b/2".to_owned()] }],
     };
     let chat = Alias { split: Some(Arc::new(split)), ..alias("service/chat") };
@@ -65,6 +71,28 @@ fn a_decision_of_a_part_comes_out_of_its_record_and_is_chosen_with_the_probabili
         let again = between(&world, &world).decide(&record, &Calibration::default()).unwrap();
         assert!(again.from == again.to && again.grade == Grade::Exact && again.before == again.after);
     }
+}
+
+#[test]
+fn the_probability_of_a_canary_is_in_the_record_and_in_the_chance_of_each_endpoint_and_its_share_is_met() {
+    let canary = Canary { share: 0.05, names: vec!["b/2".to_owned()], guardrail: Guardrail::default() };
+    let world = divided(Some(canary), 0.4);
+    let of_session = |n: u64| (splitmix64(n) >> 48) as u16;
+    let mut trials = 0;
+    for n in 0..10_000 {
+        let mut record = record(&world, of_session(n));
+        let decision = Arc::make_mut(&mut record.decision);
+        let taken = decision.split.clone().unwrap();
+        if taken.part != SplitPart::Canary {
+            continue;
+        }
+        trials += 1;
+        assert!((taken.probability - 0.05).abs() < 1e-4, "{}", taken.probability);
+        fill_selection_probabilities(decision, &record.policy);
+        let sum: f64 = decision.candidates.iter().filter_map(|one| one.selection_probability).sum();
+        assert!((sum - taken.probability).abs() < 1e-6, "{sum}");
+    }
+    assert!((f64::from(trials) - 500.0).abs() < 3.0 * (500.0_f64 * 0.95).sqrt(), "{trials} of 10,000");
 }
 
 #[test]

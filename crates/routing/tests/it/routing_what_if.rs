@@ -229,7 +229,7 @@ fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
         "acme/a 700ms 30tps $0.5/1 | bolt/b 100ms 150tps $5/9 bad1",
         "acme/a 90ms 50tps $4/8 q0.9 | bolt/b 400ms 90tps $1/2 q0.6 rated0.3,20 | core/c 300ms 60tps $2/4 q0.8",
     ];
-    let mut tried = 0;
+    let mut tried = Vec::new();
     for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {
         let world = World::under(text, RoutingPolicy { per_accepted: true, ..RoutingPolicy::default() });
         let query = Query { weights: WEIGHTS, task_class: Some(code()), ..world.query(objective, "") };
@@ -249,11 +249,12 @@ fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
                     (true, false),
                     "{objective} {name} {change:?} in {text}"
                 );
-                tried += 1;
+                tried.push(change.figure);
             }
         }
     }
-    assert!(tried >= 15, "{tried}");
+    assert!(tried.len() >= 15, "{tried:?}");
+    assert!([Figure::Quality, Figure::QualityWeight].iter().all(|figure| tried.contains(figure)), "{tried:?}");
 }
 
 #[test]

@@ -617,7 +617,7 @@ fn every_change_makes_the_loser_win_and_a_little_less_does_not() {
         "acme/a 200ms 100tps $1/3 bad3 | bolt/b 100ms 50tps $2/2 | core/c 150ms 80tps $1.5/2.5 k9 knee4",
         "acme/a 90ms 50tps $4/8 q0.9 | bolt/b 400ms 90tps $1/2 q0.6 rated0.3,20 | core/c 300ms 60tps $2/4 q0.8",
     ];
-    let mut tried = 0;
+    let mut tried = Vec::new();
     for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {
         let world = World::under(text, RoutingPolicy { per_accepted: true, ..RoutingPolicy::default() });
         let weights = Weights { latency: 1.0, cost: 2.0, quality: 1.0 };
@@ -634,9 +634,10 @@ fn every_change_makes_the_loser_win_and_a_little_less_does_not() {
                     (Some(id), false),
                     "{figure:?} {from} {to} in {text}"
                 );
-                tried += 1;
+                tried.push(figure);
             }
         }
     }
-    assert!(tried > 10, "{tried}");
+    assert!(tried.len() > 10, "{tried:?}");
+    assert!([Figure::Quality, Figure::QualityWeight].iter().all(|figure| tried.contains(figure)), "{tried:?}");
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CommandOutput, DiffCommand};
 use crate::{
-    api::diff::report::DiffReport,
+    api::diff::{report::DiffReport, run::SELF_TEST_FAILED},
     app::cli::{
         admin_place::reached,
         gateway::ReachedGateway,
@@ -68,7 +68,7 @@ pub(super) fn report(command: &DiffCommand, url: &str, environment: &Environment
 
 /// As the exit code of a comparison on this machine.
 fn no_answer(why: &str) -> CommandOutput {
-    let code = if why.contains("self test failed") { 3 } else { 2 };
+    let code = if why.contains(SELF_TEST_FAILED) { 3 } else { 2 };
     CommandOutput { text: format!("pointsman: {why}\n"), code }
 }
 
@@ -93,9 +93,11 @@ fn request(command: &DiffCommand) -> Result<Value, CommandOutput> {
         "strict": command.strict,
         "examples": command.examples,
     });
-    // Gateways of earlier versions do not know it.
-    if let Some(body) = body.as_object_mut().filter(|_| command.open_loop) {
-        body.insert("open_loop".to_owned(), json!(true));
+    // Gateways of earlier versions do not know these.
+    for (name, is_set) in [("open_loop", command.open_loop), ("exact_only", command.exact_only)] {
+        if let Some(body) = body.as_object_mut().filter(|_| is_set) {
+            body.insert(name.to_owned(), json!(true));
+        }
     }
     Ok(body)
 }

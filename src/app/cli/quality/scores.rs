@@ -5,6 +5,8 @@ use clap::ValueEnum;
 use pointsman_domain::{Task, listed_names};
 use serde_json::Value;
 
+use super::every_eval_ever;
+
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
@@ -16,13 +18,15 @@ pub(super) enum Format {
     Bfcl,
     /// EvalPlus' results.json: class code; needs --date
     Evalplus,
+    /// Records of Every Eval Ever; needs --class
+    EveryEvalEver,
 }
 
 impl Format {
     /// The name of its board.
     pub(super) const fn board(self) -> Option<&'static str> {
         match self {
-            Format::Csv => None,
+            Format::Csv | Format::EveryEvalEver => None,
             Format::Aider => Some("aider-polyglot"),
             Format::Bfcl => Some("bfcl"),
             Format::Evalplus => Some("evalplus"),
@@ -40,13 +44,25 @@ pub(super) struct Scored {
     pub(super) date: Option<NaiveDate>,
 }
 
-/// The scores of a file, in its order. `n` counts where the file has none.
-pub(super) fn read(text: &str, format: Format, n: Option<u32>) -> Result<Vec<Scored>, String> {
+/// What is said about a file that does not say it itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Given<'g> {
+    /// Answers that were judged for each score.
+    pub(super) n: Option<u32>,
+    pub(super) class: Option<Task>,
+    /// The one evaluation of several that counts.
+    pub(super) evaluation: Option<&'g str>,
+}
+
+/// The scores of a file, in its order.
+pub(super) fn read(text: &str, format: Format, given: &Given<'_>) -> Result<Vec<Scored>, String> {
+    let n = given.n;
     let scored = match format {
         Format::Csv => csv(text, n)?,
         Format::Aider => aider(text)?,
         Format::Bfcl => bfcl(text, n)?,
         Format::Evalplus => evalplus(text)?,
+        Format::EveryEvalEver => every_eval_ever::read(text, given)?,
     };
     if scored.is_empty() { Err("has no scores of this format".to_owned()) } else { Ok(scored) }
 }
@@ -136,7 +152,7 @@ fn share(text: &str, most: f64) -> Option<f64> {
 }
 
 /// Four decimals, so that a file of percentages gives short numbers.
-fn rounded(share: f64) -> f64 {
+pub(super) fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
@@ -190,7 +206,8 @@ mod tests {
             let date = one.date.map_or(String::new(), |date| format!(" {date}"));
             format!("{} {} {} n{}{date}", one.model, one.task.as_str(), one.score, one.count)
         };
-        read(text, format, n).map_or_else(|why| why, |all| all.iter().map(show).collect::<Vec<_>>().join(" | "))
+        read(text, format, &Given { n, ..Given::default() })
+            .map_or_else(|why| why, |all| all.iter().map(show).collect::<Vec<_>>().join(" | "))
     }
 
     #[test]

@@ -17,27 +17,31 @@ const CODE_SHARE: u32 = 4;
 /// Digits and operators in a hundred from which a message holds math.
 const MATH_SHARE: u32 = 8;
 
-/// The texts of one message, in order, as written.
+/// Texts of a message that are looked at, so that they need no memory of their own. Most messages have one.
+const MOST_TEXTS: usize = 8;
+
+/// The first texts of one message, in order, as written.
 #[derive(Debug, Default)]
 pub(super) struct MessageTexts<'a> {
-    /// Most messages have one.
-    first: Option<&'a [u8]>,
-    others: Vec<&'a [u8]>,
+    texts: [&'a [u8]; MOST_TEXTS],
+    count: usize,
 }
 
 impl<'a> MessageTexts<'a> {
     /// Adds a text as written between the quotes of a JSON string.
     pub(super) fn push(&mut self, text: &'a [u8]) {
-        if self.first.is_none() {
-            self.first = Some(text);
-        } else {
-            self.others.push(text);
+        if let Some(place) = self.texts.get_mut(self.count) {
+            *place = text;
+            self.count += 1;
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.first = None;
-        self.others.clear();
+        self.count = 0;
+    }
+
+    fn get(&self) -> &[&'a [u8]] {
+        self.texts.get(..self.count).unwrap_or_default()
     }
 }
 
@@ -60,7 +64,7 @@ pub(super) fn features(shape: &RequestShape, last_user_message: &MessageTexts<'_
 }
 
 fn of_texts(texts: &MessageTexts<'_>) -> TaskFeatures {
-    if let (Some(text), []) = (texts.first, &*texts.others)
+    if let [text] = texts.get()
         && is_prose(text.get(..MOST_BYTES).unwrap_or(text))
     {
         return TaskFeatures::default();
@@ -112,7 +116,7 @@ fn is_prose(text: &[u8]) -> bool {
 
 fn of_counts(texts: &MessageTexts<'_>) -> TaskFeatures {
     let (mut counts, mut left) = (Counts::default(), MOST_BYTES);
-    for text in texts.first.iter().chain(&texts.others) {
+    for text in texts.get() {
         let text = text.get(..left).unwrap_or(text);
         counts.add_text(text);
         left -= text.len();
@@ -312,6 +316,8 @@ mod tests {
         assert_eq!(of(&[&format!("{code}{prose}")]), ["code"]);
         assert_eq!(of(&[&prose, &code]), [""; 0]);
         assert_eq!(of(&["Explain this:", &code]), ["code"]);
+        let [eight, nine] = [7, 8].map(|before| [vec![PROSE; before], vec!["f(x); g(x); h(x);"; 1]].concat());
+        assert_eq!((of(&eight[5..]), of(&nine)), (vec!["code"], of(&[PROSE])), "by its first eight parts");
     }
 
     #[test]

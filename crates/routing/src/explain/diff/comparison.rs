@@ -1,6 +1,9 @@
 //! Two configurations, ready for the decisions that were recorded with one catalog and one policy.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use pointsman_domain::{Catalog, Decision, EndpointId, Generation, GenerationStatus, Query, RoutingPolicy};
 
@@ -18,7 +21,7 @@ use crate::{decide::ALGORITHM, split::is_reproduced};
 /// Most changes that are tried in every combination; of more, each alone and all pairs.
 const ALL_COMBINATIONS: usize = 6;
 /// Most changes that are tried at all.
-const MOST_CHANGES: usize = 24;
+pub const MOST_CHANGES: usize = 24;
 
 /// Two configurations, ready for the decisions of one catalog and one policy.
 pub struct Comparison {
@@ -60,8 +63,12 @@ pub struct Redecided {
     pub before: Figures,
     /// Expected figures after.
     pub after: Figures,
-    /// Least and highest cost after, picodollars, where the choice is not certain.
-    pub cost_range: Option<[i64; 2]>,
+    /// Least and highest cost of the plan before and after, picodollars, where the choice is not certain.
+    pub cost_ranges: [Option<[i64; 2]>; 2],
+    /// Endpoints that could be the choice and were never measured, so that there is no answer.
+    pub unmeasured: BTreeSet<EndpointId>,
+    /// Whether the choice before had another price when the decision was made.
+    pub is_priced_otherwise: bool,
     /// The bits of the changes that moved the choice together; 0 if it is the same, or if the reason was not found.
     pub reason: u64,
     /// List price of the same tokens at the choices before and after, picodollars, if the choice is another and the first one
@@ -184,6 +191,7 @@ impl Comparison {
         Some(Redecided {
             reason: if is_moved { self.reason(generation, &own, (from, to)) } else { 0 },
             repriced: from.zip(to).filter(|_| is_moved).and_then(|choices| self.repriced(generation, choices)),
+            is_priced_otherwise: from.zip(self.before.as_ref()).is_some_and(|(from, before)| before.reprices(from)),
             ..made
         })
     }
@@ -206,7 +214,7 @@ impl Comparison {
         let own = Remade::recorded(decision, &self.recorded)?;
         let before = match &self.before {
             Some(before) => Remade::under(decision, tags, before, &own.basis),
-            None => Remade { grade: Grade::Exact, cost_range: None, ..own.clone() },
+            None => Remade { grade: Grade::Exact, possible_costs: None, unmeasured: Vec::new(), ..own.clone() },
         };
         let after = Remade::under(loaded, tags, &self.after, &own.basis);
         Some([own, before, after])
@@ -247,7 +255,8 @@ impl Comparison {
             let found = catalog.endpoints.iter().find(|one| one.id == endpoint)?;
             Some(format!("{} at {}", catalog.model_of(found)?.id, catalog.provider_of(found)?.slug))
         };
-        of(self.recorded.catalog()).or_else(|| of(self.after.catalog()))
+        let configured = [Some(&self.after), self.before.as_ref()].into_iter().flatten();
+        of(self.recorded.catalog()).or_else(|| configured.map(Setup::catalog).find_map(of))
     }
 
     /// The smallest set of changes that moves the choice; of several the one that moves it to the final one.
@@ -313,7 +322,9 @@ fn redecided(before: &Remade, after: &Remade, calibration: &Calibration) -> Rede
         scores: [before, after].map(|made| made.plan.first().map_or(f64::NAN, |first| first.score)),
         before: figures(before.plan.iter(), calibration),
         after: figures(after.plan.iter(), calibration),
-        cost_range: after.cost_range.map(|range| range.map(pico)),
+        cost_ranges: [before, after].map(|made| Some(made.possible_costs.as_ref()?.bounds(calibration))),
+        unmeasured: before.unmeasured.iter().chain(&after.unmeasured).copied().collect(),
+        is_priced_otherwise: false,
         reason: 0,
         repriced: None,
     }

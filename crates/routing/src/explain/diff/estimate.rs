@@ -69,18 +69,22 @@ impl Tally {
         Some(Estimate { metric, before, after, delta: difference(metric, before, after), interval })
     }
 
-    /// How far spending would be off if every uncertain choice were the cheapest or the dearest one possible: least and highest
-    /// difference, as a share of the figure before. `None` if every choice is certain.
+    /// How far spending would be off if every uncertain choice before were the dearest one possible and every one after the
+    /// cheapest, and the other way round: least and highest difference, as a share of the figure before. `None` if every choice
+    /// is certain.
     pub fn spend_bounds(&self) -> Option<[f64; 2]> {
-        let [before, after] = self.cost;
-        let is_uncertain = self.cost_bounds != [0, 0];
-        is_uncertain.then(|| {
-            self.cost_bounds.map(|bound| difference(Metric::Spend, from_pico(before), from_pico(after + bound)))
-        })
+        let ([before, after], [[less, more], [least, most]]) = (self.cost, self.cost_bounds);
+        let change = |to_before: i128, to_after: i128| {
+            difference(Metric::Spend, from_pico(before + to_before), from_pico(after + to_after))
+        };
+        (self.cost_bounds != [[0; 2]; 2]).then(|| [change(more, least), change(less, most)])
     }
 
     fn figures(&self, metric: Metric) -> Option<[f64; 2]> {
-        let requests = count(self.summed.max(1));
+        if self.summed == 0 {
+            return None;
+        }
+        let requests = count(self.summed);
         let [before, after] = &self.first_token;
         let [total_before, total_after] = &self.total;
         match metric {

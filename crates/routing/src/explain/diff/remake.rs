@@ -4,6 +4,7 @@ use pointsman_domain::{Candidate, Decision, EndpointId, Objective, Quality};
 
 use super::{
     pool::{RecordedPool, UnknownEndpoint},
+    possible_costs::PossibleCosts,
     setup::Setup,
 };
 use crate::{
@@ -99,8 +100,10 @@ pub(super) struct Remade {
     /// The attempts in order; the first is the choice. Empty if no endpoint could serve.
     pub plan: Vec<Planned>,
     pub grade: Grade,
-    /// Least and highest cost of the choice, if an unrecorded endpoint could be it.
-    pub cost_range: Option<[f64; 2]>,
+    /// What the plan could cost, if an unrecorded endpoint could be the choice.
+    pub possible_costs: Option<PossibleCosts>,
+    /// Endpoints that could be the choice and of which nothing is known, where that leaves no answer.
+    pub unmeasured: Vec<EndpointId>,
     /// What the baselines follow from.
     pub basis: Basis,
 }
@@ -126,7 +129,13 @@ impl Remade {
 
     /// Makes a decision for a request with these tags again in another setup. `own` is what its own setup gave.
     pub(super) fn under(decision: &Decision, tags: &Tags, setup: &Setup, own: &Basis) -> Remade {
-        let refused = Remade { plan: Vec::new(), grade: Grade::Exact, cost_range: None, basis: own.clone() };
+        let refused = Remade {
+            plan: Vec::new(),
+            grade: Grade::Exact,
+            possible_costs: None,
+            unmeasured: Vec::new(),
+            basis: own.clone(),
+        };
         remake((decision, tags), setup, Some(own), own.paced_probes, |made| made.remade()).unwrap_or(refused)
     }
 }
@@ -358,7 +367,13 @@ impl Making<'_, '_> {
         let could_win = self.unknown_winners();
         let grade = self.grade(&could_win);
         let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
-        Remade { plan, grade, cost_range: self.cost_range(&could_win, grade), basis: self.basis.clone() }
+        Remade {
+            plan,
+            grade,
+            possible_costs: self.possible_costs(&could_win, grade),
+            unmeasured: if grade == Grade::None { self.unmeasured(&could_win) } else { Vec::new() },
+            basis: self.basis.clone(),
+        }
     }
 
     fn possible(&self) -> Possible {
@@ -406,25 +421,35 @@ impl Making<'_, '_> {
     }
 
     fn grade(&self, could_win: &[&UnknownEndpoint]) -> Grade {
-        let is_new = |unknown: &&&UnknownEndpoint| !self.setup.was_there(unknown.index);
-        let unmeasured =
-            could_win.iter().any(|unknown| is_new(&unknown)) || (self.order.is_empty() && !could_win.is_empty());
-        match (could_win.is_empty() && self.is_reported, unmeasured) {
+        match (could_win.is_empty() && self.is_reported, !self.unmeasured(could_win).is_empty()) {
             (_, true) => Grade::None,
             (true, false) => Grade::Exact,
             (false, false) => Grade::Partial,
         }
     }
 
-    /// Where a median is not known, any recorded candidate could be the choice.
-    fn cost_range(&self, could_win: &[&UnknownEndpoint], grade: Grade) -> Option<[f64; 2]> {
+    /// Endpoints that could be the choice and of which nothing is known: they are new, or nothing else is left.
+    fn unmeasured(&self, could_win: &[&UnknownEndpoint]) -> Vec<EndpointId> {
+        let is_unmeasured = |unknown: &&&UnknownEndpoint| self.order.is_empty() || !self.setup.was_there(unknown.index);
+        let id = |unknown: &&UnknownEndpoint| self.context.catalog.endpoint(unknown.index).map(|endpoint| endpoint.id);
+        could_win.iter().filter(is_unmeasured).filter_map(id).collect()
+    }
+
+    /// Where a median is not known, any recorded candidate could be the choice. Unrecorded endpoints could be called after it.
+    fn possible_costs(&self, could_win: &[&UnknownEndpoint], grade: Grade) -> Option<PossibleCosts> {
         if grade == Grade::Exact {
             return None;
         }
-        let known = if self.is_reported { self.order.get(..1) } else { self.order.get(..) }.unwrap_or_default();
-        let known = known.iter().map(|candidate| [candidate.live.cost; 2]);
-        let ranges = known.chain(could_win.iter().map(|unknown| unknown.cost_range));
-        ranges.reduce(|[least, most], [low, high]| [least.min(low), most.max(high)])
+        let known = self.order.iter().enumerate().map(|(place, candidate)| {
+            (candidate.endpoint(), [candidate.live.cost; 2], place == 0 || !self.is_reported)
+        });
+        let unknown = self.unknown.iter().filter_map(|unknown| {
+            let is_choice = could_win.iter().any(|one| one.index == unknown.index);
+            Some((self.context.catalog.endpoint(unknown.index)?.id, unknown.cost_range, is_choice))
+        });
+        let endpoints: Vec<_> = known.chain(unknown).collect();
+        let has_choice = endpoints.iter().any(|(_, _, is_choice)| *is_choice);
+        has_choice.then_some(PossibleCosts { endpoints, attempts: self.attempts as usize })
     }
 
     /// Whether an unrecorded endpoint could be the choice.

@@ -46,6 +46,8 @@ pub(in crate::explain) struct Setup {
     decides_as_recorded: bool,
     /// Whether nothing else differs but how times count beside costs and failures.
     pub weighs_otherwise: bool,
+    /// Whether nothing else differs but that and the noise of scores.
+    pub scores_otherwise: bool,
     recorded: Arc<Catalog>,
     recorded_policy: Arc<RoutingPolicy>,
     /// What is taken from requests.
@@ -112,6 +114,7 @@ impl Setup {
             is_recorded: false,
             decides_as_recorded: decide_alike(&side.policy, recorded_policy),
             weighs_otherwise: decide_alike(&side.policy, &with_weights_of(recorded_policy, &side.policy)),
+            scores_otherwise: decide_alike(&side.policy, &with_scores_of(recorded_policy, &side.policy)),
             recorded: Arc::clone(recorded),
             recorded_policy: Arc::clone(recorded_policy),
             lifted: Vec::new(),
@@ -140,6 +143,13 @@ impl Setup {
     /// Whether the endpoint has the prices that it had.
     pub(super) fn has_recorded_prices(&self, index: u32) -> bool {
         self.same_prices.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether an endpoint has prices here, and other ones than it had.
+    pub(super) fn reprices(&self, endpoint: EndpointId) -> bool {
+        let found = self.find(endpoint).filter(|index| !self.has_recorded_prices(*index));
+        let found = found.and_then(|index| self.catalog().endpoint(index));
+        found.is_some_and(|endpoint| endpoint.pricing.is_some())
     }
 
     /// Longest answer of an endpoint in the recorded catalog.
@@ -290,6 +300,17 @@ fn with_weights_of(policy: &RoutingPolicy, other: &RoutingPolicy) -> RoutingPoli
         reliable_time_share: other.reliable_time_share,
         per_accepted: other.per_accepted,
         ..policy.clone()
+    }
+}
+
+/// A policy with the weights, the noise and the worth of failures and slow answers of another.
+fn with_scores_of(policy: &RoutingPolicy, other: &RoutingPolicy) -> RoutingPolicy {
+    RoutingPolicy {
+        exploration: other.exploration,
+        staleness: other.staleness,
+        failure_time: other.failure_time,
+        reliable_slow: other.reliable_slow,
+        ..with_weights_of(policy, other)
     }
 }
 

@@ -10,7 +10,11 @@ use pointsman_domain::{Catalog, Objective, QualityScores, Query, ShadowChoice, T
 
 use super::{setup::Setup, side::Side};
 use crate::{
-    decide::{context::DecisionContext, first_choice::first_choice},
+    decide::{
+        DecisionTerms,
+        context::DecisionContext,
+        first_choice::{FirstChoice, first_choice},
+    },
     stats::{EndpointStats, LiveView, Snapshot, splitmix64},
 };
 
@@ -18,7 +22,7 @@ use crate::{
 const DRAW: u64 = 0x7368_6164_6f77;
 
 /// A request, and everything that its decision read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Asked {
     /// The request.
     pub query: Box<Query>,
@@ -30,6 +34,8 @@ pub struct Asked {
     pub now: Tick,
     /// The seed of its noise.
     pub seed: Option<u64>,
+    /// What other policies choose by.
+    pub terms: Option<DecisionTerms>,
 }
 
 /// Which requests a shadow decides.
@@ -52,6 +58,10 @@ pub struct Shadow {
     setup: Setup,
     /// Whether requests read alike under both configurations.
     reads_alike: bool,
+    /// Whether choices follow from the terms of decisions: nothing differs but objectives, weights and noise.
+    only_scores: bool,
+    /// Whether every endpoint has a price.
+    is_priced: bool,
     /// The newest statistics that it was asked for, with its own catalog and policy.
     latest: Mutex<Option<Arc<Snapshot>>>,
 }
@@ -59,11 +69,14 @@ pub struct Shadow {
 impl Shadow {
     /// The configuration `side` beside that of `serving`. Both have the same models, providers and endpoints in the same order.
     pub fn new(name: Arc<str>, watched: Watched, side: &Side, serving: &Side) -> Shadow {
+        let setup = Setup::new(side, &serving.catalog, &serving.policy);
         Shadow {
             name,
             watched,
             reads_alike: reads_alike(side, serving),
-            setup: Setup::new(side, &serving.catalog, &serving.policy),
+            only_scores: setup.scores_otherwise && only_aliases_score(&side.catalog, &serving.catalog),
+            is_priced: side.catalog.endpoints.iter().all(|endpoint| endpoint.pricing.is_some()),
+            setup,
             latest: Mutex::default(),
         }
     }
@@ -76,6 +89,11 @@ impl Shadow {
             && alias.as_ref().is_none_or(|alias| query.router.as_ref() == Some(alias))
             && objective.is_none_or(|objective| query.objective.value == objective)
             && (*share >= 1.0 || drawn() < *share)
+    }
+
+    /// Whether it may read the live state of endpoints that the decision did not.
+    pub fn reads_further(&self) -> bool {
+        !(self.reads_alike || self.only_scores)
     }
 
     /// What it would have chosen for a request with these tags, for which the endpoint at `chosen` was.
@@ -97,9 +115,11 @@ impl Shadow {
             Some(Some(query)) => query,
             Some(None) => return nothing,
         };
-        let world = self.world(&asked.snapshot);
-        let context = DecisionContext::new(&world, &asked.live, query, asked.now, asked.seed);
-        let Some(first) = first_choice(&context, chosen) else { return nothing };
+        let first = self.by_terms(asked, query, chosen).or_else(|| {
+            let world = self.world(&asked.snapshot);
+            first_choice(&DecisionContext::new(&world, &asked.live, query, asked.now, asked.seed), chosen)
+        });
+        let Some(first) = first else { return nothing };
         ShadowChoice {
             choice: Some(first.index),
             gap: first.gap.map(|gap| gap as f32),
@@ -108,6 +128,19 @@ impl Shadow {
             failure: first.failure as f32,
             ..nothing
         }
+    }
+
+    /// The choice by the terms of the decision that serves. `None` where it does not follow from them.
+    fn by_terms(&self, asked: &Asked, query: &Query, chosen: Option<u32>) -> Option<FirstChoice> {
+        let terms = asked.terms.as_ref().filter(|_| self.only_scores)?;
+        // `cheapest` alone excludes endpoints without a price.
+        let [own, serving] = [query, &asked.query].map(|query| query.objective.value == Objective::Cheapest);
+        if own != serving && !self.is_priced {
+            return None;
+        }
+        let Asked { snapshot, live, now, seed, .. } = asked;
+        let context = DecisionContext::under(&self.setup.snapshot.policy, snapshot, live, query, (*now, *seed));
+        terms.first_choice(&context, self.setup.weighs_otherwise, chosen)
     }
 
     /// The statistics under its own catalog and policy. Copied once for each version that is published.
@@ -143,6 +176,16 @@ impl Shadow {
 fn scores(catalog: &Catalog) -> impl Iterator<Item = &QualityScores> {
     let of_models = catalog.models.iter().map(|model| &model.quality);
     of_models.chain(catalog.endpoints.iter().map(|endpoint| &endpoint.quality))
+}
+
+/// Whether the catalogs differ in nothing but objectives and weights of aliases.
+fn only_aliases_score(own: &Catalog, serving: &Catalog) -> bool {
+    let mut catalog = own.clone();
+    catalog.version = serving.version;
+    for (alias, serving) in catalog.aliases.iter_mut().zip(&serving.aliases) {
+        (alias.objective, alias.weights) = (serving.objective, serving.weights);
+    }
+    catalog == *serving
 }
 
 /// Whether nothing differs by which requests are read.

@@ -27,12 +27,16 @@ pub struct Tally {
     pub moved: u64,
     /// Decisions for which no endpoint is left, before and after.
     pub unserved: [u64; 2],
+    /// Decisions that have no answer by the endpoints that could be the choice and were never measured.
+    pub unmeasured: BTreeMap<EndpointId, u64>,
     /// Decisions of which the figures are summed: those that are answered.
     pub summed: u64,
     /// Picodollars before and after.
     pub cost: [i128; 2],
-    /// What the least and the highest possible cost after add to that, where the choice is not certain.
-    pub cost_bounds: [i128; 2],
+    /// What the least and the highest possible cost add to that before and after, where the choice is not certain.
+    pub cost_bounds: [[i128; 2]; 2],
+    /// Picodollars before of choices that had other prices when they were made.
+    pub priced_otherwise: i128,
     /// Failures shown, in trillionths, before and after.
     pub failure: [i128; 2],
     /// List prices of the same tokens at both choices, picodollars, and the number of moved decisions behind them.
@@ -98,9 +102,11 @@ impl Tally {
             grades: BTreeMap::new(),
             moved: 0,
             unserved: [0; 2],
+            unmeasured: BTreeMap::new(),
             summed: 0,
             cost: [0; 2],
-            cost_bounds: [0; 2],
+            cost_bounds: [[0; 2]; 2],
+            priced_otherwise: 0,
             failure: [0; 2],
             repriced: (0, [0; 2]),
             moves: BTreeMap::new(),
@@ -118,9 +124,9 @@ impl Tally {
     /// Adds a decision. `cluster` is the same for decisions that depend on each other, as those of a session do. `name` and
     /// `objective` are for examples.
     pub fn add(&mut self, made: &Redecided, cluster: u64, name: &str, objective: &'static str) {
-        self.decisions += 1;
-        *self.grades.entry(made.grade).or_default() += 1;
+        self.count(made.grade);
         if made.grade == Grade::None {
+            made.unmeasured.iter().for_each(|endpoint| *self.unmeasured.entry(*endpoint).or_default() += 1);
             return;
         }
         self.summed += 1;
@@ -134,6 +140,12 @@ impl Tally {
         }
     }
 
+    /// Counts a decision of this grade, and nothing of its figures.
+    pub fn count(&mut self, grade: Grade) {
+        self.decisions += 1;
+        *self.grades.entry(grade).or_default() += 1;
+    }
+
     fn sum(&mut self, made: &Redecided) {
         for (side, figures) in [made.before, made.after].into_iter().enumerate() {
             let add = |sums: &mut [i128; 2], value: i64| {
@@ -144,10 +156,15 @@ impl Tally {
             add(&mut self.cost, figures.cost);
             add(&mut self.failure, figures.failure);
         }
-        if let Some([least, most]) = made.cost_range {
-            let [lower, upper] = &mut self.cost_bounds;
-            *lower += i128::from((least - made.after.cost).min(0));
-            *upper += i128::from((most - made.after.cost).max(0));
+        let sides = self.cost_bounds.iter_mut().zip([made.before, made.after]).zip(made.cost_ranges);
+        for (([lower, upper], figures), range) in sides {
+            if let Some([least, most]) = range {
+                *lower += i128::from((least - figures.cost).min(0));
+                *upper += i128::from((most - figures.cost).max(0));
+            }
+        }
+        if made.is_priced_otherwise {
+            self.priced_otherwise += i128::from(made.before.cost);
         }
         let [before, after] = &mut self.unserved;
         *before += u64::from(made.from.is_none());
@@ -223,10 +240,12 @@ impl Tally {
         self.moved += other.moved;
         self.summed += other.summed;
         other.grades.into_iter().for_each(|(grade, count)| *self.grades.entry(grade).or_default() += count);
+        other.unmeasured.into_iter().for_each(|(id, count)| *self.unmeasured.entry(id).or_default() += count);
         let add =
             |sums: &mut [i128; 2], more: [i128; 2]| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         add(&mut self.cost, other.cost);
-        add(&mut self.cost_bounds, other.cost_bounds);
+        self.cost_bounds.iter_mut().zip(other.cost_bounds).for_each(|(sums, more)| add(sums, more));
+        self.priced_otherwise += other.priced_otherwise;
         add(&mut self.failure, other.failure);
         self.repriced.0 += other.repriced.0;
         add(&mut self.repriced.1, other.repriced.1);

@@ -71,6 +71,14 @@ pub fn snips(all: &Observations) -> Point {
     Point { value, error: all.error_of_sum(|one| one.weight * (one.outcome - value)) / weights }
 }
 
+/// By how much the self-normalised estimate differs from the mean outcome as it was, by the delta method.
+#[must_use]
+pub fn snips_difference(all: &Observations) -> Point {
+    let (own, other, weight) = (recorded(all).value, snips(all).value, all.mean(|one| one.weight));
+    let deviation = |one: &Observation| one.weight * (one.outcome - other) / weight - (one.outcome - own);
+    Point { value: other - own, error: all.error_of_mean(0.0, deviation) }
+}
+
 /// Doubly robust, over the choices with support.
 #[must_use]
 pub fn doubly_robust_supported(all: &Observations) -> Point {

@@ -15,6 +15,8 @@ const WEIGHT_OFF: f64 = 0.02;
 const MISSING: f64 = 0.02;
 /// Difference of that share between endpoints.
 const UNEVEN: f64 = 0.01;
+/// Factor between the shares of rated answers of endpoints from which on who rates is not left to chance.
+const RATED_UNEVENLY: f64 = 1.5;
 /// Factors by which the traffic of an endpoint may grow.
 const SHIFTS: [f64; 2] = [3.0, 2.0];
 /// Agreement from which on the difference rests on few requests.
@@ -39,6 +41,10 @@ pub enum Finding {
     Missing(f64),
     /// Requests without an outcome are spread unevenly: least and highest share of an endpoint.
     MissingUnevenly(f64, f64),
+    /// So many answers were rated.
+    Rated(f64),
+    /// Answers are rated unequally often: least and highest share of an endpoint.
+    RatedUnevenly(f64, f64),
     /// An endpoint would get so many times its traffic; whether that is beyond its limits.
     Shifted {
         /// Name of the endpoint.
@@ -97,6 +103,15 @@ pub(in crate::explain) fn about_missing(missing: f64, uneven: Option<[f64; 2]>) 
         _ => {}
     }
     [refusals, warnings]
+}
+
+/// Rules about answers that nobody rated: their share over all, and the least and the highest one of an endpoint if these surely
+/// differ.
+pub(super) fn about_unrated(unrated: f64, uneven: Option<[f64; 2]>) -> [Vec<Finding>; 2] {
+    let rated = uneven.map(|[least, most]| [1.0 - most, 1.0 - least]);
+    let uneven = rated.filter(|[least, most]| *most > RATED_UNEVENLY * least);
+    let refusals = uneven.map(|[least, most]| Finding::RatedUnevenly(least, most)).into_iter().collect();
+    [refusals, vec![Finding::Rated(1.0 - unrated)]]
 }
 
 /// Rules about traffic that moves: they hold for figures that depend on load.
@@ -163,6 +178,19 @@ impl fmt::Display for Finding {
                 f,
                 "requests without this outcome are spread unevenly over endpoints ({} to {}): leave an alias out with --where, or \
                  set the missing prices",
+                percent(*least),
+                percent(*most)
+            ),
+            Finding::Rated(share) => write!(
+                f,
+                "{} of the answers are rated, and the figure is one of these: it says little about the others if good and bad answers \
+                 are not rated alike often",
+                percent(*share)
+            ),
+            Finding::RatedUnevenly(least, most) => write!(
+                f,
+                "answers of some endpoints are rated more often than those of others ({} to {}), so who rates is not left to chance: \
+                 have the same share of all answers rated, or leave an alias out with --where",
                 percent(*least),
                 percent(*most)
             ),

@@ -11,9 +11,9 @@ use super::{
     diagnostics::{Diagnostics, effective_failures},
     estimators::{
         self, Clipped, Point, clipped, difference, direct_method, doubly_robust, doubly_robust_supported, ips,
-        relative_difference, snips,
+        relative_difference, snips, snips_difference,
     },
-    finding::{Finding, about_missing, about_sample, about_shifts, is_thin},
+    finding::{Finding, about_missing, about_sample, about_shifts, about_unrated, is_thin},
     intervals::{clopper_pearson, confidence_sequence},
     observation::{Observation, Observations},
     traffic_shift::{TrafficShift, TrafficShifts},
@@ -51,25 +51,34 @@ pointsman_domain::named! {
         FirstTokenP95 = "first_token_p95",
         /// Seconds to the end of the answer.
         Total = "total",
+        /// How much of the rated answers is accepted.
+        Acceptance = "acceptance",
     }
 }
 
-/// Kinds of outcomes; the percentile is one of the times.
+/// Kinds of outcomes of each request; the percentile is one of the times.
 const OUTCOMES: usize = 4;
 
 impl Measure {
     /// Whether the difference is one of shares, not a share of the figure before.
     #[must_use]
     pub const fn is_absolute(self) -> bool {
-        matches!(self, Measure::Failures)
+        matches!(self, Measure::Failures | Measure::Acceptance)
     }
 
-    const fn outcome(self) -> usize {
+    /// Whether it follows from the load of endpoints.
+    const fn depends_on_load(self) -> bool {
+        !matches!(self, Measure::Spend | Measure::Acceptance)
+    }
+
+    /// `None`: what somebody said of the answer later.
+    const fn outcome(self) -> Option<usize> {
         match self {
-            Measure::Spend => 0,
-            Measure::Failures => 1,
-            Measure::FirstToken | Measure::FirstTokenP95 => 2,
-            Measure::Total => 3,
+            Measure::Spend => Some(0),
+            Measure::Failures => Some(1),
+            Measure::FirstToken | Measure::FirstTokenP95 => Some(2),
+            Measure::Total => Some(3),
+            Measure::Acceptance => None,
         }
     }
 }
@@ -123,6 +132,8 @@ pub struct LoggedRequest {
 pub struct Sample {
     requests: Vec<(LoggedRequest, Arc<Labels>)>,
     known: BTreeSet<Arc<Labels>>,
+    /// How much of the answer is accepted, of rated requests by their `draw`.
+    ratings: BTreeMap<u64, f64>,
     /// Traffic of endpoints.
     pub shifts: TrafficShifts,
     /// By how much the choices that were made were expected to cost, to fail and to last more than those without chance, in trillionths
@@ -152,7 +163,7 @@ pub struct Estimated {
     pub diagnostics: Diagnostics,
     /// As it was.
     pub before: f64,
-    /// Under the other policy: `before` with the change, which is doubly robust; of the percentile, by weights.
+    /// Under the other policy: `before` with the change, which is doubly robust; of the percentile and of acceptance, by weights.
     pub after: f64,
     /// The change as a share, or of failures as a difference.
     pub change: f64,
@@ -218,10 +229,17 @@ impl Sample {
         self.requests.push((request, known));
     }
 
+    /// Adds what was said of the answers, by the `draw` of their requests. Others are left out.
+    pub fn rate(&mut self, ratings: &BTreeMap<u64, f64>) {
+        let of = |(request, _): &(LoggedRequest, Arc<Labels>)| Some((request.draw, *ratings.get(&request.draw)?));
+        self.ratings.extend(self.requests.iter().filter_map(of));
+    }
+
     /// Adds other requests.
     pub fn merge(&mut self, other: Sample) {
         self.known.extend(other.known);
         self.requests.extend(other.requests);
+        self.ratings.extend(other.ratings);
         self.add_chance(other.chance);
         self.shifts.merge(other.shifts);
     }
@@ -286,11 +304,12 @@ impl Sample {
             return None;
         }
         let diagnostics = Diagnostics::new(&all);
+        let about_others = if measure == Measure::Acceptance { about_unrated } else { about_missing };
         let mut findings = vec![
             about_sample(&diagnostics, self.has_chance()),
-            about_missing(self.missing(measure), self.missing_by_endpoint(measure)),
+            about_others(self.missing(measure), self.missing_by_endpoint(measure)),
         ];
-        if measure != Measure::Spend {
+        if measure.depends_on_load() {
             findings.push(about_shifts(shifts));
         }
         let [mut refusals, mut warnings] = findings.into_iter().reduce(|[mut one, mut two], [more, other]| {
@@ -328,10 +347,20 @@ impl Sample {
         })
     }
 
+    /// Nothing is predicted of what somebody will say.
+    fn measured(&self, request: &LoggedRequest, measure: Measure) -> Measured {
+        let none =
+            |outcome| Measured::Known { outcome, predicted: 0.0, own: 0.0, expected: 0.0, expected_unsupported: 0.0 };
+        match measure.outcome() {
+            Some(at) => request.outcomes.get(at).copied().unwrap_or(Measured::NotApplicable),
+            None => self.ratings.get(&request.draw).copied().map_or(Measured::Missing, none),
+        }
+    }
+
     fn observations(&self, measure: Measure) -> Observations {
         let of = |(request, _): &(LoggedRequest, Arc<Labels>)| {
             let Measured::Known { outcome, predicted, own, expected, expected_unsupported } =
-                *request.outcomes.get(measure.outcome())?
+                self.measured(request, measure)
             else {
                 return None;
             };
@@ -352,10 +381,10 @@ impl Sample {
         let mut counts: BTreeMap<_, (u64, u64)> = BTreeMap::new();
         for (request, _) in &self.requests {
             let (missing, all) = counts.entry(request.choice).or_default();
-            match request.outcomes.get(measure.outcome()) {
-                Some(Measured::NotApplicable) | None => {}
-                Some(Measured::Missing) => (*missing, *all) = (*missing + 1, *all + 1),
-                Some(Measured::Known { .. }) => *all += 1,
+            match self.measured(request, measure) {
+                Measured::NotApplicable => {}
+                Measured::Missing => (*missing, *all) = (*missing + 1, *all + 1),
+                Measured::Known { .. } => *all += 1,
             }
         }
         counts
@@ -430,7 +459,7 @@ fn bound(measure: Measure, all: &Observations, diagnostics: &Diagnostics, refusa
     if refusals.iter().any(is_unsupported) && measure != Measure::FirstTokenP95 {
         let outcomes = || all.iter().map(|one| one.outcome);
         let [least, most] = match measure {
-            Measure::Failures => [0.0, 1.0],
+            Measure::Failures | Measure::Acceptance => [0.0, 1.0],
             _ => [outcomes().fold(f64::INFINITY, f64::min), outcomes().fold(0.0, f64::max)],
         };
         let [low, high] = doubly_robust_supported(all).interval();
@@ -458,7 +487,12 @@ struct Said {
 }
 
 fn of_mean(measure: Measure, all: &Observations) -> Said {
-    let change = if measure.is_absolute() { difference(all) } else { relative_difference(all) };
+    let is_predicted = measure != Measure::Acceptance;
+    let change = match measure {
+        Measure::Acceptance => snips_difference(all),
+        _ if measure.is_absolute() => difference(all),
+        _ => relative_difference(all),
+    };
     let requests = all.len() as f64;
     let half = confidence_sequence(change.error * requests.sqrt(), requests);
     let before = estimators::recorded(all).value;
@@ -468,7 +502,7 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
         change: change.value,
         interval: Some(change.interval()).filter(|[least, most]| least.is_finite() && most.is_finite()),
         any_time: Some([change.value - half, change.value + half]).filter(|[least, _]| least.is_finite()),
-        others: Some(Others {
+        others: is_predicted.then(|| Others {
             predicted: direct_method(all),
             ips: ips(all),
             snips: snips(all),

@@ -255,3 +255,73 @@ fn exact_intervals_of_shares_are_the_known_ones() {
         assert!(found.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-5), "{seen} of {of}: {found:?}");
     }
 }
+
+/// Requests half of which went to each endpoint by chance; the first is accepted in 70 %, the second in 90 %, and such shares of the
+/// answers are rated. The other policy sends all to the first.
+fn rated_sample(rates: [f64; 2]) -> Sample {
+    let (mut sample, mut ratings) = (Sample::default(), std::collections::BTreeMap::new());
+    let none = Measured::NotApplicable;
+    for n in 0..6_000 {
+        let at = usize::from(unit(n) < 0.5);
+        sample.add(
+            LoggedRequest {
+                draw: n,
+                cluster: n,
+                choice: Some(EndpointId(at as u64)),
+                weight: [2.0, 0.0][at],
+                unsupported: 0.0,
+                has_chance: true,
+                outcomes: [none; 4],
+            },
+            Vec::new(),
+        );
+        if unit(n + 1_000_000) < rates[at] {
+            ratings.insert(n, f64::from(u8::from(unit(n + 2_000_000) < [0.7, 0.9][at])));
+        }
+    }
+    sample.sort();
+    sample.rate(&ratings);
+    sample
+}
+
+#[test]
+fn the_share_of_accepted_answers_is_estimated_from_the_rated_ones_alone() {
+    let estimates = rated_sample([0.3, 0.3]).estimates(name);
+    let [acceptance] = &estimates[..] else { panic!("{estimates:?}") };
+    assert_eq!((acceptance.measure, &acceptance.refusals[..]), (Measure::Acceptance, &[][..]));
+    assert!((1_600..2_000).contains(&acceptance.requests), "{acceptance:?}");
+    assert!(
+        matches!(acceptance.warnings[..], [.., Finding::Rated(share)] if (share - 0.3).abs() < 0.02),
+        "{acceptance:?}"
+    );
+    let [least, most] = acceptance.interval.unwrap();
+    assert!((acceptance.before - 0.8).abs() < 0.03 && (acceptance.after - 0.7).abs() < 0.04, "{acceptance:?}");
+    assert!(least < -0.1 && -0.1 < most && most - least < 0.08, "{least} {most}");
+    assert_eq!(rated_sample([0.0, 0.0]).estimates(name).len(), 0, "without ratings there is no figure");
+}
+
+#[test]
+fn intervals_of_the_share_of_accepted_answers_cover_the_truth_in_nineteen_of_twenty_samples() {
+    let covered = (0..400).filter(|seed| {
+        let of = |n: u64| {
+            let (drawn, good) = (unit(seed * 10_000 + n) < 0.3, unit(seed * 10_000 + n + 5_000));
+            let outcome = f64::from(u8::from(good < if drawn { 0.7 } else { 0.9 }));
+            let weight = if drawn { 0.8 / 0.3 } else { 0.2 / 0.7 };
+            Observation { weight, ..Observation::plain(n, outcome) }
+        };
+        let [least, most] = estimators::snips_difference(&Observations::new((0..1_000).map(of).collect())).interval();
+        let truth = (0.8 * 0.7 + 0.2 * 0.9) - (0.3 * 0.7 + 0.7 * 0.9);
+        least <= truth && truth <= most
+    });
+    let covered = covered.count();
+    assert!((370..=390).contains(&covered), "{covered} of 400");
+}
+
+#[test]
+fn where_answers_of_one_endpoint_are_rated_much_more_often_their_acceptance_is_refused() {
+    let estimates = rated_sample([0.5, 0.2]).estimates(name);
+    let is_named =
+        |finding: &Finding| matches!(finding, Finding::RatedUnevenly(least, most) if *least < 0.25 && *most > 0.45);
+    assert!(estimates[0].refusals.iter().any(is_named), "{:?}", estimates[0].refusals);
+    assert_eq!(estimates[0].interval, None);
+}

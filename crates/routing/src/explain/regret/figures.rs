@@ -7,7 +7,7 @@ use pointsman_domain::{EndpointId, Objective};
 use super::{
     figure::RegretFigure,
     fixed::Fixed,
-    hindsight::{Expected, FORESIGHT_MS, Reviewed},
+    hindsight::{Expected, Prospect, Reviewed},
     request::{Group, Request},
     scales::Scales,
 };
@@ -250,36 +250,32 @@ fn refusal(shift: &TrafficShift) -> Option<Finding> {
     refusals.into_iter().next().or(limited)
 }
 
-/// With what chance in outcomes does not say: estimates that may be off, endpoints that nobody measured, and failures that are rare.
+/// With what chance in outcomes does not say: what is known of endpoints may be wrong, and failures are rare.
 fn widened(figure: RegretFigure, requests: &[&Request], scales: &Scales, measure: usize) -> RegretFigure {
     let RegretFigure { value, interval: [least, most] } = figure;
-    let off = Z95 * doubt(requests, measure);
-    let unknown = mean(requests, measure, |Request { reviewed, .. }| {
-        let [found, hoped] = [reviewed.hindsight[2], reviewed.hopeful].map(|choice| scales.later(reviewed, choice));
-        Some(found.get(measure)? - hoped.get(measure)?)
-    });
-    let unknown = unknown.map_or(0.0, |unknown| unknown.value);
+    let [less, more] = doubt(requests, scales, measure).map(|error| Z95 * error);
     let [rarer, oftener] = if measure == FAILURES { rare(requests) } else { [0.0; 2] };
-    let spread = |chance: f64, rare: f64| (chance * chance + off * off).sqrt().max(rare);
-    let interval = [
-        value - spread(value - least, rarer) + unknown.min(0.0),
-        value + spread(most - value, oftener) + unknown.max(0.0),
-    ];
-    RegretFigure { value, interval }
+    let spread = |chance: f64, doubt: f64, rare: f64| (chance * chance + doubt * doubt).sqrt().max(rare);
+    RegretFigure {
+        value,
+        interval: [value - spread(value - least, less, rarer), value + spread(most - value, more, oftener)],
+    }
 }
 
-/// Standard error of the mean that estimates bring in: one is off by the same for all requests of a minute, where outcomes of the
-/// same choice do not correct it.
-fn doubt(requests: &[&Request], measure: usize) -> f64 {
-    let mut cells: BTreeMap<(EndpointId, i64), f64> = BTreeMap::new();
-    for Request { reviewed, at_ms, .. } in requests {
+/// By how much the mean is less, and more, if what is known of endpoints is off by one standard error. It is taken to be off alike
+/// everywhere: what keeps requests away from an endpoint keeps knowledge away each time. Outcomes of the same choice correct it.
+fn doubt(requests: &[&Request], scales: &Scales, measure: usize) -> [f64; 2] {
+    let mut sums = [0.0; 2];
+    for Request { reviewed, .. } in requests {
         let [made, _, foresighted] = reviewed.hindsight;
-        if made.endpoint != foresighted.endpoint {
-            let cell = cells.entry((foresighted.endpoint, at_ms.div_euclid(FORESIGHT_MS))).or_default();
-            *cell += reviewed.doubt.get(measure).copied().unwrap_or_default();
-        }
+        let figure = |choice: Prospect| {
+            let known = if choice.endpoint == made.endpoint { made } else { choice };
+            scales.later(reviewed, known).get(measure).copied().unwrap_or_default()
+        };
+        sums.iter_mut().zip(reviewed.doubted).for_each(|(sum, one)| *sum += figure(foresighted) - figure(one));
     }
-    cells.values().map(|sum| sum * sum).sum::<f64>().sqrt() / requests.len().max(1) as f64
+    let [worse, better] = sums.map(|sum| sum / requests.len().max(1) as f64);
+    [-worse.min(better).min(0.0), worse.max(better).max(0.0)]
 }
 
 /// How far the exact interval of the share of failures reaches below and above it.

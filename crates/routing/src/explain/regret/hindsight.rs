@@ -3,12 +3,15 @@
 use std::sync::{Arc, OnceLock};
 
 use pointsman_domain::{
-    Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, Generation, Reopens, RoutingPolicy, ScoreInputs,
+    Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, GateState, Generation, Reopens, RoutingPolicy,
 };
 
-use super::timeline::{Sighting, Timeline};
+use super::{
+    failure_history::{Believed, Tally},
+    timeline::{Sighting, Timeline},
+};
 use crate::explain::{
-    diff::{Calibration, Comparison, Figures, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side, units},
+    diff::{Comparison, Grade, Planned, Possible, Restriction, SelfTest, Setup, Side},
     estimate::{is_limit, outcome_values},
 };
 
@@ -66,10 +69,9 @@ pub(super) struct Reviewed {
     pub without: Vec<(Restriction, Prospect)>,
     /// The made, the free and the foresighted choice, with what the next minute says of them.
     pub hindsight: [Prospect; 3],
-    /// By how much the figures of the foresighted choice may be off, in standard errors of the estimates that they follow from.
-    pub doubt: Expected,
-    /// The foresighted choice if every endpoint that the next minute leaves closed had recovered.
-    pub hopeful: Prospect,
+    /// The foresighted choice if every endpoint is worse, and if it is better, than is known by one standard error. In the better
+    /// case closed endpoints have recovered that nobody tried within the minute before and after.
+    pub doubted: [Prospect; 2],
     /// Requests in flight at the foresighted choice, and from how many on it slows down.
     pub load: [f64; 2],
     /// Endpoints that were left out because of their limits.
@@ -133,13 +135,16 @@ impl Hindsight {
             let alone = |one: Restriction| Some((one, again(&now, self.setup(one)?).first().unwrap_or(calm)));
             without = active.into_iter().filter_map(alone).collect();
         }
-        tell(&mut now, |endpoint| timeline.latest(endpoint, at, at + FORESIGHT_MS));
+        let foresight = Foresight { timeline, at_ms: at, made: made.endpoint, closed: closed(decision) };
+        foresight.tell(&mut now);
         let later = again(&now, setup);
-        let (foresighted, doubt, load) =
-            later.sure(&now).unwrap_or((later.at(free.endpoint).unwrap_or(free), [0.0; 3], [0.0; 2]));
-        let closed = recover(&mut now);
-        let hopeful = if closed.is_empty() { None } else { again(&now, setup).first() };
-        let hopeful = hopeful.filter(|choice| closed.contains(&choice.endpoint)).unwrap_or(foresighted);
+        let foresighted = later.first().unwrap_or(free);
+        let load = later.possible.order.first().map_or([0.0; 2], |(first, _)| first.load);
+        let doubted = [1.0, -1.0].map(|errors| {
+            let mut imagined = now.clone();
+            foresight.doubt(&mut imagined, errors);
+            again(&imagined, setup).first().unwrap_or(foresighted)
+        });
         let later_of = |prospect: Prospect| later.at(prospect.endpoint).unwrap_or(prospect);
         let is_known = |candidate: &Candidate| timeline.latest(candidate.endpoint, at, at + FORESIGHT_MS).is_some();
         Ok(Reviewed {
@@ -150,8 +155,7 @@ impl Hindsight {
             free,
             without,
             hindsight: [later_of(made), later_of(free), foresighted],
-            doubt,
-            hopeful,
+            doubted,
             load,
             limited: limited(decision).map(|excluded| excluded.endpoint).collect(),
             grade,
@@ -204,15 +208,6 @@ impl Prospects {
         self.possible.order.first().map(|(first, _)| self.of(first))
     }
 
-    /// The choice, by how much its figures may be off, and its load.
-    fn sure(&self, decision: &Decision) -> Option<(Prospect, Expected, [f64; 2])> {
-        let (first, _) = self.possible.order.first()?;
-        let inputs = recorded_candidates(decision).find(|candidate| candidate.endpoint == first.endpoint)?.inputs;
-        let (chosen, doubted) = (self.of(first), self.of(&doubted(first, &inputs)));
-        let off = |figure: usize| Some((doubted.expected.get(figure)? - chosen.expected.get(figure)?).abs());
-        Some((chosen, [0, 1, 2].map(|figure| off(figure).unwrap_or_default()), first.load))
-    }
-
     fn at(&self, endpoint: EndpointId) -> Option<Prospect> {
         let found = self.possible.order.iter().find(|(planned, _)| planned.endpoint == endpoint);
         found.map(|(planned, _)| self.of(planned))
@@ -223,24 +218,20 @@ impl Prospects {
         order.map(|(planned, probability)| (self.of(planned), *probability, planned.load)).collect()
     }
 
-    /// What is expected of the request if this endpoint is tried first. Nothing is corrected here: that takes all requests.
+    /// What is expected of the request if this endpoint is tried first: an attempt that fails costs nothing, and seconds are those to
+    /// the end of an answer, failed attempts before it included. Nothing is corrected here: that takes all requests.
     fn of(&self, first: &Planned) -> Prospect {
-        let Figures { cost, failure, .. } = self.possible.figures_if_first(first, &Calibration::default());
-        let expected = [units::from_pico(cost.into()), units::from_pico(failure.into()), self.seconds(first)];
-        Prospect { endpoint: first.endpoint, expected }
-    }
-
-    /// Seconds to the end of an answer, those of attempts that fail before it included.
-    fn seconds(&self, first: &Planned) -> f64 {
+        let (mut reached, mut dollars, mut seconds) = (1.0, 0.0, 0.0);
         let others = self.possible.order.iter().map(|(planned, _)| planned);
         let others = others.filter(|other| other.endpoint != first.endpoint);
-        let (mut reached, mut sum) = (1.0, 0.0);
         for planned in [first].into_iter().chain(others).take(self.possible.attempts) {
             let failure = planned.failure.clamp(0.0, 1.0);
-            sum += reached * ((1.0 - failure) * planned.total + failure * self.failed);
+            dollars += reached * (1.0 - failure) * planned.cost;
+            seconds += reached * ((1.0 - failure) * planned.total + failure * self.failed);
             reached *= failure;
         }
-        if reached < 1.0 { sum / (1.0 - reached) } else { first.total }
+        let seconds = if reached < 1.0 { seconds / (1.0 - reached) } else { first.total };
+        Prospect { endpoint: first.endpoint, expected: [dollars, reached, seconds] }
     }
 }
 
@@ -248,51 +239,118 @@ fn recorded_candidates(decision: &Decision) -> impl Iterator<Item = &Candidate> 
     decision.candidates.iter().chain(&decision.rivals).chain(&decision.standby)
 }
 
-/// The same attempt, one standard error worse: failures follow a Beta distribution, and times a log-normal one.
-fn doubted(first: &Planned, inputs: &ScoreInputs) -> Planned {
-    let attempts = inputs.failures + inputs.successes + 1.0;
-    let failure = first.failure + (first.failure * (1.0 - first.failure) / attempts).max(0.0).sqrt();
-    let squared = inputs.variance / inputs.weight.max(1.0) + inputs.pace_variance / inputs.pace_weight.max(1.0);
-    Planned { failure: failure.min(1.0), total: first.total * libm::exp(squared.max(0.0).sqrt()), ..*first }
-}
-
 fn limited(decision: &Decision) -> impl Iterator<Item = &ExcludedEndpoint> {
     decision.excluded.iter().filter(|excluded| is_limit(excluded.reason))
 }
 
-/// Opens the endpoints that are closed for other reasons than their limits, as good as they usually are, and names them.
-fn recover(decision: &mut Decision) -> Vec<EndpointId> {
-    let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
-    let (mut closed, mut opened) = (Vec::new(), Vec::new());
-    let Decision { candidates, rivals, standby, gates, .. } = decision;
-    let is_gated = |index: u32| gates.iter().any(|gate| gate.index == index);
-    let all = candidates.iter_mut().chain(rivals).chain(standby);
-    for candidate in all.filter(|one| is_gated(one.index) || one.panic || one.probe) {
-        if !limited.contains(&candidate.index) {
-            let inputs = &mut candidate.inputs;
-            (inputs.failures, inputs.successes, inputs.floor) = (0.0, 0.0, 0.0);
-            closed.push(candidate.endpoint);
-            opened.push(candidate.index);
-        }
-    }
-    open(decision, &opened);
-    closed
+/// What records know of endpoints at a moment of which the next minute is known, too.
+struct Foresight<'t> {
+    timeline: &'t Timeline,
+    at_ms: i64,
+    made: EndpointId,
+    /// Endpoints that were closed when it was decided.
+    closed: Vec<u32>,
 }
 
-/// Replaces statistics by later ones. What takes requests by then may be called, unless it could not carry more.
-fn tell<'t>(decision: &mut Decision, later: impl Fn(EndpointId) -> Option<&'t Sighting>) {
-    let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
-    let Decision { candidates, rivals, standby, .. } = decision;
-    let mut opened = Vec::new();
-    for candidate in candidates.iter_mut().chain(rivals).chain(standby) {
-        if let Some(sighting) = later(candidate.endpoint) {
-            *candidate = sighting.told_to(candidate);
-            if sighting.accepts && !limited.contains(&candidate.index) {
+impl Foresight<'_> {
+    /// Replaces statistics by later ones, and probabilities of failure by what attempts before and after tell. No breaker keeps an
+    /// endpoint back of which attempts tell, or that takes requests later, unless it could not carry more.
+    fn tell(&self, decision: &mut Decision) {
+        let (kept, opened) = (kept_closed(decision), all(decision));
+        let opened = opened.filter_map(|candidate| {
+            let later = self.later(candidate.endpoint);
+            if let Some(sighting) = later {
+                *candidate = sighting.told_to(candidate);
+            }
+            let failure = self.failure(candidate.endpoint);
+            if let Some(failure) = failure {
+                set_failure(candidate, failure.mean);
+            }
+            let may = failure.is_some() || later.is_some_and(|sighting| sighting.accepts);
+            (may && !kept.contains(&candidate.index)).then_some(candidate.index)
+        });
+        let opened: Vec<u32> = opened.collect();
+        open(decision, &opened);
+    }
+
+    /// Makes every endpoint worse by so many standard errors of what is known. Better ones carry more than their limits told.
+    fn doubt(&self, decision: &mut Decision, errors: f64) {
+        let (faulty, is_better) = (faulty(decision), errors < 0.0);
+        let limited: Vec<u32> = limited(decision).map(|excluded| excluded.index).collect();
+        let mut opened = Vec::new();
+        for candidate in all(decision) {
+            let inputs = &mut candidate.inputs;
+            inputs.intercept += errors * error_of_mean(inputs.variance, inputs.weight);
+            inputs.per_token += errors * error_of_mean(inputs.pace_variance, inputs.pace_weight);
+            let was_closed = self.closed.contains(&candidate.index);
+            if is_better && (was_closed || limited.contains(&candidate.index)) && !faulty.contains(&candidate.index) {
                 opened.push(candidate.index);
             }
+            if is_better && was_closed && !self.is_tried(candidate.endpoint) {
+                set_failure(candidate, 0.0);
+            } else if let Some(failure) = self.doubted_failure(candidate.endpoint, is_better) {
+                set_failure(candidate, failure.mean + errors * failure.deviation);
+            }
+        }
+        open(decision, &opened);
+    }
+
+    fn later(&self, endpoint: EndpointId) -> Option<&Sighting> {
+        self.timeline.latest(endpoint, self.at_ms, self.at_ms + FORESIGHT_MS)
+    }
+
+    /// Where an endpoint refuses requests for its limits, further ones would have failed.
+    fn failure(&self, endpoint: EndpointId) -> Option<Believed> {
+        match endpoint != self.made && self.around(endpoint).limited > 0 {
+            true => Some(Believed { mean: 1.0, deviation: 0.0 }),
+            false => self.timeline.failure(endpoint, self.at_ms),
         }
     }
-    open(decision, &opened);
+
+    fn doubted_failure(&self, endpoint: EndpointId, is_better: bool) -> Option<Believed> {
+        if is_better { self.timeline.failure(endpoint, self.at_ms) } else { self.failure(endpoint) }
+    }
+
+    /// Whether an attempt within the minute before or after tells of an endpoint.
+    fn is_tried(&self, endpoint: EndpointId) -> bool {
+        let Tally { failed, answered, .. } = self.around(endpoint);
+        failed > 0 || answered > 0
+    }
+
+    fn around(&self, endpoint: EndpointId) -> Tally {
+        self.timeline.tally(endpoint, self.at_ms - FORESIGHT_MS, self.at_ms + FORESIGHT_MS)
+    }
+}
+
+fn error_of_mean(variance: f64, weight: f64) -> f64 {
+    (variance / weight.max(1.0)).max(0.0).sqrt()
+}
+
+fn set_failure(candidate: &mut Candidate, probability: f64) {
+    let inputs = &mut candidate.inputs;
+    (inputs.failures, inputs.successes, inputs.floor) = (0.0, 0.0, 0.0);
+    inputs.usual_failure = probability.clamp(0.0, 1.0);
+}
+
+fn all(decision: &mut Decision) -> impl Iterator<Item = &mut Candidate> {
+    decision.candidates.iter_mut().chain(&mut decision.rivals).chain(&mut decision.standby)
+}
+
+/// Endpoints that no knowledge opens: they could not carry more, or the account or model name there is wrong.
+fn kept_closed(decision: &Decision) -> Vec<u32> {
+    limited(decision).map(|excluded| excluded.index).chain(faulty(decision)).collect()
+}
+
+/// Endpoints where the account or model name is wrong.
+fn faulty(decision: &Decision) -> Vec<u32> {
+    let faulty = decision.gates.iter().filter(|gate| gate.state == GateState::ConfigFault);
+    faulty.map(|gate| gate.index).collect()
+}
+
+/// Endpoints that are closed, or called though they are.
+fn closed(decision: &Decision) -> Vec<u32> {
+    let called = recorded_candidates(decision).filter(|one| one.panic || one.probe).map(|one| one.index);
+    decision.gates.iter().map(|gate| gate.index).chain(called).collect()
 }
 
 /// Lets these endpoints be called.

@@ -2,13 +2,14 @@
 //!
 //! [`Timeline`] holds what the records knew of each endpoint, and when. [`Hindsight`] makes a decision again three times, each time
 //! with one thing less in its way: without chance, also without [`Restriction`]s, and also with what the records of the next minute
-//! know ([`FORESIGHT_MS`]). [`Regrets`] keeps a few figures of each request and says what the differences come to: exploration,
+//! know ([`FORESIGHT_MS`]) and how probably endpoints failed by all of their attempts (`failure_history`). [`Regrets`] keeps a few figures of each request and says what the differences come to: exploration,
 //! restrictions, ignorance, and the rest of the total, which is what the requests measurably came to beyond the last of the three.
 //! It also compares with every endpoint alone ([`FixedEndpoint`]).
 //!
 //! What nobody measured within the minute stays unknown: the last of the three choices knows more than the decision did, not
 //! everything.
 
+mod failure_history;
 mod figure;
 mod figures;
 mod fixed;

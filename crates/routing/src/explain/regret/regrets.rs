@@ -57,7 +57,13 @@ impl Regrets {
 
     /// What they came to, the group with most requests first; `by_day` adds each day to the whole of its group.
     #[must_use]
-    pub fn groups(mut self, by_day: bool) -> Vec<Regret> {
+    pub fn groups(self, by_day: bool) -> Vec<Regret> {
+        self.groups_while(by_day, || true).unwrap_or_default()
+    }
+
+    /// The same, while `goes_on`, which is asked before each group and day. `None` if it ends early.
+    #[must_use]
+    pub fn groups_while(mut self, by_day: bool, mut goes_on: impl FnMut() -> bool) -> Option<Vec<Regret>> {
         let mut groups = Vec::new();
         for ((alias, _), requests) in &mut self.requests {
             requests.sort_by_key(|request| (request.cluster, request.draw));
@@ -65,17 +71,19 @@ impl Regrets {
             let Some(objective) = requests.first().map(|request| request.objective) else { continue };
             let scales = Scales::new(&requests);
             let group = |day_ms| Group { alias: alias.clone(), objective, day_ms };
-            let whole = Regret::new(group(None), &requests, &scales);
+            let mut regret =
+                |day_ms, requests: &[&Request]| goes_on().then(|| Regret::new(group(day_ms), requests, &scales));
+            let whole = regret(None, &requests)?;
             let mut days: BTreeMap<i64, Vec<&Request>> = BTreeMap::new();
             for request in requests.iter().filter(|_| by_day) {
                 days.entry(request.at_ms.div_euclid(DAY_MS)).or_default().push(request);
             }
-            let of_day =
-                |(day, requests): (i64, Vec<&Request>)| Regret::new(group(Some(day * DAY_MS)), &requests, &scales);
-            groups.push((requests.len(), [whole].into_iter().chain(days.into_iter().map(of_day)).collect::<Vec<_>>()));
+            let of_day = |(day, requests): (i64, Vec<&Request>)| regret(Some(day * DAY_MS), &requests);
+            let days = days.into_iter().map(of_day).collect::<Option<Vec<_>>>()?;
+            groups.push((requests.len(), [whole].into_iter().chain(days).collect::<Vec<_>>()));
         }
         groups.sort_by_key(|(requests, _)| std::cmp::Reverse(*requests));
-        groups.into_iter().flat_map(|(_, regrets)| regrets).collect()
+        Some(groups.into_iter().flat_map(|(_, regrets)| regrets).collect())
     }
 }
 

@@ -1,19 +1,39 @@
 //! What records knew of endpoints, by the time of the decision.
 
-use std::collections::{BTreeMap, HashMap, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::OnceLock,
+};
 
-use pointsman_domain::{Candidate, EndpointId, Generation, ScoreInputs};
+use pointsman_domain::{AttemptRecord, Candidate, EndpointId, Failure, FailureKind, Generation, ScoreInputs};
 
-/// Of decisions within this time the latest one is kept, milliseconds. One takes 250 bytes, and up to 470 with the free space of the
-/// map: a week takes up to 30 MB for each endpoint.
+use super::failure_history::{Believed, FailureHistory, Tally};
+use crate::stats::FailureEffect;
+
+/// Of decisions within this time the latest one is kept, and attempts are counted together, milliseconds. It takes 340 bytes, and up
+/// to 570 with the free space of the map: a week takes up to 35 MB for each endpoint.
 const GRAIN_MS: i64 = 10_000;
 
 /// What records knew of endpoints.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
-    endpoints: HashMap<EndpointId, BTreeMap<i64, Sighting>>,
-    /// Sightings of all endpoints.
+    endpoints: HashMap<EndpointId, Known>,
+    /// Cells of all endpoints.
     kept: usize,
+}
+
+/// What is known of one endpoint.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    cells: BTreeMap<i64, Cell>,
+    /// Made from the tallies when all of them are there.
+    history: OnceLock<FailureHistory>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    sighting: Option<Sighting>,
+    tally: Tally,
 }
 
 /// What one record knew of an endpoint.
@@ -29,7 +49,7 @@ pub(super) struct Sighting {
 }
 
 impl Timeline {
-    /// Adds what a record knew; `draw` is a hash of its id.
+    /// Adds what a record knew, and what its attempts came to; `draw` is a hash of its id.
     pub fn add(&mut self, generation: &Generation, draw: u64) {
         let decision = &generation.decision;
         let candidates = decision.candidates.iter().chain(&decision.rivals);
@@ -37,32 +57,38 @@ impl Timeline {
         let standby = decision.standby.iter().map(|candidate| (candidate, false));
         for (candidate, accepts) in candidates.chain(standby) {
             let sighting = Sighting { at_ms: generation.created_ms, draw, accepts, inputs: candidate.inputs };
-            self.keep(candidate.endpoint, sighting);
+            let cell = Cell { sighting: Some(sighting), tally: Tally::default() };
+            self.keep(candidate.endpoint, generation.created_ms.div_euclid(GRAIN_MS), cell);
+        }
+        for attempt in &generation.attempts {
+            let endpoint = generation.catalog.endpoint(attempt.endpoint);
+            if let (Some(endpoint), Some(tally)) = (endpoint, tally(attempt)) {
+                let at_ms = generation.created_ms.saturating_add_unsigned(attempt.started_ms);
+                self.keep(endpoint.id, at_ms.div_euclid(GRAIN_MS), Cell { sighting: None, tally });
+            }
         }
     }
 
     /// Adds what other records knew.
     pub fn merge(&mut self, other: Timeline) {
-        for (endpoint, sightings) in other.endpoints {
-            sightings.into_values().for_each(|sighting| self.keep(endpoint, sighting));
+        for (endpoint, known) in other.endpoints {
+            known.cells.into_iter().for_each(|(at, cell)| self.keep(endpoint, at, cell));
         }
     }
 
-    fn keep(&mut self, endpoint: EndpointId, new: Sighting) {
-        match self.endpoints.entry(endpoint).or_default().entry(new.at_ms.div_euclid(GRAIN_MS)) {
-            Entry::Vacant(free) => {
-                free.insert(new);
-                self.kept += 1;
-            }
-            Entry::Occupied(mut known) => {
-                if (new.at_ms, new.draw) > (known.get().at_ms, known.get().draw) {
-                    known.insert(new);
-                }
-            }
+    fn keep(&mut self, endpoint: EndpointId, at: i64, new: Cell) {
+        let Known { cells, history } = self.endpoints.entry(endpoint).or_default();
+        *history = OnceLock::new();
+        self.kept += usize::from(!cells.contains_key(&at));
+        let cell = cells.entry(at).or_default();
+        cell.tally.add(new.tally);
+        let order = |one: Option<Sighting>| one.map(|one| (one.at_ms, one.draw));
+        if order(new.sighting) > order(cell.sighting) {
+            cell.sighting = new.sighting;
         }
     }
 
-    /// How much is kept: for each endpoint one piece of knowledge for every ten seconds in which a record knew it.
+    /// How much is kept: for each endpoint one piece of knowledge for every ten seconds in which a record knew or tried it.
     pub fn kept(&self) -> usize {
         self.kept
     }
@@ -74,9 +100,44 @@ impl Timeline {
 
     /// The latest kept knowledge of an endpoint after `from_ms` and up to `to_ms`.
     pub(super) fn latest(&self, endpoint: EndpointId, from_ms: i64, to_ms: i64) -> Option<&Sighting> {
-        let cells = from_ms.div_euclid(GRAIN_MS)..=to_ms.div_euclid(GRAIN_MS);
-        let within = self.endpoints.get(&endpoint)?.range(cells).rev().map(|(_, sighting)| sighting);
+        let within = self.cells(endpoint, from_ms, to_ms).rev().filter_map(|cell| cell.sighting.as_ref());
         within.into_iter().find(|sighting| sighting.at_ms > from_ms && sighting.at_ms <= to_ms)
+    }
+
+    /// How probably the endpoint fails at a moment, by all attempts before and after it; `None` if there are none.
+    pub(super) fn failure(&self, endpoint: EndpointId, at_ms: i64) -> Option<Believed> {
+        let Known { cells, history } = self.endpoints.get(&endpoint)?;
+        let tallies = || cells.iter().map(|(at, cell)| (at * GRAIN_MS, cell.tally));
+        history.get_or_init(|| FailureHistory::new(tallies())).at(at_ms.div_euclid(GRAIN_MS) * GRAIN_MS)
+    }
+
+    /// The attempts at an endpoint within this time.
+    pub(super) fn tally(&self, endpoint: EndpointId, from_ms: i64, to_ms: i64) -> Tally {
+        let mut sum = Tally::default();
+        self.cells(endpoint, from_ms, to_ms).for_each(|cell| sum.add(cell.tally));
+        sum
+    }
+
+    fn cells(&self, endpoint: EndpointId, from_ms: i64, to_ms: i64) -> impl DoubleEndedIterator<Item = &Cell> {
+        let within = from_ms.div_euclid(GRAIN_MS)..=to_ms.div_euclid(GRAIN_MS);
+        self.endpoints
+            .get(&endpoint)
+            .into_iter()
+            .flat_map(move |known| known.cells.range(within.clone()))
+            .map(|(_, cell)| cell)
+    }
+}
+
+/// What an attempt says of its endpoint; `None` for nothing.
+fn tally(attempt: &AttemptRecord) -> Option<Tally> {
+    let kind = match attempt.error_type.as_deref() {
+        None => return Some(Tally { answered: 1, ..Tally::default() }),
+        Some(kind) => FailureKind::ALL.into_iter().find(|one| one.as_str() == kind)?,
+    };
+    match FailureEffect::of(&Failure { status: attempt.status, ..Failure::of(kind) }) {
+        FailureEffect::Busy => Some(Tally { limited: 1, ..Tally::default() }),
+        effect if effect.is_failure() => Some(Tally { failed: 1, ..Tally::default() }),
+        _ => None,
     }
 }
 

@@ -27,12 +27,24 @@ fn ended(kind: Kind, seed: u64) -> Ended {
 
 /// The breach and the number of requests after which it was seen, with a canary of this share.
 fn run(share: f64, canary: Kind, guardrail: Guardrail, requests: u64, seed: u64) -> Option<(&'static str, u64)> {
+    run_beside(USUAL, share, canary, guardrail, requests, seed)
+}
+
+/// The same beside other requests of this kind.
+fn run_beside(
+    others: Kind,
+    share: f64,
+    canary: Kind,
+    guardrail: Guardrail,
+    requests: u64,
+    seed: u64,
+) -> Option<(&'static str, u64)> {
     let mut evidence = Evidence::default();
     for n in 0..requests {
         let draw = splitmix64(seed.wrapping_mul(1_000_003) ^ n);
         match uniform(draw ^ 0xcccc) < share {
             true => evidence.canary.add(ended(canary, draw)),
-            false => evidence.others.add(ended(USUAL, draw)),
+            false => evidence.others.add(ended(others, draw)),
         }
         if let Some(breach) = evidence.breach(&guardrail) {
             return Some((breach.limit, n));
@@ -101,6 +113,32 @@ fn a_canary_that_is_worse_falls_back_by_the_limit_that_it_exceeds() {
             let (found, after) = run(0.05, kind, DEFAULTS, 40_000, seed).expect(limit);
             assert!(found == limit && after < most, "{found} after {after} requests, expected {limit}");
         }
+    }
+}
+
+/// The requests after which a canary of this share that fails twice as often as the others fell back, for each of these seeds.
+fn fallen_after(failures: f64, share: f64, most: u64, seeds: u64) -> Vec<Option<u64>> {
+    let (others, twice) = (Kind { failures, ..USUAL }, Kind { failures: 2.0 * failures, ..USUAL });
+    (0..seeds).map(|seed| Some(run_beside(others, share, twice, DEFAULTS, most, seed)?.1)).collect()
+}
+
+/// At 500 requests a second where few fail, and at 100 where more do.
+#[test]
+fn a_canary_of_a_quarter_that_fails_twice_as_often_falls_back_within_a_minute() {
+    for (failures, a_second) in [(0.02, 500), (0.05, 100), (0.1, 100)] {
+        let fallen = fallen_after(failures, 0.25, 60 * a_second, 20);
+        assert!(fallen.iter().all(Option::is_some), "{failures} at {a_second} a second: {fallen:?}");
+    }
+}
+
+/// Prints the table of docs/POLICY.md.
+#[test]
+#[ignore = "prints figures: cargo test -p pointsman-routing --lib -- --ignored --nocapture requests_until_a_canary"]
+fn requests_until_a_canary_that_fails_twice_as_often_falls_back() {
+    for (failures, share) in [(0.02, 0.25), (0.05, 0.05), (0.05, 0.25), (0.1, 0.25), (0.2, 0.25)] {
+        let mut fallen = fallen_after(failures, share, 60_000, 41);
+        fallen.sort_unstable_by_key(|after| after.unwrap_or(u64::MAX));
+        eprintln!("{failures} at a share of {share}: {:?} requests", fallen[20]);
     }
 }
 

@@ -13,7 +13,7 @@ mod world;
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::BinaryHeap,
+    collections::{BTreeSet, BinaryHeap},
     sync::Arc,
     time::Duration,
 };
@@ -207,7 +207,9 @@ fn redecided(from: &[Planned], to: &[Planned], comparison: &Comparison, calibrat
         scores: [from, to].map(|plan| plan.first().map_or(f64::NAN, |first| first.score)),
         before: figures(from.iter(), calibration),
         after: figures(to.iter(), calibration),
-        cost_range: None,
+        cost_ranges: [None; 2],
+        unmeasured: BTreeSet::new(),
+        is_priced_otherwise: false,
         reason: comparison.only_change().filter(|_| choices[0] != choices[1]).unwrap_or_default(),
         repriced: None,
     }

@@ -5,18 +5,28 @@
 
 use chrono::NaiveDate;
 use pointsman_domain::{
-    Alias, Cascade, Catalog, Endpoint, Model, Provider, Resolved, Target, Usage, Usd, shown_dollars,
+    Alias, Cascade, Catalog, Endpoint, Model, Provider, Resolved, Target, Usage, Usd, grouped, shown_dollars,
 };
+use pointsman_routing::explain::{Acceptance, Acceptances};
 
 /// The calls that are priced: a common size, four tokens of the prompt to one of the answer.
 const CALLS: u64 = 1_000;
 const PROMPT_TOKENS: u64 = 1_000;
 const ANSWER_TOKENS: u64 = 250;
 
-/// A line for each alias with a cascade, under a line that says what was priced. Empty without any.
-pub(super) fn lines(catalog: &Catalog, today: NaiveDate) -> Vec<String> {
+/// A line for each alias with a cascade that is `wanted`, under a line that says what was priced. Empty without any.
+pub(crate) fn lines(
+    catalog: &Catalog,
+    acceptances: &Acceptances,
+    today: NaiveDate,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let cascades = catalog.aliases.iter().filter_map(|alias| Some((alias, alias.cascade.as_deref()?)));
-    let mut lines: Vec<String> = cascades.map(|(alias, cascade)| line(catalog, alias, cascade, today)).collect();
+    let wanted = cascades.filter(|(alias, _)| wanted(&alias.id));
+    let line = |(alias, cascade): (&Alias, &Cascade)| {
+        line((catalog, today), (alias, cascade), acceptances.of(&alias.id, cascade))
+    };
+    let mut lines: Vec<String> = wanted.map(line).collect();
     if !lines.is_empty() {
         lines.insert(
             0,
@@ -28,7 +38,11 @@ pub(super) fn lines(catalog: &Catalog, today: NaiveDate) -> Vec<String> {
     lines
 }
 
-fn line(catalog: &Catalog, alias: &Alias, cascade: &Cascade, today: NaiveDate) -> String {
+fn line(
+    (catalog, today): (&Catalog, NaiveDate),
+    (alias, cascade): (&Alias, &Cascade),
+    recorded: Option<Acceptance>,
+) -> String {
     // The second answer is never asked of the model that gave the first.
     let costs = cheapest(catalog, models_of_alias(catalog, alias, today)).and_then(|(first, answered)| {
         let others = models_called(catalog, &cascade.to, today).into_iter().filter(|model| model.id != answered.id);
@@ -42,13 +56,29 @@ fn line(catalog: &Catalog, alias: &Alias, cascade: &Cascade, today: NaiveDate) -
         Some((first, second)) => {
             let percent = (first.times(100).femto() + second.femto() / 2) / second.femto().max(1);
             format!(
-                "at {0} against {1} this pays as long as more than {percent} % are accepted: {0} + (1 - accepted) x {1}",
+                "at {0} against {1} this pays as long as more than {percent} % are accepted: {0} + (1 - accepted) x {1}; {2}",
                 shown_dollars(first),
                 shown_dollars(second),
+                now(first, second, recorded)
             )
         }
     };
     format!("{} -> {}: {text}", alias.id, cascade.to)
+}
+
+/// How many answers are accepted now, and what that comes to.
+fn now(first: Usd, second: Usd, recorded: Option<Acceptance>) -> String {
+    let Some(recorded) = recorded else {
+        return "how many are accepted is not known, for no recorded answer was judged by these signals".to_owned();
+    };
+    let (answers, escalated) = (i128::from(recorded.answers.max(1)), i128::from(recorded.escalated));
+    let both = Usd::from_femto(first.femto() + second.femto().saturating_mul(escalated) / answers);
+    let (of, accepted) = (grouped(u128::from(recorded.answers)), recorded.accepted() * 100.0);
+    let now = format!("now {accepted:.1} % of {of} recorded answers, which comes to {}", shown_dollars(both));
+    match recorded.escalated {
+        0 => now,
+        _ => format!("{now}; {:.1} % wait {:.2} s longer", 100.0 - accepted, recorded.seconds()),
+    }
 }
 
 /// The models that an alias itself stands for: those of its ladder, else those that its lists let in.

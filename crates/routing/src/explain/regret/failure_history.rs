@@ -1,0 +1,193 @@
+//! How probable failures were at a moment, by what failed and what was answered before and after it.
+//!
+//! An endpoint fails with one of a few probabilities and now and then changes to another one: a hidden Markov chain. Attempts weigh
+//! these [`LEVELS`] forwards and backwards in time. Where the last attempt before a moment failed and the next one is answered, the
+//! change is as likely to lie before it as after it, in the proportion of the times.
+
+/// Probabilities of failure, and how common each is.
+const LEVELS: [(f64, f64); COUNT] = [
+    (0.001, 0.25),
+    (0.004, 0.25),
+    (0.015, 0.25),
+    (0.05, 0.15),
+    (0.15, 0.05),
+    (0.3, 0.0125),
+    (0.5, 0.0125),
+    (0.75, 0.0125),
+    (0.98, 0.0125),
+];
+const COUNT: usize = 9;
+/// Mean time until the level changes, milliseconds.
+const LASTS_MS: f64 = 600_000.0;
+
+/// Attempts at an endpoint within a short time, as far as they say something of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub failed: u32,
+    pub answered: u32,
+    /// Refused because of a limit.
+    pub limited: u32,
+}
+
+impl Tally {
+    pub fn add(&mut self, more: Tally) {
+        self.failed = self.failed.saturating_add(more.failed);
+        self.answered = self.answered.saturating_add(more.answered);
+        self.limited = self.limited.saturating_add(more.limited);
+    }
+}
+
+/// A probability of failure, and its standard deviation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Believed {
+    pub mean: f64,
+    pub deviation: f64,
+}
+
+/// What each time with attempts says of the levels, together with all earlier and with all later ones.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FailureHistory(Vec<Step>);
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    at_ms: i64,
+    since_before: Weights,
+    from_later: Weights,
+}
+
+/// Weights of the levels. They sum to 1.
+#[derive(Debug, Clone, Copy)]
+struct Weights([f32; COUNT]);
+
+impl FailureHistory {
+    /// From tallies with their times, in order.
+    pub fn new(tallies: impl Iterator<Item = (i64, Tally)>) -> FailureHistory {
+        let told = tallies.filter(|(_, tally)| tally.failed > 0 || tally.answered > 0);
+        let mut steps: Vec<Step> = Vec::new();
+        for (at_ms, tally) in told {
+            let said = Weights::of(tally);
+            let before = steps.last().map_or_else(Weights::usual, |last| last.since_before.after(at_ms - last.at_ms));
+            steps.push(Step { at_ms, since_before: said.and(before), from_later: said });
+        }
+        let mut next: Option<Step> = None;
+        for step in steps.iter_mut().rev() {
+            if let Some(next) = next {
+                step.from_later = step.from_later.and(next.from_later.before(next.at_ms - step.at_ms));
+            }
+            next = Some(*step);
+        }
+        FailureHistory(steps)
+    }
+
+    /// At a moment; `None` if nothing was ever tried.
+    pub fn at(&self, at_ms: i64) -> Option<Believed> {
+        let next = self.0.partition_point(|step| step.at_ms <= at_ms);
+        let before = next.checked_sub(1).and_then(|last| self.0.get(last));
+        let (before, later) = (before.map(|step| step.since_before.after(at_ms - step.at_ms)), self.0.get(next));
+        let later = later.map(|step| step.from_later.before(step.at_ms - at_ms));
+        match (before, later) {
+            (Some(before), Some(later)) => Some(before.and(later).believed()),
+            (Some(before), None) => Some(before.believed()),
+            (None, Some(later)) => Some(Weights::usual().and(later).believed()),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Probability that a level lasts for this time.
+fn stays(milliseconds: i64) -> f64 {
+    libm::exp(-(milliseconds.max(0) as f64) / LASTS_MS)
+}
+
+impl Weights {
+    fn usual() -> Weights {
+        Weights(LEVELS.map(|(_, common)| common as f32))
+    }
+
+    /// How likely these attempts are at each level.
+    fn of(tally: Tally) -> Weights {
+        let [failed, answered] = [tally.failed, tally.answered].map(f64::from);
+        let logs = LEVELS.map(|(level, _)| failed * libm::log(level) + answered * libm::log1p(-level));
+        let most = logs.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        Weights(logs.map(|log| libm::exp(log - most) as f32)).normal()
+    }
+
+    /// What is said of the levels after some time.
+    fn after(self, milliseconds: i64) -> Weights {
+        let stays = stays(milliseconds) as f32;
+        self.each(Weights::usual(), |own, usual| stays * own + (1.0 - stays) * usual)
+    }
+
+    /// What is said of the levels some time before.
+    fn before(self, milliseconds: i64) -> Weights {
+        let stays = stays(milliseconds) as f32;
+        let changed: f32 = self.0.into_iter().zip(Weights::usual().0).map(|(own, usual)| own * usual).sum();
+        Weights(self.0.map(|own| stays * own + (1.0 - stays) * changed)).normal()
+    }
+
+    fn and(self, other: Weights) -> Weights {
+        self.each(other, |one, other| one * other).normal()
+    }
+
+    fn each(mut self, other: Weights, of: impl Fn(f32, f32) -> f32) -> Weights {
+        self.0.iter_mut().zip(other.0).for_each(|(one, other)| *one = of(*one, other));
+        self
+    }
+
+    /// None is 0, so that later attempts can say otherwise.
+    fn normal(self) -> Weights {
+        let sum: f32 = self.0.iter().sum();
+        Weights(self.0.map(|one| (one / sum).max(1e-9)))
+    }
+
+    fn believed(self) -> Believed {
+        let (mut sum, mut mean, mut square) = (0.0, 0.0, 0.0);
+        for (weight, (level, _)) in self.0.into_iter().map(f64::from).zip(LEVELS) {
+            sum += weight;
+            mean += weight * level;
+            square += weight * level * level;
+        }
+        let mean = mean / sum;
+        Believed { mean, deviation: (square / sum - mean * mean).max(0.0).sqrt() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_MS: i64 = 60_000;
+
+    fn history(tallies: &[(i64, u32, u32)]) -> FailureHistory {
+        let tally = |&(minute, failed, answered): &(i64, u32, u32)| {
+            (minute * MINUTE_MS, Tally { failed, answered, limited: 0 })
+        };
+        FailureHistory::new(tallies.iter().map(tally))
+    }
+
+    #[test]
+    fn between_a_failure_and_an_answer_the_change_lies_in_the_middle() {
+        let history = history(&[(0, 0, 200), (1, 5, 0), (5, 0, 5)]);
+        let at = |minute: i64| history.at(minute * MINUTE_MS).unwrap();
+        assert!(at(0).mean < 0.01 && at(1).mean > 0.8 && at(5).mean < 0.05, "{:?}", [0, 1, 5].map(at));
+        assert!((at(3).mean - 0.45).abs() < 0.1 && at(3).deviation > 0.3, "{:?}", at(3));
+        assert!(at(2).mean > at(3).mean && at(3).mean > at(4).mean);
+    }
+
+    #[test]
+    fn an_endpoint_that_fails_in_part_is_known_by_few_attempts_for_as_long_as_that_lasts() {
+        let history = history(&[(0, 0, 500), (1, 1, 2), (2, 1, 1), (3, 0, 2), (4, 1, 2), (5, 0, 500)]);
+        let at = |minute: i64| history.at(minute * MINUTE_MS).unwrap().mean;
+        assert!((0.2..0.5).contains(&at(2)) && (0.2..0.5).contains(&at(3)), "{} {}", at(2), at(3));
+        assert!(at(0) < 0.01 && at(5) < 0.01);
+    }
+
+    #[test]
+    fn what_is_long_ago_says_little_and_what_was_never_tried_nothing() {
+        let seldom = history(&[(0, 9, 0)]);
+        assert!(seldom.at(MINUTE_MS).unwrap().mean > 0.7 && seldom.at(300 * MINUTE_MS).unwrap().mean < 0.1);
+        assert!(seldom.at(-MINUTE_MS).unwrap().mean > 0.5, "a minute before it began it probably was so already");
+        assert_eq!(FailureHistory::default().at(0), None);
+        assert!(history(&[(0, u32::MAX, u32::MAX)]).at(0).unwrap().mean.is_finite());
+    }
+}
