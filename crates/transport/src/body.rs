@@ -1,7 +1,7 @@
 //! The body of an answer, as a stream with an idle timeout and a deadline.
 //!
-//! A clean end means that the body is complete: the guard turns an early one into an error. Only a body that ends with its
-//! connection may still be incomplete.
+//! A clean end means that the body is complete: awc reports a cut body as a clean end too, but the guard turns that into an
+//! error. Only a body that ends with its connection may still be incomplete.
 
 use std::{
     convert::Infallible,
@@ -11,21 +11,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use actix_http::Payload;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use pointsman_domain::FailureKind;
 use tokio::time::{Sleep, sleep_until};
 
 use super::{
-    exchange::AnswerBody,
     failure::{self, UpstreamError},
     mask::Mask,
 };
 
 /// The body of an answer. Dropping it unfinished closes the connection at once.
 pub struct UpstreamBody {
-    /// `None` once it has ended or failed.
-    payload: Option<AnswerBody>,
+    /// `Payload::None` once it has ended or failed.
+    payload: Payload,
     announced: Option<u64>,
     bounds: BodyBounds,
     /// Masks the provider key.
@@ -48,8 +48,8 @@ pub(super) struct BodyBounds {
 }
 
 impl UpstreamBody {
-    pub(super) fn new(payload: AnswerBody, announced: Option<u64>, bounds: BodyBounds) -> UpstreamBody {
-        UpstreamBody { payload: Some(payload), announced, bounds, mask: None, waiting_since: None, timer: None }
+    pub(super) fn new(payload: Payload, announced: Option<u64>, bounds: BodyBounds) -> UpstreamBody {
+        UpstreamBody { payload, announced, bounds, mask: None, waiting_since: None, timer: None }
     }
 
     /// Masks the provider key in the body.
@@ -91,6 +91,7 @@ impl UpstreamBody {
         let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
+        // Both are slices of awc's read buffer, which cannot be reused while they exist.
         drop((first, second));
         while whole.len() <= limit {
             let Some(bytes) = self.next().await.transpose()? else { return Ok(Ok(whole.freeze())) };
@@ -131,7 +132,7 @@ impl UpstreamBody {
     }
 
     fn end(&mut self) {
-        self.payload = None;
+        self.payload = Payload::None;
         self.timer = None;
     }
 
@@ -170,8 +171,7 @@ impl Stream for UpstreamBody {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let body = self.get_mut();
-        let Some(payload) = &mut body.payload else { return Poll::Ready(None) };
-        match Pin::new(payload).poll_next(cx) {
+        match Pin::new(&mut body.payload).poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => {
                 body.waiting_since = None;
                 // The timer does not run while the provider always has another byte ready.

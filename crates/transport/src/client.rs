@@ -9,9 +9,10 @@ use std::{
 };
 
 use actix_http::{
-    StatusCode,
+    HttpMessage as _, StatusCode,
     header::{CONTENT_TYPE, HeaderMap},
 };
+use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
 use pointsman_dialect::{Doubt, RefusedAttempt, SentBody, UpstreamHeaders};
 use pointsman_domain::{Dialect, Evidence, FailureKind, ServiceName};
@@ -20,13 +21,14 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
+    awc_connector::AwcConnector,
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connection_events::{ConnectionEvents, EVENTS, ObservedSend, Phases},
+    connector::Connector,
     error_response,
-    exchange::Answer,
     failure::{self, UpstreamError},
-    http_client::{self, HttpClient, RequestHead},
+    http_client,
     image_fetcher::ImageFetcher,
     keep_alive::KeepAlive,
     mask::Mask,
@@ -119,16 +121,19 @@ pub struct UpstreamClient {
     limits: TransportLimits,
     redactor: Arc<Redactor>,
     mask: Option<Rc<Mask>>,
-    http: HttpClient,
+    pooled: Client,
+    /// Opens a new connection for every call.
+    fresh: Client,
     fetcher: ImageFetcher,
-    /// Heads of requests. A list, because there are only a few.
+    /// Frozen request heads. A list, because there are only a few.
     prepared: RefCell<Vec<Rc<Prepared>>>,
 }
 
 struct Prepared {
     path: Arc<str>,
     streamed: bool,
-    head: RequestHead,
+    pooled: FrozenClientRequest,
+    fresh: FrozenClientRequest,
 }
 
 /// A failed send.
@@ -159,16 +164,23 @@ impl UpstreamClient {
         redactor: Arc<Redactor>,
     ) -> UpstreamClient {
         let same = before.filter(|before| before.has_same_transport(connection, tls, &limits));
-        let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
-        let new = || HttpClient::new(connection, tls, limits.connect, keep_alive);
-        let http = same.map_or_else(new, |before| before.http.clone());
+        let (pooled, fresh) = match same {
+            Some(before) => (before.pooled.clone(), before.fresh.clone()),
+            None => {
+                let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
+                let pooled = AwcConnector::new(Connector::new(connection, tls, limits.connect, keep_alive));
+                let fresh = pooled.fresh();
+                (pooled.client(), fresh.client())
+            }
+        };
         UpstreamClient {
             connection: connection.clone(),
             tls: Arc::clone(tls),
             limits,
             redactor,
             mask: Mask::new(connection.secret()).map(Rc::new),
-            http,
+            pooled,
+            fresh,
             fetcher: ImageFetcher::new(connection, tls, limits.connect),
             prepared: RefCell::new(Vec::new()),
         }
@@ -220,7 +232,7 @@ impl UpstreamClient {
         call.headers.push(("authorization".into(), format!("Bearer {}", token.expose())));
         let mut response = self.exchange(&call, times, &observe).await?;
         // A token can be withdrawn before its end: then another one is tried, once.
-        if response.status == StatusCode::UNAUTHORIZED {
+        if response.status() == StatusCode::UNAUTHORIZED {
             account.forget(&token);
             token = token::token(account, &self.tls, head_deadline).await?;
             call.headers.truncate(headers);
@@ -236,44 +248,21 @@ impl UpstreamClient {
         call: &UpstreamRequest,
         times: (Instant, Instant),
         observe: &impl Fn(Phases),
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<ClientResponse, UpstreamError> {
         let prepared = self.prepare(&call.path, call.streamed)?;
-        let sent = match self.attempt(&prepared.head, call, times, observe, false).await {
-            Err(failed) if failed.stale => self.attempt(&prepared.head, call, times, observe, true).await,
+        let sent = match attempt(&prepared.pooled, call, times, observe).await {
+            Err(failed) if failed.stale => attempt(&prepared.fresh, call, times, observe).await,
             sent => sent,
         };
         sent.map_err(|failed| failed.error)
     }
 
-    /// Sends the call on one connection and waits for the head.
-    async fn attempt(
+    async fn answer(
         &self,
-        head: &RequestHead,
+        response: ClientResponse,
         call: &UpstreamRequest,
-        (started, head_deadline): (Instant, Instant),
-        observe: &impl Fn(Phases),
-        fresh: bool,
-    ) -> Result<Answer, FailedSend> {
-        let head = head.with(&request::extra(&call.headers), Some(call.body.len()));
-        let sending = pin!(EVENTS.scope(
-            ConnectionEvents::default(),
-            timeout_at(head_deadline.into(), self.http.send(head, call.body.parts().clone(), fresh))
-        ));
-        let mut observed = ObservedSend { sending, started, observe };
-        let outcome = observed.sending.as_mut().await;
-        let events = observed.take();
-        let error = match outcome {
-            Ok(Ok(response)) => return Ok(response),
-            Ok(Err(fault)) => failure::of_send(&fault),
-            Err(_) => UpstreamError::timeout("no head in time"),
-        };
-        let stale = error.failure.kind == FailureKind::Reset && !events.is_fresh() && !events.is_written();
-        let error = if events.is_written() { doubted(error, call) } else { error };
-        Err(FailedSend { error, stale })
-    }
-
-    async fn answer(&self, response: Answer, call: &UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
-        if response.status == StatusCode::OK {
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        if response.status() == StatusCode::OK {
             let answer = accept(response, call, self.bounds(call), self.mask.clone());
             answer.map_err(|error| doubted(error, call))
         } else {
@@ -314,20 +303,23 @@ impl UpstreamClient {
         if let Some(known) = prepared.iter().find(|known| known.streamed == streamed && known.path == *path) {
             return Ok(Rc::clone(known));
         }
-        let head = request::prepare(&self.connection, path, streamed)
-            .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))?;
-        let new = Rc::new(Prepared { path: Arc::clone(path), streamed, head });
+        let freeze = |client: &Client| {
+            request::freeze(client, &self.connection, path, streamed)
+                .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))
+        };
+        let (pooled, fresh) = (freeze(&self.pooled)?, freeze(&self.fresh)?);
+        let new = Rc::new(Prepared { path: Arc::clone(path), streamed, pooled, fresh });
         prepared.push(Rc::clone(&new));
         Ok(new)
     }
 
-    async fn refuse(&self, response: Answer, call: &UpstreamRequest) -> UpstreamError {
-        let (status, headers) = (response.status.as_u16(), response.headers);
+    async fn refuse(&self, mut response: ClientResponse, call: &UpstreamRequest) -> UpstreamError {
+        let status = response.status().as_u16();
         let body = match status {
             400..=599 => {
                 let deadline = call.deadline.min(Instant::now() + self.limits.refusal_body);
                 let bounds = BodyBounds { deadline, idle: None, size: REFUSAL_LIMIT };
-                UpstreamBody::new(response.body, None, bounds).collect_available().await
+                UpstreamBody::new(response.take_payload(), None, bounds).collect_available().await
             }
             // The body of a redirect is not used, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
@@ -342,7 +334,7 @@ impl UpstreamClient {
             prompt_tokens: call.prompt_tokens,
             limit: None,
         };
-        let error = error_response::classify(refused, &headers, &body, SystemTime::now(), &self.redactor);
+        let error = error_response::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
         UpstreamError { objection: objection::of(call.dialect, status, &body, &call.body), ..error }
     }
 }
@@ -351,6 +343,30 @@ impl std::fmt::Debug for UpstreamClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamClient").field("connection", &self.connection).finish_non_exhaustive()
     }
+}
+
+/// Sends one request on one connection and waits for the head.
+async fn attempt(
+    request: &FrozenClientRequest,
+    call: &UpstreamRequest,
+    (started, head_deadline): (Instant, Instant),
+    observe: &impl Fn(Phases),
+) -> Result<ClientResponse, FailedSend> {
+    let sending = pin!(EVENTS.scope(
+        ConnectionEvents::default(),
+        timeout_at(head_deadline.into(), request::send(request, &call.body, &call.headers))
+    ));
+    let mut observed = ObservedSend { sending, started, observe };
+    let outcome = observed.sending.as_mut().await;
+    let events = observed.take();
+    let error = match outcome {
+        Ok(Ok(response)) => return Ok(response),
+        Ok(Err(error)) => failure::of_send(&error),
+        Err(_) => UpstreamError::timeout("no head in time"),
+    };
+    let stale = error.failure.kind == FailureKind::Reset && !events.is_fresh() && !events.is_written();
+    let error = if events.is_written() { doubted(error, call) } else { error };
+    Err(FailedSend { error, stale })
 }
 
 /// A failure of a request that may have caused it.
@@ -366,25 +382,26 @@ fn doubted(mut error: UpstreamError, call: &UpstreamRequest) -> UpstreamError {
 
 /// Accepts a 200 whose body has no encoding and is not a web page.
 fn accept(
-    response: Answer,
+    mut response: ClientResponse,
     call: &UpstreamRequest,
     bounds: BodyBounds,
     mask: Option<Rc<Mask>>,
 ) -> Result<UpstreamResponse, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
-    if !http_client::is_identity(&response.headers) {
+    if !http_client::is_identity(response.headers()) {
         return Err(malformed("an encoded body, though none was requested"));
     }
-    if is_web_page(&response.headers) {
+    if is_web_page(response.headers()) {
         return Err(malformed("a web page instead of an answer"));
     }
-    let quota = quota(&response.headers, SystemTime::now);
-    let input_tokens = call.path.starts_with(request::BEDROCK_PATH).then(|| input_tokens(&response.headers)).flatten();
+    let announced = http_client::announced_length(response.headers());
+    let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
+    let quota = quota(response.headers(), SystemTime::now);
+    let input_tokens = call.path.starts_with(request::BEDROCK_PATH).then(|| input_tokens(response.headers())).flatten();
     let service_tier = match call.dialect {
-        Dialect::Gemini => service_tier(&response.headers),
+        Dialect::Gemini => service_tier(response.headers()),
         _ => None,
     };
-    let body = response.into_body(bounds).masked(mask);
     Ok(UpstreamResponse { body, input_tokens, service_tier, quota })
 }
 

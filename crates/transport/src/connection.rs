@@ -221,12 +221,10 @@ impl Connection {
         Ok(Some((credentials.header.clone(), credentials.value()?)))
     }
 
-    /// The path and query of a request to `path`. The connector chooses the host, and whether TLS is used.
+    /// The address of `path` for awc, which wants scheme and host. The connector chooses both by itself.
     pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
-        let target = self.path_and_query(path);
-        (if target.is_empty() { "/" } else { &target })
-            .parse()
-            .map_err(|error| ConnectionFault::Url(format!("{error}")))
+        let uri = format!("http://h{}", self.path_and_query(path));
+        uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))
     }
 
     fn path_and_query(&self, path: &str) -> String {
@@ -266,11 +264,11 @@ mod tests {
         let connection = Connection::new(base_url).unwrap();
         assert_eq!(connection.authority, host_header);
         assert_eq!((&*connection.host, connection.port), (host, port));
-        assert_eq!(connection.uri("/chat/completions").unwrap().to_string(), path);
+        assert_eq!(connection.uri("/chat/completions").unwrap().to_string(), format!("http://h{path}"));
     }
 
     #[test]
-    fn a_request_names_its_path_and_the_host_header_has_a_port_only_if_needed() {
+    fn awc_gets_http_and_the_host_header_has_a_port_only_if_needed() {
         check("https://api.example.com/v1", "api.example.com", ("api.example.com", 443), "/v1/chat/completions");
         check("https://h.example:8443/", "h.example:8443", ("h.example", 8443), "/chat/completions");
         check("https://h.example:443", "h.example", ("h.example", 443), "/chat/completions");

@@ -6,6 +6,7 @@
 use std::{
     cell::RefCell,
     collections::VecDeque,
+    error::Error,
     future::poll_fn,
     io,
     mem::MaybeUninit,
@@ -16,11 +17,13 @@ use std::{
 
 use actix_http::{
     StatusCode,
+    body::MessageBody,
+    error::PayloadError,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 
 use super::{
     guard::{Fault, Framing, Guard, MAX_HEADERS},
@@ -31,7 +34,7 @@ use super::{
 const READ: usize = 16 * 1024;
 
 /// Most bytes of a body that are copied behind the head, to leave with it in one write.
-const WITH_HEAD: usize = 16 * 1024;
+pub(super) const WITH_HEAD: usize = 16 * 1024;
 
 /// The guard has parsed the head before.
 const UNREADABLE: Fault = Fault::Head("a header is none");
@@ -62,19 +65,17 @@ pub(super) struct AnswerBody {
     idle: IdleConnections,
 }
 
-/// Sends a request, whose `head` lacks its empty line, and reads the head of the answer.
+/// Sends a request and reads the head of the answer.
 ///
 /// # Errors
 /// When the connection fails, or the guard refuses the answer.
 pub(super) async fn exchange(
     mut connection: Guarded,
     head: Vec<u8>,
-    body: [Bytes; 2],
+    body: impl MessageBody<Error = Box<dyn Error>> + Unpin,
     idle: IdleConnections,
 ) -> io::Result<Answer> {
-    let mut parts = joined(head, body);
-    poll_fn(|cx| poll_send(&mut connection, cx, &mut parts)).await?;
-    drop(parts);
+    send(&mut connection, head, body).await?;
     let mut read = BytesMut::new();
     loop {
         if poll_fn(|cx| poll_read(&mut connection, cx, |bytes| read.extend_from_slice(bytes))).await? == 0 {
@@ -92,26 +93,23 @@ pub(super) async fn exchange(
     }
 }
 
-/// The parts of a request, in which the start of the body stands behind the head.
-fn joined(head: Vec<u8>, mut body: [Bytes; 2]) -> [Bytes; 3] {
+/// Sends the head and the start of the body in one write, and what is left in others.
+async fn send(
+    connection: &mut Guarded,
+    head: Vec<u8>,
+    mut body: impl MessageBody<Error = Box<dyn Error>> + Unpin,
+) -> io::Result<()> {
     let mut start = head;
-    start.extend_from_slice(b"\r\n");
-    for part in &mut body {
-        let near = part.split_to(part.len().min(WITH_HEAD.saturating_sub(start.len())));
-        start.extend_from_slice(&near);
-    }
-    let [first, rest] = body;
-    [start.into(), first, rest]
-}
-
-fn poll_send(connection: &mut Guarded, cx: &mut Context<'_>, parts: &mut [Bytes]) -> Poll<io::Result<()>> {
-    while let Some(part) = parts.iter_mut().find(|part| !part.is_empty()) {
-        match ready!(Pin::new(&mut *connection).poll_write(cx, part))? {
-            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            written => part.advance(written),
+    while let Some(part) = poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await {
+        let mut part = part.map_err(|error| io::Error::other(error.to_string()))?;
+        start.extend_from_slice(&part.split_to(part.len().min(WITH_HEAD.saturating_sub(start.len()))));
+        if !part.is_empty() {
+            connection.write_all(&std::mem::take(&mut start)).await?;
+            connection.write_all(&part).await?;
         }
     }
-    Pin::new(connection).poll_flush(cx)
+    connection.write_all(&start).await?;
+    connection.flush().await
 }
 
 /// Reads what has arrived, and gives it to `keep`. Returns the number of bytes; 0 at the end of the connection.
@@ -160,12 +158,12 @@ impl AnswerBody {
 }
 
 impl Stream for AnswerBody {
-    type Item = io::Result<Bytes>;
+    type Item = Result<Bytes, PayloadError>;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let body = self.get_mut();
         loop {
-            let content = body.framing.take_content(&mut body.read)?;
+            let content = body.framing.take_content(&mut body.read).map_err(io::Error::from)?;
             if !content.is_empty() {
                 return Poll::Ready(Some(Ok(content)));
             }

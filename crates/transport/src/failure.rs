@@ -4,6 +4,8 @@
 
 use std::{fmt, io};
 
+use actix_http::error::PayloadError;
+use awc::error::{ConnectError, SendRequestError};
 use pointsman_dialect::AnswerFault;
 use pointsman_domain::{Evidence, Failure, FailureKind, Finding};
 use pointsman_routing::stats::QuotaReport;
@@ -85,28 +87,31 @@ impl fmt::Display for UpstreamError {
 
 impl std::error::Error for UpstreamError {}
 
-/// Why no head of an answer was read.
-#[derive(Debug)]
-pub(super) enum SendFault {
-    /// No connection was opened.
-    Connect(ConnectFailure),
-    /// The connection failed, or the guard refused the answer.
-    Exchange(io::Error),
+/// A failure before the head was complete.
+pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
+    match error {
+        SendRequestError::Connect(ConnectError::Io(error)) => of_connect(error),
+        SendRequestError::Send(error) => of_io(error, "before the answer"),
+        // Others cannot happen to a request with a body of known length.
+        error => UpstreamError::new(FailureKind::Reset, format!("request: {error}")),
+    }
 }
 
-/// A failure before the head was complete.
-pub(super) fn of_send(fault: &SendFault) -> UpstreamError {
-    match fault {
-        SendFault::Connect(failure) => UpstreamError {
+fn of_connect(error: &io::Error) -> UpstreamError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFailure>()) {
+        Some(failure) => UpstreamError {
             cause: Some(cause(&failure.fault)),
             ..UpstreamError::new(failure.fault.kind(), failure.to_string())
         },
-        SendFault::Exchange(error) => of_io(error, "before the answer"),
+        None => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
     }
 }
 
 /// A failure after a regular head.
-pub(super) fn of_body(error: &io::Error) -> UpstreamError {
+pub(super) fn of_body(error: &PayloadError) -> UpstreamError {
+    let (PayloadError::Incomplete(Some(error)) | PayloadError::Io(error)) = error else {
+        return UpstreamError::new(FailureKind::Malformed, format!("body: {error}"));
+    };
     // A TLS session without `close_notify` may have been cut by an attacker.
     if Fault::of(error).is_none() && error.kind() == io::ErrorKind::UnexpectedEof {
         return UpstreamError::new(FailureKind::Truncated, format!("body: {error}"));
@@ -160,8 +165,8 @@ mod tests {
     #[test]
     fn missing_memory_for_a_socket_is_no_failure_of_the_provider() {
         let shortage = || io::Error::from_raw_os_error(libc::ENOBUFS);
-        let sent = of_send(&SendFault::Exchange(shortage()));
-        let read = of_body(&shortage());
+        let sent = of_send(&SendRequestError::Send(shortage()));
+        let read = of_body(&PayloadError::Io(shortage()));
         for error in [sent, read] {
             assert_eq!((error.failure.kind, error.cause), (FailureKind::Shortage, Some("gateway_shortage")), "{error}");
         }
@@ -170,10 +175,10 @@ mod tests {
     #[test]
     fn a_connection_that_is_reset_in_mid_request_was_not_refused() {
         for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
-            let error = of_send(&SendFault::Exchange(kind.into()));
+            let error = of_send(&SendRequestError::Send(kind.into()));
             assert_eq!((error.failure.kind, error.cause), (FailureKind::Reset, None), "{error}");
         }
-        let ended = of_send(&SendFault::Exchange(Fault::NoAnswer.into()));
+        let ended = of_send(&SendRequestError::Send(Fault::NoAnswer.into()));
         assert_eq!((ended.failure.kind, ended.cause), (FailureKind::Reset, None), "{ended}");
     }
 }

@@ -4,15 +4,14 @@
 //! The request holds no key, follows no redirect and is not repeated. The answer passes the same guard as any other.
 
 use std::{
+    cell::RefCell,
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use actix_http::{
-    Method, StatusCode, Uri,
-    header::{ACCEPT, HeaderValue},
-};
+use actix_http::{HttpMessage as _, StatusCode, Uri};
+use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use pointsman_domain::FailureKind;
 use rustls::ClientConfig;
@@ -20,9 +19,10 @@ use rustls::ClientConfig;
 use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
-    exchange::Answer,
+    connector::Connector,
     failure::UpstreamError,
     http_client,
+    keep_alive::KeepAlive,
 };
 
 /// Timeout for the head, and for each pause in the body. The image exists already, so a longer silence is a failure.
@@ -33,12 +33,17 @@ pub(super) struct ImageFetcher {
     provider: Connection,
     tls: Arc<ClientConfig>,
     connect_timeout: Duration,
+    /// One per origin; the list of hosts limits their number.
+    clients: RefCell<Vec<(Origin, Client)>>,
 }
+
+/// Host, port, and whether TLS is used.
+type Origin = (String, u16, bool);
 
 impl ImageFetcher {
     pub(super) fn new(provider: &Connection, tls: &Arc<ClientConfig>, connect_timeout: Duration) -> ImageFetcher {
         let (provider, tls) = (provider.clone(), Arc::clone(tls));
-        ImageFetcher { provider, tls, connect_timeout }
+        ImageFetcher { provider, tls, connect_timeout, clients: RefCell::default() }
     }
 
     /// The bytes behind `link`, at most `max_bytes`.
@@ -99,23 +104,35 @@ impl ImageFetcher {
         max_bytes: usize,
     ) -> Result<Bytes, UpstreamError> {
         let head_deadline = deadline.min(Instant::now() + IDLE_TIMEOUT);
-        let (destination, accepted) = ((origin, &self.tls, self.connect_timeout), HeaderValue::from_static("image/*"));
-        let request = (&Method::GET, &uri);
-        let answer = http_client::call_once(destination, request, [(ACCEPT, accepted)], None, head_deadline).await?;
-        accept(answer, deadline, max_bytes)?.collect().await
+        let response =
+            http_client::get(&self.client(origin), origin, uri, "image/*", Vec::new(), head_deadline).await?;
+        accept(response, deadline, max_bytes)?.collect().await
+    }
+
+    fn client(&self, origin: &Connection) -> Client {
+        let key = (origin.host.to_ascii_lowercase(), origin.port, origin.server_name.is_some());
+        let mut clients = self.clients.borrow_mut();
+        if let Some((_, known)) = clients.iter().find(|(known, _)| *known == key) {
+            return known.clone();
+        }
+        let client = http_client::build(Connector::new(origin, &self.tls, self.connect_timeout, KeepAlive::NEVER));
+        clients.push((key, client.clone()));
+        client
     }
 }
 
 /// The body of a 200 without encoding.
-fn accept(answer: Answer, deadline: Instant, max_bytes: usize) -> Result<UpstreamBody, UpstreamError> {
-    if answer.status != StatusCode::OK {
-        let detail = format!("status {}", answer.status.as_u16());
+fn accept(mut response: ClientResponse, deadline: Instant, max_bytes: usize) -> Result<UpstreamBody, UpstreamError> {
+    if response.status() != StatusCode::OK {
+        let detail = format!("status {}", response.status().as_u16());
         return Err(UpstreamError::new(FailureKind::UnexpectedStatus, detail));
     }
-    if !http_client::is_identity(&answer.headers) {
+    if !http_client::is_identity(response.headers()) {
         return Err(refused("an encoded body, though none was requested"));
     }
-    Ok(answer.into_body(BodyBounds { deadline, idle: Some(IDLE_TIMEOUT), size: max_bytes }))
+    let announced = http_client::announced_length(response.headers());
+    let bounds = BodyBounds { deadline, idle: Some(IDLE_TIMEOUT), size: max_bytes };
+    Ok(UpstreamBody::new(response.take_payload(), announced, bounds))
 }
 
 fn refused(why: &str) -> UpstreamError {

@@ -16,6 +16,7 @@
 //! Nothing is routed here, and no answer of a model is read: the dialect decides whether a body is a *valid* answer, and the
 //! dispatcher whether another endpoint is tried.
 
+mod awc_connector;
 mod body;
 mod client;
 pub mod concurrency;

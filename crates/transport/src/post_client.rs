@@ -6,19 +6,22 @@ use std::{
 };
 
 use actix_http::{
-    Method, Uri,
-    header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
+    HttpMessage as _, Method, Uri,
+    header::{ACCEPT_ENCODING, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
 };
+use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use rustls::ClientConfig;
+use tokio::time::timeout_at;
 
 use super::{
-    body::BodyBounds,
+    body::{BodyBounds, UpstreamBody},
     connection::{Connection, ConnectionFault},
-    exchange::Answer,
-    failure::UpstreamError,
-    http_client::{HttpClient, RequestHead},
+    connector::Connector,
+    failure::{self, UpstreamError},
+    http_client,
     keep_alive::KeepAlive,
+    request,
     retry_after::retry_after,
 };
 
@@ -29,7 +32,7 @@ const KEEP_ALIVE: KeepAlive = KeepAlive { idle: Duration::from_secs(55), lifetim
 
 /// Calls one address from one thread. Redirects are not followed.
 pub struct PostClient {
-    client: HttpClient,
+    client: Client,
     connection: Connection,
     uri: Uri,
 }
@@ -55,7 +58,7 @@ impl PostClient {
         // A connection drops the slash at the end of its path, which may matter to the receiver.
         let path = url.split('?').next().unwrap_or_default();
         let uri = connection.uri(if path.ends_with('/') { "/" } else { "" })?;
-        let client = HttpClient::new(&connection, tls, connect, KEEP_ALIVE);
+        let client = http_client::build(Connector::new(&connection, tls, connect, KEEP_ALIVE));
         Ok(PostClient { client, connection, uri })
     }
 
@@ -69,11 +72,12 @@ impl PostClient {
         body: Bytes,
         deadline: Instant,
     ) -> Result<PostAnswer, UpstreamError> {
-        let answer = self.send(headers, body, deadline).await?;
-        let status = answer.status.as_u16();
-        let wait = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = answer.into_body(BodyBounds { deadline, idle: None, size: MAX_ANSWER }).collect().await?;
-        Ok(PostAnswer { status, retry_after: wait, body })
+        let mut response = self.send(headers, body, deadline).await?;
+        let bounds = BodyBounds { deadline, idle: None, size: MAX_ANSWER };
+        let announced = http_client::announced_length(response.headers());
+        let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
+        let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        Ok(PostAnswer { status: response.status().as_u16(), retry_after: wait.map(str::to_owned), body })
     }
 
     /// Posts `body` with further `headers`, and gives the status of the answer and the wait that it asks for. Its body is not
@@ -88,17 +92,25 @@ impl PostClient {
         deadline: Instant,
     ) -> Result<(u16, Option<Duration>), UpstreamError> {
         let answer = self.send(headers, body, deadline).await?;
-        Ok((answer.status.as_u16(), retry_after(&answer.headers, SystemTime::now())))
+        Ok((answer.status().as_u16(), retry_after(answer.headers(), SystemTime::now())))
     }
 
     /// Posts `body` and waits for the head of the answer until `deadline`.
-    async fn send(&self, headers: &[(&str, &[u8])], body: Bytes, deadline: Instant) -> Result<Answer, UpstreamError> {
-        let mut map = HeaderMap::new();
-        add(&mut map, headers);
-        map.remove(USER_AGENT);
-        let head =
-            RequestHead::new(&self.connection, (&Method::POST, &self.uri), map, false).map_err(|_| unusable())?;
-        self.client.call(&head, Some(body), deadline).await
+    async fn send(
+        &self,
+        headers: &[(&str, &[u8])],
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<ClientResponse, UpstreamError> {
+        let mut request = self.client.request(Method::POST, self.uri.clone());
+        let map = request.headers_mut();
+        add(map, headers);
+        map.insert(HOST, HeaderValue::from_str(&self.connection.authority).map_err(|_| unusable())?);
+        map.insert(USER_AGENT, HeaderValue::from_static(request::AGENT));
+        map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let sent = timeout_at(deadline.into(), request.send_body(body)).await;
+        let sent = sent.map_err(|_| UpstreamError::timeout("no head in time"))?;
+        sent.map_err(|error| failure::of_send(&error))
     }
 }
 

@@ -6,14 +6,23 @@ use std::{
 };
 
 use actix_http::{
-    Method,
-    header::{ACCEPT, CONTENT_TYPE, DATE, HeaderName, HeaderValue},
+    HttpMessage as _, Method, Uri,
+    header::{DATE, HeaderName, HeaderValue},
 };
+use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use pointsman_domain::FailureKind;
 use rustls::ClientConfig;
 
-use super::{body::BodyBounds, connection::Connection, exchange::Answer, failure::UpstreamError, http_client, token};
+use super::{
+    body::{BodyBounds, UpstreamBody},
+    connection::Connection,
+    connector::Connector,
+    failure::UpstreamError,
+    http_client,
+    keep_alive::KeepAlive,
+    token,
+};
 
 /// Most bytes of a page.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -55,9 +64,8 @@ pub async fn read_provider_page(
     timeout: Duration,
 ) -> Result<ProviderPage, UpstreamError> {
     let deadline = Instant::now() + timeout;
-    let headers = connection.headers.iter().cloned();
-    let answer = send(connection, tls, (&Method::GET, path), headers, None, (deadline, timeout)).await?;
-    provider_page(answer, deadline).await
+    let response = get(connection, tls, path, &connection.headers, deadline, timeout).await?;
+    provider_page(response, deadline).await
 }
 
 /// The list of models of a provider whose calls are signed, asked for with a signature.
@@ -80,8 +88,8 @@ pub async fn read_signed_list(
     };
     let headers = signature.into_iter().map(header).collect::<Result<Vec<_>, _>>();
     let headers = headers.map_err(|error| failed(error.to_string()))?;
-    let answer = send(&list, tls, (&Method::GET, path), headers, None, (deadline, timeout)).await?;
-    provider_page(answer, deadline).await
+    let response = get(&list, tls, path, &headers, deadline, timeout).await?;
+    provider_page(response, deadline).await
 }
 
 /// Exchanges the account of a provider that is called with tokens for one, which is dropped.
@@ -99,12 +107,12 @@ pub async fn try_service_account(
     }
 }
 
-async fn provider_page(answer: Answer, deadline: Instant) -> Result<ProviderPage, UpstreamError> {
-    let text = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
+async fn provider_page(mut response: ClientResponse, deadline: Instant) -> Result<ProviderPage, UpstreamError> {
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let date = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
     let amazon_error = text("x-amzn-errortype").map(str::to_owned);
-    let status = answer.status.as_u16();
-    Ok(ProviderPage { status, date, amazon_error, body: read_body(answer, deadline).await? })
+    let status = response.status().as_u16();
+    Ok(ProviderPage { status, date, amazon_error, body: read_body(&mut response, deadline).await? })
 }
 
 /// Status and body of the answer to a call with `body` as JSON; without one the page is only read.
@@ -119,29 +127,47 @@ pub async fn call_page(
     timeout: Duration,
 ) -> Result<(u16, Bytes), UpstreamError> {
     let deadline = Instant::now() + timeout;
-    let body = (method != Method::GET).then(|| body.unwrap_or_default());
-    let json = body.is_some().then(|| (CONTENT_TYPE, HeaderValue::from_static("application/json")));
-    let answer = send(connection, tls, (&method, path), json, body, (deadline, timeout)).await?;
-    Ok((answer.status.as_u16(), read_body(answer, deadline).await?))
+    let mut response = if method == Method::GET {
+        get(connection, tls, path, &[], deadline, timeout).await?
+    } else {
+        let (client, uri, credentials) = prepare(connection, tls, path, timeout)?;
+        let body = body.unwrap_or_default();
+        http_client::call(&client, connection, (method, uri), body, credentials, deadline).await?
+    };
+    Ok((response.status().as_u16(), read_body(&mut response, deadline).await?))
 }
 
-/// Makes one call with the credentials of the connection.
-async fn send(
+type Prepared = (Client, Uri, Option<(HeaderName, HeaderValue)>);
+
+/// Client, address and credentials of one request.
+fn prepare(
     connection: &Connection,
     tls: &Arc<ClientConfig>,
-    (method, path): (&Method, &str),
-    headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
-    body: Option<Bytes>,
-    (deadline, connect): (Instant, Duration),
-) -> Result<Answer, UpstreamError> {
+    path: &str,
+    timeout: Duration,
+) -> Result<Prepared, UpstreamError> {
     let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
     let uri = connection.uri(path).map_err(|fault| failed(fault.to_string()))?;
     let credentials = connection.credentials().map_err(|fault| failed(fault.to_string()))?;
-    let accept = (ACCEPT, HeaderValue::from_static("application/json"));
-    let headers = [accept].into_iter().chain(headers).chain(credentials);
-    http_client::call_once((connection, tls, connect), (method, &uri), headers, body, deadline).await
+    let connector = Connector::new(connection, tls, timeout, KeepAlive::NEVER);
+    Ok((http_client::build(connector), uri, credentials))
 }
 
-async fn read_body(answer: Answer, deadline: Instant) -> Result<Bytes, UpstreamError> {
-    answer.into_body(BodyBounds { deadline, idle: None, size: MAX_BYTES }).collect().await
+async fn get(
+    connection: &Connection,
+    tls: &Arc<ClientConfig>,
+    path: &str,
+    headers: &[(HeaderName, HeaderValue)],
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<ClientResponse, UpstreamError> {
+    let (client, uri, credentials) = prepare(connection, tls, path, timeout)?;
+    let headers: Vec<_> = headers.iter().cloned().chain(credentials).collect();
+    http_client::get(&client, connection, uri, "application/json", headers, deadline).await
+}
+
+async fn read_body(response: &mut ClientResponse, deadline: Instant) -> Result<Bytes, UpstreamError> {
+    let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
+    let announced = http_client::announced_length(response.headers());
+    UpstreamBody::new(response.take_payload(), announced, bounds).collect().await
 }

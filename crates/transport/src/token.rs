@@ -6,8 +6,8 @@ use std::{
 };
 
 use actix_http::{
-    Method,
-    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    HttpMessage as _,
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
 };
 use pointsman_base::secret::Secret;
 use pointsman_domain::FailureKind;
@@ -16,7 +16,14 @@ use serde::Deserialize;
 use tokio::time::timeout_at;
 
 use super::{
-    body::BodyBounds, connection::Connection, failure::UpstreamError, http_client, service_account::ServiceAccount,
+    body::{BodyBounds, UpstreamBody},
+    connection::Connection,
+    connector::Connector,
+    failure::{self, UpstreamError},
+    http_client,
+    keep_alive::KeepAlive,
+    request,
+    service_account::ServiceAccount,
 };
 
 /// A token is renewed so long before its end, while calls still use it.
@@ -85,14 +92,23 @@ async fn fetch(
         format!("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={}", statement.expose());
     let endpoint = Connection::new(&account.token_uri).map_err(|fault| failed(&format!("token_uri {fault}")))?;
     let uri = endpoint.uri("").map_err(|fault| failed(&fault.to_string()))?;
-    let headers = [
-        (ACCEPT, HeaderValue::from_static("application/json")),
-        (CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded")),
-    ];
-    let (asked, target) = (Instant::now(), (&endpoint, tls, TIMEOUT));
-    let answer = http_client::call_once(target, (&Method::POST, &uri), headers, Some(form.into()), deadline).await?;
-    let status = answer.status.as_u16();
-    let body = answer.into_body(BodyBounds { deadline, idle: None, size: MAX_BYTES }).collect().await?;
+    let client = http_client::build(Connector::new(&endpoint, tls, TIMEOUT, KeepAlive::NEVER));
+    let request = client
+        .post(uri)
+        .force_close()
+        .insert_header((HOST, endpoint.authority.as_str()))
+        .insert_header((USER_AGENT, request::AGENT))
+        .insert_header((ACCEPT, "application/json"))
+        .insert_header((ACCEPT_ENCODING, "identity"))
+        .insert_header((CONTENT_TYPE, "application/x-www-form-urlencoded"));
+    let asked = Instant::now();
+    let sent = timeout_at(deadline.into(), request.send_body(form)).await;
+    let mut response =
+        sent.map_err(|_| UpstreamError::timeout("no token in time"))?.map_err(|error| failure::of_send(&error))?;
+    let status = response.status().as_u16();
+    let announced = http_client::announced_length(response.headers());
+    let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
+    let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
     match status {
         200 => {}
         // The account is not refused: the token endpoint has no room or is broken.
