@@ -1,7 +1,7 @@
 //! Closes connections that are idle for too long or too old.
 //!
 //! The guard of each socket shares it with a task, one per provider and worker, that sleeps until the first socket is due. The
-//! client then holds an empty guard, which the next call discards.
+//! connector then holds an empty guard, which the next call discards.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
