@@ -374,7 +374,6 @@ mod unknown_price;
 #[cfg(test)]
 mod unserved;
 #[cfg(test)]
-#[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]
 mod upstream_calls;
@@ -388,8 +387,6 @@ mod upstream_refusals;
 mod upstream_requests;
 #[cfg(test)]
 mod upstream_tls;
-#[cfg(test)]
-mod upstream_without_guard;
 #[cfg(test)]
 mod waiting;
 #[cfg(test)]

@@ -243,8 +243,22 @@ async fn one_fresh_connection_is_tried_and_not_more() {
     std::thread::sleep(LOOPBACK);
     assert_eq!(outcome(&client, plain("two")).await, "reset");
     assert_eq!(upstream.connections(), 2);
-    let request = &upstream.requests()[1];
-    assert!(request.contains("\r\nconnection: close\r\n"), "the fresh connection serves once: {request}");
+}
+
+#[actix_web::test]
+async fn the_fresh_connection_serves_later_calls_too() {
+    let (late, sent) = (Gate::new(), Gate::new());
+    let dirty = Script::new().request().send(ok("one")).wait(&late).send("stray").open(&sent);
+    let upstream = Upstream::start([dirty, Script::answering(ok("two"))]);
+    let client = client(&upstream.url("/v1"));
+    outcome(&client, plain("one")).await;
+    late.open();
+    sent.pass();
+    std::thread::sleep(LOOPBACK);
+    for _ in 0..3 {
+        assert_eq!(outcome(&client, plain("two")).await, "two");
+    }
+    assert_eq!(upstream.connections(), 2);
 }
 
 #[actix_web::test]
@@ -339,5 +353,5 @@ async fn a_hundred_streams_at_once_do_not_wait_for_each_other() {
     for _ in 0..120 {
         open.push(client.send(streamed("{}")).await.unwrap());
     }
-    assert_eq!(upstream.connections(), 120, "awc's own limit of a hundred is off");
+    assert_eq!(upstream.connections(), 120, "one connection for each");
 }

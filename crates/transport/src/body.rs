@@ -1,7 +1,7 @@
 //! The body of an answer, as a stream with an idle timeout and a deadline.
 //!
-//! A clean end means that the body is complete: awc reports a cut body as a clean end too, but the guard turns that into an
-//! error. Only a body that ends with its connection may still be incomplete.
+//! A clean end means that the body is complete: the guard turns an early one into an error. Only a body that ends with its
+//! connection may still be incomplete.
 
 use std::{
     convert::Infallible,
@@ -91,7 +91,6 @@ impl UpstreamBody {
         let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
-        // Both are slices of awc's read buffer, which cannot be reused while they exist.
         drop((first, second));
         while whole.len() <= limit {
             let Some(bytes) = self.next().await.transpose()? else { return Ok(Ok(whole.freeze())) };

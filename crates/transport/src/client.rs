@@ -21,6 +21,7 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
+    awc_connector::AwcConnector,
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connection_events::{ConnectionEvents, EVENTS, ObservedSend, Phases},
@@ -121,7 +122,7 @@ pub struct UpstreamClient {
     redactor: Arc<Redactor>,
     mask: Option<Rc<Mask>>,
     pooled: Client,
-    /// Opens a new connection for every call; awc has no option to bypass its pool.
+    /// Opens a new connection for every call.
     fresh: Client,
     fetcher: ImageFetcher,
     /// Frozen request heads. A list, because there are only a few.
@@ -167,8 +168,9 @@ impl UpstreamClient {
             Some(before) => (before.pooled.clone(), before.fresh.clone()),
             None => {
                 let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
-                let fresh = http_client::build(Connector::new(connection, tls, limits.connect, KeepAlive::NEVER));
-                (http_client::build(Connector::new(connection, tls, limits.connect, keep_alive)), fresh)
+                let pooled = AwcConnector::new(Connector::new(connection, tls, limits.connect, keep_alive));
+                let fresh = pooled.fresh();
+                (pooled.client(), fresh.client())
             }
         };
         UpstreamClient {
@@ -301,11 +303,11 @@ impl UpstreamClient {
         if let Some(known) = prepared.iter().find(|known| known.streamed == streamed && known.path == *path) {
             return Ok(Rc::clone(known));
         }
-        let freeze = |client: &Client, close: bool| {
-            request::freeze(client, &self.connection, path, streamed, close)
+        let freeze = |client: &Client| {
+            request::freeze(client, &self.connection, path, streamed)
                 .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))
         };
-        let (pooled, fresh) = (freeze(&self.pooled, false)?, freeze(&self.fresh, true)?);
+        let (pooled, fresh) = (freeze(&self.pooled)?, freeze(&self.fresh)?);
         let new = Rc::new(Prepared { path: Arc::clone(path), streamed, pooled, fresh });
         prepared.push(Rc::clone(&new));
         Ok(new)

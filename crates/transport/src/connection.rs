@@ -221,8 +221,7 @@ impl Connection {
         Ok(Some((credentials.header.clone(), credentials.value()?)))
     }
 
-    /// The address of `path` for awc. Always `http`, because TLS happens below awc, in the connector. So does the choice of the
-    /// host: every one has the same short name here, because awc hashes it byte by byte, twice per call.
+    /// The address of `path` for awc, which wants scheme and host. The connector chooses both by itself.
     pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
         let uri = format!("http://h{}", self.path_and_query(path));
         uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))

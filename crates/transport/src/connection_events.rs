@@ -1,7 +1,7 @@
 //! Times and events of an attempt's connection.
 //!
-//! awc hides its connections. So the connector and the guard write to a task-local value that the client sets around each
-//! attempt. Events outside of an attempt are discarded, for example when awc checks an idle connection.
+//! The connector, the guard and the socket write to a task-local value that the client sets around each attempt. Events
+//! outside of an attempt are discarded.
 
 use std::{
     cell::Cell,

@@ -1,21 +1,7 @@
-//! Opens connections for awc: name resolution, TCP, TLS if the provider uses it, and the guard.
-//!
-//! awc gets `http://` addresses only, and calls this service whenever its pool has no connection. TLS is done here and not
-//! in awc, so that the guard sees the plain bytes of the answer.
+//! Opens connections: name resolution, TCP, TLS if the provider uses it, and the guard, which sees the plain bytes.
 
-use std::{
-    fmt, io,
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
-use actix_http::Uri;
-use actix_service::Service;
-use actix_tls::connect::{ConnectError, ConnectInfo, Connection as AwcConnection};
-use futures_util::future::LocalBoxFuture;
 use pointsman_domain::FailureKind;
 use rustls::{CertificateError, ClientConfig, pki_types::ServerName};
 use tokio::{
@@ -27,6 +13,7 @@ use tokio_rustls::TlsConnector;
 use super::{
     connection::Connection,
     connection_events,
+    exchange::Guarded,
     guard::Guard,
     keep_alive::{KeepAlive, SocketPool},
     names::{NameCache, system_names},
@@ -34,7 +21,7 @@ use super::{
     transport::Transport,
 };
 
-/// The service. awc clones it, so it is cheap to clone.
+/// Opens the connections of one client. Clones share their sockets.
 #[derive(Clone)]
 pub(super) struct Connector(Rc<Destination>);
 
@@ -111,7 +98,7 @@ fn tls_cause(error: Option<&rustls::Error>) -> &'static str {
     }
 }
 
-/// A fault with the address, as passed through awc.
+/// A fault with the address.
 #[derive(Debug)]
 pub(super) struct ConnectFailure {
     /// Host and port.
@@ -160,35 +147,16 @@ impl Connector {
         }))
     }
 
-    /// Timeout for opening a connection.
-    pub(super) fn timeout(&self) -> Duration {
-        self.0.timeout
-    }
-
-    /// How long connections are kept open.
-    pub(super) fn keep_alive(&self) -> KeepAlive {
-        self.0.sockets.keep_alive()
-    }
-}
-
-impl Service<ConnectInfo<Uri>> for Connector {
-    type Response = AwcConnection<Uri, Guard<Transport>>;
-    type Error = ConnectError;
-    type Future = LocalBoxFuture<'static, Result<Self::Response, ConnectError>>;
-
-    fn poll_ready(&self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&self, info: ConnectInfo<Uri>) -> Self::Future {
-        let target = Rc::clone(&self.0);
-        Box::pin(async move {
-            connection_events::note_connecting();
-            // The only variant that passes an error through awc unchanged.
-            let failure = |fault| ConnectFailure { address: target.address(), fault };
-            let transport = target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(failure(fault))))?;
-            Ok(AwcConnection::new(info.request().clone(), Guard::new(target.sockets.admit(transport))))
-        })
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// When none is open within the timeout.
+    pub(super) async fn open(&self) -> Result<Guarded, ConnectFailure> {
+        let target = &*self.0;
+        connection_events::note_connecting();
+        let opened = target.open().await;
+        let transport = opened.map_err(|fault| ConnectFailure { address: target.address(), fault })?;
+        Ok(Box::new(Guard::new(target.sockets.admit(transport))))
     }
 }
 
@@ -271,7 +239,7 @@ mod tests {
 
         let transport = target(&address, Duration::from_secs(2)).open().await.unwrap();
 
-        assert!(transport.tcp().nodelay().unwrap(), "TCP_NODELAY is set on the socket awc gets");
+        assert!(transport.tcp().nodelay().unwrap(), "TCP_NODELAY is set on every socket");
     }
 
     #[actix_web::test]

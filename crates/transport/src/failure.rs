@@ -4,7 +4,7 @@
 
 use std::{fmt, io};
 
-use actix_http::error::{ParseError, PayloadError};
+use actix_http::error::PayloadError;
 use awc::error::{ConnectError, SendRequestError};
 use pointsman_dialect::AnswerFault;
 use pointsman_domain::{Evidence, Failure, FailureKind, Finding};
@@ -90,36 +90,20 @@ impl std::error::Error for UpstreamError {}
 /// A failure before the head was complete.
 pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
     match error {
-        SendRequestError::Connect(error) => of_connect(error),
-        SendRequestError::Send(error) | SendRequestError::Response(ParseError::Io(error)) => of_head(error),
-        SendRequestError::Response(error) => UpstreamError::new(FailureKind::Malformed, format!("head: {error}")),
-        SendRequestError::Timeout => UpstreamError::timeout("no head in time"),
-        // Other errors cannot happen to a frozen POST over HTTP/1.1 without a tunnel.
+        SendRequestError::Connect(ConnectError::Io(error)) => of_connect(error),
+        SendRequestError::Send(error) => of_io(error, "before the answer"),
+        // Others cannot happen to a request with a body of known length.
         error => UpstreamError::new(FailureKind::Reset, format!("request: {error}")),
     }
 }
 
-fn of_connect(error: &ConnectError) -> UpstreamError {
-    match error {
-        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFailure>()) {
-            Some(failure) => UpstreamError {
-                cause: Some(cause(&failure.fault)),
-                ..UpstreamError::new(failure.fault.kind(), failure.to_string())
-            },
-            None => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
+fn of_connect(error: &io::Error) -> UpstreamError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFailure>()) {
+        Some(failure) => UpstreamError {
+            cause: Some(cause(&failure.fault)),
+            ..UpstreamError::new(failure.fault.kind(), failure.to_string())
         },
-        // awc reports a connection that ended before the head this way. It was open, so it was not refused.
-        ConnectError::Disconnected => UpstreamError::new(FailureKind::Reset, Fault::NoAnswer.to_string()),
-        ConnectError::Timeout => UpstreamError::timeout("no connection in time"),
-        error => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
-    }
-}
-
-fn of_head(error: &io::Error) -> UpstreamError {
-    match Fault::of(error) {
-        Some(fault) => of_fault(fault),
-        None if is_shortage(error) => of_shortage(error),
-        None => UpstreamError::new(FailureKind::Reset, format!("before the answer: {error}")),
+        None => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
     }
 }
 
@@ -128,14 +112,18 @@ pub(super) fn of_body(error: &PayloadError) -> UpstreamError {
     let (PayloadError::Incomplete(Some(error)) | PayloadError::Io(error)) = error else {
         return UpstreamError::new(FailureKind::Malformed, format!("body: {error}"));
     };
+    // A TLS session without `close_notify` may have been cut by an attacker.
+    if Fault::of(error).is_none() && error.kind() == io::ErrorKind::UnexpectedEof {
+        return UpstreamError::new(FailureKind::Truncated, format!("body: {error}"));
+    }
+    of_io(error, "body")
+}
+
+fn of_io(error: &io::Error, place: &str) -> UpstreamError {
     match Fault::of(error) {
         Some(fault) => of_fault(fault),
-        // A TLS session without `close_notify` may have been cut by an attacker.
-        None if error.kind() == io::ErrorKind::UnexpectedEof => {
-            UpstreamError::new(FailureKind::Truncated, format!("body: {error}"))
-        }
         None if is_shortage(error) => of_shortage(error),
-        None => UpstreamError::new(FailureKind::Reset, format!("body: {error}")),
+        None => UpstreamError::new(FailureKind::Reset, format!("{place}: {error}")),
     }
 }
 
@@ -190,7 +178,7 @@ mod tests {
             let error = of_send(&SendRequestError::Send(kind.into()));
             assert_eq!((error.failure.kind, error.cause), (FailureKind::Reset, None), "{error}");
         }
-        let ended = of_send(&SendRequestError::Connect(ConnectError::Disconnected));
+        let ended = of_send(&SendRequestError::Send(Fault::NoAnswer.into()));
         assert_eq!((ended.failure.kind, ended.cause), (FailureKind::Reset, None), "{ended}");
     }
 }

@@ -1,15 +1,14 @@
-//! Wraps a socket of awc and lets only regular HTTP/1.1 answers pass.
+//! Wraps a socket and lets only regular HTTP/1.1 answers pass.
 //!
-//! awc takes an interim head for the answer, a cut body for a complete one, and stray bytes for the next answer. The guard
-//! drops interim heads, checks the framing and turns an early end into an error. After anything irregular it closes the
-//! socket and reports its end, so that awc's pool discards the connection.
+//! The guard drops interim heads, checks the framing and turns an early end into an error. After anything irregular it closes
+//! the socket and reports its end, so that the connection is not used again.
 //!
-//! Body bytes are read into awc's buffer and only counted. A head is held back until it is complete. A head that arrives
-//! in a single read, as nearly all do, is parsed in place.
+//! Body bytes are read into the reader's buffer and only counted. A head is held back until it is complete. A head that
+//! arrives in a single read, as nearly all do, is parsed in place.
 //!
 //! For writes the guard solves one problem: a provider may reject a large request before it has read it (413, for example).
-//! awc would write on, get a reset and lose the status. The guard recognises the rejection and discards the rest of the
-//! request, so that awc reads the answer.
+//! Writing on would end in a reset and lose the status. The guard recognises the rejection and discards the rest of the
+//! request, so that the answer is read.
 
 pub(super) mod dry_run;
 mod early;
@@ -24,15 +23,11 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use actix_rt::net::{ActixStream, Ready};
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub(super) use self::fault::Fault;
-use self::{
-    framing::Framing,
-    head::{Head, Parsed},
-};
+use self::head::{Head, Parsed};
+pub(super) use self::{fault::Fault, framing::Framing, head::MAX_HEADERS};
 use super::{connection_events, keep_alive::ManagedSocket};
 
 /// Most interim heads before an answer.
@@ -42,7 +37,7 @@ const MAX_INTERIM: u8 = 8;
 const MAX_REFUSED: usize = 64 * 1024;
 
 /// A socket that the guard can wrap.
-pub(super) trait Wire: ActixStream {
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
     /// Whether there are unread bytes, or an unread end. Must ask the kernel: the runtime's readiness may be outdated.
     fn has_unread(&self) -> bool;
 }
@@ -52,12 +47,14 @@ pub(super) struct Guard<S> {
     /// Closed by the guard after anything irregular, or by a timeout while idle.
     socket: Rc<ManagedSocket<S>>,
     phase: Phase,
-    /// Bytes of a head that is incomplete, or that awc has not read yet.
+    /// Bytes of a head that is incomplete, or that is not read yet.
     held: BytesMut,
     /// The complete head in `held`, while its request is still being written.
     found: Option<Head>,
-    /// Checked bytes that awc has not read yet.
+    /// Checked bytes that are not read yet.
     passed: BytesMut,
+    /// Framing of the answer's body, from its start.
+    framing: Framing,
     /// Interim heads dropped in this exchange.
     interim: u8,
     /// Bytes written of this exchange's request.
@@ -90,6 +87,7 @@ impl<S: Wire> Guard<S> {
             held: BytesMut::new(),
             found: None,
             passed: BytesMut::new(),
+            framing: Framing::UntilClose,
             interim: 0,
             written: 0,
             reusable: true,
@@ -97,6 +95,16 @@ impl<S: Wire> Guard<S> {
             broken: None,
             used: false,
         }
+    }
+
+    /// Whether the socket is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.socket.is_open()
+    }
+
+    /// Framing of the body of the answer whose head was read.
+    pub(super) fn framing(&self) -> Framing {
+        self.framing.clone()
     }
 
     /// Closes the socket. Later reads report its end.
@@ -124,7 +132,7 @@ impl<S: Wire> Guard<S> {
         Poll::Ready(outcome.map(|()| buf.filled().len() - before))
     }
 
-    /// Handles a read between two exchanges, by which awc checks the connection. Any byte, or the end, closes it.
+    /// Handles a read between two exchanges, which checks the connection. Any byte, or the end, closes it.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut stray = [0; 1];
         let _ = ready!(self.poll_wire(cx, &mut ReadBuf::new(&mut stray)));
@@ -187,14 +195,10 @@ impl<S: Wire> Guard<S> {
         }
     }
 
-    /// Passes a head that is, with the start of its body, in awc's buffer.
+    /// Passes a head that is, with the start of its body, in the reader's buffer.
     fn pass_in_place(&mut self, head: Head, buf: &mut ReadBuf<'_>, start: usize) -> io::Result<()> {
-        let (length, downgrade) = (head.length, head.downgrade);
-        let body = unread(buf, start + length);
-        let end = start + length + self.begin_body(head, body)?;
-        if let Some(version) = downgrade.and_then(|at| buf.filled_mut().get_mut(start + at)) {
-            *version = b'0';
-        }
+        let behind_head = start + head.length;
+        let end = behind_head + self.begin_body(head, unread(buf, behind_head))?;
         buf.set_filled(end);
         Ok(())
     }
@@ -202,12 +206,8 @@ impl<S: Wire> Guard<S> {
     /// Passes a head that arrived in pieces.
     fn pass_held(&mut self, head: Head) -> io::Result<()> {
         let mut answer = std::mem::take(&mut self.held);
-        let (length, downgrade) = (head.length, head.downgrade);
-        let body = answer.get(length..).unwrap_or_default();
-        let end = length + self.begin_body(head, body)?;
-        if let Some(version) = downgrade.and_then(|at| answer.get_mut(at)) {
-            *version = b'0';
-        }
+        let length = head.length;
+        let end = length + self.begin_body(head, answer.get(length..).unwrap_or_default())?;
         answer.truncate(end);
         self.passed = answer;
         Ok(())
@@ -215,6 +215,7 @@ impl<S: Wire> Guard<S> {
 
     fn begin_body(&mut self, head: Head, body: &[u8]) -> io::Result<usize> {
         self.reusable = head.reusable && !self.refused && (head.status == 200 || self.written <= MAX_REFUSED);
+        self.framing = head.framing.clone();
         self.phase = Phase::Body(head.framing);
         self.count(body)
     }
@@ -249,7 +250,7 @@ impl<S: Wire> Guard<S> {
         Ok(counted)
     }
 
-    /// Copies checked bytes to awc's buffer, as far as it has room.
+    /// Copies checked bytes to the reader's buffer, as far as it has room.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) {
         let length = self.passed.len().min(buf.remaining());
         buf.put_slice(self.passed.get(..length).unwrap_or_default());
@@ -352,16 +353,6 @@ impl<S: Wire> AsyncWrite for Guard<S> {
             Some(wire) => Pin::new(wire).poll_shutdown(cx),
             None => Poll::Ready(Ok(())),
         }
-    }
-}
-
-impl<S: Wire> ActixStream for Guard<S> {
-    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        self.socket.stream().as_ref().map_or(Poll::Ready(Ok(Ready::READ_CLOSED)), |wire| wire.poll_read_ready(cx))
-    }
-
-    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        self.socket.stream().as_ref().map_or(Poll::Ready(Ok(Ready::WRITE_CLOSED)), |wire| wire.poll_write_ready(cx))
     }
 }
 

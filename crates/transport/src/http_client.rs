@@ -1,6 +1,6 @@
 //! The awc client below every call to a provider, and the headers of its answers that all callers check.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actix_http::{
     Method, Uri,
@@ -15,25 +15,16 @@ use bytes::Bytes;
 use tokio::time::timeout_at;
 
 use super::{
+    awc_connector::AwcConnector,
     connection::Connection,
     connector::Connector,
     failure::{self, UpstreamError},
     request,
 };
 
-/// An awc client that opens its connections with `connector` and keeps them open as `connector.keep_alive()` says.
+/// An awc client that opens its connections with `connector` and keeps them open as that one says.
 pub(super) fn build(connector: Connector) -> Client {
-    let (connect, keep_alive) = (connector.timeout(), connector.keep_alive());
-    let connector = awc::Connector::new()
-        .connector(connector)
-        // No limit: awc would hold one permit per stream and queue further calls without an error. `concurrency` limits
-        // calls and refuses those above the limit.
-        .limit(0)
-        // The connector has its own timeout, whose error names the phase. The timeout of awc must be longer.
-        .timeout(connect.saturating_mul(2) + Duration::from_secs(1))
-        .conn_keep_alive(keep_alive.idle)
-        .conn_lifetime(keep_alive.lifetime);
-    Client::builder().connector(connector).disable_redirects().no_default_headers().disable_timeout().finish()
+    AwcConnector::new(connector).client()
 }
 
 /// Sends one GET on a connection of its own and waits for the head until `deadline`.

@@ -1,8 +1,7 @@
 //! Closes connections that are idle for too long or too old.
 //!
-//! awc checks the age of a pooled connection only when the next call wants one. Until then it would stay open. So the guard
-//! of each socket shares it with a task, one per provider and worker, that sleeps until the first socket is due. awc then
-//! holds an empty guard, which it discards.
+//! The guard of each socket shares it with a task, one per provider and worker, that sleeps until the first socket is due. The
+//! connector then holds an empty guard, which the next call discards.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -30,7 +29,7 @@ impl KeepAlive {
         KeepAlive { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
 }
 
-/// A socket that can be closed while awc holds its guard.
+/// A socket that can be closed while its guard is kept.
 pub(super) struct ManagedSocket<S> {
     /// `None` once closed.
     stream: RefCell<Option<S>>,
@@ -114,10 +113,6 @@ pub(super) struct SocketPool<S> {
 impl<S: 'static> SocketPool<S> {
     pub(super) fn new(keep_alive: KeepAlive) -> Rc<SocketPool<S>> {
         Rc::new(SocketPool { keep_alive, sockets: RefCell::default(), watched: Cell::new(false) })
-    }
-
-    pub(super) fn keep_alive(&self) -> KeepAlive {
-        self.keep_alive
     }
 
     /// Adds a new socket, on which a call is about to begin, and starts the task if it does not run.

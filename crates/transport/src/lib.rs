@@ -5,9 +5,10 @@
 //! body, an unexpected encoding, a redirect. A connection that was irregular once is never used again, so no caller can
 //! see another caller's answer.
 //!
-//! From the outside in: `client` is used by callers, `connector` opens sockets for awc, `guard` wraps each socket and
-//! checks the framing, `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves
-//! hosts, `keep_alive` closes idle connections, `shortage` recognises missing resources of the gateway itself. `redact`
+//! From the outside in: `client` is used by callers and makes requests with awc. `awc_connector` answers them: it keeps
+//! connections, `connector` opens them, `exchange` writes a request and reads the answer, `guard` wraps each socket and checks
+//! the framing. `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves hosts,
+//! `keep_alive` closes idle connections, `shortage` recognises missing resources of the gateway itself. `redact`
 //! removes keys from text that is shown, `mask` from bytes that pass through.
 //!
 //! Three others use the same connections with the same checks, and so live here too: `image_fetcher` downloads images that
@@ -17,6 +18,7 @@
 //! Nothing is routed here, and no answer of a model is read: the dialect decides whether a body is a *valid* answer, and the
 //! dispatcher whether another endpoint is tried.
 
+mod awc_connector;
 mod body;
 mod client;
 pub mod concurrency;
@@ -24,6 +26,7 @@ mod connection;
 mod connection_events;
 mod connector;
 mod error_response;
+mod exchange;
 mod failure;
 mod guard;
 pub mod habits;

@@ -1,4 +1,4 @@
-//! Requests to a provider: the frozen head of a call, and large bodies in slices.
+//! Requests to a provider: the frozen head of a call, and bodies of two parts.
 
 use std::{
     convert::Infallible,
@@ -22,22 +22,14 @@ pub(super) const BEDROCK_PATH: &str = "/model/";
 /// Value of `user-agent`.
 pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
 
-/// Larger bodies are sent in slices of this many bytes, because awc copies each slice into its write buffer. Most bodies are
-/// smaller and are sent in one write with their head.
-const SLICE: usize = 128 * 1024;
-
 /// Makes the head of all calls to `path`.
 pub(super) fn freeze(
     client: &Client,
     connection: &Connection,
     path: &str,
     streamed: bool,
-    close: bool,
 ) -> Result<FrozenClientRequest, ConnectionFault> {
     let mut request = client.post(connection.uri(path)?);
-    if close {
-        request = request.force_close();
-    }
     let host = HeaderValue::from_str(&connection.authority).map_err(|_| ConnectionFault::Host)?;
     // Bedrock frames its streams in another way, and chooses it by the path.
     let accept = match (streamed, path.starts_with(BEDROCK_PATH)) {
@@ -70,9 +62,8 @@ pub(super) fn send(
     headers: &UpstreamHeaders,
 ) -> awc::SendClientRequest {
     let [first, rest] = body.parts().clone();
-    let slices = first.len() > SLICE || !rest.is_empty();
     if headers.is_empty() {
-        return if slices { request.send_body(Slices([first, rest])) } else { request.send_body(first) };
+        return if rest.is_empty() { request.send_body(first) } else { request.send_body(Parts([first, rest])) };
     }
     let mut extra = HeaderMap::new();
     for (name, value) in headers {
@@ -82,13 +73,13 @@ pub(super) fn send(
         }
     }
     let request = request.extra_headers(extra);
-    if slices { request.send_body(Slices([first, rest])) } else { request.send_body(first) }
+    if rest.is_empty() { request.send_body(first) } else { request.send_body(Parts([first, rest])) }
 }
 
-/// A body of known length, sent in slices: one part after the other.
-struct Slices([Bytes; 2]);
+/// A body of known length: one part after the other.
+struct Parts([Bytes; 2]);
 
-impl MessageBody for Slices {
+impl MessageBody for Parts {
     type Error = Infallible;
 
     fn size(&self) -> BodySize {
@@ -97,7 +88,7 @@ impl MessageBody for Slices {
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
         let left = self.0.iter_mut().find(|part| !part.is_empty());
-        Poll::Ready(left.map(|part| Ok(part.split_to(part.len().min(SLICE)))))
+        Poll::Ready(left.map(|part| Ok(std::mem::take(part))))
     }
 }
 
@@ -108,22 +99,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_parts_of_a_body_leave_in_slices_one_after_the_other() {
-        let rest: Bytes = (0..2 * SLICE + 3).map(|at| at as u8).collect();
-        for (first, rest) in
-            [("{\"model\":1", rest.clone()), ("", rest.clone()), ("{}", Bytes::new()), ("", Bytes::new())]
-        {
-            let mut body = Slices([Bytes::from_static(first.as_bytes()), rest.clone()]);
-            let whole = [first.as_bytes(), &rest].concat();
-            assert_eq!(body.size(), BodySize::Sized(whole.len() as u64));
+    fn both_parts_of_a_body_leave_one_after_the_other() {
+        for (first, rest) in [("{\"model\":1", "}"), ("", "{}"), ("{}", ""), ("", "")] {
+            let mut body = Parts([first.into(), rest.into()]);
+            assert_eq!(body.size(), BodySize::Sized((first.len() + rest.len()) as u64));
             let mut sent = Vec::new();
-            while let Poll::Ready(Some(Ok(slice))) =
+            while let Poll::Ready(Some(Ok(part))) =
                 Pin::new(&mut body).poll_next(&mut Context::from_waker(Waker::noop()))
             {
-                assert!((1..=SLICE).contains(&slice.len()));
-                sent.extend_from_slice(&slice);
+                assert!(!part.is_empty());
+                sent.extend_from_slice(&part);
             }
-            assert_eq!(sent, whole);
+            assert_eq!(sent, [first.as_bytes(), rest.as_bytes()].concat());
         }
     }
 }

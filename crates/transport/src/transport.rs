@@ -7,7 +7,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use actix_rt::net::{ActixStream, Ready};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -16,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{connection_events, guard::Wire};
 
-/// A plain or a TLS connection. awc does not know which.
+/// A plain or a TLS connection. The guard does not know which.
 pub(super) enum Transport {
     /// Without TLS.
     Plain(TcpStream),
@@ -84,16 +83,6 @@ impl AsyncWrite for Transport {
             Transport::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Transport::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
         }
-    }
-}
-
-impl ActixStream for Transport {
-    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        ActixStream::poll_read_ready(self.tcp(), cx)
-    }
-
-    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        ActixStream::poll_write_ready(self.tcp(), cx)
     }
 }
 

@@ -4,16 +4,14 @@ use std::collections::VecDeque;
 
 use futures_util::task::noop_waker_ref;
 
-use super::{
-    ActixStream, AsyncRead, AsyncWrite, Context, Guard, Pin, Poll, Rc, ReadBuf, Ready, Wire, fault::Fault, io,
-};
+use super::{AsyncRead, AsyncWrite, Context, Guard, Pin, Poll, Rc, ReadBuf, Wire, fault::Fault, io};
 use crate::keep_alive::KeepAlive;
 use crate::keep_alive::ManagedSocket;
 
 /// Outcome of one exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExaminedExchange {
-    /// Bytes that awc would get: the head, and the body with its framing.
+    /// Bytes that pass: the head, and the body with its framing.
     pub passed: Vec<u8>,
     /// Why the answer is not regular.
     pub fault: Option<String>,
@@ -84,15 +82,5 @@ impl AsyncWrite for ScriptedSocket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
-    }
-}
-
-impl ActixStream for ScriptedSocket {
-    fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        Poll::Ready(Ok(Ready::READABLE))
-    }
-
-    fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        Poll::Ready(Ok(Ready::WRITABLE))
     }
 }

@@ -1,6 +1,6 @@
 //! Answers that arrive while their request is still being written.
 //!
-//! awc writes the whole request before it reads. Without this module, a provider that rejects a request early and closes the
+//! A request is written whole before its answer is read. Without this module, a provider that rejects one early and closes the
 //! connection would count as a reset, and one that rejects it and stops reading as a timeout.
 
 use std::{

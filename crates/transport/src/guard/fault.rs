@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use pointsman_domain::FailureKind;
 
-/// Why the guard rejects an answer. Passes through awc inside an [`io::Error`].
+/// Why the guard rejects an answer. Passed on inside an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A pooled connection was closed, or had unread bytes, before the request was written.

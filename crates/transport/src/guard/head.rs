@@ -1,7 +1,7 @@
 //! Reads the head of an answer as far as the framing of its body needs, and rejects every head that two parsers could
 //! read differently.
 //!
-//! Pure. Uses status, version and framing headers only; awc parses the whole head again.
+//! Pure. Uses status, version and framing headers only; `exchange` reads the others.
 
 use std::mem::MaybeUninit;
 
@@ -10,8 +10,8 @@ use super::{fault::Fault, framing::Framing};
 /// Most bytes of one head; each interim head counts separately.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
 
-/// Most header lines, as in awc.
-const MAX_HEADERS: usize = 96;
+/// Most header lines.
+pub(crate) const MAX_HEADERS: usize = 96;
 
 /// Result of parsing.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,9 +29,6 @@ pub(super) enum Parsed {
 pub(super) struct Head {
     /// Bytes of the head, including its empty line.
     pub(super) length: usize,
-    /// Position of the minor version, if the head must be passed on as HTTP/1.0. awc reads until the end of the connection
-    /// only for HTTP/1.0, and takes an HTTP/1.1 answer without length for an empty one.
-    pub(super) downgrade: Option<usize>,
     pub(super) status: u16,
     pub(super) framing: Framing,
     /// Whether another request may follow on this connection.
@@ -54,17 +51,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Fault> {
         101 => Err(Fault::SwitchingProtocols),
         100..=199 => Ok(Parsed::Interim(length)),
         ..100 => Err(Fault::Head("the status is no HTTP status")),
-        status => read_head(bytes, length, status, response.version == Some(1), response.headers).map(Parsed::Final),
+        status => read_head(length, status, response.version == Some(1), response.headers).map(Parsed::Final),
     }
 }
 
-fn read_head(
-    bytes: &[u8],
-    length: usize,
-    status: u16,
-    modern: bool,
-    headers: &[httparse::Header<'_>],
-) -> Result<Head, Fault> {
+fn read_head(length: usize, status: u16, modern: bool, headers: &[httparse::Header<'_>]) -> Result<Head, Fault> {
     let framing_headers = FramingHeaders::read(headers)?;
     let framing = match (framing_headers.chunked, framing_headers.length) {
         // RFC 9110 6.4.1: these have no body, whatever the headers say.
@@ -78,18 +69,7 @@ fn read_head(
     let unbounded = framing == Framing::UntilClose;
     // Other statuses, such as redirects, are not expected from a provider. Their connection is not used again.
     let is_expected = status == 200 || (400..600).contains(&status);
-    Ok(Head {
-        length,
-        downgrade: if unbounded && modern { minor_version(bytes) } else { None },
-        status,
-        reusable: is_expected && modern && !unbounded && !framing_headers.close,
-        framing,
-    })
-}
-
-/// Position of the minor version in the status line. Empty lines may come before it.
-fn minor_version(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|byte| *byte == b'H').map(|start| start + "HTTP/1.".len())
+    Ok(Head { length, status, reusable: is_expected && modern && !unbounded && !framing_headers.close, framing })
 }
 
 /// Headers that describe framing and the connection.
@@ -119,7 +99,7 @@ impl FramingHeaders {
             } else if is("connection") {
                 found.close |= has_token(header.value, b"close") || has_token(header.value, b"upgrade");
             } else if is("upgrade") && has_token(header.value, b"websocket") {
-                // awc would read such an answer as one without a body.
+                // Such an answer would have no body.
                 return Err(Fault::Head("an upgrade that was not requested"));
             }
         }
@@ -180,13 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_length_ends_with_the_connection_and_is_shown_to_awc_as_1_0() {
+    fn an_answer_without_length_ends_with_the_connection() {
         check("HTTP/1.0 200 OK\n\n", 200, Framing::UntilClose, false);
         check("HTTP/1.1 200 OK\n\n", 200, Framing::UntilClose, false);
-        let Ok(Parsed::Final(head)) = parse(b"\r\nHTTP/1.1 200 OK\r\n\r\n") else { panic!() };
-        assert_eq!(head.downgrade, Some(9));
-        let Ok(Parsed::Final(head)) = parse(b"HTTP/1.0 200 OK\r\n\r\n") else { panic!() };
-        assert_eq!(head.downgrade, None);
+        check("\n\nHTTP/1.1 200 OK\n\n", 200, Framing::UntilClose, false);
     }
 
     #[test]
