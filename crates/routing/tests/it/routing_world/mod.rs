@@ -331,7 +331,7 @@ impl World {
             "" => vec![Target::Alias(0)],
             models => models.split(',').map(|name| self.target(name.trim())).collect(),
         };
-        let router = targets.first().and_then(|target| match target {
+        let router = targets.iter().find_map(|target| match target {
             Target::Alias(alias) => Some(self.catalog().alias(*alias)?.id.clone()),
             Target::Model(_) => None,
         });
