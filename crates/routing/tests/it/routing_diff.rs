@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use pointsman_domain::{
     Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query, RouteError,
-    RoutingPolicy, Source, Sourced, Usage, Usd, Weights, WhatIf,
+    RoutingPolicy, Source, Sourced, TaskClass, UnknownQuality, Usage, Usd, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, decide_with_terms, without_candidates},
@@ -20,7 +20,7 @@ use proptest::{prelude::*, sample::select, test_runner::TestRunner};
 
 use crate::{
     routing_properties::{asked, endpoints},
-    routing_world::{NOW, World, alias, attempts::attempts},
+    routing_world::{NOW, World, alias, attempts::attempts, code},
 };
 
 /// The record of a decision in this world.
@@ -434,6 +434,72 @@ trait Pipe: Sized {
 impl Pipe for World {}
 
 const TWO: &str = "acme/a 100ms 100tps $2/4 | bolt/b 300ms 100tps $1/2";
+
+#[test]
+fn the_least_quality_of_an_alias_holds_where_it_is_named_after_a_model() {
+    let lines = ["b/3@w $0/0".to_owned()];
+    let query =
+        Query { task_class: Some(code()), ..World::of(&lines[0]).query(Objective::Cheapest, "b/3, service/auto") };
+    let (before, after, record, run) = both(&lines, &Changed::LeastQuality(0.0), query, None).unwrap();
+    let made = redecided(&before, &after, &record);
+    assert_eq!((made.grade, made.to, choice(&run)), (Grade::Exact, None, None));
+}
+
+#[test]
+fn what_passed_an_unchanged_least_quality_passes_it_again_although_the_record_does_not_tell_its_quality() {
+    let grade = |line: &str, after: &str, (least, allows_unknown): (f64, bool)| {
+        let (before, after) = (World::of(line), World::of(after));
+        let mut query = Query { task_class: Some(code()), ..before.query(Objective::Cheapest, "") };
+        let source = Source::Metadata;
+        let unknown = if allows_unknown { UnknownQuality::Allow } else { UnknownQuality::Exclude };
+        query.routing_mut().min_quality = Some(Sourced { value: QualityFloor::Mean(least), source });
+        query.routing_mut().quality_unknown = Some(Sourced { value: unknown, source });
+        let decided = decide_to_serve(&before.snapshot, &before.live, &query, NOW, None);
+        redecided(&before, &after, &recorded(&before, decided, "ok")).grade
+    };
+    assert_eq!(grade("b/3 cool4", "b/3 cool4", (0.0, true)), Grade::Exact);
+    assert_eq!(grade("b/3 q0.4 cool4", "b/3 q0.4 cool4", (0.2, false)), Grade::Exact);
+    assert_eq!(grade("b/3 q0.4 cool4", "b/3 q0.3 cool4", (0.2, false)), Grade::Partial, "ratings are not recorded");
+}
+
+/// A request in whose scores quality counts.
+fn by_quality(world: &World, task_class: Option<TaskClass>) -> Query {
+    let weights = Weights { quality: 0.5, ..Weights::default() };
+    let mut query = Query { task_class, weights, ..world.query(Objective::Balanced, "") };
+    query.routing_mut().weights = Some(Sourced { value: weights, source: Source::Metadata });
+    query
+}
+
+#[test]
+fn where_quality_counted_and_none_was_known_an_endpoint_without_figures_leaves_no_doubt() {
+    let world = World::of("a/1@x | a/1@y half2");
+    let mut query = by_quality(&world, None);
+    query.routing_mut().provider.allow_fallbacks = false;
+    let made = redecided(&world, &world, &recorded(&world, world.decide(&query), "ok"));
+    assert_eq!((made.grade, made.from), (Grade::Exact, made.to));
+}
+
+#[test]
+fn another_score_of_an_endpoint_that_is_not_recorded_leaves_the_choice_open() {
+    let world = |score: &str| {
+        let line = |n| format!("a/{n}@p{n} {}ms q{}", 100 + 60 * n, if n == 19 { score } else { "0.5" });
+        World::of(&(0..20).map(line).collect::<Vec<_>>().join(" | "))
+    };
+    let (before, after) = (world("0.5"), world("0.9"));
+    let query = by_quality(&before, Some(code()));
+    let decided = decide_to_serve(&before.snapshot, &before.live, &query, NOW, None);
+    let record = recorded(&before, decided, "ok");
+    assert!(record.decision.omitted.contains(&before.catalog().endpoints[19].id));
+    assert_eq!([&before, &after].map(|other| redecided(&before, other, &record).grade), [Grade::Exact, Grade::Partial]);
+}
+
+#[test]
+fn the_score_of_a_choice_past_an_open_breaker_is_its_score_and_not_the_time_at_which_it_opens() {
+    let world = World::of("a/2 open3");
+    let record = recorded(&world, world.decide(&world.query(Objective::Cheapest, "")), "ok");
+    let score = record.decision.candidates[0].score;
+    assert_eq!(redecided(&world, &world, &record).scores, [score; 2]);
+}
 
 #[test]
 fn other_weights_are_answered_exactly_although_candidates_are_left_out_of_the_record() {

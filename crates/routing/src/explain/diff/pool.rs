@@ -53,6 +53,11 @@ impl RecordedEndpoint<'_> {
         gate: Gate::Passing,
         quality: RecordedQuality::NotRecorded,
     };
+
+    /// Whether it passed the hard filters.
+    const fn passed(&self) -> bool {
+        matches!(self.state, RecordedState::Candidate | RecordedState::HeldBack(_))
+    }
 }
 
 /// An endpoint that passes the hard filters and whose figures are not in the record.
@@ -237,8 +242,7 @@ impl<'s> Screen<'s> {
     }
 
     fn passes(&self, index: u32, of_record: &RecordedEndpoint<'_>) -> bool {
-        let passed = matches!(of_record.state, RecordedState::Candidate | RecordedState::HeldBack(_));
-        let Some(filters) = &self.filters else { return passed };
+        let Some(filters) = &self.filters else { return of_record.passed() };
         filters.refusal_of(index).is_none() && !self.is_above_max_cost(index, of_record)
     }
 
@@ -248,6 +252,10 @@ impl<'s> Screen<'s> {
             return Some(true);
         }
         let Tokens { decision, setup, .. } = self.tokens;
+        // Of an endpoint that was held back, and of one that is left out, nothing else is recorded.
+        if of_record.passed() && setup.has_recorded_floor(decision, self.query, index) {
+            return Some(true);
+        }
         let (quality, is_recorded) = setup.quality(decision, self.query, index, of_record.quality);
         let subject = CatalogEndpoint::at(setup.catalog(), index)?;
         is_recorded.then(|| filter::below_min_quality(self.query, subject, quality).is_none())

@@ -339,15 +339,19 @@ fn baselines(
         return Founded { baselines: recorded, basis, is_reproduced: is_right, is_unchanged: true };
     };
     let basis = Basis { known, unknown: ids, paced_probes: own.paced_probes, is_whole: false };
-    let same_prices = unknown.iter().all(|unknown| setup.has_recorded_prices(unknown.index));
+    let is_same = |unknown: &UnknownEndpoint| {
+        let has_score = || setup.has_recorded_score(decision, context.query, unknown.index);
+        setup.has_recorded_prices(unknown.index) && (figure.is_none() || has_score())
+    };
     let is_unchanged = objective == decision.objective.value
         && basis.known == own.known
         && basis.unknown == own.unknown
-        && same_prices;
+        && unknown.iter().all(is_same);
     if is_unchanged {
         // Where quality did not count in the record, its baseline follows from the recorded candidates.
-        let quality = recorded.quality.or(computed.quality);
-        let is_reproduced = recorded.quality.is_some() || has_quality;
+        let counted = quality_figure(setup.recorded_policy(), objective, decision.weights).is_some();
+        let quality = if counted { recorded.quality } else { computed.quality };
+        let is_reproduced = counted || has_quality;
         return Founded { baselines: Baselines { quality, ..recorded }, basis, is_reproduced, is_unchanged };
     }
     // Costs of the unrecorded follow from prices and tokens; that they did so in the record shows that nothing is missing.
@@ -366,7 +370,7 @@ impl Making<'_, '_> {
     fn remade(&self) -> Remade {
         let could_win = self.unknown_winners();
         let grade = self.grade(&could_win);
-        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| planned(candidate)).collect();
+        let plan = self.order.iter().take(self.attempts as usize).map(|candidate| self.planned(candidate)).collect();
         Remade {
             plan,
             grade,
@@ -381,7 +385,7 @@ impl Making<'_, '_> {
         let share = if self.safe.is_empty() { 0.0 } else { self.exploration_share };
         let probability = |(candidate, by_score): (&&PooledEndpoint<'_>, f64)| {
             let drawn = if self.safe.contains(&candidate.index) { share / self.safe.len() as f64 } else { 0.0 };
-            (planned(candidate), (1.0 - share) * by_score + drawn)
+            (self.planned(candidate), (1.0 - share) * by_score + drawn)
         };
         Possible {
             grade: self.grade(&self.unknown_winners()),
@@ -558,17 +562,18 @@ impl Making<'_, '_> {
         self.order.first().filter(|choice| choice.role == Role::Candidate && self.context.seed != 0)?;
         best_by(self.candidates, |candidate| candidate.noiseless)
     }
-}
 
-fn planned(candidate: &PooledEndpoint<'_>) -> Planned {
-    let forecast = &candidate.forecast;
-    Planned {
-        endpoint: candidate.endpoint(),
-        cost: candidate.live.cost,
-        first_token: forecast.first_token,
-        total: forecast.first_token + forecast.noiseless.generation,
-        failure: forecast.noiseless.failure,
-        score: candidate.rank,
-        load: [f64::from(candidate.live.in_flight), candidate.stats.estimates.fit.knee],
+    fn planned(&self, candidate: &PooledEndpoint<'_>) -> Planned {
+        let (forecast, cost) = (&candidate.forecast, candidate.live.cost);
+        Planned {
+            endpoint: candidate.endpoint(),
+            cost,
+            first_token: forecast.first_token,
+            total: forecast.first_token + forecast.noiseless.generation,
+            failure: forecast.noiseless.failure,
+            // Past a refusing gate, the rank is a time.
+            score: if candidate.role == Role::Panic { self.scoring.score(forecast, cost) } else { candidate.rank },
+            load: [f64::from(candidate.live.in_flight), candidate.stats.estimates.fit.knee],
+        }
     }
 }

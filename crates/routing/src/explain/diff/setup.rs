@@ -168,13 +168,27 @@ impl Setup {
     ) -> (Option<Quality>, bool) {
         let Some(task) = query.task_class.map(|class| class.task) else { return (None, true) };
         let now = self.snapshot.quality.get(index, task);
-        let is_same_task = decision.task_class.is_some_and(|class| class.task == task);
         let RecordedQuality::Recorded(quality) = recorded else { return (now, false) };
-        let has_score = self.same_scores.get(index as usize).and_then(|of| of.get(task as usize)) == Some(&true);
-        if self.is_recorded || (is_same_task && has_score) {
+        if self.is_recorded || self.has_recorded_score(decision, query, index) {
             return (quality, true);
         }
+        let is_same_task = decision.task_class.is_some_and(|class| class.task == task);
         (now, is_same_task && quality.is_none_or(|quality| quality.ratings <= 0.0))
+    }
+
+    /// Whether the request has the class that it had, and the endpoint the score that it had for it.
+    pub(super) fn has_recorded_score(&self, decision: &Decision, query: &Query, index: u32) -> bool {
+        let [now, before] = [query.task_class, decision.task_class].map(|class| class.map(|class| class.task));
+        let of_class = |task: Task| self.same_scores.get(index as usize).and_then(|of| of.get(task as usize));
+        now == before && now.is_none_or(|task| of_class(task) == Some(&true))
+    }
+
+    /// Whether an endpoint that passed the recorded least quality passes here: that, its score and the class are the same.
+    pub(super) fn has_recorded_floor(&self, decision: &Decision, query: &Query, index: u32) -> bool {
+        let floor = |of: &RoutingParameters| {
+            (of.min_quality.map(|least| least.value), of.quality_unknown.map(|unknown| unknown.value))
+        };
+        floor(&query.routing) == floor(&decision.parameters) && self.has_recorded_score(decision, query, index)
     }
 
     /// Factor beyond which an endpoint counts as saturated, here and in the record.
