@@ -2,11 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    catalog::{Catalog, Target},
-    decision::{Candidate, Decision},
-    money::Usd,
-};
+use super::money::Usd;
 
 /// Which answers of an alias are asked for again, and of whom.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,30 +13,6 @@ pub struct Cascade {
     pub on: Vec<CascadeSignal>,
     /// Most that second answers may cost in an hour; `None`: no limit of its own.
     pub budget: Option<Usd>,
-}
-
-impl Cascade {
-    /// The cascade of the alias to which a candidate belongs, with the name of the alias. A model that the request names itself has
-    /// none, and neither has a request that allows no fallbacks.
-    pub fn of_candidate<'c>(
-        candidate: &Candidate,
-        decision: &Decision,
-        catalog: &'c Catalog,
-    ) -> Option<(&'c str, &'c Cascade)> {
-        let target = *decision.request.targets.get(candidate.target as usize)?;
-        let of_alias = |target| match target {
-            Target::Alias(position) => {
-                let alias = catalog.alias(position)?;
-                Some((alias.id.as_str(), alias.cascade.as_deref()?))
-            }
-            Target::Model(_) => None,
-        };
-        let of_divided = || {
-            let taken = decision.split.as_deref().filter(|taken| !taken.requested.contains(&target))?;
-            of_alias(Target::Alias(taken.alias))
-        };
-        of_alias(target).or_else(of_divided).filter(|_| decision.parameters.provider.allow_fallbacks)
-    }
 }
 
 crate::named! {

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    cascade::Cascade,
+    catalog::{Catalog, Target},
     circuit::Circuit,
     exclusion::ExcludedEndpoint,
     id::EndpointId,
@@ -181,6 +183,24 @@ pub struct Candidate {
 }
 
 impl Decision {
+    /// The cascade of the alias to which a candidate belongs, with the name of the alias. A model that the request names itself has
+    /// none, and neither has a request that allows no fallbacks.
+    pub fn cascade_of<'c>(&self, candidate: &Candidate, catalog: &'c Catalog) -> Option<(&'c str, &'c Cascade)> {
+        let target = *self.request.targets.get(candidate.target as usize)?;
+        let of_alias = |target| match target {
+            Target::Alias(position) => {
+                let alias = catalog.alias(position)?;
+                Some((alias.id.as_str(), alias.cascade.as_deref()?))
+            }
+            Target::Model(_) => None,
+        };
+        let of_divided = || {
+            let taken = self.split.as_deref().filter(|taken| !taken.requested.contains(&target))?;
+            of_alias(Target::Alias(taken.alias))
+        };
+        of_alias(target).or_else(of_divided).filter(|_| self.parameters.provider.allow_fallbacks)
+    }
+
     /// The query that was decided.
     pub fn query(&self) -> Query {
         let request = self.request.clone();

@@ -50,7 +50,7 @@ pub(super) fn verdict(
     if start.reason == AttemptReason::Cascade {
         return None;
     }
-    let (_, cascade) = Cascade::of_candidate(decision.at(start.position)?, decision, &target.routed.catalog)?;
+    let (_, cascade) = decision.cascade_of(decision.at(start.position)?, &target.routed.catalog)?;
     let RequestedWork::Chat(chat) = work else { return None };
     broken_answer(answer, chat, &cascade.on, (context, outcome))
 }
@@ -89,7 +89,7 @@ async fn ask<A: AttemptRunner<Output = Found>>(
     let (worker, first) = (race.worker, plan.routed.clone());
     let (decision, catalog) = (&*first.decision, &*first.catalog);
     let candidate = decision.at(position)?;
-    let (alias, cascade) = Cascade::of_candidate(candidate, decision, catalog)?;
+    let (alias, cascade) = decision.cascade_of(candidate, catalog)?;
     let endpoint = catalog.endpoint(candidate.index)?;
     let Resolved::Found(to) = catalog.resolve(&cascade.to, clock::today()) else { return None };
     let left = plan.budget.ceiling_of(u32::MAX);

@@ -71,7 +71,7 @@ fn judging(generation: &Generation) -> Option<(&str, &Cascade)> {
     let is_first = |attempt: &&AttemptRecord| attempt.served && attempt.reason != AttemptReason::Cascade;
     let first = attempts().find(|attempt| attempt.is_set_aside()).or_else(|| attempts().find(is_first))?;
     let candidate = decision.plan().find(|candidate| candidate.index == first.endpoint)?;
-    Cascade::of_candidate(candidate, decision, &generation.catalog)
+    decision.cascade_of(candidate, &generation.catalog)
 }
 
 /// The name of an alias, and the signals of its cascade in their order.
