@@ -9,7 +9,7 @@ use std::cell::Cell;
 use bytes::Bytes;
 use pointsman_base::clock;
 use pointsman_dialect::{Answer, AnswerContext, Outcome, OutgoingBody, broken_answer, lost_parameters};
-use pointsman_domain::{AttemptReason, BrokenAnswer, Cascade, CascadeSignal, Resolved};
+use pointsman_domain::{AttemptReason, BrokenAnswer, CascadeSignal, Resolved};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
