@@ -38,7 +38,7 @@ impl ComparedConfiguration {
         }
     }
 
-    /// That of a file, if it comes from one.
+    /// This configuration, with the digest of its file where it comes from one.
     pub(crate) fn of_file(config: &Config) -> ComparedConfiguration {
         let read = ComparedConfiguration::new(config.source.clone(), config);
         match fs::read_to_string(&config.source) {

@@ -15,7 +15,7 @@ pub struct Acceptances(BTreeMap<(String, Vec<&'static str>), Acceptance>);
 pub struct Acceptance {
     /// First answers, not streamed.
     pub answers: u64,
-    /// Those in whose place another model was asked.
+    /// First answers that another model was asked to replace.
     pub escalated: u64,
     /// Milliseconds that these second attempts took together.
     waited_ms: u64,
@@ -54,7 +54,7 @@ impl Acceptances {
         other.0.into_iter().for_each(|(key, acceptance)| self.0.entry(key).or_default().merge(acceptance));
     }
 
-    /// That of an alias with this cascade; `None` if no answer was judged by its signals.
+    /// The acceptance of an alias with this cascade; `None` if its signals judged no answer.
     pub fn of(&self, alias: &str, cascade: &Cascade) -> Option<Acceptance> {
         self.0.get(&key(alias, cascade)).copied()
     }

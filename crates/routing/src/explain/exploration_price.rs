@@ -40,7 +40,7 @@ pub struct ExplorationPrice {
 pub struct PricedExploration {
     /// Decisions.
     pub decisions: u64,
-    /// Those of them that could be drawn.
+    /// Requests that could be drawn.
     pub drawable: u64,
     /// Mean number of endpoints that a draw chooses from.
     pub endpoints: f64,
