@@ -75,6 +75,7 @@ await_line() {
         sleep 0.05
     done
     cat "$file" >&2
+    tail -n 5 "${file%.out}.err" >&2 2>/dev/null || true
     fail "no line like '$pattern' in $file"
 }
 
@@ -213,6 +214,25 @@ END
     pids+=("$!")
     pointsman_pid=$!
     pointsman=$(await_line "$home.out" '127\.0\.0\.1:[0-9]+' "$pointsman_pid")
+}
+
+# A model at a provider.
+model() {
+    printf '[[models]]\nid = "%s"\ncontext_length = 1000000\nsupported_parameters = ["max_tokens", "temperature"]\n' "$1"
+    printf 'pricing = { prompt = "0.0000001", completion = "0.0000004" }\n'
+    printf '[[models.endpoints]]\nprovider = "%s"\nupstream_model = "%s"\n' "$2" "$3"
+}
+
+# Providers and a model of so many endpoints, all at the one upstream.
+endpoints() {
+    local count=$1 number
+    for ((number = 1; number <= count; number++)); do
+        printf '[providers.of%s-%s]\nname = "Of %s: %s"\nbase_url = "http://%s/v1"\n' "$count" "$number" "$count" "$number" "$upstream"
+    done
+    model "bench/of$count" "of$count-1" bench-1
+    for ((number = 2; number <= count; number++)); do
+        printf '[[models.endpoints]]\nprovider = "of%s-%s"\nupstream_model = "bench-1"\n' "$count" "$number"
+    done
 }
 
 # What actix-web and awc cost by themselves, before the same upstream.

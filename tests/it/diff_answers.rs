@@ -1,16 +1,20 @@
 //! What `pointsman diff` answers, refuses and leaves out, on records of a gateway with scripted providers.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     diff_command::{recorded, store, stored},
-    diff_speed::{BOSS, administered, asked},
     estimate_command::many,
     folder::Folder,
-    harness::{KEY, TestGateway, preamble},
+    harness::{KEY, Reply, TestGateway, preamble},
+    ledger_durable::environment,
     patience::eventually,
     process,
     scripted::Upstream,
@@ -298,6 +302,28 @@ async fn remote(gateway: &TestGateway, config: &str, arguments: &[&'static str])
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     };
     actix_web::web::block(run).await.unwrap()
+}
+
+const BOSS: &str = "sk-boss-0123456789abcdef-0123";
+
+/// A gateway with the records in `data`, whose administrator has the key [`BOSS`].
+async fn administered(data: &Path) -> TestGateway {
+    let mut environment = environment(data.to_str().unwrap());
+    environment.retain(|(name, _)| name != "POINTSMAN__KEYS" && name != "TEST_KEY");
+    environment.extend(
+        [("BOSS", BOSS), ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")].map(|(name, value)| (name.into(), value.into())),
+    );
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let keys = "[[keys]]\nname = \"boss\"\nenv = \"BOSS\"\nscopes = [\"admin\"]\n";
+    TestGateway::start_with(keys, &environment).await
+}
+
+/// A call of its administrator below `/admin/diff`.
+async fn asked(gateway: &TestGateway, method: Method, path: &str, body: Option<Value>) -> Reply {
+    let bearer = format!("Bearer {BOSS}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let body = body.map(|body| body.to_string().into_bytes());
+    gateway.admin().call(method, &format!("/api/v1/admin/diff{path}"), &headers, body).await
 }
 
 #[actix_web::test]

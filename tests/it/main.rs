@@ -122,7 +122,6 @@ mod diff_answers;
 #[cfg(test)]
 mod diff_command;
 #[cfg(test)]
-mod diff_speed;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]

@@ -64,23 +64,21 @@ pub(crate) struct DiffRequest {
 pub(crate) enum Pace {
     /// All.
     Full,
-    /// A quarter: beside requests that are served.
+    /// A tenth: beside requests that are served.
     Background,
 }
 
-/// Decisions after which a job in the background rests.
-const BURST: u32 = 128;
-/// Time after which it rests, however few decisions it took: a review makes each one many times.
-const LONGEST_BURST: Duration = Duration::from_millis(50);
+/// Time after which a job in the background rests. Its work empties the caches that requests use: few long bursts disturb fewer of
+/// them than many short ones.
+const BURST: Duration = Duration::from_millis(5);
 /// How much longer it rests than it worked.
-const REST: u32 = 3;
-/// Longest rest, after which a cancelled job ends. It has room for the rest after [`LONGEST_BURST`].
+const REST: u32 = 9;
+/// Longest rest, after which a cancelled job ends.
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// Rests after every burst of work.
 pub(super) struct Pacer {
     pace: Pace,
-    left: u32,
     since: Instant,
     /// Processor time of the thread when the burst began.
     used: Option<Duration>,
@@ -88,31 +86,23 @@ pub(super) struct Pacer {
 
 impl Pacer {
     pub(super) fn new(pace: Pace) -> Pacer {
-        Pacer { pace, left: BURST, since: Instant::now(), used: used(pace) }
+        let used = if pace == Pace::Background { processor_time() } else { None };
+        Pacer { pace, since: Instant::now(), used }
     }
 
     pub(super) fn step(&mut self) {
-        self.left -= 1;
-        if self.left == 0 || self.since.elapsed() >= LONGEST_BURST {
-            let used = used(self.pace);
+        if self.pace == Pace::Background && self.since.elapsed() >= BURST {
+            let used = processor_time();
             thread::sleep(self.rest(used));
-            *self = Pacer { pace: self.pace, left: BURST, since: Instant::now(), used };
+            *self = Pacer { pace: self.pace, since: Instant::now(), used };
         }
     }
 
     /// How long the thread rests that has used so much processor time: while others go before it, it does not work.
     fn rest(&self, used: Option<Duration>) -> Duration {
         let used = used.zip(self.used).map(|(now, before)| now.saturating_sub(before));
-        match self.pace {
-            Pace::Full => Duration::ZERO,
-            Pace::Background => (used.unwrap_or_else(|| self.since.elapsed()) * REST).min(LONGEST_REST),
-        }
+        (used.unwrap_or_else(|| self.since.elapsed()) * REST).min(LONGEST_REST)
     }
-}
-
-/// Processor time of this thread, where it counts. `None` where the system does not tell it.
-fn used(pace: Pace) -> Option<Duration> {
-    if pace == Pace::Background { processor_time() } else { None }
 }
 
 /// Samples by the number of their configuration.
@@ -565,23 +555,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_in_the_background_rests_for_three_times_as_long_as_it_had_a_processor() {
+    fn a_job_in_the_background_rests_for_nine_times_as_long_as_it_had_a_processor() {
         let ms = Duration::from_millis;
-        let since = Instant::now().checked_sub(LONGEST_BURST).unwrap();
-        let rest = |pace, before, now| Pacer { pace, left: 1, since, used: before }.rest(now);
-        assert_eq!(rest(Pace::Background, Some(ms(10)), Some(ms(10))), ms(0), "others went before it");
-        assert_eq!(rest(Pace::Background, Some(ms(10)), Some(ms(30))), ms(60));
-        assert_eq!(rest(Pace::Background, Some(ms(10)), Some(ms(900))), LONGEST_REST);
-        assert!(rest(Pace::Background, None, Some(ms(30))) >= LONGEST_BURST * REST, "only the clock tells");
-        assert_eq!(rest(Pace::Full, None, None), ms(0));
+        let since = Instant::now().checked_sub(BURST).unwrap();
+        let rest = |before, now| Pacer { pace: Pace::Background, since, used: before }.rest(now);
+        assert_eq!(rest(Some(ms(10)), Some(ms(10))), ms(0), "others went before it");
+        assert_eq!(rest(Some(ms(10)), Some(ms(16))), ms(54));
+        assert_eq!(rest(Some(ms(10)), Some(ms(900))), LONGEST_REST);
+        assert!(rest(None, Some(ms(16))) >= BURST * REST, "only the clock tells");
     }
 
     #[test]
-    fn a_job_in_the_background_rests_after_few_decisions_if_they_took_long() {
+    fn a_job_in_the_background_rests_after_one_decision_if_that_took_long() {
         let begun = Instant::now();
-        let since = begun.checked_sub(LONGEST_BURST).unwrap();
-        Pacer { pace: Pace::Background, left: BURST, since, used: None }.step();
-        assert!(begun.elapsed() >= LONGEST_BURST * REST);
+        Pacer { pace: Pace::Background, since: begun.checked_sub(BURST).unwrap(), used: None }.step();
+        assert!(begun.elapsed() >= BURST * REST);
     }
 
     #[test]
