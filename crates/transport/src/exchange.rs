@@ -5,7 +5,6 @@
 
 use std::{
     cell::RefCell,
-    collections::VecDeque,
     error::Error,
     future::poll_fn,
     io,
@@ -42,8 +41,9 @@ const UNREADABLE: Fault = Fault::Head("a header is none");
 /// A guarded connection to a provider. Boxed once, because it is moved with every call.
 pub(super) type Guarded = Box<Guard<Transport>>;
 
-/// Connections without a call, the one that was used longest ago first.
-pub(super) type IdleConnections = Rc<RefCell<VecDeque<Guarded>>>;
+/// Connections without a call, the one that was used last at the end. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct IdleConnections(Rc<RefCell<Vec<Guarded>>>);
 
 /// An answer whose body is not read yet.
 pub(super) struct Answer {
@@ -150,10 +150,9 @@ impl AnswerBody {
 
     /// Gives the connection back, if another call may use it.
     fn release(&mut self) {
-        if let Some(connection) = self.connection.take_if(|connection| connection.is_open()) {
-            self.idle.borrow_mut().push_back(connection);
+        if let Some(connection) = self.connection.take().filter(|connection| connection.is_open()) {
+            self.idle.keep(connection);
         }
-        self.connection = None;
     }
 }
 
@@ -180,13 +179,25 @@ impl Stream for AnswerBody {
     }
 }
 
-/// A connection of `idle` on which nothing has arrived since its last call. Others are closed.
-pub(super) fn poll_idle(idle: &IdleConnections, cx: &mut Context<'_>) -> Option<Guarded> {
-    let mut idle = idle.borrow_mut();
-    while let Some(mut connection) = idle.pop_front() {
-        if connection.is_open() && poll_read(&mut connection, cx, |_| ()).is_pending() {
-            return Some(connection);
+impl IdleConnections {
+    /// The connection that was used last, of those on which nothing has arrived since. Others are closed.
+    ///
+    /// A provider has had the least time to close that one, and those that a burst left over reach their idle time.
+    pub(super) async fn take(&self) -> Option<Guarded> {
+        loop {
+            let mut connection = self.0.borrow_mut().pop()?;
+            if poll_fn(|cx| connection.poll_silent(cx)).await {
+                return Some(connection);
+            }
         }
     }
-    None
+
+    fn keep(&self, connection: Guarded) {
+        let mut idle = self.0.borrow_mut();
+        // The first was used longest ago, so it is among the first whose time is over.
+        if idle.first().is_some_and(|first| !first.is_open()) {
+            idle.retain(|kept| kept.is_open());
+        }
+        idle.push(connection);
+    }
 }

@@ -65,8 +65,6 @@ pub(super) struct Guard<S> {
     refused: bool,
     /// Error of a failed write, until it is known whether the provider sent a rejection.
     broken: Option<io::Error>,
-    /// Whether the connection had an exchange before.
-    used: bool,
 }
 
 #[derive(Debug)]
@@ -93,7 +91,6 @@ impl<S: Wire> Guard<S> {
             reusable: true,
             refused: false,
             broken: None,
-            used: false,
         }
     }
 
@@ -132,7 +129,16 @@ impl<S: Wire> Guard<S> {
         Poll::Ready(outcome.map(|()| buf.filled().len() - before))
     }
 
-    /// Handles a read between two exchanges, which checks the connection. Any byte, or the end, closes it.
+    /// Whether the connection was silent since its last exchange. Any byte, or the end, closes it.
+    pub(super) fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.poll_idle(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        // The runtime wakes this task once it polls the socket. With TLS the bytes may hold no data.
+        if self.has_unread() { Poll::Pending } else { Poll::Ready(true) }
+    }
+
+    /// Handles a read between two exchanges.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut stray = [0; 1];
         let _ = ready!(self.poll_wire(cx, &mut ReadBuf::new(&mut stray)));
@@ -255,25 +261,17 @@ impl<S: Wire> Guard<S> {
         let length = self.passed.len().min(buf.remaining());
         buf.put_slice(self.passed.get(..length).unwrap_or_default());
         self.passed.advance(length);
+        if self.passed.is_empty() {
+            // An idle connection holds no buffer.
+            self.passed = BytesMut::new();
+        }
     }
 
-    /// Begins an exchange if the connection was silent since the last one.
-    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Begins an exchange.
+    fn begin(&mut self) {
         self.socket.begin();
-        if self.used {
-            let mut stray = [0; 1];
-            if self.poll_wire(cx, &mut ReadBuf::new(&mut stray)).is_ready() {
-                return Poll::Ready(Err(self.fail(Fault::Stale)));
-            }
-            if self.has_unread() {
-                // The runtime wakes this task once it polls the socket. With TLS the bytes may hold no data.
-                return Poll::Pending;
-            }
-        }
-        self.used = true;
         self.phase = Phase::Head;
         (self.interim, self.written) = (0, 0);
-        Poll::Ready(Ok(()))
     }
 
     /// Whether the kernel has unread bytes.
@@ -325,7 +323,7 @@ impl<S: Wire> AsyncWrite for Guard<S> {
             return guard.poll_broken(cx).map_ok(|()| bytes.len());
         }
         if matches!(guard.phase, Phase::Idle) {
-            ready!(guard.poll_begin(cx))?;
+            guard.begin();
         }
         let written = match guard.socket.stream().as_mut() {
             Some(wire) => Pin::new(wire).poll_write(cx, bytes),
