@@ -147,13 +147,11 @@ impl UpstreamClient {
         redactor: Arc<Redactor>,
     ) -> UpstreamClient {
         let same = before.filter(|before| before.has_same_transport(connection, tls, &limits));
-        let client = same.map_or_else(
-            || {
-                let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
-                http_client::build(Connector::new(connection, tls, limits.connect, keep_alive))
-            },
-            |before| before.client.clone(),
-        );
+        let open = || {
+            let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
+            http_client::build(Connector::new(connection, tls, limits.connect, keep_alive))
+        };
+        let client = same.map_or_else(open, |before| before.client.clone());
         UpstreamClient {
             connection: connection.clone(),
             tls: Arc::clone(tls),
