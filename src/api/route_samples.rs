@@ -167,9 +167,7 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         provider_slug: if failed { "acme" } else { "beta" }.into(),
         status,
         error_type: failed.then(|| "overloaded".into()),
-        cause: None,
         started_ms: u64::from(n) * 40,
-        queue_ms: 0,
         connect_ms: failed.then_some(12),
         tls_ms: failed.then_some(20),
         first_byte_ms: Some(29),
@@ -177,8 +175,7 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         stream_ms: (!failed).then_some(30),
         duration_ms: 60,
         cost: Some(if failed { Usd::ZERO } else { usd("0.00000453") }),
-        estimated: false,
-        reported_cost: None,
         served: !failed,
+        ..AttemptRecord::default()
     }
 }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use pointsman_transport::{Connection, Phases, TransportLimits, UpstreamClient};
+use pointsman_transport::{Connection, Phases, PostClient, TransportLimits, UpstreamClient, client_config};
 
 use crate::{
     patience::{PATIENCE, takes_less_than},
     scripted::{Gate, Script, Upstream},
-    upstream_calls::{client, client_within, failure, limits, ok, outcome, plain, streamed, timed},
+    upstream_calls::{AMPLE, client, client_within, failure, limits, ok, outcome, plain, streamed, timed},
 };
 
 /// The figure of a cancelled call: the upstream sees the close within this time.
@@ -229,6 +229,80 @@ async fn a_request_of_which_a_byte_has_left_is_never_sent_again() {
             "{number}: the next call has a connection of its own"
         );
     }
+}
+
+/// Two calls at once leave two connections, both of which the provider closes.
+#[actix_web::test]
+async fn of_several_connections_that_closed_while_idle_none_is_used() {
+    let late = Gate::new();
+    let script = Script::new().request().send(ok("one")).wait(&late).reset();
+    let upstream = Upstream::start([script.clone(), script, Script::answering(ok("two"))]);
+    let client = client(&upstream.url("/v1"));
+    let both = futures_util::future::join(outcome(&client, plain("one")), outcome(&client, plain("one"))).await;
+    assert_eq!(both, ("one".to_owned(), "one".to_owned()));
+
+    late.open();
+    while upstream.log().ended < 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(LOOPBACK);
+
+    assert_eq!(outcome(&client, plain("two")).await, "two");
+    assert_eq!((upstream.connections(), upstream.requests().len()), (3, 3), "every request was sent once");
+}
+
+#[actix_web::test]
+async fn connections_that_a_burst_left_over_are_closed_though_calls_go_on() {
+    let upstream = Upstream::start([Script::answering(ok("one"))]);
+    let limits = TransportLimits { keep_alive: 20 * LOOPBACK, ..limits() };
+    let client = client_within(Connection::new(&upstream.url("/v1")).unwrap(), limits);
+    futures_util::future::join_all((0..5).map(|_| outcome(&client, plain("{}")))).await;
+    assert_eq!(upstream.connections(), 5);
+
+    let deadline = Instant::now() + PATIENCE;
+    while upstream.log().closed.len() < 4 {
+        assert!(Instant::now() < deadline, "{} are closed", upstream.log().closed.len());
+        assert_eq!(outcome(&client, plain("{}")).await, "one");
+        actix_web::rt::time::sleep(LOOPBACK / 10).await;
+    }
+
+    assert_eq!(outcome(&client, plain("{}")).await, "one");
+    assert_eq!((upstream.connections(), upstream.log().closed.len()), (5, 4), "one serves all calls");
+}
+
+/// Spans and alerts are posted over kept connections too.
+#[actix_web::test]
+async fn a_post_finds_a_closed_connection_before_it_writes_to_it() {
+    let late = Gate::new();
+    let script = Script::new().request().send(ok("one")).wait(&late).fin();
+    let upstream = Upstream::start([script, Script::answering(ok("two"))]);
+    let client = PostClient::new(&upstream.url("/v1"), &client_config(None).unwrap(), AMPLE).unwrap();
+    let post = async || client.post(&[], "{}".into(), Instant::now() + AMPLE).await.unwrap().body;
+    assert_eq!(post().await, "one");
+
+    late.open();
+    while upstream.log().ended == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(LOOPBACK);
+
+    assert_eq!(post().await, "two");
+    assert_eq!((upstream.connections(), upstream.requests().len()), (2, 2), "every request was sent once");
+}
+
+#[actix_web::test]
+async fn a_call_that_is_dropped_while_its_request_is_written_closes_its_connection() {
+    let reads_on = Gate::new();
+    let upstream = Upstream::start([Script::new().head().wait(&reads_on), Script::answering(ok("two"))]);
+    let client = client(&upstream.url("/v1"));
+    tokio::select! {
+        _ = client.send(plain(vec![b' '; 20 << 20])) => panic!("nobody answered"),
+        arrived = upstream.eventually(PATIENCE, |log| log.requests.len() == 1) => assert!(arrived),
+    }
+    assert_eq!(outcome(&client, plain("two")).await, "two");
+    assert_eq!(upstream.connections(), 2);
+    reads_on.open();
+    assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await);
 }
 
 #[actix_web::test]

@@ -12,7 +12,7 @@ use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
 
 use crate::{
     folder::Folder,
-    scripted::{Script, Upstream},
+    scripted::{Gate, Script, Upstream},
     upstream_calls::{ok, outcome, plain, streamed, timed},
 };
 
@@ -152,6 +152,31 @@ async fn the_guard_sees_plain_bytes_under_tls_too() {
         let client = client(&url(&upstream), Some(&authority.ca_file));
         assert_eq!(outcome(&client, streamed("{}")).await, expected);
         assert_eq!(outcome(&client, streamed("{}")).await, "next");
+    }
+}
+
+/// A connection that ended properly, and one that was cut.
+#[actix_web::test]
+async fn a_close_that_only_the_kernel_knows_of_is_found_under_tls_too() {
+    let authority = authority();
+    for closing in [Script::fin, Script::close] {
+        let late = Gate::new();
+        let script = closing(Script::new().request().send(ok("one")).request().send(ok("one")).wait(&late));
+        let upstream = Upstream::start_tls(Arc::clone(&authority.server), [script, Script::answering(ok("two"))]);
+        let client = client(&url(&upstream), Some(&authority.ca_file));
+        for _ in 0..2 {
+            assert_eq!(outcome(&client, plain("{}")).await, "one");
+        }
+
+        // The thread waits, and the runtime with it.
+        late.open();
+        while upstream.log().ended == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+
+        assert_eq!(outcome(&client, plain("{}")).await, "two");
+        assert_eq!((upstream.connections(), upstream.requests().len()), (2, 3), "every request was sent once");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use pointsman_domain::{
-    AttemptReason, AttemptRecord, Decision, FailureKind, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd,
+    AttemptRecord, Decision, FailureKind, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd,
 };
 use pointsman_routing::explain::{
     diff::{Calibration, Comparison, Side},
@@ -53,26 +53,13 @@ fn generation(logged: &Logged, id: usize, decision: &Decision, tried: &[&Tried])
         let (started_ms, is_last) = (milliseconds(one.at - served.at), kind.is_none());
         AttemptRecord {
             n,
-            reason: AttemptReason::First,
             endpoint: one.endpoint as u32,
-            model: "".into(),
-            provider_name: "".into(),
-            provider_slug: "".into(),
-            status: None,
             error_type: kind.map(Into::into),
-            cause: None,
             started_ms,
-            queue_ms: 0,
-            connect_ms: None,
-            tls_ms: None,
-            first_byte_ms: None,
-            first_token_ms: None,
-            stream_ms: None,
             duration_ms: milliseconds(one.failed.unwrap_or(served.at + served.seconds) - one.at),
             cost: Some(Usd::ZERO),
-            estimated: false,
-            reported_cost: None,
             served: is_last && served.answered,
+            ..AttemptRecord::default()
         }
     };
     let mut attempts: Vec<AttemptRecord> = (1..).zip(tried).map(attempt).collect();

@@ -6,9 +6,10 @@ use super::money::Usd;
 
 crate::named! {
     /// Why an attempt was started.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub enum AttemptReason {
         /// First choice of the decision.
+        #[default]
         First = "first",
         /// An earlier attempt failed.
         Fallback = "fallback",
@@ -27,7 +28,7 @@ crate::named! {
 
 /// One upstream attempt of a generation with its timings. Times count from the start of the attempt, except
 /// `started_ms`, `queue_ms` and `stream_ms`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// Counted from 1.
     pub n: u32,

@@ -4,16 +4,14 @@
 
 use std::{
     cell::RefCell,
-    future::poll_fn,
     io,
     rc::{Rc, Weak},
-    task::Poll,
 };
 
 use actix_http::{
     BoxedPayloadStream, ConnectionType, RequestHead, RequestHeadType,
     body::{BodySize, MessageBody as _},
-    header::{HeaderMap, HeaderName},
+    header::{HeaderMap, HeaderName, HeaderValue},
     uri::PathAndQuery,
 };
 use actix_service::{Service, fn_service};
@@ -26,7 +24,7 @@ use awc::{
 
 use super::{
     connector::Connector,
-    exchange::{self, Answer, Guarded, IdleConnections, WITH_HEAD, exchange},
+    exchange::{Answer, Guarded, IdleConnections, WITH_HEAD, exchange},
 };
 
 /// Room for the head of a request.
@@ -41,19 +39,12 @@ pub(super) struct AwcConnector {
     idle: IdleConnections,
     /// Frozen heads as they are sent. Those that no client has any more go when another comes.
     frozen: FrozenHeads,
-    /// Whether each call opens a connection, even if one is kept.
-    is_fresh: bool,
 }
 
 impl AwcConnector {
     /// Without open connections.
     pub(super) fn new(connector: Connector) -> AwcConnector {
-        AwcConnector { connector, idle: Rc::default(), frozen: Rc::default(), is_fresh: false }
-    }
-
-    /// Opens a connection for each call. Later calls of the others may use it.
-    pub(super) fn fresh(&self) -> AwcConnector {
-        AwcConnector { is_fresh: true, ..self.clone() }
+        AwcConnector { connector, idle: IdleConnections::default(), frozen: Rc::default() }
     }
 
     /// A client that sends over these connections, follows no redirects and has no timeout.
@@ -79,9 +70,15 @@ impl AwcConnector {
     fn written(&self, head: &RequestHeadType, length: Option<u64>) -> Vec<u8> {
         let body = usize::try_from(length.unwrap_or_default()).unwrap_or(usize::MAX);
         let mut written = Vec::with_capacity(HEAD + body.min(WITH_HEAD));
+        let extra = head.extra_headers();
+        let is_replaced = |name: &HeaderName| extra.is_some_and(|extra| extra.contains_key(name));
+        let replaces = |extra: &HeaderMap| extra.keys().any(|name| head.as_ref().headers.contains_key(name));
         match head {
-            RequestHeadType::Rc(head, None) => self.write_frozen(head, &mut written),
-            _ => write(head.as_ref(), head.extra_headers(), &mut written),
+            RequestHeadType::Rc(frozen, _) if !extra.is_some_and(replaces) => self.write_frozen(frozen, &mut written),
+            _ => write(head.as_ref(), is_replaced, &mut written),
+        }
+        for header in extra.into_iter().flat_map(HeaderMap::iter) {
+            write_header(header, &mut written);
         }
         if let Some(length) = length {
             put(&mut written, ["content-length".as_bytes(), b": ", length.to_string().as_bytes(), b"\r\n"]);
@@ -95,14 +92,13 @@ impl AwcConnector {
         if let Some((_, known)) = frozen.iter().find(|(known, _)| std::ptr::eq(known.as_ptr(), Rc::as_ptr(head))) {
             return written.extend_from_slice(known);
         }
-        write(head, None, written);
+        write(head, |_| false, written);
         frozen.retain(|(known, _)| known.strong_count() > 0);
         frozen.push((Rc::downgrade(head), written.clone()));
     }
 
     async fn connection(&self) -> Result<Guarded, SendRequestError> {
-        let kept = poll_fn(|cx| Poll::Ready(if self.is_fresh { None } else { exchange::poll_idle(&self.idle, cx) }));
-        match kept.await {
+        match self.idle.take().await {
             Some(connection) => Ok(connection),
             // awc has no error of its own for it.
             None => self.connector.open().await.map_err(|failure| ConnectError::Io(io::Error::other(failure)).into()),
@@ -121,20 +117,22 @@ impl<S, T: Service<ConnectRequest>> Transform<S, ConnectRequest> for InPlace<T> 
     }
 }
 
-/// Writes line and headers, but not the length of the body.
-fn write(head: &RequestHead, extra: Option<&HeaderMap>, written: &mut Vec<u8>) {
+/// Writes line and headers, except for those that are replaced and the length of the body.
+fn write(head: &RequestHead, is_replaced: impl Fn(&HeaderName) -> bool, written: &mut Vec<u8>) {
     let path = head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
     put(written, [head.method.as_str().as_bytes(), b" ", path.as_bytes(), b" HTTP/1.1\r\n"]);
     if head.connection_type() == ConnectionType::Close {
         written.extend_from_slice(b"connection: close\r\n");
     }
-    let is_replaced = |name: &HeaderName| extra.is_some_and(|extra| extra.contains_key(name));
-    let kept = head.headers.iter().filter(|(name, _)| !is_replaced(name));
-    for (name, value) in kept.chain(extra.into_iter().flat_map(HeaderMap::iter)) {
-        // The connector frames the request itself.
-        if !matches!(name.as_str(), "connection" | "content-length" | "transfer-encoding") {
-            put(written, [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
-        }
+    for header in head.headers.iter().filter(|(name, _)| !is_replaced(name)) {
+        write_header(header, written);
+    }
+}
+
+fn write_header((name, value): (&HeaderName, &HeaderValue), written: &mut Vec<u8>) {
+    // The connector frames the request itself.
+    if !matches!(name.as_str(), "connection" | "content-length" | "transfer-encoding") {
+        put(written, [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
     }
 }
 
@@ -157,7 +155,7 @@ fn response(answer: Answer) -> ClientResponse {
 mod tests {
     use std::time::Duration;
 
-    use actix_http::{Method, header::HeaderValue};
+    use actix_http::Method;
 
     use super::*;
     use crate::{connection::Connection, keep_alive::KeepAlive, tls::client_config};
@@ -180,10 +178,14 @@ mod tests {
         head.uri = "http://h/v1/chat?a=b".parse().unwrap();
         head.headers = headers([("x-a", "1"), ("content-length", "9")]);
         head.set_connection_type(ConnectionType::Close);
-        let (head, extra) = (Rc::new(head), headers([("x-a", "2"), ("transfer-encoding", "chunked")]));
+        let head = Rc::new(head);
+        let replacing = headers([("x-a", "2"), ("transfer-encoding", "chunked")]);
+        let further = headers([("x-b", "2"), ("connection", "upgrade")]);
 
         let connector = connector();
-        for (extra, header) in [(None, "x-a: 1"), (Some(extra), "x-a: 2"), (None, "x-a: 1")] {
+        let alone = (None, "x-a: 1");
+        let cases = [alone.clone(), (Some(replacing), "x-a: 2"), (Some(further), "x-a: 1\r\nx-b: 2"), alone];
+        for (extra, header) in cases {
             let written = connector.written(&RequestHeadType::Rc(Rc::clone(&head), extra), Some(3));
             let expected =
                 format!("POST /v1/chat?a=b HTTP/1.1\r\nconnection: close\r\n{header}\r\ncontent-length: 3\r\n\r\n");

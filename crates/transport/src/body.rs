@@ -172,9 +172,9 @@ impl Stream for UpstreamBody {
         let body = self.get_mut();
         match Pin::new(&mut body.payload).poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => {
-                body.waiting_since = None;
-                // The timer does not run while the provider always has another byte ready.
-                if Instant::now() >= body.bounds.deadline {
+                let has_waited = body.waiting_since.take().is_some();
+                // The timer runs only while the body waits, not while the provider always has another byte ready.
+                if !has_waited && Instant::now() >= body.bounds.deadline {
                     return body.fail(body.expired(body.bounds.deadline));
                 }
                 Poll::Ready(Some(Ok(match &body.mask {

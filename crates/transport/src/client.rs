@@ -12,7 +12,7 @@ use actix_http::{
     HttpMessage as _, StatusCode,
     header::{CONTENT_TYPE, HeaderMap},
 };
-use awc::{Client, ClientResponse, FrozenClientRequest};
+use awc::{Client, ClientResponse, FrozenClientRequest, SendClientRequest};
 use bytes::Bytes;
 use pointsman_dialect::{Doubt, RefusedAttempt, SentBody, UpstreamHeaders};
 use pointsman_domain::{Dialect, Evidence, FailureKind, ServiceName};
@@ -21,7 +21,6 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    awc_connector::AwcConnector,
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connection_events::{ConnectionEvents, EVENTS, ObservedSend, Phases},
@@ -121,26 +120,10 @@ pub struct UpstreamClient {
     limits: TransportLimits,
     redactor: Arc<Redactor>,
     mask: Option<Rc<Mask>>,
-    pooled: Client,
-    /// Opens a new connection for every call.
-    fresh: Client,
+    client: Client,
     fetcher: ImageFetcher,
-    /// Frozen request heads. A list, because there are only a few.
-    prepared: RefCell<Vec<Rc<Prepared>>>,
-}
-
-struct Prepared {
-    path: Arc<str>,
-    streamed: bool,
-    pooled: FrozenClientRequest,
-    fresh: FrozenClientRequest,
-}
-
-/// A failed send.
-struct FailedSend {
-    error: UpstreamError,
-    /// Whether a pooled connection was closed before any byte of the request was written, so that a new one may be tried.
-    stale: bool,
+    /// Frozen request heads by path, and whether a stream is requested. A list, because there are only a few.
+    frozen: RefCell<Vec<(Arc<str>, bool, FrozenClientRequest)>>,
 }
 
 impl UpstreamClient {
@@ -164,25 +147,20 @@ impl UpstreamClient {
         redactor: Arc<Redactor>,
     ) -> UpstreamClient {
         let same = before.filter(|before| before.has_same_transport(connection, tls, &limits));
-        let (pooled, fresh) = match same {
-            Some(before) => (before.pooled.clone(), before.fresh.clone()),
-            None => {
-                let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
-                let pooled = AwcConnector::new(Connector::new(connection, tls, limits.connect, keep_alive));
-                let fresh = pooled.fresh();
-                (pooled.client(), fresh.client())
-            }
+        let open = || {
+            let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
+            http_client::build(Connector::new(connection, tls, limits.connect, keep_alive))
         };
+        let client = same.map_or_else(open, |before| before.client.clone());
         UpstreamClient {
             connection: connection.clone(),
             tls: Arc::clone(tls),
             limits,
             redactor,
             mask: Mask::new(connection.secret()).map(Rc::new),
-            pooled,
-            fresh,
+            client,
             fetcher: ImageFetcher::new(connection, tls, limits.connect),
-            prepared: RefCell::new(Vec::new()),
+            frozen: RefCell::default(),
         }
     }
 
@@ -194,9 +172,8 @@ impl UpstreamClient {
             && pool(&self.limits) == pool(limits)
     }
 
-    /// Sends one request. If a pooled connection was closed before any byte of the request was written, a new one is opened
-    /// within the same attempt. After the first byte nothing is sent again: the provider may already work on the request,
-    /// and would be paid twice.
+    /// Sends one request, over a kept connection if one is clean. It is sent once: after the first byte the provider may already
+    /// work on it, and would be paid twice.
     ///
     /// Dropping the future, or the returned body, closes the connection.
     ///
@@ -206,7 +183,7 @@ impl UpstreamClient {
         self.send_observed(call, |_| ()).await
     }
 
-    /// As [`UpstreamClient::send`]. Calls `observe` with the phases of each connection, also when the future is dropped.
+    /// As [`UpstreamClient::send`]. Calls `observe` with the phases of each send, also when the future is dropped.
     ///
     /// # Errors
     /// Anything but a regular 200: see [`UpstreamError`].
@@ -242,19 +219,24 @@ impl UpstreamClient {
         self.answer(response, &call).await
     }
 
-    /// Sends the call, on a new connection if the provider had closed a kept one.
+    /// Sends the call and waits for the head.
     async fn exchange(
         &self,
         call: &UpstreamRequest,
-        times: (Instant, Instant),
+        (started, head_deadline): (Instant, Instant),
         observe: &impl Fn(Phases),
     ) -> Result<ClientResponse, UpstreamError> {
-        let prepared = self.prepare(&call.path, call.streamed)?;
-        let sent = match attempt(&prepared.pooled, call, times, observe).await {
-            Err(failed) if failed.stale => attempt(&prepared.fresh, call, times, observe).await,
-            sent => sent,
+        let sent = timeout_at(head_deadline.into(), self.sending(call)?);
+        let sending = pin!(EVENTS.scope(ConnectionEvents::default(), sent));
+        let mut observed = ObservedSend { sending, started, observe };
+        let outcome = observed.sending.as_mut().await;
+        let events = observed.take();
+        let error = match outcome {
+            Ok(Ok(response)) => return Ok(response),
+            Ok(Err(error)) => failure::of_send(&error),
+            Err(_) => UpstreamError::timeout("no head in time"),
         };
-        sent.map_err(|failed| failed.error)
+        Err(if events.is_written() { doubted(error, call) } else { error })
     }
 
     async fn answer(
@@ -298,19 +280,18 @@ impl UpstreamClient {
         BodyBounds { deadline: call.deadline, idle, size: self.limits.max_body }
     }
 
-    fn prepare(&self, path: &Arc<str>, streamed: bool) -> Result<Rc<Prepared>, UpstreamError> {
-        let mut prepared = self.prepared.borrow_mut();
-        if let Some(known) = prepared.iter().find(|known| known.streamed == streamed && known.path == *path) {
-            return Ok(Rc::clone(known));
+    /// The send of a call, not yet begun.
+    fn sending(&self, call: &UpstreamRequest) -> Result<SendClientRequest, UpstreamError> {
+        let mut frozen = self.frozen.borrow_mut();
+        let known = frozen.iter().find(|(path, streamed, _)| *streamed == call.streamed && *path == call.path);
+        if let Some((_, _, request)) = known {
+            return Ok(request::send(request, &call.body, &call.headers));
         }
-        let freeze = |client: &Client| {
-            request::freeze(client, &self.connection, path, streamed)
-                .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))
-        };
-        let (pooled, fresh) = (freeze(&self.pooled)?, freeze(&self.fresh)?);
-        let new = Rc::new(Prepared { path: Arc::clone(path), streamed, pooled, fresh });
-        prepared.push(Rc::clone(&new));
-        Ok(new)
+        let request = request::freeze(&self.client, &self.connection, &call.path, call.streamed)
+            .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))?;
+        let sending = request::send(&request, &call.body, &call.headers);
+        frozen.push((Arc::clone(&call.path), call.streamed, request));
+        Ok(sending)
     }
 
     async fn refuse(&self, mut response: ClientResponse, call: &UpstreamRequest) -> UpstreamError {
@@ -343,30 +324,6 @@ impl std::fmt::Debug for UpstreamClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamClient").field("connection", &self.connection).finish_non_exhaustive()
     }
-}
-
-/// Sends one request on one connection and waits for the head.
-async fn attempt(
-    request: &FrozenClientRequest,
-    call: &UpstreamRequest,
-    (started, head_deadline): (Instant, Instant),
-    observe: &impl Fn(Phases),
-) -> Result<ClientResponse, FailedSend> {
-    let sending = pin!(EVENTS.scope(
-        ConnectionEvents::default(),
-        timeout_at(head_deadline.into(), request::send(request, &call.body, &call.headers))
-    ));
-    let mut observed = ObservedSend { sending, started, observe };
-    let outcome = observed.sending.as_mut().await;
-    let events = observed.take();
-    let error = match outcome {
-        Ok(Ok(response)) => return Ok(response),
-        Ok(Err(error)) => failure::of_send(&error),
-        Err(_) => UpstreamError::timeout("no head in time"),
-    };
-    let stale = error.failure.kind == FailureKind::Reset && !events.is_fresh() && !events.is_written();
-    let error = if events.is_written() { doubted(error, call) } else { error };
-    Err(FailedSend { error, stale })
 }
 
 /// A failure of a request that may have caused it.

@@ -18,7 +18,6 @@ tokio::task_local! {
 /// Events of one attempt.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionEvents {
-    fresh: Cell<bool>,
     written: Cell<bool>,
     connect: Cell<Option<Duration>>,
     tls: Cell<Option<Duration>>,
@@ -26,11 +25,6 @@ pub(super) struct ConnectionEvents {
 }
 
 impl ConnectionEvents {
-    /// Whether the attempt opened a connection, or tried to.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.fresh.get()
-    }
-
     /// Whether any byte of the request may have been sent. The provider may then work on it.
     pub(super) fn is_written(&self) -> bool {
         self.written.get()
@@ -82,11 +76,6 @@ impl<F, N: Fn(Phases)> Drop for ObservedSend<'_, F, N> {
     fn drop(&mut self) {
         self.take();
     }
-}
-
-/// A connection is being opened.
-pub(super) fn note_connecting() {
-    let _ = EVENTS.try_with(|events| events.fresh.set(true));
 }
 
 /// The TCP connection is open.

@@ -153,7 +153,6 @@ impl Connector {
     /// When none is open within the timeout.
     pub(super) async fn open(&self) -> Result<Guarded, ConnectFailure> {
         let target = &*self.0;
-        connection_events::note_connecting();
         let opened = target.open().await;
         let transport = opened.map_err(|fault| ConnectFailure { address: target.address(), fault })?;
         Ok(Box::new(Guard::new(target.sockets.admit(transport))))
@@ -193,8 +192,9 @@ impl Destination {
         for (position, address) in addresses.iter().enumerate() {
             let address = SocketAddr::new(*address, self.port);
             let untried = u32::try_from(addresses.len() - position).unwrap_or(u32::MAX);
-            let share = deadline.saturating_duration_since(Instant::now()) / untried;
-            match timeout_at(Instant::now() + share, TcpStream::connect(address)).await {
+            let now = Instant::now();
+            let share = deadline.saturating_duration_since(now) / untried;
+            match timeout_at(now + share, TcpStream::connect(address)).await {
                 Ok(Ok(tcp)) => return prepare(tcp).map_err(ConnectFault::Connect),
                 // A failure of the provider at one address counts more than a shortage of the gateway for another.
                 Ok(Err(error)) if last.is_some() && is_shortage(&error) => {}

@@ -1,10 +1,7 @@
 //! Wraps a socket and lets only regular HTTP/1.1 answers pass.
 //!
-//! The guard drops interim heads, checks the framing and turns an early end into an error. After anything irregular it closes
-//! the socket and reports its end, so that the connection is not used again.
-//!
-//! Body bytes are read into the reader's buffer and only counted. A head is held back until it is complete. A head that
-//! arrives in a single read, as nearly all do, is parsed in place.
+//! The guard drops interim heads, takes the body out of its framing and turns an early end into an error. After anything
+//! irregular it closes the socket, so that the connection is not used again. It holds no buffer while nothing arrives.
 //!
 //! For writes the guard solves one problem: a provider may reject a large request before it has read it (413, for example).
 //! Writing on would end in a reset and lose the status. The guard recognises the rejection and discards the rest of the
@@ -18,17 +15,25 @@ mod head;
 
 use std::{
     fmt, io,
+    mem::MaybeUninit,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf as _, BytesMut};
+use actix_http::{StatusCode, header::HeaderMap};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::head::{Head, Parsed};
-pub(super) use self::{fault::Fault, framing::Framing, head::MAX_HEADERS};
+pub(super) use self::fault::Fault;
+use self::{
+    framing::Framing,
+    head::{Head, Parsed},
+};
 use super::{connection_events, keep_alive::ManagedSocket};
+
+/// Most bytes of a read.
+const READ: usize = 16 * 1024;
 
 /// Most interim heads before an answer.
 const MAX_INTERIM: u8 = 8;
@@ -47,14 +52,10 @@ pub(super) struct Guard<S> {
     /// Closed by the guard after anything irregular, or by a timeout while idle.
     socket: Rc<ManagedSocket<S>>,
     phase: Phase,
-    /// Bytes of a head that is incomplete, or that is not read yet.
-    held: BytesMut,
-    /// The complete head in `held`, while its request is still being written.
+    /// What was read and not passed on: of a head that is incomplete, or of the body.
+    read: Bytes,
+    /// The complete head, while its request is still being written.
     found: Option<Head>,
-    /// Checked bytes that are not read yet.
-    passed: BytesMut,
-    /// Framing of the answer's body, from its start.
-    framing: Framing,
     /// Interim heads dropped in this exchange.
     interim: u8,
     /// Bytes written of this exchange's request.
@@ -65,8 +66,6 @@ pub(super) struct Guard<S> {
     refused: bool,
     /// Error of a failed write, until it is known whether the provider sent a rejection.
     broken: Option<io::Error>,
-    /// Whether the connection had an exchange before.
-    used: bool,
 }
 
 #[derive(Debug)]
@@ -84,16 +83,13 @@ impl<S: Wire> Guard<S> {
         Guard {
             socket,
             phase: Phase::Idle,
-            held: BytesMut::new(),
+            read: Bytes::new(),
             found: None,
-            passed: BytesMut::new(),
-            framing: Framing::UntilClose,
             interim: 0,
             written: 0,
             reusable: true,
             refused: false,
             broken: None,
-            used: false,
         }
     }
 
@@ -102,15 +98,59 @@ impl<S: Wire> Guard<S> {
         self.socket.is_open()
     }
 
-    /// Framing of the body of the answer whose head was read.
-    pub(super) fn framing(&self) -> Framing {
-        self.framing.clone()
+    /// Whether no exchange runs.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// Whether the connection was silent since its last exchange. Any byte, or the end, closes it.
+    pub(super) fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        match self.poll_wire(cx) {
+            Poll::Ready(_) => {
+                self.poison();
+                Poll::Ready(false)
+            }
+            // The runtime wakes this task once it polls the socket. With TLS the bytes may hold no data.
+            Poll::Pending if self.has_unread() => Poll::Pending,
+            Poll::Pending => Poll::Ready(true),
+        }
+    }
+
+    /// Status and headers of the answer, once its request is written.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(StatusCode, HeaderMap)>> {
+        ready!(self.poll_found(cx))?;
+        let Some(head) = self.found.take() else { return Poll::Ready(Err(self.fail(Fault::NoAnswer))) };
+        let is_read = head.status == StatusCode::OK || self.written <= MAX_REFUSED;
+        self.reusable = head.reusable && !self.refused && is_read;
+        self.phase = Phase::Body(head.framing);
+        self.end_if_complete();
+        Poll::Ready(Ok((head.status, head.headers)))
+    }
+
+    /// The next piece of the body; `None` behind the last one.
+    pub(super) fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            let Phase::Body(framing) = &mut self.phase else { return Poll::Ready(None) };
+            let content = framing.take_content(&mut self.read).map_err(|fault| self.fail(fault))?;
+            if !content.is_empty() {
+                return Poll::Ready(Some(Ok(content)));
+            }
+            if self.end_if_complete() {
+                return Poll::Ready(None);
+            }
+            self.read = ready!(self.poll_wire(cx))?;
+            if self.read.is_empty() {
+                self.poison();
+                let is_whole = matches!(self.phase, Phase::Body(Framing::UntilClose));
+                return Poll::Ready(if is_whole { None } else { Some(Err(Fault::BodyCut.into())) });
+            }
+        }
     }
 
     /// Closes the socket. Later reads report its end.
     fn poison(&mut self) {
         self.socket.close();
-        self.held = BytesMut::new();
+        self.read = Bytes::new();
         self.found = None;
     }
 
@@ -119,161 +159,89 @@ impl<S: Wire> Guard<S> {
         fault.into()
     }
 
-    /// Reads from the socket. Returns the number of bytes; 0 at its end.
-    fn poll_wire(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        let before = buf.filled().len();
+    /// Reads what has arrived. Returns nothing at the end of the connection.
+    fn poll_wire(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let mut space = [MaybeUninit::uninit(); READ];
+        let mut buf = ReadBuf::uninit(&mut space);
         let outcome = match self.socket.stream().as_mut() {
-            Some(wire) => ready!(Pin::new(wire).poll_read(cx, buf)),
-            None => return Poll::Ready(Ok(0)),
+            Some(wire) => ready!(Pin::new(wire).poll_read(cx, &mut buf)),
+            None => return Poll::Ready(Ok(Bytes::new())),
         };
         if outcome.is_err() {
             self.poison();
         }
-        Poll::Ready(outcome.map(|()| buf.filled().len() - before))
+        Poll::Ready(outcome.map(|()| Bytes::copy_from_slice(buf.filled())))
     }
 
-    /// Handles a read between two exchanges, which checks the connection. Any byte, or the end, closes it.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut stray = [0; 1];
-        let _ = ready!(self.poll_wire(cx, &mut ReadBuf::new(&mut stray)));
-        self.poison();
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut complete = self.found.take();
-        loop {
-            if let Some(head) = complete {
-                self.pass_held(head)?;
-                self.hand_over(buf);
-                return Poll::Ready(Ok(()));
-            }
-            let start = buf.filled().len();
-            if ready!(self.poll_wire(cx, buf))? == 0 {
+    /// Reads until the head is complete.
+    fn poll_found(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.found.is_none() {
+            let more = ready!(self.poll_wire(cx))?;
+            if more.is_empty() {
                 return Poll::Ready(Err(self.ended_before_head()));
             }
-            if self.held.is_empty() {
-                connection_events::note_first_byte();
-                let parsed = head::parse(unread(buf, start)).map_err(|fault| self.fail(fault))?;
-                if let Parsed::Final(head) = parsed {
-                    return Poll::Ready(self.pass_in_place(head, buf, start));
-                }
-            }
-            complete = self.hold(unread(buf, start))?;
-            buf.set_filled(start);
+            self.found = self.hold(more)?;
         }
+        Poll::Ready(Ok(()))
     }
 
     /// Appends bytes of a head. Returns the head once it is complete.
-    fn hold(&mut self, bytes: &[u8]) -> io::Result<Option<Head>> {
-        let first = self.held.is_empty();
-        self.held.extend_from_slice(bytes);
+    fn hold(&mut self, more: Bytes) -> io::Result<Option<Head>> {
+        if self.read.is_empty() {
+            connection_events::note_first_byte();
+            self.read = more;
+            return self.take_head();
+        }
+        let has_line_end = more.contains(&b'\n');
+        let mut all = BytesMut::from(std::mem::take(&mut self.read));
+        all.extend_from_slice(&more);
+        self.read = all.freeze();
         // A head ends with a line feed. Without this check, a head that arrives byte by byte would be parsed for each byte.
-        let may_be_complete = first || bytes.contains(&b'\n') || self.held.len() > head::MAX_HEAD;
-        if may_be_complete { self.parse_held() } else { Ok(None) }
+        if has_line_end || self.read.len() > head::MAX_HEAD { self.take_head() } else { Ok(None) }
     }
 
-    /// Drops interim heads from the held bytes. Returns the answer's own head once it is complete.
-    fn parse_held(&mut self) -> io::Result<Option<Head>> {
-        loop {
-            if self.held.is_empty() {
-                return Ok(None);
-            }
-            match head::parse(&self.held) {
-                Ok(Parsed::Partial) => return Ok(None),
-                Ok(Parsed::Final(head)) => return Ok(Some(head)),
-                Ok(Parsed::Interim(_)) if self.interim == MAX_INTERIM => return Err(self.fail(Fault::InterimFlood)),
-                Ok(Parsed::Interim(length)) => {
+    /// Drops interim heads. Returns the answer's own head, taken off what was read, once it is complete.
+    fn take_head(&mut self) -> io::Result<Option<Head>> {
+        while !self.read.is_empty() {
+            match head::parse(&self.read).map_err(|fault| self.fail(fault))? {
+                Parsed::Partial => return Ok(None),
+                Parsed::Final(head) => {
+                    self.read.advance(head.length);
+                    return Ok(Some(head));
+                }
+                Parsed::Interim(_) if self.interim == MAX_INTERIM => return Err(self.fail(Fault::InterimFlood)),
+                Parsed::Interim(length) => {
                     self.interim += 1;
-                    self.held.advance(length);
-                    if !self.held.is_empty() {
+                    self.read.advance(length);
+                    if !self.read.is_empty() {
                         connection_events::note_first_byte();
                     }
                 }
-                Err(fault) => return Err(self.fail(fault)),
             }
         }
+        Ok(None)
     }
 
-    /// Passes a head that is, with the start of its body, in the reader's buffer.
-    fn pass_in_place(&mut self, head: Head, buf: &mut ReadBuf<'_>, start: usize) -> io::Result<()> {
-        let behind_head = start + head.length;
-        let end = behind_head + self.begin_body(head, unread(buf, behind_head))?;
-        buf.set_filled(end);
-        Ok(())
-    }
-
-    /// Passes a head that arrived in pieces.
-    fn pass_held(&mut self, head: Head) -> io::Result<()> {
-        let mut answer = std::mem::take(&mut self.held);
-        let length = head.length;
-        let end = length + self.begin_body(head, answer.get(length..).unwrap_or_default())?;
-        answer.truncate(end);
-        self.passed = answer;
-        Ok(())
-    }
-
-    fn begin_body(&mut self, head: Head, body: &[u8]) -> io::Result<usize> {
-        self.reusable = head.reusable && !self.refused && (head.status == 200 || self.written <= MAX_REFUSED);
-        self.framing = head.framing.clone();
-        self.phase = Phase::Body(head.framing);
-        self.count(body)
-    }
-
-    fn poll_body(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let start = buf.filled().len();
-        if ready!(self.poll_wire(cx, buf))? == 0 {
-            let whole = matches!(self.phase, Phase::Body(Framing::UntilClose));
+    /// Ends the exchange behind the last byte of the body.
+    fn end_if_complete(&mut self) -> bool {
+        if !matches!(&self.phase, Phase::Body(framing) if framing.is_complete()) {
+            return false;
+        }
+        self.phase = Phase::Idle;
+        // Bytes after the body belong to no call, so the connection cannot be used again.
+        if self.reusable && self.read.is_empty() {
+            self.socket.end();
+        } else {
             self.poison();
-            return Poll::Ready(if whole { Ok(()) } else { Err(Fault::BodyCut.into()) });
         }
-        let end = start + self.count(unread(buf, start))?;
-        buf.set_filled(end);
-        Poll::Ready(Ok(()))
+        true
     }
 
-    /// Counts bytes of the body and ends the exchange after the last one. Returns how many bytes belong to the body.
-    fn count(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Phase::Body(framing) = &mut self.phase else { return Ok(0) };
-        let counted = framing.advance(bytes);
-        let complete = framing.is_complete();
-        let counted = counted.map_err(|fault| self.fail(fault))?;
-        if complete {
-            self.phase = Phase::Idle;
-            // Bytes after the body belong to no call, so the connection cannot be used again.
-            if !self.reusable || counted < bytes.len() {
-                self.poison();
-            } else {
-                self.socket.end();
-            }
-        }
-        Ok(counted)
-    }
-
-    /// Copies checked bytes to the reader's buffer, as far as it has room.
-    fn hand_over(&mut self, buf: &mut ReadBuf<'_>) {
-        let length = self.passed.len().min(buf.remaining());
-        buf.put_slice(self.passed.get(..length).unwrap_or_default());
-        self.passed.advance(length);
-    }
-
-    /// Begins an exchange if the connection was silent since the last one.
-    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Begins an exchange.
+    fn begin(&mut self) {
         self.socket.begin();
-        if self.used {
-            let mut stray = [0; 1];
-            if self.poll_wire(cx, &mut ReadBuf::new(&mut stray)).is_ready() {
-                return Poll::Ready(Err(self.fail(Fault::Stale)));
-            }
-            if self.has_unread() {
-                // The runtime wakes this task once it polls the socket. With TLS the bytes may hold no data.
-                return Poll::Pending;
-            }
-        }
-        self.used = true;
         self.phase = Phase::Head;
         (self.interim, self.written) = (0, 0);
-        Poll::Ready(Ok(()))
     }
 
     /// Whether the kernel has unread bytes.
@@ -282,36 +250,13 @@ impl<S: Wire> Guard<S> {
     }
 
     fn ended_before_head(&mut self) -> io::Error {
-        let fault = match head::parse(&self.held) {
-            _ if self.held.is_empty() => Fault::NoAnswer,
+        let fault = match head::parse(&self.read) {
+            _ if self.read.is_empty() => Fault::NoAnswer,
             // Bytes without a line feed were not parsed so far.
             Err(fault) => fault,
             Ok(_) => Fault::HeadCut,
         };
         self.fail(fault)
-    }
-}
-
-/// The bytes read into `buf` after its first `start` bytes.
-fn unread<'a>(buf: &'a ReadBuf<'_>, start: usize) -> &'a [u8] {
-    buf.filled().get(start..).unwrap_or_default()
-}
-
-impl<S: Wire> AsyncRead for Guard<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let guard = self.get_mut();
-        if buf.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        if !guard.passed.is_empty() {
-            guard.hand_over(buf);
-            return Poll::Ready(Ok(()));
-        }
-        match guard.phase {
-            Phase::Idle => guard.poll_idle(cx),
-            Phase::Head => guard.poll_head(cx, buf),
-            Phase::Body(_) => guard.poll_body(cx, buf),
-        }
     }
 }
 
@@ -324,8 +269,8 @@ impl<S: Wire> AsyncWrite for Guard<S> {
         if guard.broken.is_some() {
             return guard.poll_broken(cx).map_ok(|()| bytes.len());
         }
-        if matches!(guard.phase, Phase::Idle) {
-            ready!(guard.poll_begin(cx))?;
+        if guard.is_idle() {
+            guard.begin();
         }
         let written = match guard.socket.stream().as_mut() {
             Some(wire) => Pin::new(wire).poll_write(cx, bytes),

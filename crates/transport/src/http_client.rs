@@ -5,10 +5,7 @@ use std::time::Instant;
 use actix_http::{
     Method, Uri,
     body::None as NoBody,
-    header::{
-        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-        HeaderValue, USER_AGENT,
-    },
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT},
 };
 use awc::{Client, ClientResponse};
 use bytes::Bytes;
@@ -27,36 +24,12 @@ pub(super) fn build(connector: Connector) -> Client {
     AwcConnector::new(connector).client()
 }
 
-/// Sends one GET on a connection of its own and waits for the head until `deadline`.
-pub(super) async fn get(
-    client: &Client,
-    connection: &Connection,
-    uri: Uri,
-    accept: &'static str,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    deadline: Instant,
-) -> Result<ClientResponse, UpstreamError> {
-    let mut request = client
-        .get(uri)
-        .force_close()
-        .insert_header((HOST, connection.authority.as_str()))
-        .insert_header((USER_AGENT, request::AGENT))
-        .insert_header((ACCEPT, accept))
-        .insert_header((ACCEPT_ENCODING, "identity"));
-    for header in headers {
-        request = request.insert_header(header);
-    }
-    let sent = timeout_at(deadline.into(), request.send_body(NoBody::new())).await;
-    sent.map_err(|_| UpstreamError::timeout("no head in time"))?.map_err(|error| failure::of_send(&error))
-}
-
-/// Sends one call with a JSON body on a connection of its own and waits for the head until `deadline`.
+/// Sends one call on a connection of its own and waits for the head until `deadline`.
 pub(super) async fn call(
-    client: &Client,
-    connection: &Connection,
+    (client, connection): (&Client, &Connection),
     (method, uri): (Method, Uri),
-    body: Bytes,
-    credentials: Option<(HeaderName, HeaderValue)>,
+    headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+    body: Option<Bytes>,
     deadline: Instant,
 ) -> Result<ClientResponse, UpstreamError> {
     let mut request = client
@@ -64,13 +37,15 @@ pub(super) async fn call(
         .force_close()
         .insert_header((HOST, connection.authority.as_str()))
         .insert_header((USER_AGENT, request::AGENT))
-        .insert_header((ACCEPT, "application/json"))
-        .insert_header((CONTENT_TYPE, "application/json"))
         .insert_header((ACCEPT_ENCODING, "identity"));
-    if let Some(credentials) = credentials {
-        request = request.insert_header(credentials);
+    for header in headers {
+        request = request.insert_header(header);
     }
-    let sent = timeout_at(deadline.into(), request.send_body(body)).await;
+    let sending = match body {
+        Some(body) => request.send_body(body),
+        None => request.send_body(NoBody::new()),
+    };
+    let sent = timeout_at(deadline.into(), sending).await;
     sent.map_err(|_| UpstreamError::timeout("no head in time"))?.map_err(|error| failure::of_send(&error))
 }
 

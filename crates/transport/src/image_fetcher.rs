@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_http::{HttpMessage as _, StatusCode, Uri};
+use actix_http::{
+    HttpMessage as _, Method, StatusCode, Uri,
+    header::{ACCEPT, HeaderValue},
+};
 use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use pointsman_domain::FailureKind;
@@ -104,8 +107,9 @@ impl ImageFetcher {
         max_bytes: usize,
     ) -> Result<Bytes, UpstreamError> {
         let head_deadline = deadline.min(Instant::now() + IDLE_TIMEOUT);
-        let response =
-            http_client::get(&self.client(origin), origin, uri, "image/*", Vec::new(), head_deadline).await?;
+        let headers = [(ACCEPT, HeaderValue::from_static("image/*"))];
+        let client = self.client(origin);
+        let response = http_client::call((&client, origin), (Method::GET, uri), headers, None, head_deadline).await?;
         accept(response, deadline, max_bytes)?.collect().await
     }
 

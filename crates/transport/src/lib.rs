@@ -6,8 +6,8 @@
 //! see another caller's answer.
 //!
 //! From the outside in: `client` is used by callers and makes requests with awc. `awc_connector` answers them: it keeps
-//! connections, `connector` opens them, `exchange` writes a request and reads the answer, `guard` wraps each socket and checks
-//! the framing. `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves hosts,
+//! connections, `connector` opens them, `exchange` writes a request and gives the answer, `guard` wraps each socket and reads
+//! only regular answers. `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves hosts,
 //! `keep_alive` closes idle connections, `shortage` recognises missing resources of the gateway itself. `redact`
 //! removes keys from text that is shown, `mask` from bytes that pass through.
 //!

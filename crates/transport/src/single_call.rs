@@ -6,17 +6,17 @@ use std::{
 };
 
 use actix_http::{
-    HttpMessage as _, Method, Uri,
-    header::{DATE, HeaderName, HeaderValue},
+    HttpMessage as _, Method,
+    header::{ACCEPT, CONTENT_TYPE, DATE, HeaderName, HeaderValue},
 };
-use awc::{Client, ClientResponse};
+use awc::ClientResponse;
 use bytes::Bytes;
 use pointsman_domain::FailureKind;
 use rustls::ClientConfig;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
-    connection::Connection,
+    connection::{Connection, ConnectionFault},
     connector::Connector,
     failure::UpstreamError,
     http_client,
@@ -63,9 +63,8 @@ pub async fn read_provider_page(
     path: &str,
     timeout: Duration,
 ) -> Result<ProviderPage, UpstreamError> {
-    let deadline = Instant::now() + timeout;
-    let response = get(connection, tls, path, &connection.headers, deadline, timeout).await?;
-    provider_page(response, deadline).await
+    let headers = connection.headers.iter().cloned();
+    provider_page(send(connection, tls, (Method::GET, path), headers, None, timeout).await?).await
 }
 
 /// The list of models of a provider whose calls are signed, asked for with a signature.
@@ -77,7 +76,6 @@ pub async fn read_signed_list(
     tls: &Arc<ClientConfig>,
     timeout: Duration,
 ) -> Result<ProviderPage, UpstreamError> {
-    let deadline = Instant::now() + timeout;
     let failed = |why: String| UpstreamError::new(FailureKind::Auth, why);
     let signer = connection.signer.as_ref().ok_or_else(|| failed("its calls are not signed".to_owned()))?;
     let (list, path) = connection.model_list().map_err(|fault| failed(fault.to_string()))?;
@@ -88,8 +86,7 @@ pub async fn read_signed_list(
     };
     let headers = signature.into_iter().map(header).collect::<Result<Vec<_>, _>>();
     let headers = headers.map_err(|error| failed(error.to_string()))?;
-    let response = get(&list, tls, path, &headers, deadline, timeout).await?;
-    provider_page(response, deadline).await
+    provider_page(send(&list, tls, (Method::GET, path), headers, None, timeout).await?).await
 }
 
 /// Exchanges the account of a provider that is called with tokens for one, which is dropped.
@@ -107,7 +104,7 @@ pub async fn try_service_account(
     }
 }
 
-async fn provider_page(mut response: ClientResponse, deadline: Instant) -> Result<ProviderPage, UpstreamError> {
+async fn provider_page((mut response, deadline): SentCall) -> Result<ProviderPage, UpstreamError> {
     let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let date = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
     let amazon_error = text("x-amzn-errortype").map(str::to_owned);
@@ -126,44 +123,33 @@ pub async fn call_page(
     body: Option<Bytes>,
     timeout: Duration,
 ) -> Result<(u16, Bytes), UpstreamError> {
-    let deadline = Instant::now() + timeout;
-    let mut response = if method == Method::GET {
-        get(connection, tls, path, &[], deadline, timeout).await?
-    } else {
-        let (client, uri, credentials) = prepare(connection, tls, path, timeout)?;
-        let body = body.unwrap_or_default();
-        http_client::call(&client, connection, (method, uri), body, credentials, deadline).await?
-    };
+    let body = (method != Method::GET).then(|| body.unwrap_or_default());
+    let (mut response, deadline) = send(connection, tls, (method, path), [], body, timeout).await?;
     Ok((response.status().as_u16(), read_body(&mut response, deadline).await?))
 }
 
-type Prepared = (Client, Uri, Option<(HeaderName, HeaderValue)>);
+/// A response whose body is not read yet, and the deadline for it.
+type SentCall = (ClientResponse, Instant);
 
-/// Client, address and credentials of one request.
-fn prepare(
+/// Sends one call, and waits for the head of its answer.
+async fn send(
     connection: &Connection,
     tls: &Arc<ClientConfig>,
-    path: &str,
+    (method, path): (Method, &str),
+    headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+    body: Option<Bytes>,
     timeout: Duration,
-) -> Result<Prepared, UpstreamError> {
-    let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
-    let uri = connection.uri(path).map_err(|fault| failed(fault.to_string()))?;
-    let credentials = connection.credentials().map_err(|fault| failed(fault.to_string()))?;
-    let connector = Connector::new(connection, tls, timeout, KeepAlive::NEVER);
-    Ok((http_client::build(connector), uri, credentials))
-}
-
-async fn get(
-    connection: &Connection,
-    tls: &Arc<ClientConfig>,
-    path: &str,
-    headers: &[(HeaderName, HeaderValue)],
-    deadline: Instant,
-    timeout: Duration,
-) -> Result<ClientResponse, UpstreamError> {
-    let (client, uri, credentials) = prepare(connection, tls, path, timeout)?;
-    let headers: Vec<_> = headers.iter().cloned().chain(credentials).collect();
-    http_client::get(&client, connection, uri, "application/json", headers, deadline).await
+) -> Result<SentCall, UpstreamError> {
+    let deadline = Instant::now() + timeout;
+    let failed = |fault: ConnectionFault| UpstreamError::new(FailureKind::Connect, fault.to_string());
+    let uri = connection.uri(path).map_err(failed)?;
+    let credentials = connection.credentials().map_err(failed)?;
+    let client = http_client::build(Connector::new(connection, tls, timeout, KeepAlive::NEVER));
+    let json = HeaderValue::from_static("application/json");
+    let of_body = body.as_ref().map(|_| (CONTENT_TYPE, json.clone()));
+    let headers = [(ACCEPT, json)].into_iter().chain(of_body).chain(headers).chain(credentials);
+    let sent = http_client::call((&client, connection), (method, uri), headers, body, deadline).await;
+    sent.map(|response| (response, deadline))
 }
 
 async fn read_body(response: &mut ClientResponse, deadline: Instant) -> Result<Bytes, UpstreamError> {

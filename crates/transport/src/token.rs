@@ -6,8 +6,8 @@ use std::{
 };
 
 use actix_http::{
-    HttpMessage as _,
-    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
+    HttpMessage as _, Method,
+    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
 };
 use pointsman_base::secret::Secret;
 use pointsman_domain::FailureKind;
@@ -19,10 +19,9 @@ use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connector::Connector,
-    failure::{self, UpstreamError},
+    failure::UpstreamError,
     http_client,
     keep_alive::KeepAlive,
-    request,
     service_account::ServiceAccount,
 };
 
@@ -93,18 +92,14 @@ async fn fetch(
     let endpoint = Connection::new(&account.token_uri).map_err(|fault| failed(&format!("token_uri {fault}")))?;
     let uri = endpoint.uri("").map_err(|fault| failed(&fault.to_string()))?;
     let client = http_client::build(Connector::new(&endpoint, tls, TIMEOUT, KeepAlive::NEVER));
-    let request = client
-        .post(uri)
-        .force_close()
-        .insert_header((HOST, endpoint.authority.as_str()))
-        .insert_header((USER_AGENT, request::AGENT))
-        .insert_header((ACCEPT, "application/json"))
-        .insert_header((ACCEPT_ENCODING, "identity"))
-        .insert_header((CONTENT_TYPE, "application/x-www-form-urlencoded"));
-    let asked = Instant::now();
-    let sent = timeout_at(deadline.into(), request.send_body(form)).await;
-    let mut response =
-        sent.map_err(|_| UpstreamError::timeout("no token in time"))?.map_err(|error| failure::of_send(&error))?;
+    let headers = [(ACCEPT, "application/json"), (CONTENT_TYPE, "application/x-www-form-urlencoded")];
+    let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    let (asked, target) = (Instant::now(), (Method::POST, uri));
+    let sent = http_client::call((&client, &endpoint), target, headers, Some(form.into()), deadline).await;
+    let mut response = sent.map_err(|error| {
+        let detail = format!("token of the service account: {}", error.detail);
+        UpstreamError { detail, ..error }
+    })?;
     let status = response.status().as_u16();
     let announced = http_client::announced_length(response.headers());
     let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };

@@ -1,4 +1,4 @@
-use pointsman_domain::{AttemptReason, CostBreakdown, Usage};
+use pointsman_domain::{CostBreakdown, Usage};
 
 use crate::ledger::tests::admitted;
 
@@ -10,26 +10,16 @@ const HOUR: i64 = 60 * MINUTE;
 fn attempt(provider: &str, error_type: Option<&'static str>) -> AttemptRecord {
     AttemptRecord {
         n: 1,
-        reason: AttemptReason::First,
-        endpoint: 0,
         model: "acme/small".into(),
         provider_name: provider.into(),
         provider_slug: provider.into(),
         status: Some(200),
         error_type: error_type.map(Into::into),
-        cause: None,
-        started_ms: 0,
-        queue_ms: 0,
-        connect_ms: None,
-        tls_ms: None,
-        first_byte_ms: None,
         first_token_ms: error_type.is_none().then_some(40),
-        stream_ms: None,
         duration_ms: 90,
         cost: Some(Usd::from_femto(7 * FEMTO_PER_NANO)),
-        estimated: false,
-        reported_cost: None,
         served: error_type.is_none(),
+        ..AttemptRecord::default()
     }
 }
 

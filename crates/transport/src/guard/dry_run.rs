@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use futures_util::task::noop_waker_ref;
 
 use super::{AsyncRead, AsyncWrite, Context, Guard, Pin, Poll, Rc, ReadBuf, Wire, fault::Fault, io};
-use crate::keep_alive::KeepAlive;
-use crate::keep_alive::ManagedSocket;
+use crate::keep_alive::{KeepAlive, ManagedSocket};
 
 /// Outcome of one exchange.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExaminedExchange {
-    /// Bytes that pass: the head, and the body with its framing.
-    pub passed: Vec<u8>,
+    /// The status, if the head passes.
+    pub status: Option<u16>,
+    /// The content that passes.
+    pub content: Vec<u8>,
     /// Why the answer is not regular.
     pub fault: Option<String>,
     /// Whether the connection would be used again.
@@ -21,30 +22,29 @@ pub struct ExaminedExchange {
 
 /// Sends one request over a guarded connection that returns `reads`, one per read, and then ends.
 pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> ExaminedExchange {
-    let mut cx = Context::from_waker(noop_waker_ref());
     let reads = reads.into_iter().filter(|read| !read.is_empty()).collect();
     let mut guard = Guard::new(Rc::new(ManagedSocket::new(ScriptedSocket { reads }, KeepAlive::LONG)));
-    let mut examined = ExaminedExchange { passed: Vec::new(), fault: None, reusable: false };
-    if let Poll::Ready(Err(error)) = Pin::new(&mut guard).poll_write(&mut cx, b"GET / HTTP/1.1\r\n\r\n") {
-        examined.fault = Some(error.to_string());
-        return examined;
+    let mut examined = ExaminedExchange::default();
+    if let Err(error) = exchange(&mut guard, &mut examined) {
+        examined.fault = Some(Fault::of(&error).map_or_else(|| error.to_string(), |fault| fault.to_string()));
     }
-    let mut room = [0; 512];
-    loop {
-        let mut buf = ReadBuf::new(&mut room);
-        match Pin::new(&mut guard).poll_read(&mut cx, &mut buf) {
-            Poll::Pending => return examined,
-            Poll::Ready(Ok(())) if buf.filled().is_empty() => return examined,
-            Poll::Ready(Ok(())) => examined.passed.extend_from_slice(buf.filled()),
-            Poll::Ready(Err(error)) => {
-                examined.fault = Some(Fault::of(&error).map_or_else(|| error.to_string(), |fault| fault.to_string()));
-                return examined;
-            }
-        }
-        // Reusable if the exchange is over, every byte was read, and the socket is open.
-        let whole = matches!(guard.phase, super::Phase::Idle) && guard.passed.is_empty();
-        examined.reusable = whole && guard.socket.stream().as_ref().is_some_and(|wire| wire.reads.is_empty());
+    // The exchange is over, every byte was read, and the socket is open.
+    let has_read_all = guard.socket.stream().as_ref().is_some_and(|wire| wire.reads.is_empty());
+    examined.reusable = guard.is_idle() && has_read_all;
+    examined
+}
+
+fn exchange(guard: &mut Guard<ScriptedSocket>, examined: &mut ExaminedExchange) -> io::Result<()> {
+    let mut cx = Context::from_waker(noop_waker_ref());
+    if let Poll::Ready(written) = Pin::new(&mut *guard).poll_write(&mut cx, b"GET / HTTP/1.1\r\n\r\n") {
+        written?;
     }
+    let Poll::Ready(head) = guard.poll_head(&mut cx) else { return Ok(()) };
+    examined.status = Some(head?.0.as_u16());
+    while let Poll::Ready(Some(content)) = guard.poll_content(&mut cx) {
+        examined.content.extend_from_slice(&content?);
+    }
+    Ok(())
 }
 
 /// A socket that returns the reads of a list.

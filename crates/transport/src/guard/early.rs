@@ -8,49 +8,17 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::io::ReadBuf;
-
-use super::{Guard, Phase, Wire, connection_events};
-
-/// Bytes per read.
-const EARLY_READ: usize = 2048;
-
-/// Answer that arrived while the request was still being written.
-enum EarlyAnswer {
-    None,
-    /// A status of 300 or more: the rest of the request need not be written.
-    Refusal,
-    /// Another answer. It is held until the request is written.
-    Answer,
-}
+use super::{Guard, Wire};
 
 impl<S: Wire> Guard<S> {
-    /// Reads an answer that arrived while its request is being written.
-    fn read_early_answer(&mut self, cx: &mut Context<'_>) -> io::Result<EarlyAnswer> {
-        if !matches!(self.phase, Phase::Head) {
-            return Ok(if self.refused { EarlyAnswer::Refusal } else { EarlyAnswer::Answer });
+    /// Whether the provider has rejected the request, by a status of 300 or more. Another answer is held until the request is
+    /// written.
+    fn read_rejection(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        if let Poll::Ready(found) = self.poll_found(cx) {
+            found?;
         }
-        while self.found.is_none() {
-            let mut space = [0; EARLY_READ];
-            let mut buf = ReadBuf::new(&mut space);
-            match self.poll_wire(cx, &mut buf) {
-                Poll::Pending => return Ok(EarlyAnswer::None),
-                Poll::Ready(Ok(0)) => return Err(self.ended_before_head()),
-                Poll::Ready(outcome) => outcome?,
-            };
-            if self.held.is_empty() {
-                connection_events::note_first_byte();
-            }
-            self.found = self.hold(buf.filled())?;
-        }
-        match self.found.take_if(|head| head.status >= 300) {
-            None => Ok(EarlyAnswer::Answer),
-            Some(head) => {
-                self.refused = true;
-                self.pass_held(head)?;
-                Ok(EarlyAnswer::Refusal)
-            }
-        }
+        self.refused = self.found.as_ref().is_some_and(|head| head.status.as_u16() >= 300);
+        Ok(self.refused)
     }
 
     /// Result of a write or flush. If it failed or is pending, an early rejection makes it count as `done`.
@@ -66,9 +34,9 @@ impl<S: Wire> Guard<S> {
                 self.broken = Some(error);
                 self.poll_broken(cx).map_ok(|()| done)
             }
-            Poll::Pending => match self.read_early_answer(cx) {
-                Ok(EarlyAnswer::Refusal) => Poll::Ready(Ok(done)),
-                Ok(EarlyAnswer::None | EarlyAnswer::Answer) => Poll::Pending,
+            Poll::Pending => match self.read_rejection(cx) {
+                Ok(true) => Poll::Ready(Ok(done)),
+                Ok(false) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             },
         }
@@ -76,13 +44,13 @@ impl<S: Wire> Guard<S> {
 
     /// After a failed write: waits for a rejection as long as there are unread bytes, then returns the error.
     pub(super) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.read_early_answer(cx) {
-            Ok(EarlyAnswer::Refusal) => {
+        match self.read_rejection(cx) {
+            Ok(true) => {
                 self.broken = None;
                 return Poll::Ready(Ok(()));
             }
             // The runtime wakes this task once it polls the socket.
-            Ok(EarlyAnswer::None) if self.has_unread() => return Poll::Pending,
+            Ok(false) if self.found.is_none() && self.has_unread() => return Poll::Pending,
             // The error of the write says more than a later one of the read.
             Ok(_) | Err(_) => {}
         }

@@ -7,8 +7,6 @@ use pointsman_domain::FailureKind;
 /// Why the guard rejects an answer. Passed on inside an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A pooled connection was closed, or had unread bytes, before the request was written.
-    Stale,
     /// The connection ended before any byte of an answer.
     NoAnswer,
     /// The connection ended inside the head.
@@ -35,7 +33,7 @@ impl Fault {
 
     pub(crate) fn kind(self) -> FailureKind {
         match self {
-            Fault::Stale | Fault::NoAnswer | Fault::HeadCut => FailureKind::Reset,
+            Fault::NoAnswer | Fault::HeadCut => FailureKind::Reset,
             Fault::BodyCut => FailureKind::Truncated,
             Fault::SwitchingProtocols => FailureKind::UnexpectedStatus,
             Fault::InterimFlood | Fault::HeadTooLarge | Fault::Head(_) | Fault::Chunk(_) => FailureKind::Malformed,
@@ -46,7 +44,6 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Fault::Stale => "the kept connection was no longer clean",
             Fault::NoAnswer => "the connection ended without an answer",
             Fault::HeadCut => "the connection ended inside the head",
             Fault::BodyCut => "the connection ended before the body did",
@@ -63,7 +60,6 @@ impl std::error::Error for Fault {}
 impl From<Fault> for io::Error {
     fn from(fault: Fault) -> io::Error {
         let kind = match fault {
-            Fault::Stale => io::ErrorKind::ConnectionReset,
             Fault::NoAnswer | Fault::HeadCut | Fault::BodyCut => io::ErrorKind::UnexpectedEof,
             _ => io::ErrorKind::InvalidData,
         };

@@ -1,20 +1,26 @@
-//! Reads the head of an answer as far as the framing of its body needs, and rejects every head that two parsers could
-//! read differently.
-//!
-//! Pure. Uses status, version and framing headers only; `exchange` reads the others.
+//! Reads the head of an answer, and rejects every one that two parsers could read differently. Pure.
 
 use std::mem::MaybeUninit;
+
+use actix_http::{
+    StatusCode,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use bytes::Bytes;
 
 use super::{fault::Fault, framing::Framing};
 
 /// Most bytes of one head; each interim head counts separately.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
 
+/// What the parser let through and is no header all the same.
+const UNREADABLE: Fault = Fault::Head("a header is none");
+
 /// Most header lines.
-pub(crate) const MAX_HEADERS: usize = 96;
+const MAX_HEADERS: usize = 96;
 
 /// Result of parsing.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Parsed {
     /// The head is incomplete.
     Partial,
@@ -24,19 +30,20 @@ pub(super) enum Parsed {
     Final(Head),
 }
 
-/// Properties of an answer that the guard uses.
-#[derive(Debug, PartialEq, Eq)]
+/// The head of an answer.
+#[derive(Debug)]
 pub(super) struct Head {
-    /// Bytes of the head, including its empty line.
+    /// Its bytes, including the empty line.
     pub(super) length: usize,
-    pub(super) status: u16,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
     pub(super) framing: Framing,
     /// Whether another request may follow on this connection.
     pub(super) reusable: bool,
 }
 
 /// Reads the head at the start of `bytes`.
-pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Fault> {
+pub(super) fn parse(bytes: &Bytes) -> Result<Parsed, Fault> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
@@ -47,15 +54,31 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Fault> {
         Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge),
         Err(_) => return Err(Fault::Head("the answer is not HTTP/1")),
     };
-    match response.code.unwrap_or_default() {
-        101 => Err(Fault::SwitchingProtocols),
-        100..=199 => Ok(Parsed::Interim(length)),
-        ..100 => Err(Fault::Head("the status is no HTTP status")),
-        status => read_head(length, status, response.version == Some(1), response.headers).map(Parsed::Final),
+    let status = StatusCode::from_u16(response.code.unwrap_or_default());
+    let status = status.map_err(|_| Fault::Head("the status is no HTTP status"))?;
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Fault::SwitchingProtocols);
     }
+    if status.is_informational() {
+        return Ok(Parsed::Interim(length));
+    }
+    let (framing, reusable) = read_framing(status.as_u16(), response.version == Some(1), response.headers)?;
+    Ok(Parsed::Final(Head { length, status, headers: header_map(bytes, response.headers)?, framing, reusable }))
 }
 
-fn read_head(length: usize, status: u16, modern: bool, headers: &[httparse::Header<'_>]) -> Result<Head, Fault> {
+/// The headers as a map. Their values share the memory of `bytes`.
+fn header_map(bytes: &Bytes, headers: &[httparse::Header<'_>]) -> Result<HeaderMap, Fault> {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for header in headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| UNREADABLE)?;
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(header.value)).map_err(|_| UNREADABLE)?;
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// Framing of the body, and whether another request may follow.
+fn read_framing(status: u16, modern: bool, headers: &[httparse::Header<'_>]) -> Result<(Framing, bool), Fault> {
     let framing_headers = FramingHeaders::read(headers)?;
     let framing = match (framing_headers.chunked, framing_headers.length) {
         // RFC 9110 6.4.1: these have no body, whatever the headers say.
@@ -69,7 +92,7 @@ fn read_head(length: usize, status: u16, modern: bool, headers: &[httparse::Head
     let unbounded = framing == Framing::UntilClose;
     // Other statuses, such as redirects, are not expected from a provider. Their connection is not used again.
     let is_expected = status == 200 || (400..600).contains(&status);
-    Ok(Head { length, status, reusable: is_expected && modern && !unbounded && !framing_headers.close, framing })
+    Ok((framing, is_expected && modern && !unbounded && !framing_headers.close))
 }
 
 /// Headers that describe framing and the connection.
@@ -125,18 +148,18 @@ mod tests {
     use super::*;
 
     fn parse_text(text: &str) -> Result<Parsed, Fault> {
-        parse(text.replace('\n', "\r\n").as_bytes())
+        parse(&text.replace('\n', "\r\n").into())
     }
 
     #[track_caller]
     fn check(head: &str, status: u16, framing: Framing, reusable: bool) {
         let Ok(Parsed::Final(parsed)) = parse_text(head) else { panic!("{head:?} is no head: {:?}", parse_text(head)) };
-        assert_eq!((parsed.status, parsed.framing, parsed.reusable), (status, framing, reusable), "{head:?}");
+        assert_eq!((parsed.status.as_u16(), parsed.framing, parsed.reusable), (status, framing, reusable), "{head:?}");
     }
 
     #[track_caller]
     fn refuse(head: &str, fault: &str) {
-        assert_eq!(parse_text(head).map_err(|fault| fault.to_string()), Err(fault.to_owned()), "{head:?}");
+        assert_eq!(parse_text(head).err().map(|fault| fault.to_string()).as_deref(), Some(fault), "{head:?}");
     }
 
     #[test]
@@ -212,9 +235,9 @@ mod tests {
 
     #[test]
     fn interim_and_partial_heads_are_distinguished() {
-        assert_eq!(parse(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"), Ok(Parsed::Interim(25)));
-        assert_eq!(parse(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"), Ok(Parsed::Interim(37)));
-        assert_eq!(parse(b"HTTP/1.1 200 OK\r\n"), Ok(Parsed::Partial));
-        assert_eq!(parse(b""), Ok(Parsed::Partial));
+        assert!(matches!(parse_text("HTTP/1.1 100 Continue\n\nHTTP/1.1 200 OK"), Ok(Parsed::Interim(25))));
+        assert!(matches!(parse_text("HTTP/1.1 103 Early Hints\nlink: x\n\n"), Ok(Parsed::Interim(37))));
+        assert!(matches!(parse_text("HTTP/1.1 200 OK\n"), Ok(Parsed::Partial)));
+        assert!(matches!(parse_text(""), Ok(Parsed::Partial)));
     }
 }

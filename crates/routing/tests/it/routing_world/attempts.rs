@@ -36,21 +36,9 @@ fn attempt(world: &World, n: u32, endpoint: u32, entry: &str) -> AttemptRecord {
         model: catalog.model_of(place).expect("a model").id.shared(),
         provider_name: provider.name.clone(),
         provider_slug: provider.slug.shared(),
-        status: None,
-        error_type: None,
-        cause: None,
-        started_ms: 0,
-        queue_ms: 0,
-        connect_ms: None,
-        tls_ms: None,
-        first_byte_ms: None,
-        first_token_ms: None,
-        stream_ms: None,
         duration_ms: 100,
         cost: Some(Usd::ZERO),
-        estimated: false,
-        reported_cost: None,
-        served: false,
+        ..AttemptRecord::default()
     };
     entry.split(' ').for_each(|word| note(&mut attempt, word));
     attempt
