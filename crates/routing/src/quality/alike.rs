@@ -35,7 +35,8 @@ pub struct Known<'a> {
     pub(super) is_whole: bool,
 }
 
-/// What is believed of each, others included. None of their accounts has more than `most_share` of that if it alone uses what it rated.
+/// What is believed of each: the mean with the ratings of others, as sure as by its own. Accounts that alone use what they rated have
+/// no more than `most_share` of what is believed of the rest.
 pub fn with_others(all: &[Known<'_>], most_share: f64) -> Vec<Posterior> {
     let of = |(at, one): (usize, &Known<'_>)| {
         let others = (0..).zip(all).filter(|(other, _)| *other != at).map(|(_, other)| other);
@@ -81,7 +82,7 @@ impl<'a> Known<'a> {
         let part = |share: f64| own.strength() * share / (1.0 - share);
         lent.add(of_strangers.at_most(part(most_share)));
         let lent = lent.at_most(part(most_alike));
-        own.with(lent.accepted, lent.rejected)
+        own.with(lent.accepted, lent.rejected).at_most(own.strength())
     }
 
     /// Odds that both have one quality, at most 1: a Bayes factor with the normal approximation. Each has one answer more, of

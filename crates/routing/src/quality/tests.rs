@@ -205,8 +205,10 @@ fn a_difference_that_chance_makes_of_equal_models_counts_for_neither_and_one_tha
     let rated =
         |[one, two]: [[u64; 2]; 2]| [ratings("m/one", ANNA, one).collect(), ratings("m/two", ANNA, two).collect()];
     for counts in [[[2_025, 475], [1_975, 525]], [[45, 5], [1_700, 300]]] {
-        let [_, [one, two]] = beside(rated(counts), &scores(0.8, 20), &alone());
-        assert!((one.mean - two.mean).abs() < 1e-12 && (one.tenth - two.tenth).abs() < 1e-12, "{one:?} {two:?}");
+        let [own, [one, two]] = beside(rated(counts), &scores(0.8, 20), &alone());
+        assert!((one.mean - two.mean).abs() < 1e-12, "{one:?} {two:?}");
+        let spread = |of: Quality| of.mean - of.tenth;
+        assert!(spread(one) > 0.8 * spread(own[0]), "no surer than by its own ratings: {own:?} {one:?}");
         assert_eq!([one, two].map(|of| of.ratings), counts.map(|[a, b]| (a + b) as f64), "each tells its own");
         let [accepted, rejected] = [0, 1].map(|of: usize| (counts[0][of] + counts[1][of]) as f64);
         let pooled = (16.0 + accepted) / (20.0 + accepted + rejected);
