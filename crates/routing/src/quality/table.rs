@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pointsman_domain::{Catalog, EndpointId, Quality, QualityScore, QualityScores, Task};
+use pointsman_domain::{Catalog, EndpointId, Quality, QualityScores, Task};
 
 use super::{
     alike::{Known, with_others},

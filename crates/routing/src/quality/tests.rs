@@ -234,7 +234,7 @@ fn measured_scores_tell_models_apart_that_a_few_ratings_do_not() {
     let evidence = sums.evidence(TODAY, &alone(), SHARE);
     let table = QualityTable::new([at("m/one", &good), at("m/two", &bad)].into_iter(), &evidence);
     let [one, two] = [0, 1].map(|at| table.get(at, Task::Code).unwrap().mean);
-    assert!((one - 0.9).abs() < 1e-3 && (two - 0.8).abs() < 1e-3, "{one} {two}");
+    assert!(one - two > 0.06, "{one} {two}");
 }
 
 #[test]
