@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pointsman_routing::{
-    quality::Posterior,
+    quality::{Known, Posterior, with_others},
     spend_pace::{CallEnd, SpendPace},
 };
 
@@ -55,8 +55,8 @@ pub struct Ratings {
     classes: Classes,
     arms: usize,
     cells: BTreeMap<usize, Vec<Cell>>,
-    /// By model; none: there are none.
-    scores: Vec<Posterior>,
+    /// By model, with the answers of which each was measured; none: there are none.
+    scores: Vec<(Posterior, Cell)>,
 }
 
 /// What is believed of a model before its ratings for a class.
@@ -68,7 +68,7 @@ pub enum Begin {
     Product,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Cell {
     accepted: f64,
     rejected: f64,
@@ -86,7 +86,7 @@ impl Ratings {
     pub fn scored(classes: Classes, questions: &Questions, strength: f64) -> Ratings {
         let arms = questions.models.len();
         let all = Ratings::of_all(classes, arms, questions.halves[0].iter());
-        let scores = questions.arms().map(|arm| all.overall(arm).at_most(strength)).collect();
+        let scores = questions.arms().map(|arm| (all.overall(arm).at_most(strength), all.sum(arm))).collect();
         Ratings { scores, ..Ratings::new(classes, arms) }
     }
 
@@ -126,13 +126,22 @@ impl Ratings {
     #[must_use]
     pub fn beliefs(&self, question: &Question, begin: Begin) -> Vec<Posterior> {
         let class = self.classes.of(question);
-        let known = |arm: usize| self.cells.get(&class).map_or(Cell::default(), |cells| cells[arm]);
-        let begun: Vec<Posterior> = match begin {
-            Begin::Model(strength) => (0..self.arms).map(|arm| self.overall(arm).at_most(strength)).collect(),
-            Begin::Product if self.scores.is_empty() => self.unscored(class),
-            Begin::Product => self.scores.clone(),
+        let cell = |arm: usize| self.cells.get(&class).map_or(Cell::default(), |cells| cells[arm]);
+        let strength = match begin {
+            Begin::Model(strength) => strength,
+            Begin::Product => return self.product(class, cell),
         };
-        (0..).zip(begun).map(|(arm, begun)| begun.with(known(arm).accepted, known(arm).rejected)).collect()
+        let begun = |arm: usize| (self.overall(arm).at_most(strength), cell(arm));
+        (0..self.arms).map(begun).map(|(begun, cell)| begun.with(cell.accepted, cell.rejected)).collect()
+    }
+
+    /// What the product believes of each model.
+    fn product(&self, class: usize, cell: impl Fn(usize) -> Cell) -> Vec<Posterior> {
+        let unscored = || self.unscored(class).into_iter().map(|belief| (belief, Cell::default())).collect();
+        let begun = if self.scores.is_empty() { unscored() } else { self.scores.clone() };
+        let of = |Cell { accepted, rejected }: Cell| [accepted, rejected];
+        let known = |(arm, (prior, scored))| Known::new("", prior, of(scored), of(cell(arm)));
+        with_others(&(0..).zip(begun).map(known).collect::<Vec<_>>(), 1.0)
     }
 
     /// What the product believes of models without a score.
@@ -151,8 +160,17 @@ impl Ratings {
 
     /// What is believed of a model by all its ratings.
     fn overall(&self, arm: usize) -> Posterior {
-        let none = Posterior::of_class(0.0, 0.0);
-        self.cells.values().fold(none, |belief, cells| belief.with(cells[arm].accepted, cells[arm].rejected))
+        let Cell { accepted, rejected } = self.sum(arm);
+        Posterior::of_class(0.0, 0.0).with(accepted, rejected)
+    }
+
+    /// All ratings of a model.
+    fn sum(&self, arm: usize) -> Cell {
+        let add = |sum: Cell, cells: &Vec<Cell>| Cell {
+            accepted: sum.accepted + cells[arm].accepted,
+            rejected: sum.rejected + cells[arm].rejected,
+        };
+        self.cells.values().fold(Cell::default(), add)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fmt::{Result, Write};
 
 use pointsman_domain::{
-    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective,
+    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, Quality,
     QualityBaseline, ScoreUnit, SplitPart, StickyBy, Waited,
 };
 
@@ -22,6 +22,8 @@ use crate::decide::{
     preferences::grade_with,
 };
 
+/// Difference from which on two qualities are not said to be equal.
+const EQUAL: f64 = 5e-4;
 /// Skipped endpoints listed by name; the text counts the others.
 const MAX_NAMED: usize = 5;
 
@@ -161,7 +163,15 @@ fn write_quality(text: &mut String, decision: &Decision, choice: &Candidate, cat
         (Some(score), false) => write!(text, "; quality for {task} {mean} ({score})"),
         (None, _) => write!(text, "; quality for {task} {mean} ± {spread} ({:.0} ratings)", quality.ratings),
     }?;
-    write!(text, ", class {}", class.source.from_text())
+    write!(text, ", class {}", class.source.from_text())?;
+    let is_as_good = |of: Quality| of.ratings > 0.0 && (of.mean - quality.mean).abs() < EQUAL;
+    let others = decision.candidates.iter().filter(|other| other.endpoint != choice.endpoint);
+    let rated = others.filter(|_| quality.ratings > 0.0);
+    match rated.filter(|other| other.inputs.quality.is_some_and(is_as_good)).count() {
+        0 => Ok(()),
+        1 => write!(text, "; ratings show no difference to 1 other candidate"),
+        others => write!(text, "; ratings show no difference to {others} other candidates"),
+    }
 }
 
 /// Whether the choice keeps the preferred latency and throughput, unless the first clause says so.

@@ -1,17 +1,16 @@
 //! What is believed of a model for a class, and of each of its endpoints.
 
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use pointsman_domain::{EndpointId, Quality, QualityScore, Task};
 
 use super::{
+    alike::{Known, MOST_POOLED},
     evidence::{CellEvidence, Evidence},
     posterior::{Answers, Posterior},
     share::most_of_one,
 };
 
-/// Most answers that the other endpoints of a model count for at one of them.
-const MOST_POOLED: f64 = 50.0;
 /// Fewest ratings, faded, of a model without a score: with less it is unknown.
 const FEWEST: f64 = 0.5;
 
@@ -19,11 +18,13 @@ const FEWEST: f64 = 0.5;
 #[derive(Debug, Clone)]
 pub(super) struct Belief {
     prior: Posterior,
+    /// The answers that its score was measured of.
+    scored: Answers,
     /// Ratings that count, of all endpoints and of each.
     all: Answers,
     endpoints: BTreeMap<EndpointId, Answers>,
-    /// Of endpoints without ratings.
-    unrated: OnceCell<Quality>,
+    /// The only account that uses it.
+    account: Option<u64>,
     /// Whether an account says more than counts.
     pub(super) is_capped: bool,
 }
@@ -46,6 +47,7 @@ impl Belief {
             None => return None,
         };
         let is_shared = cell.is_some_and(|cell| cell.is_shared);
+        let account = rated.first().filter(|_| !is_shared).map(|(_, rater, _)| *rater);
         let raters = rated.iter().map(|(_, rater, answers)| (*rater, *answers));
         let cap = Cap::of(raters, prior.strength(), is_shared, most_share);
         let (mut all, mut endpoints) = (Answers::default(), BTreeMap::<EndpointId, Answers>::new());
@@ -54,7 +56,8 @@ impl Belief {
             endpoints.entry(*id).or_default().add(counted);
             all.add(counted);
         }
-        Some(Belief { prior, all, endpoints, unrated: OnceCell::new(), is_capped: cap.cuts() })
+        let scored = score.map_or(Answers::default(), Answers::of_score);
+        Some(Belief { prior, scored, all, endpoints, account, is_capped: cap.cuts() })
     }
 
     /// Of the model as a whole.
@@ -63,19 +66,23 @@ impl Belief {
     }
 
     /// Of one of its endpoints: its own ratings on top of what is believed of the others.
-    pub(super) fn of_endpoint(&self, id: EndpointId) -> Quality {
-        match self.endpoints.get(&id) {
-            Some(own) => self.above_others(*own),
-            None => *self.unrated.get_or_init(|| self.above_others(Answers::default())),
-        }
-    }
-
-    fn above_others(&self, own: Answers) -> Quality {
+    pub(super) fn endpoint<'a>(&self, model: &'a str, id: EndpointId) -> Known<'a> {
+        let own = self.endpoints.get(&id).copied().unwrap_or_default();
         let others = self.all.without(own);
         let belief = self.prior.with(others.accepted, others.rejected);
-        let pooled = belief.at_most(MOST_POOLED);
-        let of_others = others.total() * (pooled.strength() / belief.strength());
-        pooled.with(own.accepted, own.rejected).quality(own.total() + of_others)
+        let prior = belief.at_most(MOST_POOLED);
+        let ratings_before = others.total() * (prior.strength() / belief.strength());
+        Known { prior, ratings_before, rated: own, is_whole: false, ..self.whole(model) }
+    }
+
+    /// Of the endpoints without ratings.
+    pub(super) fn whole<'a>(&self, model: &'a str) -> Known<'a> {
+        let Belief { prior, scored, all, account, .. } = *self;
+        Known { prior, ratings_before: 0.0, scored, rated: all, account, model, is_whole: true }
+    }
+
+    pub(super) fn is_rated(&self, id: EndpointId) -> bool {
+        self.endpoints.contains_key(&id)
     }
 }
 

@@ -4,6 +4,7 @@
 //! ratings on top. Stored are sums of ratings alone (`sums`), from which `evidence` follows for a day and `table` for a catalog.
 //! Nothing here reads a clock: days are arguments.
 
+mod alike;
 mod belief;
 mod beta;
 mod drift;
@@ -15,6 +16,7 @@ mod share;
 mod sums;
 mod table;
 
+pub use alike::{Known, with_others};
 pub(crate) use beta::beta_quantile;
 pub use drift::Drift;
 pub use evidence::{Evidence, RATE_DAYS, Traffic, TrafficTable};

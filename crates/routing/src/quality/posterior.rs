@@ -21,6 +21,12 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Those that a score was measured of.
+    pub(super) fn of_score(score: &QualityScore) -> Answers {
+        let share = if (0.0..=1.0).contains(&score.score) { score.score } else { 0.5 };
+        Answers { accepted: share, rejected: 1.0 - share }.times(f64::from(score.count))
+    }
+
     pub(super) fn total(self) -> f64 {
         self.accepted + self.rejected
     }
@@ -32,6 +38,16 @@ impl Answers {
 
     pub(super) fn times(self, factor: f64) -> Answers {
         Answers { accepted: self.accepted * factor, rejected: self.rejected * factor }
+    }
+
+    pub(super) fn with(mut self, other: Answers) -> Answers {
+        self.add(other);
+        self
+    }
+
+    /// In the same ratio, but no more than so many.
+    pub(super) fn at_most(self, most: f64) -> Answers {
+        if self.total() > most { self.times(most / self.total()) } else { self }
     }
 
     /// These without some of them.

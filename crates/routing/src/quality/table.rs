@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pointsman_domain::{Catalog, EndpointId, Quality, QualityScore, QualityScores, Task};
+use pointsman_domain::{Catalog, EndpointId, Quality, QualityScores, Task};
 
 use super::{
+    alike::{Known, with_others},
     belief::{Belief, Unscored},
     evidence::Evidence,
 };
@@ -69,23 +70,9 @@ impl QualityTable {
         }
         let unscored = Unscored::of(evidence);
         let apart = Apart::of(endpoints.iter().copied());
-        let mut pooled: BTreeMap<(&str, Task), Option<Belief>> = BTreeMap::new();
-        let mut quality = |endpoint: &ScoredEndpoint<'a>, task: Task| {
-            let cell = evidence.usable(task, endpoint.model);
-            let believe = |score: Option<&QualityScore>, counts: &dyn Fn(EndpointId) -> bool| {
-                let others = |other, id| !apart.contains((endpoint.model, other), id);
-                let unscored = || unscored.model(task, endpoint.model, &others);
-                Belief::of(score, cell, counts, &unscored, evidence.most_share)
-            };
-            let key = (endpoint.model, task);
-            if let Some(score) = endpoint.own_scores.get(task) {
-                return Some(believe(Some(score), &|id| id == endpoint.id)?.of_endpoint(endpoint.id));
-            }
-            let belief =
-                pooled.entry(key).or_insert_with(|| believe(endpoint.scores.get(task), &|id| !apart.contains(key, id)));
-            Some(belief.as_ref()?.of_endpoint(endpoint.id))
-        };
-        QualityTable { cells: endpoints.iter().map(|endpoint| Task::ALL.map(|task| quality(endpoint, task))).collect() }
+        let classes = Task::ALL.map(|task| of_class(task, &endpoints, evidence, &unscored, &apart));
+        let cells = |at: usize| classes.each_ref().map(|class| *class.get(at)?);
+        QualityTable { cells: (0..endpoints.len()).map(cells).collect() }
     }
 
     /// From the scores of a catalog, and from ratings.
@@ -114,4 +101,37 @@ impl QualityTable {
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
+}
+
+/// The quality of these endpoints for a class.
+fn of_class<'a>(
+    task: Task,
+    endpoints: &[ScoredEndpoint<'a>],
+    evidence: &Evidence,
+    unscored: &Unscored<'_>,
+    apart: &Apart<'_>,
+) -> Vec<Option<Quality>> {
+    let (mut beliefs, mut places) = (BTreeMap::new(), BTreeMap::new());
+    let mut known: Vec<Known<'a>> = Vec::new();
+    let mut place = |endpoint: &ScoredEndpoint<'a>| {
+        let ScoredEndpoint { id, model, .. } = *endpoint;
+        let own_score = endpoint.own_scores.get(task);
+        let own = own_score.map(|_| id);
+        let believe = || {
+            let unscored = || unscored.model(task, model, &|other, id| !apart.contains((model, other), id));
+            let counts = |of| own.map_or_else(|| !apart.contains((model, task), of), |own| of == own);
+            let score = own_score.or_else(|| endpoint.scores.get(task));
+            Belief::of(score, evidence.usable(task, model), &counts, &unscored, evidence.most_share)
+        };
+        let belief: &Belief = beliefs.entry((model, own)).or_insert_with(believe).as_ref()?;
+        let own = own.or_else(|| belief.is_rated(id).then_some(id));
+        Some(*places.entry((model, own)).or_insert_with(|| {
+            known.push(own.map_or_else(|| belief.whole(model), |id| belief.endpoint(model, id)));
+            known.len() - 1
+        }))
+    };
+    let places: Vec<Option<usize>> = endpoints.iter().map(&mut place).collect();
+    let believed = with_others(&known, evidence.most_share);
+    let qualities: Vec<Quality> = known.iter().zip(believed).map(|(known, belief)| known.quality(belief)).collect();
+    places.into_iter().map(|place| qualities.get(place?).copied()).collect()
 }
