@@ -39,6 +39,7 @@ pub mod rules;
 pub mod scenario;
 pub mod sheet;
 pub mod sheets;
+pub mod shift;
 pub mod shown;
 pub mod sockets;
 pub mod sticky;

@@ -21,7 +21,7 @@ use pointsman_oracle::{
     regret, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
-    sheets, shown,
+    sheets, shift, shown,
     sockets::{self, Stage},
     sticky, table,
     world::World,
@@ -52,6 +52,7 @@ oracle changes <before> <after>            what changed from one file of such li
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
 oracle logs DIRECTORY [--quality DIRECTORY]   writes a log of each of these choices, for `oracle estimate`
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
+oracle shift [options]                     estimated times against worlds that were really run after traffic had moved
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
 oracle latency --data DIRECTORY            latency targets on measured calls, against a clairvoyant; --seeds N
 oracle sticky --data DIRECTORY             cached blocks found by conversations of a real hour at four equal endpoints
@@ -118,7 +119,9 @@ fn run() -> Result<String, Box<dyn Error>> {
             print(&[sheet], options.markdown, &mut text)?;
         }
         ["ope"] => {
-            print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?
+            let matrices = matrices(options.quality.as_deref())?;
+            let rare = ope::rare_sheet(&Matrix::invented(), options.runs);
+            print(&[ope::sheet(&matrices, options.runs), rare], options.markdown, &mut text)?
         }
         ["logs", directory] => {
             for matrix in matrices(options.quality.as_deref())? {
@@ -133,6 +136,7 @@ fn run() -> Result<String, Box<dyn Error>> {
             let sheet = regret::sheet(&plan.scenarios, &plan.aims, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
+        ["shift"] => print(&[shift::sheet(&options.plan().seeds)], options.markdown, &mut text)?,
         ["quality"] => print(&quality::sheets(&sets(&options)?), options.markdown, &mut text)?,
         ["latency"] => {
             let plan = options.plan();

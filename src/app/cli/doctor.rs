@@ -21,7 +21,7 @@ use pointsman_domain::ProviderState;
 use pointsman_ledger::{directory::Directory, fault::Fault as StoreFault};
 use serde_json::{Value, json};
 
-use super::{CommandOutput, EXIT_DIFFERENT, Finished, names, refused};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, columns::count, names, refused};
 
 /// What to check.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -131,7 +131,7 @@ fn all(config: &Config, only: Option<&str>) -> Vec<Check> {
     let wanted = |slug: &str| only.is_none_or(|only| only == slug);
     let asked: Vec<_> = config.providers.iter().filter(|provider| wanted(provider.slug.as_str())).collect();
     if !asked.is_empty() && std::io::stderr().is_terminal() {
-        let _ = writeln!(std::io::stderr(), "Asking {} for their models …", count(asked.len(), "provider"));
+        let _ = writeln!(std::io::stderr(), "Asking {} for their models …", count(asked.len() as u64, "provider"));
     }
     let calls = join_all(asked.iter().map(|provider| provider::check(provider, &catalog)));
     checks.extend(actix_web::rt::System::new().block_on(calls).into_iter().flatten());
@@ -223,7 +223,7 @@ fn table(checks: &[Check], failed: usize) -> String {
         }
     }
     let verdict =
-        if failed == 0 { "Nothing is wrong.".to_owned() } else { format!("{} failed.", count(failed, "check")) };
+        if failed == 0 { "Nothing is wrong.".to_owned() } else { format!("{} failed.", count(failed as u64, "check")) };
     let _ = writeln!(text, "\n{verdict}");
     text
 }
@@ -231,10 +231,6 @@ fn table(checks: &[Check], failed: usize) -> String {
 /// Without control characters, which could move the cursor of a terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).collect()
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -501,7 +501,7 @@ fn query() -> Query {
 pub(super) const MODEL: &str = "acme/chat";
 
 #[expect(clippy::expect_used, reason = "names made here, all different")]
-fn catalog(world: &World) -> Catalog {
+pub(crate) fn catalog(world: &World) -> Catalog {
     let slugs: Vec<String> = (0..world.endpoints.len()).map(|position| format!("p{position}")).collect();
     let endpoints = (0_u32..).zip(&world.endpoints).zip(&slugs).map(|((provider, endpoint), slug)| Endpoint {
         pricing: Some(Arc::new(Pricing {

@@ -15,6 +15,7 @@ mod windows;
 use pointsman_domain::{Catalog, Decision, RoutingPolicy};
 
 use self::core::Core;
+pub(crate) use self::core::catalog;
 pub use self::{
     clairvoyant::Restraint,
     conversing::Conversing,

@@ -9,6 +9,7 @@ use super::{
     compare::{Comparison, PriceChange, TierChange},
     source::{LOCAL, Source},
 };
+use crate::app::cli::columns::count;
 
 /// Tokens that a shown price is for.
 const MILLION: u64 = 1_000_000;
@@ -84,13 +85,13 @@ impl<'a> Report<'a> {
         }
         let differing = self.comparisons.iter().filter(|one| one.differs()).count();
         let _ = writeln!(text, "Compared with LiteLLM's price table of {} ({}):", self.source.day, self.from);
-        let _ = writeln!(text, "  {} compared, {differing} differ", count(self.comparisons.len(), "endpoint"));
+        let _ = writeln!(text, "  {} compared, {differing} differ", count(self.comparisons.len() as u64, "endpoint"));
         if !self.uncovered.is_empty() {
             let _ = writeln!(text, "  providers without prices there: {}", self.uncovered.join(", "));
         }
         if !self.new.is_empty() {
             let hint = if self.names_new { "" } else { "; --provider names them" };
-            let _ = writeln!(text, "  {} more of these providers{hint}", count(self.new.len(), "model"));
+            let _ = writeln!(text, "  {} more of these providers{hint}", count(self.new.len() as u64, "model"));
         }
         if self.names_new {
             self.new
@@ -193,10 +194,6 @@ fn percent(old: Price, new: Price) -> String {
     });
     let sign = if change < 0 { '-' } else { '+' };
     tenths.map_or_else(String::new, |tenths| format!(" ({sign}{}.{} %)", tenths / 10, tenths % 10))
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Without control characters, which could move the cursor of a terminal.
