@@ -312,6 +312,9 @@ async fn the_second_answer_keeps_the_least_quality_of_its_alias() {
         reply.expect(200);
         assert_eq!(headers(&reply)[0], model, "{least}");
         assert_eq!(counted(&gateway, "empty", "no_candidate").await, f64::from(u8::from(model == "acme/weak")));
+        let reason = explained(&gateway, &reply).await["decision_reason"].as_str().unwrap().to_owned();
+        let why = "no endpoint could be asked for another answer (min_quality is 0.8), or no budget was left";
+        assert_eq!(reason.contains(why), model == "acme/weak", "{reason}");
     }
     assert_eq!(strong.bodies().len(), 1);
 }

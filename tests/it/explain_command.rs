@@ -51,6 +51,13 @@ async fn preview_and_explain_say_the_sentence_of_the_gateway_and_its_json_unchan
         said,
         "without an id the last one, at the gateway of the variable"
     );
+    let config = folder.at("config.toml");
+    std::fs::write(&config, format!("[server]\nbind = \"{}\"\n", url.trim_start_matches("http://"))).unwrap();
+    let elsewhere = [("POINTSMAN_API_KEY", KEY), ("POINTSMAN_URL", "http://127.0.0.1:1")];
+    for named in [["explain", "-c", config.to_str().unwrap()], ["-c", config.to_str().unwrap(), "explain"]] {
+        let output = run(&named, &elsewhere);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), said, "at the gateway of the configuration: {output:?}");
+    }
     assert!(said.contains("ATTEMPT") && said.contains("meadow/small @ "), "{said}");
     let as_json = run(&["explain", &id, "--url", &url, "--json"], &key);
     assert_eq!(serde_json::from_slice::<Value>(&as_json.stdout).unwrap(), explained);

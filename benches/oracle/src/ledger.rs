@@ -22,10 +22,15 @@ pub fn sample(world: &World, [policy, other]: [&RoutingPolicy; 2], every: usize)
     let logged = logged(world, policy.clone());
     let after = Side { catalog: Arc::clone(&logged.catalog), policy: Arc::new(other.clone()), objective: None };
     let comparison = Comparison::new(&logged.catalog, &logged.policy, None, &after);
+    observed(generations(&logged).iter().step_by(every), &comparison)
+}
+
+/// What these records say of another configuration.
+pub fn observed<'r>(records: impl Iterator<Item = &'r (usize, Generation)>, comparison: &Comparison) -> Sample {
     let mut sample = Sample::default();
-    for (id, generation) in generations(&logged).iter().step_by(every) {
+    for (id, generation) in records {
         let position = Position { draw: *id as u64, cluster: *id as u64 };
-        sample.observe(&comparison, generation, &Calibration::default(), position);
+        sample.observe(comparison, generation, &Calibration::default(), position);
     }
     sample.sort();
     sample

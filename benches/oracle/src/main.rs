@@ -16,12 +16,12 @@ use pointsman_oracle::{
     measured::MeasuredSet,
     one,
     ope::{self, Matrix},
-    plot,
+    plot, propensities,
     quality::{self, gains, questions::Questions, sources::Source},
     regret, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
-    sheets, shown,
+    sheets, shift, shown,
     sockets::{self, Stage},
     sticky, table,
     world::World,
@@ -44,6 +44,7 @@ oracle plot [options]                      the same as a picture (SVG)
 oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
+oracle propensities [options]              computed probabilities of choices against seeds; --decisions N of each objective, --runs SEEDS
 oracle improvement [options]               in how many runs an endpoint that became five times faster is still unused
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
 oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
@@ -52,6 +53,7 @@ oracle changes <before> <after>            what changed from one file of such li
 oracle ope [--quality DIRECTORY]           estimates from logged choices against known truths; --runs N (400)
 oracle logs DIRECTORY [--quality DIRECTORY]   writes a log of each of these choices, for `oracle estimate`
 oracle regret [options]                    the regret that a ledger tells against that of the clairvoyant
+oracle shift [options]                     estimated times against worlds that were really run after traffic had moved
 oracle quality --data DIRECTORY            routing by quality on real answers: class tables, spend pace, learning
 oracle latency --data DIRECTORY            latency targets on measured calls, against a clairvoyant; --seeds N
 oracle sticky --data DIRECTORY             cached blocks found by conversations of a real hour at four equal endpoints
@@ -107,6 +109,9 @@ fn run() -> Result<String, Box<dyn Error>> {
             plot::write(&plan, &table::run(&plan), &mut text)?;
         }
         ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
+        ["propensities"] => {
+            text = propensities::run(&options.plan(), options.decisions, options.runs).to_string();
+        }
         ["save"] => text = compare::save(&options.plan()),
         ["changes", before, after] => {
             let sheet = compare::changes(&std::fs::read_to_string(before)?, &std::fs::read_to_string(after)?)?;
@@ -118,7 +123,9 @@ fn run() -> Result<String, Box<dyn Error>> {
             print(&[sheet], options.markdown, &mut text)?;
         }
         ["ope"] => {
-            print(&[ope::sheet(&matrices(options.quality.as_deref())?, options.runs)], options.markdown, &mut text)?
+            let matrices = matrices(options.quality.as_deref())?;
+            let rare = ope::rare_sheet(&Matrix::invented(), options.runs);
+            print(&[ope::sheet(&matrices, options.runs), rare], options.markdown, &mut text)?
         }
         ["logs", directory] => {
             for matrix in matrices(options.quality.as_deref())? {
@@ -133,6 +140,7 @@ fn run() -> Result<String, Box<dyn Error>> {
             let sheet = regret::sheet(&plan.scenarios, &plan.aims, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
+        ["shift"] => print(&[shift::sheet(&options.plan().seeds)], options.markdown, &mut text)?,
         ["quality"] => print(&quality::sheets(&sets(&options)?), options.markdown, &mut text)?,
         ["latency"] => {
             let plan = options.plan();

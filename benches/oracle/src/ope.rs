@@ -16,6 +16,8 @@ use crate::{dice::Dice, sheet::Sheet};
 
 /// Requests of a log.
 pub const REQUESTS: usize = 20_000;
+/// Requests of logs in which failures are counted.
+const LOG_LENGTHS: [usize; 4] = [2_000, 5_000, 10_000, REQUESTS];
 /// Requests of a log that is written for other programs.
 const WRITTEN: usize = 4_000;
 /// Rows of the invented matrix.
@@ -150,6 +152,14 @@ impl Matrix {
         sum / self.rows.len() as f64
     }
 
+    /// The value of the logging policy.
+    fn truth_of_log(&self, outcome: usize) -> f64 {
+        let expected = |(class, outcomes): &Row| -> f64 {
+            self.logging[*class].iter().zip(outcomes).map(|(probability, of)| probability * of[outcome]).sum()
+        };
+        self.rows.iter().map(expected).sum::<f64>() / self.rows.len() as f64
+    }
+
     /// The same with a model that is wrong at the endpoint that the other policy chooses most.
     #[must_use]
     pub fn misled(&self) -> Matrix {
@@ -253,18 +263,19 @@ fn observations(log: &[Logged], outcome: usize) -> Observations {
     Observations::new((0..).zip(log).map(one).collect())
 }
 
-/// Dollars, as they are told.
-fn spend(log: &[Logged]) -> Option<Estimated> {
+/// Dollars or the second outcome, as they are told. The second one is read as a failure.
+fn told(log: &[Logged], outcome: usize) -> Option<Estimated> {
     let mut sample = Sample::default();
     for (n, logged) in (0..).zip(log) {
-        let cost = Measured::Known {
-            outcome: logged.outcomes[0],
-            predicted: logged.predicted[0],
-            own: logged.predicted[0],
-            expected: logged.expected[0] * (1.0 - logged.unsupported),
-            expected_unsupported: logged.expected[0] * logged.unsupported,
+        let known = Measured::Known {
+            outcome: logged.outcomes[outcome],
+            predicted: logged.predicted[outcome],
+            own: logged.predicted[outcome],
+            expected: logged.expected[outcome] * (1.0 - logged.unsupported),
+            expected_unsupported: logged.expected[outcome] * logged.unsupported,
         };
-        let none = Measured::NotApplicable;
+        let mut outcomes = [Measured::NotApplicable; 4];
+        outcomes[outcome] = known;
         let request = LoggedRequest {
             draw: n,
             cluster: n,
@@ -272,7 +283,7 @@ fn spend(log: &[Logged]) -> Option<Estimated> {
             weight: logged.weight,
             unsupported: logged.unsupported,
             has_chance: true,
-            outcomes: [cost, none, none, none],
+            outcomes,
         };
         sample.add(request, Vec::new());
     }
@@ -350,7 +361,7 @@ pub fn judge(matrix: &Matrix, runs: u64) -> Vec<Verdict> {
 #[must_use]
 pub fn refused(matrix: &Matrix, runs: u64) -> f64 {
     let short = matrix.unsupported();
-    let is_refused = |seed: &u64| spend(&short.log(*seed)).is_none_or(|spend| !spend.refusals.is_empty());
+    let is_refused = |seed: &u64| told(&short.log(*seed), 0).is_none_or(|spend| !spend.refusals.is_empty());
     (0..runs).filter(is_refused).count() as f64 / runs as f64
 }
 
@@ -358,11 +369,81 @@ pub fn refused(matrix: &Matrix, runs: u64) -> f64 {
 #[must_use]
 pub fn bounded(matrix: &Matrix, runs: u64) -> f64 {
     let (short, truth) = (matrix.unsupported(), matrix.truth(0));
-    let holds = |seed: &u64| match spend(&short.log(*seed)).and_then(|spend| spend.bound) {
+    let holds = |seed: &u64| match told(&short.log(*seed), 0).and_then(|spend| spend.bound) {
         Some(Bound::Unsupported([least, most])) => (least..=most).contains(&truth),
         _ => false,
     };
     (0..runs).filter(holds).count() as f64 / runs as f64
+}
+
+/// What logs say of failures, which are rare: with enough of them an interval of the difference, with fewer a bound.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rare {
+    /// Mean effective number of failures among the choices that agree.
+    pub effective: f64,
+    /// Logs with an interval, and those of them that hold the true difference.
+    pub intervals: [u64; 2],
+    /// Logs with a bound, and those of them that hold the true share.
+    pub bounds: [u64; 2],
+}
+
+/// Judges intervals and bounds of failures on `runs` logs with so many requests.
+#[must_use]
+pub fn rare(matrix: &Matrix, requests: usize, runs: u64) -> Rare {
+    let (truth, before) = (matrix.truth(1), matrix.truth_of_log(1));
+    let mut rare = Rare::default();
+    for seed in 0..runs {
+        let mut log = matrix.log(seed);
+        log.truncate(requests);
+        let all = observations(&log, 1);
+        let [sum, squares] =
+            [1, 2].map(|power| all.iter().map(|one| (one.weight * one.outcome).powi(power)).sum::<f64>());
+        rare.effective += if squares > 0.0 { sum * sum / squares / runs as f64 } else { 0.0 };
+        let Some(told) = told(&log, 1) else { continue };
+        let (counted, [least, most], truth) = match (told.interval, told.bound) {
+            (Some(interval), _) => (&mut rare.intervals, interval, truth - before),
+            (None, Some(Bound::FewFailures(range))) => (&mut rare.bounds, range, truth),
+            (None, Some(Bound::AtMost(most))) => (&mut rare.bounds, [0.0, most], truth),
+            (None, _) => continue,
+        };
+        counted[0] += 1;
+        counted[1] += u64::from((least..=most).contains(&truth));
+    }
+    rare
+}
+
+/// The table of rare failures.
+#[must_use]
+pub fn rare_sheet(matrix: &Matrix, runs: u64) -> Sheet {
+    let title = format!("Failures, which are rare: {runs} logs of each length");
+    let header = [
+        "requests",
+        "effective failures",
+        "logs with an interval",
+        "it holds the truth",
+        "with a bound",
+        "it holds the truth",
+        "together",
+    ];
+    let mut sheet = Sheet::new(title, header);
+    for requests in LOG_LENGTHS {
+        let Rare { effective, intervals, bounds } = rare(matrix, requests, runs);
+        let percent = |[all, held]: [u64; 2]| match all {
+            0 => "–".to_owned(),
+            _ => format!("{:.1} %", 100.0 * held as f64 / all as f64),
+        };
+        let [[with, _], [bound, _]] = [intervals, bounds];
+        sheet.row([
+            requests.to_string(),
+            format!("{effective:.1}"),
+            with.to_string(),
+            percent(intervals),
+            bound.to_string(),
+            percent(bounds),
+            percent([0, 1].map(|at| intervals[at] + bounds[at])),
+        ]);
+    }
+    sheet
 }
 
 /// The table of all matrices.

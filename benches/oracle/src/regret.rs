@@ -70,7 +70,7 @@ fn report(logged: &Logged, generations: &[(usize, Generation)]) -> Option<Regret
 }
 
 /// Mean dollars, share of failures, and mean seconds of answers.
-fn means(run: &Run) -> [f64; 3] {
+pub(crate) fn means(run: &Run) -> [f64; 3] {
     let (all, answered) = (run.served.len() as f64, run.served.iter().filter(|served| served.answered));
     let answers = answered.clone().count() as f64;
     let dollars: f64 = run.served.iter().map(|served| served.cost).sum();

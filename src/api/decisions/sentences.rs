@@ -21,7 +21,7 @@ impl Sentences {
         let mut reason = reason_sentence(decision, catalog, attempts);
         reason.extend(split_sentence(decision));
         reason.extend(waited.iter().map(waited_sentence));
-        reason.extend(escalated_sentence(attempts));
+        reason.extend(escalated_sentence(decision, catalog, attempts));
         // While it runs, the attempts that have ended do not tell how it ends.
         let ended = if *status == GenerationStatus::Running { &[] } else { attempts.as_slice() };
         Sentences { summary: summary_sentence(decision, catalog, ended), reason }

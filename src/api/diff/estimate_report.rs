@@ -352,6 +352,18 @@ fn sentence(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) ->
         false => format!("{:+.1} %", change * 100.0),
     };
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    let moved = largest.filter(|(_, factor)| *factor > 1.05).map_or_else(String::new, |(endpoint, factor)| {
+        let traffic = match factor.is_finite() {
+            true => format!("{factor:.1} times its traffic"),
+            false => "traffic that it never had".to_owned(),
+        };
+        format!(", what the moved traffic does to load and caches ({endpoint} would carry {traffic})")
+    });
+    let support = format!(
+        "From {} requests whose choice it could have made, too (effective {:.0} of {}). Not covered: requests that other answers \
+         would have led to{moved}.",
+        figure.diagnostics.matched, figure.diagnostics.effective, figure.diagnostics.requests
+    );
     let said = match (refused, figure.bound, figure.interval) {
         (Some(refused), Some(Bound::Unsupported([least, most])), _) => {
             let shown = |value: f64| match figure.measure {
@@ -359,7 +371,7 @@ fn sentence(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) ->
                 Measure::Failures | Measure::Acceptance => percent(value),
                 _ => format!("{value:.2} s"),
             };
-            return format!("{refused} It lies between {} and {}.", shown(least), shown(most));
+            return format!("{refused} It lies between {} and {}. {support}", shown(least), shown(most));
         }
         (Some(refused), ..) => return refused,
         (None, Some(Bound::AtMost(most)), _) => format!("at most {}, as hardly any failure was seen", percent(most)),
@@ -376,15 +388,8 @@ fn sentence(figure: &Estimated, after: &str, largest: Option<&(String, f64)>) ->
             figure.diagnostics.clusters
         ),
     };
-    let moved = largest.filter(|(_, factor)| *factor > 1.05 && factor.is_finite());
-    let moved = moved.map_or_else(String::new, |(endpoint, factor)| {
-        format!(
-            ", what the moved traffic does to load and caches ({endpoint} would carry {factor:.1} times its traffic)"
-        )
-    });
-    format!(
-        "Had these requests been decided by {after}: {what} {said}. From {} requests whose choice it could have made, too \
-         (effective {:.0} of {}). Not covered: requests that other answers would have led to{moved}.",
-        figure.diagnostics.matched, figure.diagnostics.effective, figure.diagnostics.requests
-    )
+    format!("Had these requests been decided by {after}: {what} {said}. {support}")
 }
+
+#[cfg(test)]
+mod tests;

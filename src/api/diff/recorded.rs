@@ -87,7 +87,7 @@ view! {
 
         /// Recorded requests.
         pub requests: u64 = priced.decisions,
-        /// Those that could be drawn.
+        /// Requests whose endpoint could be drawn at random: two or more were safe to try.
         pub drawable: u64 = priced.drawable,
         /// Mean number of endpoints that a draw chooses from.
         pub endpoints: f64 = priced.endpoints,

@@ -202,8 +202,11 @@ fn records(report: &DiffReport) -> String {
     if let (Some(from), Some(until)) = (&records.from, &records.until) {
         text.push_str(&format!(" from {from} to {until}"));
     }
-    let groups = records.clusters.map_or_else(|| "more than 100,000".to_owned(), |groups| thousands(groups as u64));
-    text.push_str(&format!(", in {groups} groups"));
+    text.push_str(&match records.clusters {
+        None => ", in more than 100,000 groups".to_owned(),
+        Some(1) => ", in one group".to_owned(),
+        Some(groups) => format!(", in {} groups", thousands(groups as u64)),
+    });
     if let Some(exported) = &records.exported {
         text.push_str(&format!(
             "; export of {}, {} of {} records,{}",

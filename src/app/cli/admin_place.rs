@@ -11,8 +11,6 @@ use bytes::Bytes;
 use clap::Args;
 use pointsman_config::{Config, Environment, Listeners};
 use pointsman_ledger::{accounts::AccountLog, directory::Directory, fault::Fault};
-use pointsman_transport::own_config;
-use rustls::ClientConfig;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -52,6 +50,17 @@ pub(super) fn reached(
     let key = environment.get(variable).filter(|key| !key.is_empty());
     let unset = || format!("the variable {variable} is not set; set it to a key with the scope admin");
     ReachedGateway::with_key(url, variable, key.ok_or_else(unset)?)
+}
+
+/// The gateway that listens at the admin address of a configuration, with an administrator's key.
+pub(super) fn reached_by_configuration(
+    file: Option<&Path>,
+    key_env: Option<&str>,
+    environment: &Environment,
+) -> Result<ReachedGateway, CommandOutput> {
+    let listeners = Listeners::read(file, environment).map_err(|faults| failure(report(&faults)))?;
+    let url = listeners.admin_urls().first().cloned().ok_or_else(|| no_address("admin.bind"))?;
+    reached(&url, key_env, environment)?.trusting(&listeners)
 }
 
 /// Where a command works, and the form of its answer.
@@ -184,17 +193,7 @@ impl AdminClient {
         key_env: Option<&str>,
         environment: &Environment,
     ) -> Result<AdminClient, CommandOutput> {
-        let listeners = Listeners::read(file, environment).map_err(|faults| failure(report(&faults)))?;
-        let url = listeners.admin_urls().first().cloned().ok_or_else(|| no_address("admin.bind"))?;
-        let gateway = AdminClient::new(&url, key_env, environment)?;
-        let certificate = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first());
-        let Some(certificate) = certificate else { return Ok(gateway) };
-        Ok(gateway.with_tls(own_config(Some(certificate)).map_err(refused)?))
-    }
-
-    /// The same gateway, with other certificates than those that the system trusts.
-    fn with_tls(self, tls: Arc<ClientConfig>) -> AdminClient {
-        AdminClient(self.0.with_tls(tls))
+        reached_by_configuration(file, key_env, environment).map(AdminClient)
     }
 
     pub(super) fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, CommandOutput> {

@@ -30,6 +30,11 @@ pub(super) fn dollars(page: &Value, pointer: &str) -> String {
     )
 }
 
+/// `1 group`, `2 groups`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// The list of this name; empty without one.
 pub(super) fn list<'a>(page: &'a Value, member: &str) -> &'a [Value] {
     page.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)

@@ -21,7 +21,7 @@ use pointsman_domain::ProviderState;
 use pointsman_ledger::{directory::Directory, fault::Fault as StoreFault};
 use serde_json::{Value, json};
 
-use super::{CommandOutput, EXIT_DIFFERENT, Finished, names, refused};
+use super::{CommandOutput, EXIT_DIFFERENT, Finished, columns::count, names, refused};
 
 /// What to check.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -231,10 +231,6 @@ fn table(checks: &[Check], failed: usize) -> String {
 /// Without control characters, which could move the cursor of a terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).collect()
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

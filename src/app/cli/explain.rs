@@ -34,7 +34,7 @@ pub struct ExplainRequest {
     #[arg(long, value_name = "NAME", add = names::models_and_providers())]
     why_not: Option<String>,
     #[command(flatten)]
-    gateway: GatewayArguments,
+    pub(super) gateway: GatewayArguments,
 }
 
 /// The request to preview.
@@ -63,7 +63,7 @@ pub struct PreviewRequest {
     #[arg(long, value_name = "USD", value_parser = |text: &str| spend_amount(text).ok_or("an amount of US dollars, such as 5 or 0.50"))]
     budget: Option<Usd>,
     #[command(flatten)]
-    gateway: GatewayArguments,
+    pub(super) gateway: GatewayArguments,
 }
 
 /// Explains a recorded generation.

@@ -1,19 +1,24 @@
 //! A running gateway as `health`, `logs`, `explain`, `preview` and `replay` ask it.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
 use pointsman_base::secret::Secret;
-use pointsman_config::{DEVELOPMENT_KEY, Environment};
+use pointsman_config::{DEVELOPMENT_KEY, Environment, Listeners};
 use pointsman_domain::FailureKind;
-use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
+use pointsman_transport::{Connection, UpstreamError, call_page, client_config, own_config};
 use rustls::ClientConfig;
 use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CommandOutput, EXIT_UNREACHABLE, Finished, refused, success};
+use super::{CommandOutput, EXIT_UNREACHABLE, Finished, admin_place::no_address, failure, refused, report, success};
 
 /// Default environment variable of the administrator's key.
 pub(super) const ADMIN_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
@@ -40,9 +45,14 @@ pub(super) struct Message {
 /// Which gateway, with which key, and the form of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GatewayArguments {
-    /// The gateway; default: POINTSMAN_URL, else http://127.0.0.1:8080; for 'health' the address in the configuration
+    /// The gateway; default: that of --config, else POINTSMAN_URL, else http://127.0.0.1:8080; for 'health' the address in the
+    /// configuration
     #[arg(long)]
     pub(super) url: Option<String>,
+    /// Configuration that names the address without --url; 'health' reads ./config.toml by default if it exists, else the built-in
+    /// one
+    #[arg(id = "gateway_config", short = 'c', long = "config", value_name = "FILE", conflicts_with = "url")]
+    pub(super) config: Option<PathBuf>,
     /// Environment variable with a key; default: POINTSMAN_API_KEY
     #[arg(long, value_name = "NAME")]
     pub(super) key_env: Option<String>,
@@ -62,7 +72,7 @@ pub(super) struct ReachedGateway {
 impl GatewayArguments {
     /// A gateway as other commands name it; without an address the default one.
     pub(super) fn new(url: Option<String>, key_env: Option<String>) -> GatewayArguments {
-        GatewayArguments { url, key_env, json: false }
+        GatewayArguments { url, config: None, key_env, json: false }
     }
 
     /// Its address, without the version path.
@@ -73,7 +83,10 @@ impl GatewayArguments {
 
     /// The gateway. Connects only with the first call.
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
-        let gateway = self.without_key(&self.url(environment))?;
+        let gateway = match (&self.url, &self.config) {
+            (None, Some(file)) => ReachedGateway::of_configuration(file, environment)?,
+            _ => self.without_key(&self.url(environment))?,
+        };
         // An administrator's key reads the generations of all keys here, too.
         if self.key_env.as_deref() == Some(ADMIN_KEY_VARIABLE) {
             gateway.require_encryption()?;
@@ -147,6 +160,13 @@ impl ReachedGateway {
         )))
     }
 
+    /// The gateway that listens at the address of a configuration, for pages that need no key.
+    fn of_configuration(file: &Path, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
+        let listeners = Listeners::read(Some(file), environment).map_err(|faults| failure(report(&faults)))?;
+        let url = listeners.server_urls().first().cloned().ok_or_else(|| no_address("server.bind"))?;
+        ReachedGateway::without_key(&url, client_config(None).map_err(refused)?)?.trusting(&listeners)
+    }
+
     /// The gateway at `url`, called with an administrator's key, that of the variable `variable`.
     pub(super) fn with_key(url: &str, variable: &str, key: &str) -> Result<ReachedGateway, CommandOutput> {
         let gateway = ReachedGateway::without_key(url, client_config(None).map_err(refused)?)?;
@@ -156,9 +176,11 @@ impl ReachedGateway {
         Ok(ReachedGateway { connection, key: KeySource::Variable(variable.to_owned()), ..gateway })
     }
 
-    /// The same gateway, with other certificates than those that the system trusts.
-    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> ReachedGateway {
-        ReachedGateway { tls, ..self }
+    /// The same gateway, with the certificate of its configuration, if that names one.
+    pub(super) fn trusting(self, listeners: &Listeners) -> Result<ReachedGateway, CommandOutput> {
+        let certificate = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first());
+        let Some(certificate) = certificate else { return Ok(self) };
+        Ok(ReachedGateway { tls: own_config(Some(certificate)).map_err(refused)?, ..self })
     }
 
     /// The answer to one call; a status of failure is one.

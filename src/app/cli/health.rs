@@ -1,6 +1,6 @@
 //! `health`: whether a gateway can take requests; on request its verdict, the worst thing first.
 
-use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+use std::{fmt::Write as _, sync::Arc};
 
 use actix_web::http::Method;
 use clap::Args;
@@ -20,10 +20,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct HealthRequest {
     #[command(flatten)]
-    gateway: GatewayArguments,
-    /// Configuration that names the address without --url; default: ./config.toml if it exists, else the built-in one
-    #[arg(id = "health_config", short = 'c', long = "config", value_name = "FILE", conflicts_with = "url")]
-    pub(super) config: Option<PathBuf>,
+    pub(super) gateway: GatewayArguments,
     /// Print the verdict and everything that needs attention. Asks the admin address with a key of the scope admin;
     /// --key-env is then POINTSMAN_ADMIN_KEY by default
     #[arg(long)]
@@ -69,7 +66,7 @@ fn reached(request: &HealthRequest, environment: &Environment) -> Result<Vec<Rea
 }
 
 fn listeners(request: &HealthRequest, environment: &Environment) -> Result<Listeners, CommandOutput> {
-    Listeners::read(request.config.as_deref(), environment).map_err(|faults| failure(super::report(&faults)))
+    Listeners::read(request.gateway.config.as_deref(), environment).map_err(|faults| failure(super::report(&faults)))
 }
 
 /// The gateway whose admin address is asked with a key.
@@ -77,7 +74,7 @@ fn administered(request: &HealthRequest, environment: &Environment) -> Result<Ad
     let key_env = request.gateway.key_env.as_deref();
     match request.gateway.url.as_deref() {
         Some(url) => AdminClient::new(url, key_env, environment),
-        None => AdminClient::of_configuration(request.config.as_deref(), key_env, environment),
+        None => AdminClient::of_configuration(request.gateway.config.as_deref(), key_env, environment),
     }
 }
 

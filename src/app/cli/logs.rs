@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     CommandOutput, Finished,
-    admin_place::{admin_url, reached},
+    admin_place::{admin_url, reached, reached_by_configuration},
     columns::{dollars, shown},
     gateway::{GatewayArguments, ReachedGateway, until_a_signal},
     moment::moment,
@@ -56,7 +56,7 @@ pub struct LogsRequest {
     #[arg(long, conflicts_with_all = ["follow", "failed", "slow", "since"])]
     refused: bool,
     #[command(flatten)]
-    gateway: GatewayArguments,
+    pub(super) gateway: GatewayArguments,
 }
 
 /// Shows the lines. Returns what remains to be printed.
@@ -103,8 +103,11 @@ impl LogsRequest {
         if !self.all && !self.refused {
             return self.gateway.connect(environment);
         }
-        let url = admin_url(self.gateway.url.as_deref(), environment);
-        reached(&url, self.gateway.key_env.as_deref(), environment)
+        let GatewayArguments { url, config, key_env, .. } = &self.gateway;
+        match (url, config) {
+            (None, Some(file)) => reached_by_configuration(Some(file), key_env.as_deref(), environment),
+            _ => reached(&admin_url(url.as_deref(), environment), key_env.as_deref(), environment),
+        }
     }
 
     fn path(&self, limit: u32) -> Result<String, String> {

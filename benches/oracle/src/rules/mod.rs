@@ -15,6 +15,7 @@ mod windows;
 use pointsman_domain::{Catalog, Decision, RoutingPolicy};
 
 use self::core::Core;
+pub(crate) use self::core::catalog;
 pub use self::{
     clairvoyant::Restraint,
     conversing::Conversing,
@@ -140,6 +141,13 @@ pub fn clairvoyant(restraint: Restraint) -> Box<dyn Rule> {
 #[must_use]
 pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Decision>, RoutingPolicy) {
     Core::decisions(world, policy, every)
+}
+
+/// Pointsman's run through a world with a share of random choices, and every so many of its decisions. `luck` changes what is left
+/// to chance.
+#[must_use]
+pub fn drawn(world: &World, policy: &RoutingPolicy, share: f64, luck: u64, every: usize) -> Logged {
+    Core::drawn(world, policy.clone(), share, luck, every)
 }
 
 /// Pointsman's run through a world, with all of its decisions.

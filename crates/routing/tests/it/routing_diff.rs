@@ -3,8 +3,8 @@
 use std::{cell::Cell, sync::Arc};
 
 use pointsman_domain::{
-    Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query, RouteError,
-    RoutingPolicy, Source, Sourced, TaskClass, UnknownQuality, Usage, Usd, Weights, WhatIf,
+    Decision, Exploration, Generation, GenerationId, GenerationStatus, Objective, QualityFloor, Query, ReasoningFormat,
+    RouteError, RoutingPolicy, Source, Sourced, TaskClass, UnknownQuality, Usage, Usd, Weights, WhatIf,
 };
 use pointsman_routing::{
     decide::{decide_to_serve, decide_with_terms, without_candidates},
@@ -224,7 +224,8 @@ fn many() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(one, 18..24).prop_map(|endpoints| {
         let line = |(place, (ms, tps, price, bad)): (usize, &(u32, u32, u32, u32))| {
             let (provider, dollars) = (["w", "x", "y", "z"][place % 4], f64::from(*price) / 10.0);
-            format!("a/1@{provider} variant:v{place} {ms}ms {tps}tps bad{bad} ok30 ${dollars}/{}", 2.0 * dollars)
+            let gate = if ms % 16 == 0 { "half9" } else { "" };
+            format!("a/1@{provider} variant:v{place} {ms}ms {tps}tps bad{bad} ok30 ${dollars}/{} {gate}", 2.0 * dollars)
         };
         endpoints.iter().enumerate().map(line).collect()
     })
@@ -460,6 +461,33 @@ fn what_passed_an_unchanged_least_quality_passes_it_again_although_the_record_do
     assert_eq!(grade("b/3 cool4", "b/3 cool4", (0.0, true)), Grade::Exact);
     assert_eq!(grade("b/3 q0.4 cool4", "b/3 q0.4 cool4", (0.2, false)), Grade::Exact);
     assert_eq!(grade("b/3 q0.4 cool4", "b/3 q0.3 cool4", (0.2, false)), Grade::Partial, "ratings are not recorded");
+}
+
+/// The grade of what is decided once the second endpoint is affordable, and whether the choice is what a gateway then chooses. Before,
+/// only the first one is.
+fn once_affordable(first: &str, second: &str, change: impl Fn(&mut Query)) -> (Grade, bool) {
+    let lines = [format!("a/2@x $1.3/2.6 {first}"), format!("a/2@z $3.4/6.8 {second}")];
+    let mut query = World::of(&lines.join(" | ")).query(Objective::Cheapest, "");
+    let value = Usd::from_femto(4_000_000_000_000);
+    query.routing_mut().max_cost = Some(Sourced { value, source: Source::Metadata });
+    change(&mut query);
+    let (before, after, record, run) = both(&lines, &Changed::Price("z", 0.75), query, None).unwrap();
+    assert_eq!(before.name(record.decision.candidates[0].index), "a/2@x");
+    let made = redecided(&before, &after, &record);
+    (made.grade, made.to == choice(&run))
+}
+
+#[test]
+fn a_choice_that_serves_for_want_of_a_better_one_is_not_certain_beside_an_endpoint_that_is_not_recorded() {
+    let plain = |_: &mut Query| ();
+    assert_eq!(once_affordable("", "", plain), (Grade::Exact, true), "it is dearer");
+    let alone = |query: &mut Query| query.routing_mut().provider.allow_fallbacks = false;
+    assert_eq!(once_affordable("half2", "", alone), (Grade::Partial, false), "half-open");
+    assert_eq!(once_affordable("open3", "", plain), (Grade::Partial, false), "behind an open breaker");
+    assert_eq!(once_affordable("k12 knee1", "", plain), (Grade::Partial, false), "saturated");
+    let pending = |query: &mut Query| query.pending_reasoning = ReasoningFormat::Anthropic;
+    let keeps = "state:anthropic-claude-v1";
+    assert_eq!(once_affordable("", keeps, pending), (Grade::Partial, false), "it would lose the reasoning");
 }
 
 /// A request in whose scores quality counts.

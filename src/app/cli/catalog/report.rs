@@ -9,6 +9,7 @@ use super::{
     compare::{Comparison, PriceChange, TierChange},
     source::{LOCAL, Source},
 };
+use crate::app::cli::columns::count;
 
 /// Tokens that a shown price is for.
 const MILLION: u64 = 1_000_000;
@@ -193,10 +194,6 @@ fn percent(old: Price, new: Price) -> String {
     });
     let sign = if change < 0 { '-' } else { '+' };
     tenths.map_or_else(String::new, |tenths| format!(" ({sign}{}.{} %)", tenths / 10, tenths % 10))
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Without control characters, which could move the cursor of a terminal.

@@ -11,7 +11,7 @@ use super::{
     LedgerPlace, Progress, directory, failed, note,
     remote::Remote,
 };
-use crate::api::health::ledger_verification::VerificationBody;
+use crate::{api::health::ledger_verification::VerificationBody, app::cli::columns::count};
 
 /// Timeout of a verification by a gateway.
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -107,7 +107,9 @@ impl JournalBody {
 
 fn write_text(report: &Report, output: &mut impl Write) -> Result<(), CommandOutput> {
     let Report { ledger, found, journal } = report;
-    writeln!(output, "{ledger}: {} records in {} groups, {} versions", found.records, found.blocks, found.versions)?;
+    let [records, groups, versions] = [(found.records, "record"), (found.blocks, "group"), (found.versions, "version")]
+        .map(|(of, noun)| count(of as usize, noun));
+    writeln!(output, "{ledger}: {records} in {groups}, {versions}")?;
     if let Some(journal) = journal.as_ref().filter(|journal| journal.segments > 0) {
         writeln!(
             output,

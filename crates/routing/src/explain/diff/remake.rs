@@ -1,5 +1,7 @@
 //! A recorded decision, made again by the code that serves, under its own setup or another.
 
+use std::cmp::Ordering;
+
 use pointsman_domain::{Candidate, Decision, EndpointId, Objective, Quality};
 
 use super::{
@@ -24,7 +26,7 @@ use crate::{
         score::Scoring,
     },
     explain::selection_probability::{Competitor, first_places},
-    stats::LiveView,
+    stats::{Gate, LiveView},
 };
 
 /// Highest sum of the probabilities to fail and to be slow.
@@ -439,13 +441,20 @@ impl Making<'_, '_> {
         could_win.iter().filter(is_unmeasured).filter_map(id).collect()
     }
 
-    /// Where a median is not known, any recorded candidate could be the choice. Unrecorded endpoints could be called after it.
+    /// Where a median is not known, or the choice depends on what else is there, any recorded candidate could be the choice, and any
+    /// half-open endpoint a probe. Unrecorded endpoints could be called after it.
     fn possible_costs(&self, could_win: &[&UnknownEndpoint], grade: Grade) -> Option<PossibleCosts> {
         if grade == Grade::Exact {
             return None;
         }
-        let known = self.order.iter().enumerate().map(|(place, candidate)| {
-            (candidate.endpoint(), [candidate.live.cost; 2], place == 0 || !self.is_reported)
+        let choice = self.choice_by_score().filter(|_| self.is_reported);
+        let may_serve = |candidate: &&PooledEndpoint<'_>| {
+            let may_probe = choice.is_none() && matches!(candidate.live.gate, Gate::HalfOpen { .. });
+            may_probe || candidate.role != Role::Excluded
+        };
+        let known = self.candidates.iter().filter(may_serve).map(|candidate| {
+            let is_choice = choice.is_none_or(|choice| choice.index == candidate.index);
+            (candidate.endpoint(), [candidate.live.cost; 2], is_choice)
         });
         let unknown = self.unknown.iter().filter_map(|unknown| {
             let is_choice = could_win.iter().any(|one| one.index == unknown.index);
@@ -456,33 +465,34 @@ impl Making<'_, '_> {
         has_choice.then_some(PossibleCosts { endpoints, attempts: self.attempts as usize })
     }
 
-    /// Whether an unrecorded endpoint could be the choice.
+    /// Whether an unrecorded endpoint could be the choice, or change it.
     fn could_win(&self, unknown: &UnknownEndpoint) -> bool {
-        let Some(choice) = self.order.first() else { return unknown.may_step_in };
-        match choice.role {
-            Role::Probe => return unknown.is_half_open,
-            Role::Panic | Role::Excluded => return unknown.may_step_in,
-            Role::Candidate => {}
+        let Some(choice) = self.choice_by_score() else { return unknown.may_step_in };
+        let query = self.context.query;
+        let may_probe = unknown.is_half_open && query.routing.provider.allow_fallbacks;
+        // One that takes back the reasoning before pending calls puts all others behind.
+        let may_displace = query.pending_reasoning.is_bound() && !unknown.was_candidate;
+        match unknown.precedence.cmp(&choice.precedence) {
+            // A saturated one serves, too, where no other one has its rank.
+            Ordering::Less => unknown.may_step_in,
+            Ordering::Equal => {
+                unknown.may_compete && (may_probe || may_displace || self.could_score(unknown, choice.rank))
+            }
+            Ordering::Greater => false,
         }
-        if !unknown.may_compete && !self.may_serve_saturated(unknown) {
-            return false;
-        }
-        if unknown.is_half_open && self.context.query.routing.provider.allow_fallbacks {
-            return true;
-        }
-        if unknown.precedence != choice.precedence {
-            return unknown.precedence < choice.precedence;
-        }
-        let least = self.least_score(unknown);
-        least <= choice.rank || is_tie(choice.rank, least)
     }
 
-    /// Whether it would serve although saturated, because no candidate has its rank before scores.
-    fn may_serve_saturated(&self, unknown: &UnknownEndpoint) -> bool {
-        let rank = unknown.precedence.without_grade();
-        let has_rank =
-            |candidate: &PooledEndpoint<'_>| candidate.role == Role::Candidate && candidate.order_rank() == rank;
-        unknown.may_step_in && !self.candidates.iter().any(has_rank)
+    fn could_score(&self, unknown: &UnknownEndpoint, rank: f64) -> bool {
+        let least = self.least_score(unknown);
+        least <= rank || is_tie(rank, least)
+    }
+
+    /// The choice, if it competes by its score whatever else is there. A probe, a saturated endpoint and one past a refusing gate do
+    /// not: whether they serve depends on all others.
+    fn choice_by_score(&self) -> Option<&PooledEndpoint<'_>> {
+        // No record says whether the knee of a choice was sure.
+        let is_saturated = |choice: &PooledEndpoint<'_>| self.context.is_saturated(choice.forecast.load, true);
+        self.order.first().copied().filter(|choice| choice.role == Role::Candidate && !is_saturated(choice))
     }
 
     /// The least score that an unrecorded endpoint can have: no time, no failure, the least cost. Of a candidate that the record
