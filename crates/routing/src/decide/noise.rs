@@ -29,10 +29,10 @@ pub(crate) struct NoiseDraw {
 }
 
 impl NoiseDraw {
-    /// With these entries of the table.
-    pub(crate) fn of_entries([first_token, pace, failure, loss]: [usize; ESTIMATES]) -> NoiseDraw {
-        let z = |entry: usize| TABLE.at(entry as u64);
-        NoiseDraw { first_token: z(first_token), pace: z(pace), failure: z(failure), loss: z(loss) }
+    /// With one entry of the table for every estimate.
+    pub(crate) fn of_entry(entry: usize) -> NoiseDraw {
+        let z = TABLE.at(entry as u64);
+        NoiseDraw { first_token: z, pace: z, failure: z, loss: z }
     }
 }
 

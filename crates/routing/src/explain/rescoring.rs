@@ -10,7 +10,7 @@ use pointsman_domain::{
 use crate::decide::{
     exploration,
     forecast::{Forecast, ForecastRules},
-    noise::{Noise, NoiseDraw},
+    noise::Noise,
     objective_profile::{Baselines, QualityFigure, quality_figure},
     plan::{self, RankKey, Ranked},
     pooled_endpoint::Role,
@@ -60,16 +60,6 @@ impl Rescoring {
     /// The terms of the score from the recorded inputs.
     pub(crate) fn terms(&self, candidate: &Candidate) -> ScoreTerms {
         self.scoring.terms(&self.forecast(candidate, &candidate.inputs), candidate.inputs.cost)
-    }
-
-    /// The score of a candidate as a function of its noise.
-    pub(crate) fn score_by_noise(self, candidate: &Candidate) -> impl Fn(NoiseDraw) -> f64 {
-        let forecast = self.forecast(candidate, &candidate.inputs);
-        let (uncertainty, cost) = (self.rules.uncertainty_of(&candidate.inputs), candidate.inputs.cost);
-        move |draw| {
-            let point = forecast.noiseless.with_noise(&self.rules, draw, uncertainty);
-            self.scoring.score_at(&point, &forecast, cost)
-        }
     }
 
     pub(crate) fn score(&self, candidate: &Candidate) -> f64 {

@@ -407,13 +407,13 @@ impl Making<'_, '_> {
         if self.context.seed == 0 || rivals.clone().count() < 2 {
             return vec![1.0];
         }
-        let competitors = rivals.map(|candidate| {
-            let inputs = candidate.inputs(self.context);
-            let uncertainty = self.context.rules.uncertainty_of(&inputs);
-            Competitor::new(*candidate, move |draw| {
-                let point = candidate.forecast.noiseless.with_noise(&self.context.rules, draw, uncertainty);
-                self.scoring.score_at(&point, &candidate.forecast, candidate.live.cost)
-            })
+        let competitors = rivals.map(|candidate| Competitor {
+            ranked: *candidate,
+            rules: self.context.rules,
+            scoring: self.scoring,
+            forecast: candidate.forecast,
+            uncertainty: self.context.rules.uncertainty_of(&candidate.inputs(self.context)),
+            cost: candidate.live.cost,
         });
         first_places(&competitors.collect::<Vec<_>>())
     }

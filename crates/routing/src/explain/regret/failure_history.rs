@@ -4,6 +4,8 @@
 //! these [`LEVELS`] forwards and backwards in time. Where the last attempt before a moment failed and the next one is answered, the
 //! change is as likely to lie before it as after it, in the proportion of the times.
 
+use super::attempts::{Run, Tally};
+
 /// Probabilities of failure, and how common each is.
 const LEVELS: [(f64, f64); COUNT] = [
     (0.001, 0.25),
@@ -20,23 +22,6 @@ const COUNT: usize = 9;
 /// Mean time until the level changes, milliseconds.
 const LASTS_MS: f64 = 600_000.0;
 
-/// Attempts at an endpoint within a short time, as far as they say something of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub failed: u32,
-    pub answered: u32,
-    /// Refused because of a limit.
-    pub limited: u32,
-}
-
-impl Tally {
-    pub fn add(&mut self, more: Tally) {
-        self.failed = self.failed.saturating_add(more.failed);
-        self.answered = self.answered.saturating_add(more.answered);
-        self.limited = self.limited.saturating_add(more.limited);
-    }
-}
-
 /// A probability of failure, and its standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Believed {
@@ -44,13 +29,14 @@ pub(super) struct Believed {
     pub deviation: f64,
 }
 
-/// What each time with attempts says of the levels, together with all earlier and with all later ones.
+/// What each run of attempts says of the levels, together with all earlier and with all later ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureHistory(Vec<Step>);
 
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    at_ms: i64,
+    /// Times of the first and the last attempt.
+    ms: [i64; 2],
     since_before: Weights,
     from_later: Weights,
 }
@@ -60,19 +46,18 @@ struct Step {
 struct Weights([f32; COUNT]);
 
 impl FailureHistory {
-    /// From tallies with their times, in order.
-    pub fn new(tallies: impl Iterator<Item = (i64, Tally)>) -> FailureHistory {
-        let told = tallies.filter(|(_, tally)| tally.failed > 0 || tally.answered > 0);
+    /// From runs in the order of their times.
+    pub fn new(runs: impl Iterator<Item = Run>) -> FailureHistory {
         let mut steps: Vec<Step> = Vec::new();
-        for (at_ms, tally) in told {
+        for Run { ms, tally } in runs {
             let said = Weights::of(tally);
-            let before = steps.last().map_or_else(Weights::usual, |last| last.since_before.after(at_ms - last.at_ms));
-            steps.push(Step { at_ms, since_before: said.and(before), from_later: said });
+            let before = steps.last().map_or_else(Weights::usual, |last| last.since_before.after(apart(last.ms, ms)));
+            steps.push(Step { ms, since_before: said.and(before), from_later: said });
         }
         let mut next: Option<Step> = None;
         for step in steps.iter_mut().rev() {
             if let Some(next) = next {
-                step.from_later = step.from_later.and(next.from_later.before(next.at_ms - step.at_ms));
+                step.from_later = step.from_later.and(next.from_later.before(apart(step.ms, next.ms)));
             }
             next = Some(*step);
         }
@@ -81,10 +66,11 @@ impl FailureHistory {
 
     /// At a moment; `None` if nothing was ever tried.
     pub fn at(&self, at_ms: i64) -> Option<Believed> {
-        let next = self.0.partition_point(|step| step.at_ms <= at_ms);
+        let next = self.0.partition_point(|Step { ms: [first, _], .. }| *first <= at_ms);
         let before = next.checked_sub(1).and_then(|last| self.0.get(last));
-        let (before, later) = (before.map(|step| step.since_before.after(at_ms - step.at_ms)), self.0.get(next));
-        let later = later.map(|step| step.from_later.before(step.at_ms - at_ms));
+        let (before, later) =
+            (before.map(|step| step.since_before.after(apart(step.ms, [at_ms; 2]))), self.0.get(next));
+        let later = later.map(|step| step.from_later.before(apart([at_ms; 2], step.ms)));
         match (before, later) {
             (Some(before), Some(later)) => Some(before.and(later).believed()),
             (Some(before), None) => Some(before.believed()),
@@ -92,6 +78,11 @@ impl FailureHistory {
             (None, None) => None,
         }
     }
+}
+
+/// From the last attempt of a run to the first of the next one; less than 0 within a run.
+fn apart([_, last]: [i64; 2], [first, _]: [i64; 2]) -> i64 {
+    first.saturating_sub(last)
 }
 
 /// Probability that a level lasts for this time.
@@ -154,13 +145,16 @@ impl Weights {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
+
+    use super::{super::attempts::Attempts, *};
 
     const MINUTE_MS: i64 = 60_000;
 
     fn history(tallies: &[(i64, u32, u32)]) -> FailureHistory {
-        let tally = |&(minute, failed, answered): &(i64, u32, u32)| {
-            (minute * MINUTE_MS, Tally { failed, answered, limited: 0 })
+        let tally = |&(minute, failed, answered): &(i64, u32, u32)| Run {
+            ms: [minute * MINUTE_MS; 2],
+            tally: Tally { failed, answered, limited: 0 },
         };
         FailureHistory::new(tallies.iter().map(tally))
     }
@@ -172,6 +166,26 @@ mod tests {
         assert!(at(0).mean < 0.01 && at(1).mean > 0.8 && at(5).mean < 0.05, "{:?}", [0, 1, 5].map(at));
         assert!((at(3).mean - 0.45).abs() < 0.1 && at(3).deviation > 0.3, "{:?}", at(3));
         assert!(at(2).mean > at(3).mean && at(3).mean > at(4).mean);
+    }
+
+    #[test]
+    fn three_failures_after_thirty_answers_are_an_outage_and_among_them_they_are_not() {
+        // It answers four times a second. An outage begins after 7.5 s, and the breaker asks after 5 and 11 s.
+        let outage = (0..33).map(|n| (250 * n, n >= 30)).chain([(13_250, true), (24_500, true), (50_000, false)]);
+        let in_part =
+            (0..33).map(|n| (250 * n, n % 11 == 5)).chain([(13_250, false), (24_500, false), (50_000, false)]);
+        let history = |attempts: &mut dyn Iterator<Item = (i64, bool)>| {
+            let mut cells: BTreeMap<i64, Attempts> = BTreeMap::new();
+            for (at_ms, failed) in attempts {
+                let tally = Tally { failed: u32::from(failed), answered: u32::from(!failed), limited: 0 };
+                cells.entry(at_ms / Attempts::GRAIN_MS).or_default().add(Attempts::one(tally, at_ms));
+            }
+            FailureHistory::new(cells.iter().flat_map(|(at, cell)| cell.runs(at * Attempts::GRAIN_MS)))
+        };
+        let [outage, in_part] = [history(&mut { outage }), history(&mut { in_part })];
+        let at = |of: &FailureHistory, ms: i64| of.at(ms).unwrap().mean;
+        assert!(at(&outage, 5_000) < 0.05 && at(&outage, 9_000) > 0.9 && at(&outage, 24_000) > 0.9, "{outage:?}");
+        assert!([5_000, 9_000, 24_000].iter().all(|ms| at(&in_part, *ms) < 0.2), "{in_part:?}");
     }
 
     #[test]

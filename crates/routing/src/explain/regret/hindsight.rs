@@ -7,7 +7,8 @@ use pointsman_domain::{
 };
 
 use super::{
-    failure_history::{Believed, Tally},
+    attempts::Tally,
+    failure_history::Believed,
     timeline::{Sighting, Timeline},
 };
 use crate::explain::{

@@ -10,6 +10,7 @@
 //! What nobody measured within the minute stays unknown: the last of the three choices knows more than the decision did, not
 //! everything.
 
+mod attempts;
 mod failure_history;
 mod figure;
 mod figures;

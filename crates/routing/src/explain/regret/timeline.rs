@@ -7,12 +7,15 @@ use std::{
 
 use pointsman_domain::{AttemptRecord, Candidate, EndpointId, Failure, FailureKind, Generation, ScoreInputs};
 
-use super::failure_history::{Believed, FailureHistory, Tally};
+use super::{
+    attempts::{Attempts, Tally},
+    failure_history::{Believed, FailureHistory},
+};
 use crate::stats::FailureEffect;
 
-/// Of decisions within this time the latest one is kept, and attempts are counted together, milliseconds. It takes 340 bytes, and up
+/// Of decisions within this time the latest one is kept, and attempts are counted together. It takes 340 bytes, and up
 /// to 570 with the free space of the map: a week takes up to 35 MB for each endpoint.
-const GRAIN_MS: i64 = 10_000;
+const GRAIN_MS: i64 = Attempts::GRAIN_MS;
 
 /// What records knew of endpoints.
 #[derive(Debug, Clone, Default)]
@@ -26,14 +29,14 @@ pub struct Timeline {
 #[derive(Debug, Clone, Default)]
 struct Known {
     cells: BTreeMap<i64, Cell>,
-    /// Made from the tallies when all of them are there.
+    /// Made from the attempts when all of them are there.
     history: OnceLock<FailureHistory>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     sighting: Option<Sighting>,
-    tally: Tally,
+    attempts: Attempts,
 }
 
 /// What one record knew of an endpoint.
@@ -57,14 +60,15 @@ impl Timeline {
         let standby = decision.standby.iter().map(|candidate| (candidate, false));
         for (candidate, accepts) in candidates.chain(standby) {
             let sighting = Sighting { at_ms: generation.created_ms, draw, accepts, inputs: candidate.inputs };
-            let cell = Cell { sighting: Some(sighting), tally: Tally::default() };
+            let cell = Cell { sighting: Some(sighting), attempts: Attempts::default() };
             self.keep(candidate.endpoint, generation.created_ms.div_euclid(GRAIN_MS), cell);
         }
         for attempt in &generation.attempts {
             let endpoint = generation.catalog.endpoint(attempt.endpoint);
             if let (Some(endpoint), Some(tally)) = (endpoint, tally(attempt)) {
                 let at_ms = generation.created_ms.saturating_add_unsigned(attempt.started_ms);
-                self.keep(endpoint.id, at_ms.div_euclid(GRAIN_MS), Cell { sighting: None, tally });
+                let cell = Cell { sighting: None, attempts: Attempts::one(tally, at_ms) };
+                self.keep(endpoint.id, at_ms.div_euclid(GRAIN_MS), cell);
             }
         }
     }
@@ -81,7 +85,7 @@ impl Timeline {
         *history = OnceLock::new();
         self.kept += usize::from(!cells.contains_key(&at));
         let cell = cells.entry(at).or_default();
-        cell.tally.add(new.tally);
+        cell.attempts.add(new.attempts);
         let order = |one: Option<Sighting>| one.map(|one| (one.at_ms, one.draw));
         if order(new.sighting) > order(cell.sighting) {
             cell.sighting = new.sighting;
@@ -107,14 +111,14 @@ impl Timeline {
     /// How probably the endpoint fails at a moment, by all attempts before and after it; `None` if there are none.
     pub(super) fn failure(&self, endpoint: EndpointId, at_ms: i64) -> Option<Believed> {
         let Known { cells, history } = self.endpoints.get(&endpoint)?;
-        let tallies = || cells.iter().map(|(at, cell)| (at * GRAIN_MS, cell.tally));
-        history.get_or_init(|| FailureHistory::new(tallies())).at(at_ms.div_euclid(GRAIN_MS) * GRAIN_MS)
+        let runs = || cells.iter().flat_map(|(at, cell)| cell.attempts.runs(at * GRAIN_MS));
+        history.get_or_init(|| FailureHistory::new(runs())).at(at_ms)
     }
 
     /// The attempts at an endpoint within this time.
     pub(super) fn tally(&self, endpoint: EndpointId, from_ms: i64, to_ms: i64) -> Tally {
         let mut sum = Tally::default();
-        self.cells(endpoint, from_ms, to_ms).for_each(|cell| sum.add(cell.tally));
+        self.cells(endpoint, from_ms, to_ms).for_each(|cell| sum.add(cell.attempts.tally));
         sum
     }
 
