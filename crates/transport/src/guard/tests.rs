@@ -138,6 +138,20 @@ fn a_regular_answer_passes_and_the_connection_stays_open() {
 }
 
 #[test]
+fn a_connection_holds_no_buffer_while_nothing_arrives() {
+    let begun = format!("{CHUNKED}5\r\nhello\r\n");
+    let mut guard = guard([bytes(&begun), Turn::Wait, bytes("3\r\nyou\r\n0\r\n\r\n")]);
+    assert!(write(&mut guard).is_ready());
+    let mut cx = context();
+    assert!(guard.poll_head(&mut cx).is_ready());
+    let Poll::Ready(Some(Ok(hello))) = guard.poll_content(&mut cx) else { panic!("no content") };
+    assert!(guard.poll_content(&mut cx).is_pending() && hello.is_unique(), "within an answer");
+    let Poll::Ready(Some(Ok(you))) = guard.poll_content(&mut cx) else { panic!("no content") };
+    assert!(matches!(guard.poll_content(&mut cx), Poll::Ready(None)) && guard.is_open());
+    assert!(you.is_unique(), "between two");
+}
+
+#[test]
 fn interim_heads_are_dropped() {
     let whole = format!("{OK5}hello");
     let early = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
