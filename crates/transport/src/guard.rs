@@ -62,6 +62,8 @@ pub(super) struct Guard<S> {
     written: usize,
     /// Whether another exchange may follow.
     reusable: bool,
+    /// Whether content of this exchange's answer was given on.
+    has_passed: bool,
     /// The provider rejected the request before it was written. Further writes are discarded.
     refused: bool,
     /// Error of a failed write, until it is known whether the provider sent a rejection.
@@ -88,6 +90,7 @@ impl<S: Wire> Guard<S> {
             interim: 0,
             written: 0,
             reusable: true,
+            has_passed: false,
             refused: false,
             broken: None,
         }
@@ -131,8 +134,12 @@ impl<S: Wire> Guard<S> {
     pub(super) fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             let Phase::Body(framing) = &mut self.phase else { return Poll::Ready(None) };
-            let content = framing.take_content(&mut self.read).map_err(|fault| self.fail(fault))?;
+            // Until content has passed another provider can answer: what is read with the first of it has to be regular, too.
+            let checked = if self.has_passed { Ok(()) } else { framing.check(&self.read) };
+            let content =
+                checked.and_then(|()| framing.take_content(&mut self.read)).map_err(|fault| self.fail(fault))?;
             if !content.is_empty() {
+                self.has_passed = true;
                 return Poll::Ready(Some(Ok(content)));
             }
             if self.end_if_complete() {
@@ -241,7 +248,7 @@ impl<S: Wire> Guard<S> {
     fn begin(&mut self) {
         self.socket.begin();
         self.phase = Phase::Head;
-        (self.interim, self.written) = (0, 0);
+        (self.interim, self.written, self.has_passed) = (0, 0, false);
     }
 
     /// Whether the kernel has unread bytes.

@@ -13,7 +13,7 @@ const MAX_OVERHEAD: usize = 16 * 1024;
 const MAX_SIZE_DIGITS: usize = 16;
 
 /// Framing of a body, and the position in it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Framing {
     /// This many bytes are left.
     Length(u64),
@@ -41,6 +41,13 @@ impl Framing {
         Ok(bytes.split_to(length))
     }
 
+    /// Checks that `bytes` are framed as the position says, and takes nothing.
+    pub(super) fn check(&self, bytes: &Bytes) -> Result<(), Fault> {
+        let (mut ahead, mut bytes) = (self.clone(), bytes.clone());
+        while !ahead.take_content(&mut bytes)?.is_empty() {}
+        Ok(())
+    }
+
     /// Whether the last byte of the body was taken.
     pub(super) fn is_complete(&self) -> bool {
         match self {
@@ -52,7 +59,7 @@ impl Framing {
 }
 
 /// Position in a chunked body.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunks {
     state: State,
     /// Bytes left of this chunk, or its size as read so far.
