@@ -37,7 +37,7 @@ const MOST_HOURS: i64 = 7 * 24;
 const HOURS: i64 = 24;
 /// Most requests that are reviewed in a gateway, about: each takes 1 KB.
 const MOST: u64 = 20_000;
-/// Most that a gateway keeps of what was known of endpoints, one for each endpoint and ten seconds: at most 120 MB. 24
+/// Most that a gateway keeps of what was known of endpoints, one for each endpoint and ten seconds: about 125 MB. 24
 /// endpoints with requests at all times reach it in a day, four in a week.
 const MOST_KEPT: usize = 205_000;
 

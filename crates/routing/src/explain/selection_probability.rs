@@ -16,10 +16,11 @@ use pointsman_domain::{Decision, RoutingPolicy};
 
 use super::rescoring::{Rescoring, rivals};
 use crate::decide::{
-    forecast::{Forecast, ForecastRules, PointForecast, Uncertainty},
+    forecast::{Forecast, ForecastRules, PointForecast},
     noise::{ENTRIES, ESTIMATES, NoiseDraw},
     plan::{self, Ranked},
     score::Scoring,
+    uncertainty::Uncertainty,
 };
 
 /// Points of the lattice, four in each stratum of the table.

@@ -97,7 +97,7 @@ impl Attempts {
 impl End {
     fn add(&mut self, more: End) {
         self.answer = self.answer.min(more.answer);
-        for new in more.failures {
+        for new in more.failures.into_iter().take_while(|at| *at < u16::MAX) {
             self.failures.iter_mut().rev().take(1).for_each(|last| *last = new.min(*last));
             self.failures.sort_unstable();
         }
