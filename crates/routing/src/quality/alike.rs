@@ -8,13 +8,13 @@ use pointsman_domain::Quality;
 
 use super::posterior::{Answers, Posterior};
 
-/// Odds that two are alike before anything is known of them. With .25 luck decides between two models without scores twice as often;
-/// with 1, real differences count later.
+/// Odds that two are alike before anything is known of them. With .25 luck decides more often between two models
+/// without scores; with 1, real differences count later.
 const PRIOR_ODDS: f64 = 0.5;
 /// Standard deviation of the difference of two that are not alike.
 const USUAL_DIFFERENCE: f64 = 0.3;
-/// Most answers of a score that count in a comparison: it was measured with other requests. Where all count, scores alone say that
-/// models are alike which ratings tell apart (.005 of quality on ParetoBandit).
+/// Most answers of a score that count in a comparison: it was measured with other requests. Where all count, scores say that models
+/// are alike which ratings tell apart.
 const MOST_SCORED: f64 = 100.0;
 /// Most answers that a model counts for at an endpoint without ratings of its own.
 pub(super) const MOST_POOLED: f64 = 50.0;
