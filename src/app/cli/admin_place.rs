@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 
 use super::{
     CommandOutput, Finished, failure,
-    gateway::{ADMIN_KEY_VARIABLE, ReachedGateway},
-    load, refused, report, success,
+    gateway::{ADMIN_KEY_VARIABLE, ReachedGateway, no_address},
+    load, report, success,
 };
 use crate::{
     access::{issued::Actor, registry::Registry},
@@ -134,11 +134,6 @@ impl AdminPlace {
 fn is_in_use(config: &Config) -> bool {
     let directory = config.ledger.durable_directory();
     directory.is_some_and(|path| matches!(Directory::open(path), Err(Fault::InUse(_))))
-}
-
-/// What to do when a configuration names no address.
-pub(super) fn no_address(key: &str) -> CommandOutput {
-    refused(format!("{key} names no address that can be asked; name it with --url"))
 }
 
 /// What a gateway that does not run has stored.

@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{CommandOutput, EXIT_UNREACHABLE, Finished, admin_place::no_address, failure, refused, report, success};
+use super::{CommandOutput, EXIT_UNREACHABLE, Finished, failure, refused, report, success};
 
 /// Default environment variable of the administrator's key.
 pub(super) const ADMIN_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
@@ -30,6 +30,11 @@ const URL_VARIABLE: &str = "POINTSMAN_URL";
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
 /// Timeout of a request to the gateway.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What to do when a configuration names no address.
+pub(super) fn no_address(key: &str) -> CommandOutput {
+    refused(format!("{key} names no address that can be asked; name it with --url"))
+}
 
 /// An error answer.
 #[derive(Deserialize)]

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use super::{
     CommandOutput, EXIT_DIFFERENT, Finished,
-    admin_place::{AdminClient, no_address},
+    admin_place::AdminClient,
     failure,
-    gateway::{GatewayArguments, ReachedGateway},
+    gateway::{GatewayArguments, ReachedGateway, no_address},
     refused,
 };
 
