@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use crate::{
     folder::Folder,
     harness::{Reply, TestGateway},
+    hedging::HEDGING,
     ledger_durable,
     patience::eventually,
-    scripted::Upstream,
+    scripted::{Script, Upstream},
     world::{Model, World, always, and, answer, ask, error_of, saying},
 };
 
@@ -450,6 +451,20 @@ async fn the_rating_of_an_escalated_answer_counts_for_the_model_of_the_second_on
     assert_eq!(answer["model"], "acme/large", "{answer}");
     rate(&gateway, answer["id"].as_str().unwrap(), json!({"value": true})).await;
     assert_eq!(quality_of(&gateway, "acme/small").await, json!(null), "its answer was shown to nobody");
+    assert_eq!(quality_of(&gateway, "acme/large").await["ratings"], 1);
+}
+
+#[actix_web::test]
+async fn the_rating_of_an_answer_that_a_hedge_won_counts_for_the_model_of_the_hedge() {
+    let folder = Folder::new();
+    let upstreams = [Upstream::start([Script::new().request()]), saying("b")];
+    let gateway = world(&upstreams[0], &upstreams[1], &folder).with(HEDGING).start().await;
+    let chat = and(ask("acme/small"), json!({"models": ["acme/large"], "objective": "fastest"}));
+    let reply = gateway.chat(&chat).await;
+    let answer = reply.expect(200);
+    assert_eq!((&answer["model"], reply.header("x-route-attempts")), (&json!("acme/large"), Some("2")));
+    rate(&gateway, answer["id"].as_str().unwrap(), json!({"value": true})).await;
+    assert_eq!(quality_of(&gateway, "acme/small").await, json!(null), "it was chosen and never answered");
     assert_eq!(quality_of(&gateway, "acme/large").await["ratings"], 1);
 }
 

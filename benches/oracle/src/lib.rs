@@ -28,6 +28,7 @@ pub mod one;
 pub mod ope;
 pub mod oracle;
 pub mod plot;
+pub mod propensities;
 #[expect(clippy::disallowed_methods, reason = "costs of the sets are floats")]
 pub mod quality;
 pub mod regret;

@@ -16,7 +16,7 @@ use pointsman_oracle::{
     measured::MeasuredSet,
     one,
     ope::{self, Matrix},
-    plot,
+    plot, propensities,
     quality::{self, gains, questions::Questions, sources::Source},
     regret, replay, report,
     rules::{Kind, policy},
@@ -44,6 +44,7 @@ oracle plot [options]                      the same as a picture (SVG)
 oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
+oracle propensities [options]              computed probabilities of choices against seeds; --decisions N of each objective, --runs SEEDS
 oracle improvement [options]               in how many runs an endpoint that became five times faster is still unused
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
 oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
@@ -108,6 +109,9 @@ fn run() -> Result<String, Box<dyn Error>> {
             plot::write(&plan, &table::run(&plan), &mut text)?;
         }
         ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
+        ["propensities"] => {
+            text = propensities::run(&options.plan(), options.decisions, options.runs).to_string();
+        }
         ["save"] => text = compare::save(&options.plan()),
         ["changes", before, after] => {
             let sheet = compare::changes(&std::fs::read_to_string(before)?, &std::fs::read_to_string(after)?)?;

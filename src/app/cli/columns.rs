@@ -31,7 +31,7 @@ pub(super) fn dollars(page: &Value, pointer: &str) -> String {
 }
 
 /// `1 group`, `2 groups`.
-pub(super) fn count(number: u64, noun: &str) -> String {
+pub(super) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -131,7 +131,7 @@ fn all(config: &Config, only: Option<&str>) -> Vec<Check> {
     let wanted = |slug: &str| only.is_none_or(|only| only == slug);
     let asked: Vec<_> = config.providers.iter().filter(|provider| wanted(provider.slug.as_str())).collect();
     if !asked.is_empty() && std::io::stderr().is_terminal() {
-        let _ = writeln!(std::io::stderr(), "Asking {} for their models …", count(asked.len() as u64, "provider"));
+        let _ = writeln!(std::io::stderr(), "Asking {} for their models …", count(asked.len(), "provider"));
     }
     let calls = join_all(asked.iter().map(|provider| provider::check(provider, &catalog)));
     checks.extend(actix_web::rt::System::new().block_on(calls).into_iter().flatten());
@@ -223,7 +223,7 @@ fn table(checks: &[Check], failed: usize) -> String {
         }
     }
     let verdict =
-        if failed == 0 { "Nothing is wrong.".to_owned() } else { format!("{} failed.", count(failed as u64, "check")) };
+        if failed == 0 { "Nothing is wrong.".to_owned() } else { format!("{} failed.", count(failed, "check")) };
     let _ = writeln!(text, "\n{verdict}");
     text
 }

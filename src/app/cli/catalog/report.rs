@@ -85,13 +85,13 @@ impl<'a> Report<'a> {
         }
         let differing = self.comparisons.iter().filter(|one| one.differs()).count();
         let _ = writeln!(text, "Compared with LiteLLM's price table of {} ({}):", self.source.day, self.from);
-        let _ = writeln!(text, "  {} compared, {differing} differ", count(self.comparisons.len() as u64, "endpoint"));
+        let _ = writeln!(text, "  {} compared, {differing} differ", count(self.comparisons.len(), "endpoint"));
         if !self.uncovered.is_empty() {
             let _ = writeln!(text, "  providers without prices there: {}", self.uncovered.join(", "));
         }
         if !self.new.is_empty() {
             let hint = if self.names_new { "" } else { "; --provider names them" };
-            let _ = writeln!(text, "  {} more of these providers{hint}", count(self.new.len() as u64, "model"));
+            let _ = writeln!(text, "  {} more of these providers{hint}", count(self.new.len(), "model"));
         }
         if self.names_new {
             self.new

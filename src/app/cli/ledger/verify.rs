@@ -108,7 +108,7 @@ impl JournalBody {
 fn write_text(report: &Report, output: &mut impl Write) -> Result<(), CommandOutput> {
     let Report { ledger, found, journal } = report;
     let [records, groups, versions] = [(found.records, "record"), (found.blocks, "group"), (found.versions, "version")]
-        .map(|(of, noun)| count(of, noun));
+        .map(|(of, noun)| count(of as usize, noun));
     writeln!(output, "{ledger}: {records} in {groups}, {versions}")?;
     if let Some(journal) = journal.as_ref().filter(|journal| journal.segments > 0) {
         writeln!(
