@@ -17,7 +17,7 @@ use crate::{dice::Dice, sheet::Sheet};
 /// Requests of a log.
 pub const REQUESTS: usize = 20_000;
 /// Requests of logs in which failures are counted.
-const LENGTHS: [usize; 4] = [2_000, 5_000, 10_000, REQUESTS];
+const LOG_LENGTHS: [usize; 4] = [2_000, 5_000, 10_000, REQUESTS];
 /// Requests of a log that is written for other programs.
 const WRITTEN: usize = 4_000;
 /// Rows of the invented matrix.
@@ -423,9 +423,10 @@ pub fn rare_sheet(matrix: &Matrix, runs: u64) -> Sheet {
         "it holds the truth",
         "with a bound",
         "it holds the truth",
+        "together",
     ];
     let mut sheet = Sheet::new(title, header);
-    for requests in LENGTHS {
+    for requests in LOG_LENGTHS {
         let Rare { effective, intervals, bounds } = rare(matrix, requests, runs);
         let percent = |[all, held]: [u64; 2]| match all {
             0 => "–".to_owned(),
@@ -439,6 +440,7 @@ pub fn rare_sheet(matrix: &Matrix, runs: u64) -> Sheet {
             percent(intervals),
             bound.to_string(),
             percent(bounds),
+            percent([0, 1].map(|at| intervals[at] + bounds[at])),
         ]);
     }
     sheet

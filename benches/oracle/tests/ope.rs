@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 mod tests {
-    use pointsman_oracle::ope::{Matrix, bounded, judge, of_table, refused};
+    use pointsman_oracle::ope::{Matrix, Rare, bounded, judge, of_table, rare, refused};
 
     #[test]
     fn intervals_hold_the_truth_and_a_wrong_model_does_not_mislead_the_headline() {
@@ -20,6 +20,16 @@ mod tests {
     #[test]
     fn every_log_without_support_is_refused_and_its_bounds_hold_the_truth() {
         assert_eq!([refused, bounded].map(|share| share(&Matrix::invented(), 20)), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn intervals_of_ten_failures_and_bounds_of_fewer_hold_the_truth() {
+        for (requests, some) in [(2_000, false), (20_000, true)] {
+            let Rare { effective, intervals, bounds } = rare(&Matrix::invented(), requests, 100);
+            let ([all, held], [few, _]) = if some { (intervals, bounds) } else { (bounds, intervals) };
+            assert!(some == (effective >= 10.0) && all >= 90 && few <= 10, "{requests}: {intervals:?} {bounds:?}");
+            assert!(held * 100 >= all * 92, "{requests}: {held} of {all}");
+        }
     }
 
     /// Two models; the second is as good in one class alone, and cheaper.

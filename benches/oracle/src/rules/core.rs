@@ -194,6 +194,15 @@ impl Core {
         Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) }.run(world).0
     }
 
+    /// Every so many decisions of a run in which a share of the choices is drawn at random, and what came of it. `luck` changes what is
+    /// left to chance.
+    pub fn drawn(world: &World, policy: RoutingPolicy, share: f64, luck: u64, every: usize) -> Logged {
+        let core = Core::new(world, policy, Without::Nothing);
+        let exploration = Exploration { share, max_extra_cost: 1.0, max_extra_first_token: 100.0 };
+        let (query, seed) = (Query { exploration, ..core.query.clone() }, splitmix64(core.seed ^ luck));
+        Core { query, seed, keep_every: every, ..core }.run(world).0
+    }
+
     /// All decisions of a run, and what the configuration as `change` leaves it would have chosen at each of them.
     pub fn logged_beside(
         world: &World,

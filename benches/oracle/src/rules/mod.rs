@@ -143,6 +143,13 @@ pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Dec
     Core::decisions(world, policy, every)
 }
 
+/// Pointsman's run through a world with a share of random choices, and every so many of its decisions. `luck` changes what is left
+/// to chance.
+#[must_use]
+pub fn drawn(world: &World, policy: &RoutingPolicy, share: f64, luck: u64, every: usize) -> Logged {
+    Core::drawn(world, policy.clone(), share, luck, every)
+}
+
 /// Pointsman's run through a world, with all of its decisions.
 #[must_use]
 pub fn logged(world: &World, policy: RoutingPolicy) -> Logged {

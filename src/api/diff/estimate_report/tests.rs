@@ -19,10 +19,10 @@ fn requests(count: u64, change: impl Fn(u64, &mut LoggedRequest)) -> Sample {
             unsupported: 0.0,
             has_chance: true,
             outcomes: [
-                known(if is_same { 0.001 } else { 0.003 } * (1.0 + 0.1 * spread)),
+                known(if is_same { 0.001 } else { 0.003 } * (1.0 + 0.1 * spread), 0.002),
                 failed(n % 40 == 0),
-                known(if is_same { 0.4 } else { 0.3 } + 0.02 * spread),
-                known(if is_same { 1.5 } else { 1.0 } + 0.1 * spread),
+                known(if is_same { 0.4 } else { 0.3 } + 0.02 * spread, 0.4),
+                known(if is_same { 1.5 } else { 1.0 } + 0.1 * spread, 1.4),
             ],
         };
         change(n, &mut request);
@@ -36,18 +36,12 @@ fn requests(count: u64, change: impl Fn(u64, &mut LoggedRequest)) -> Sample {
     sample
 }
 
-fn known(outcome: f64) -> Measured {
-    Measured::Known { outcome, predicted: 1.0, own: 1.0, expected: 1.0, expected_unsupported: 0.0 }
+fn known(outcome: f64, predicted: f64) -> Measured {
+    Measured::Known { outcome, predicted, own: predicted, expected: predicted, expected_unsupported: 0.0 }
 }
 
 fn failed(is_failed: bool) -> Measured {
-    Measured::Known {
-        outcome: f64::from(u8::from(is_failed)),
-        predicted: 0.0,
-        own: 0.0,
-        expected: 0.0,
-        expected_unsupported: 0.0,
-    }
+    known(f64::from(u8::from(is_failed)), 0.0)
 }
 
 /// With an endpoint that gets so many times its traffic, where it slows down from six requests in flight on.
@@ -76,7 +70,7 @@ fn sentences(sample: &Sample, figures: &[Measure]) -> String {
 fn every_figure_comes_with_its_interval_its_effective_sample_and_what_is_not_covered() {
     use Measure::{Acceptance, Failures, FirstToken, FirstTokenP95, Spend, Total};
     let plain = |_: u64, _: &mut LoggedRequest| ();
-    let failing = |every: u64| move |n: u64, one: &mut LoggedRequest| one.outcomes[1] = failed(n % every == 0);
+    let failing = |every: u64| move |n: u64, one: &mut LoggedRequest| one.outcomes[1] = failed(n.is_multiple_of(every));
     let unsupported = |_: u64, one: &mut LoggedRequest| (one.weight, one.unsupported) = (0.8 * one.weight, 0.2);
     let cases: [(&str, Sample, &[Measure]); 12] = [
         ("Enough of everything", requests(4_000, plain), &Measure::ALL[..]),

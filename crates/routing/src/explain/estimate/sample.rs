@@ -10,7 +10,7 @@ use pointsman_domain::EndpointId;
 use super::{
     diagnostics::{Diagnostics, effective_failures},
     estimators::{
-        self, Clipped, Point, clipped, difference, direct_method, doubly_robust, doubly_robust_supported, ips,
+        self, Clipped, Point, Z95, clipped, difference, direct_method, doubly_robust, doubly_robust_supported, ips,
         relative_difference, snips, snips_difference,
     },
     finding::{Finding, about_missing, about_sample, about_shifts, about_unrated, is_thin},
@@ -500,7 +500,7 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
         before,
         after: if measure.is_absolute() { before + change.value } else { before * (1.0 + change.value) },
         change: change.value,
-        interval: Some(change.interval()).filter(|[least, most]| least.is_finite() && most.is_finite()),
+        interval: Some(interval(measure, change, all)).filter(|[least, most]| least.is_finite() && most.is_finite()),
         any_time: Some([change.value - half, change.value + half]).filter(|[least, _]| least.is_finite()),
         others: is_predicted.then(|| Others {
             predicted: direct_method(all),
@@ -510,6 +510,17 @@ fn of_mean(measure: Measure, all: &Observations) -> Said {
             clipped: clipped(all),
         }),
     }
+}
+
+/// The interval of a change. Where few failures were seen their spread is told too low as well, so its upper end lies as far off as that
+/// of a count of so many (Wilson).
+fn interval(measure: Measure, change: Point, all: &Observations) -> [f64; 2] {
+    let [least, most] = change.interval();
+    if measure != Measure::Failures {
+        return [least, most];
+    }
+    let rarity = Z95 / (2.0 * effective_failures(all).sqrt());
+    [least, change.value + (most - change.value) * (rarity + libm::hypot(1.0, rarity))]
 }
 
 fn of_percentile(all: &Observations) -> Said {

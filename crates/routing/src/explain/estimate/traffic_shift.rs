@@ -111,9 +111,10 @@ impl TrafficShifts {
 }
 
 impl TrafficShift {
-    /// Whether the moved traffic is more than it carries before it slows down, or it refused requests.
+    /// Whether the moved traffic is more than it carries before it slows down, or it refused requests. A request that arrives counts
+    /// beside those in flight.
     #[must_use]
     pub fn is_beyond_limits(&self) -> bool {
-        self.was_limited || self.would_be > self.knee
+        self.was_limited || self.would_be + 1.0 > self.knee
     }
 }
