@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::{
     folder::Folder,
     harness::{Reply, TestGateway},
-    hedging::HEDGING,
     ledger_durable,
     patience::eventually,
     scripted::{Script, Upstream},
@@ -458,8 +457,15 @@ async fn the_rating_of_an_escalated_answer_counts_for_the_model_of_the_second_on
 async fn the_rating_of_an_answer_that_a_hedge_won_counts_for_the_model_of_the_hedge() {
     let folder = Folder::new();
     let upstreams = [Upstream::start([Script::new().request()]), saying("b")];
-    let gateway = world(&upstreams[0], &upstreams[1], &folder).with(HEDGING).start().await;
-    let chat = and(ask("acme/small"), json!({"models": ["acme/large"], "objective": "fastest"}));
+    let gateway = world(&upstreams[0], &upstreams[1], &folder)
+        .variable("POINTSMAN__ROUTING__HEDGE__OBJECTIVES", "[\"fastest\"]")
+        .variable("POINTSMAN__ROUTING__HEDGE__BUDGET", "1.0")
+        .variable("POINTSMAN__ROUTING__EXPERT__PRIOR_TTFT", "20ms")
+        .variable("POINTSMAN__ROUTING__EXPERT__PRIOR_TIME_PER_TOKEN", "10us")
+        .start()
+        .await;
+    let order = json!({"order": ["acme", "bolt"]});
+    let chat = and(ask("service/auto"), json!({"objective": "fastest", "provider": order}));
     let reply = gateway.chat(&chat).await;
     let answer = reply.expect(200);
     assert_eq!((&answer["model"], reply.header("x-route-attempts")), (&json!("acme/large"), Some("2")));

@@ -21,7 +21,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(5);
 
 /// Hedging for `fastest`, as often as one likes.
-pub(crate) const HEDGING: &str = "[routing]\nexploration = 0\nexpert.prior_ttft = \"20ms\"\nexpert.prior_time_per_token = \"10us\"\n\
+const HEDGING: &str = "[routing]\nexploration = 0\nexpert.prior_ttft = \"20ms\"\nexpert.prior_time_per_token = \"10us\"\n\
                        [routing.hedge]\nobjectives = [\"fastest\"]\nbudget = 1.0\n";
 
 /// Dollars per prompt and completion token.

@@ -95,10 +95,9 @@ pub fn judge(scenario: Scenario, seed: u64) -> [Option<Judged>; SHIFTS.len()] {
         let factor = price_factor(shift, growth)?;
         let other = priced(&world, endpoint, factor);
         let estimated = estimated(&records, &comparison(&log, &other))?;
-        let changes: Vec<f64> = times(&other, &policy).iter().zip(&before).map(|(one, before)| one / before - 1.0).collect();
-        let judged = Judged { estimated, truth: mean_with_error(&changes) };
-        eprintln!("{} {seed} {shift} factor {factor:.3} share {share:.3} change {:.4} {:?} truth {:?} refusals {:?} warnings {:?}", scenario.name(), judged.estimated.change, judged.estimated.interval, judged.truth, judged.estimated.refusals, judged.estimated.warnings.len());
-        Some(judged)
+        let changes: Vec<f64> =
+            times(&other, &policy).iter().zip(&before).map(|(one, before)| one / before - 1.0).collect();
+        Some(Judged { estimated, truth: mean_with_error(&changes) })
     })
 }
 
