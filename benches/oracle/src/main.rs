@@ -124,7 +124,7 @@ fn run() -> Result<String, Box<dyn Error>> {
         }
         ["ope"] => {
             let matrices = matrices(options.quality.as_deref())?;
-            let rare = ope::rare_sheet(&Matrix::invented(), 5 * options.runs);
+            let rare = ope::rare_sheet(&Matrix::invented(), options.runs);
             print(&[ope::sheet(&matrices, options.runs), rare], options.markdown, &mut text)?
         }
         ["logs", directory] => {
