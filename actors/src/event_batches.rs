@@ -81,9 +81,9 @@ impl EventBatcher {
     const MAX_EVENTS_IN_MAILBOX: usize = 65_536;
     /// Most records in the ledger's mailbox. Each holds a decision of some kilobytes.
     const MAX_RECORDS_IN_MAILBOX: usize = 16_384;
-    /// How long an event or a record waits at most before it is sent: as long as the pause between two snapshots, so that
-    /// events are published on arrival, without another timer.
-    pub const MAX_AGE: Duration = Duration::from_millis(50);
+    /// How long an event or a record waits at most before it is sent: half the pause between two snapshots, so that every other
+    /// batch is published on arrival, without another timer.
+    pub const MAX_AGE: Duration = Duration::from_millis(25);
 
     /// Adds an endpoint event for the health actor.
     pub fn event(&self, event: EndpointEvent) -> FlushTimer {
