@@ -1,5 +1,6 @@
 //! The guard on upstream connections: however an answer is cut into reads, the same status and content pass and the same fault
-//! is found, though with a fault less content may pass before it; no interim head passes; and a connection is used again only behind exactly one whole answer.
+//! is found, though with a fault less content may pass before it; no interim head passes; and a connection is used again only
+//! behind exactly one whole answer.
 
 use pointsman_transport::examine;
 

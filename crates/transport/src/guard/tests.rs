@@ -211,7 +211,9 @@ fn what_breaks_a_rule_does_not_pass() {
     check(&["220 smtp.example ESMTP\r\n"], "", "malformed");
     check(&[&"x".repeat(5_000)], "", "malformed");
     check(&["HTTP/1.1 200 OK\r\n", &format!("x: {}", "y".repeat(70_000))], "", "malformed");
-    check(&[CHUNKED, "5\r\nhello!"], "200 hello", "malformed");
+    check(&[CHUNKED, "5\r\nhello!"], "200 ", "malformed");
+    // Another provider can no longer answer.
+    check(&[CHUNKED, "5\r\nhello\r\n3", "\r\nyou!"], "200 helloyou", "malformed");
 }
 
 #[test]
