@@ -133,8 +133,8 @@ pub(crate) fn actor(by: &Authorized) -> Actor {
     Actor { by: by.caller.key.name.as_ref().to_owned(), from, request_id: Some(request_id) }
 }
 
-/// Makes a change on a blocking thread, after a line in the log: the name of the administrator, `what`, which begins with a verb, and
-/// `whom` it is done to.
+/// Makes a change on a blocking thread. First it logs the administrator's name, the action `what`, which begins with a verb, and the
+/// object of the action, `whom`.
 ///
 /// # Errors
 /// As the change is refused; 503 when it cannot be stored.

@@ -21,7 +21,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Those that a score was measured of.
+    /// The answers behind a score.
     pub(super) fn of_score(score: &QualityScore) -> Answers {
         let share = if (0.0..=1.0).contains(&score.score) { score.score } else { 0.5 };
         Answers { accepted: share, rejected: 1.0 - share }.times(f64::from(score.count))
